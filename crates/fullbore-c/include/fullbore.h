@@ -100,10 +100,6 @@
 // without it, but poll(2) does not see them. It has no effect with FULLBORE_NONBLOCKING.
 #define FULLBORE_SHARED 32
 
-// As FULLBORE_SHARED, but only if the environment variable FULLBORE_RING is 1, which
-// `fullbore run --ring` sets. It is read with getenv(3).
-#define FULLBORE_SHARED_FROM_ENV 64
-
 // Nothing kept a pipe from growing as far as was asked.
 #define FULLBORE_LIMIT_NONE 0
 
@@ -466,7 +462,7 @@ typedef struct {
   int32_t way;
   // What to do while the output is full: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
+  // FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED.
   uint32_t flags;
   // 0.
   uint32_t reserved;
@@ -496,7 +492,7 @@ typedef struct {
   int64_t deadline;
   // What to do while there is nothing to read: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
+  // FULLBORE_NONBLOCKING, FULLBORE_SHARED.
   uint32_t flags;
 } fullbore_consumer_options;
 

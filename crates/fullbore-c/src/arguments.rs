@@ -32,10 +32,6 @@ pub const FULLBORE_NONBLOCKING: u32 = 1;
 /// without it, but poll(2) does not see them. It has no effect with FULLBORE_NONBLOCKING.
 pub const FULLBORE_SHARED: u32 = 32;
 
-/// As FULLBORE_SHARED, but only if the environment variable FULLBORE_RING is 1, which
-/// `fullbore run --ring` sets. It is read with getenv(3).
-pub const FULLBORE_SHARED_FROM_ENV: u32 = 64;
-
 /// Options, which begin with their size, so that a program that was built with an older or a newer
 /// header can pass them.
 ///

@@ -8,8 +8,7 @@ use std::os::fd::BorrowedFd;
 use fullbore::{Consumer, ConsumerOptions};
 
 use crate::arguments::{
-    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV, Options, fd, only,
-    place, room, size, wait,
+    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, fd, only, place, room, size, wait,
 };
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::handle::{Exclusive, free, given, handles, make};
@@ -28,7 +27,7 @@ pub struct fullbore_consumer_options {
     pub deadline: i64,
     /// What to do while there is nothing to read: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
+    /// FULLBORE_NONBLOCKING, FULLBORE_SHARED.
     pub flags: u32,
 }
 
@@ -48,7 +47,7 @@ fn open(
     source: BorrowedFd<'static>,
     given: &fullbore_consumer_options,
 ) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
-    let known = FULLBORE_NONBLOCKING | FULLBORE_SHARED | FULLBORE_SHARED_FROM_ENV;
+    let known = FULLBORE_NONBLOCKING | FULLBORE_SHARED;
     only(given.flags, known, 0)?;
     let mut options = ConsumerOptions::new().wait(wait(given.wait)?);
     if let Some(buffer) = size(given.buffer) {
@@ -66,9 +65,6 @@ fn open(
     }
     if given.flags & FULLBORE_SHARED != 0 {
         options = options.shared(true);
-    }
-    if given.flags & FULLBORE_SHARED_FROM_ENV != 0 {
-        options = options.shared_from_env();
     }
     Ok(options.open(source)?)
 }

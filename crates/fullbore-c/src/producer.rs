@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use fullbore::{Producer, ProducerOptions, Tried, Way};
 
 use crate::arguments::{
-    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV, Options, bytes,
-    deadline, fd, only, place, size, wait,
+    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, bytes, deadline, fd, only, place, size,
+    wait,
 };
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
@@ -71,7 +71,7 @@ pub struct fullbore_producer_options {
     pub way: i32,
     /// What to do while the output is full: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED, FULLBORE_SHARED_FROM_ENV.
+    /// FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -153,7 +153,7 @@ pub fn pipe_size(given: usize) -> Option<usize> {
 pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
     only(
         given.flags,
-        FULLBORE_NONBLOCKING | FULLBORE_NO_HUGE_PAGES | FULLBORE_SHARED | FULLBORE_SHARED_FROM_ENV,
+        FULLBORE_NONBLOCKING | FULLBORE_NO_HUGE_PAGES | FULLBORE_SHARED,
         given.reserved,
     )?;
     let mut options = ProducerOptions::new()
@@ -179,9 +179,6 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     }
     if given.flags & FULLBORE_SHARED != 0 {
         options = options.shared(true);
-    }
-    if given.flags & FULLBORE_SHARED_FROM_ENV != 0 {
-        options = options.shared_from_env();
     }
     Ok(options)
 }

@@ -223,20 +223,17 @@ impl PyConsumer {
 #[pymethods]
 impl PyConsumer {
     #[new]
-    #[pyo3(signature = (file, *, buffer = None, shared = None, closefd = true))]
+    #[pyo3(signature = (file, *, buffer = None, shared = false, closefd = true))]
     fn new(
         py: Python<'_>,
         file: &Bound<'_, PyAny>,
         buffer: Option<Size>,
-        shared: Option<bool>,
+        shared: bool,
         closefd: bool,
     ) -> PyResult<Self> {
         let (own, file) = File::open(file, closefd)?;
         let mut options = ConsumerOptions::new().interruptible();
-        options = match shared {
-            Some(shared) => options.shared(shared),
-            None => options.shared_from_env(),
-        };
+        options = options.shared(shared);
         if let Some(Size(bytes)) = buffer {
             options = options.buffer(bytes);
         }

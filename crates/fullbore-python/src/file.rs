@@ -145,7 +145,7 @@ pub fn duplicate(py: Python<'_>, number: RawFd, name: &Py<PyAny>) -> PyResult<Ow
     }
     // SAFETY: it is not -1, and is used for this call alone, which fails if it is not open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    rustix::io::fcntl_dupfd_cloexec(borrowed, 0).map_err(failed)
+    rustix::io::fcntl_dupfd_cloexec(borrowed, 3).map_err(failed)
 }
 
 /// Converts the arguments of `seek()`.

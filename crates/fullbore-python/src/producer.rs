@@ -103,13 +103,13 @@ impl Output {
 #[pymethods]
 impl PyProducer {
     #[new]
-    #[pyo3(signature = (file, *, pipe_size = None, chunk = None, shared = None, closefd = true))]
+    #[pyo3(signature = (file, *, pipe_size = None, chunk = None, shared = false, closefd = true))]
     fn new(
         py: Python<'_>,
         file: &Bound<'_, PyAny>,
         pipe_size: Option<Size>,
         chunk: Option<Size>,
-        shared: Option<bool>,
+        shared: bool,
         closefd: bool,
     ) -> PyResult<Self> {
         // What the file object has gathered comes first.
@@ -118,10 +118,7 @@ impl PyProducer {
         }
         let (own, file) = File::open(file, closefd)?;
         let mut options = ProducerOptions::new().interruptible();
-        options = match shared {
-            Some(shared) => options.shared(shared),
-            None => options.shared_from_env(),
-        };
+        options = options.shared(shared);
         if let Some(Size(bytes)) = pipe_size {
             options = options.pipe_size(bytes);
         }

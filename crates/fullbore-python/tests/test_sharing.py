@@ -59,21 +59,13 @@ def test_both_ends_meet_and_every_byte_arrives(pair: tuple[int, int]) -> None:
     assert received.digest() == sent.digest()
 
 
-def test_only_what_is_allowed_is_shared(monkeypatch: Any) -> None:
-    for writer, reader, variable, meets in [
-        (True, True, None, True),
-        (None, None, "1", True),
-        (None, None, None, False),
-        (False, False, "1", False),
-        (True, False, "1", False),
-        (False, True, "1", False),
-    ]:
-        monkeypatch.delenv("FULLBORE_RING", raising=False)
-        if variable is not None:
-            monkeypatch.setenv("FULLBORE_RING", variable)
+def test_only_what_is_asked_for_is_shared(monkeypatch: Any) -> None:
+    monkeypatch.setenv("FULLBORE_RING", "1")
+    for writer, reader in [({"shared": True}, {"shared": True}), ({}, {}), ({"shared": True}, {}), ({}, {"shared": True})]:
+        meets = bool(writer and reader)
         read_end, write_end = os.pipe()
-        with fullbore.Consumer(read_end, shared=reader) as source:
-            with fullbore.Producer(write_end, shared=writer) as out:
+        with fullbore.Consumer(read_end, **reader) as source:
+            with fullbore.Producer(write_end, **writer) as out:
                 if meets:
                     meet(out, source)
                 for _ in range(100):
@@ -143,7 +135,7 @@ def test_what_nobody_has_read_at_the_end_is_in_the_pipe() -> None:
 
 WRITER = """
 import fullbore, sys
-out = fullbore.Producer(sys.stdout.buffer)
+out = fullbore.Producer(sys.stdout.buffer, shared=True)
 for number in range(200_000):
     out.write(b"%d\\n" % number)
 print(out.way, file=sys.stderr)
@@ -153,7 +145,7 @@ out.close()
 READER = """
 import fullbore, sys
 total = 0
-source = fullbore.Consumer(sys.stdin.buffer)
+source = fullbore.Consumer(sys.stdin.buffer, shared=True)
 for expected, line in enumerate(source):
     assert int(line) == expected
     total += 1
@@ -161,14 +153,13 @@ print(total)
 """
 
 
-def test_two_programs_that_the_environment_allows_it_meet() -> None:
-    env = dict(os.environ, FULLBORE_RING="1")
+def test_two_programs_that_ask_for_it_meet() -> None:
     for _ in range(3):
         writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+            [sys.executable, "-c", WRITER], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         reader = subprocess.Popen(
-            [sys.executable, "-c", READER], stdin=writer.stdout, stdout=subprocess.PIPE, env=env
+            [sys.executable, "-c", READER], stdin=writer.stdout, stdout=subprocess.PIPE
         )
         assert writer.stdout and writer.stderr
         writer.stdout.close()

@@ -4,10 +4,9 @@
 //! used. It never resizes the pipe that it reads from: the writer on the other side may use the
 //! capacity to determine when a page is free.
 
-use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -17,7 +16,7 @@ use crate::error::{Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
-use crate::ring::{self, Joining, Next};
+use crate::ring::{Joining, Next};
 use crate::transfer::was_empty_message;
 use crate::wait::{Ready, Wait, Waiter};
 
@@ -83,14 +82,6 @@ impl ConsumerOptions {
     pub fn shared(mut self, shared: bool) -> Self {
         self.shared = shared;
         self
-    }
-
-    /// Works as [`shared`](Self::shared) if the environment allows it
-    /// ([`RING_VARIABLE`](crate::RING_VARIABLE) is `1`), and otherwise leaves the option as it is. See
-    /// [`ProducerOptions::shared_from_env`](crate::ProducerOptions::shared_from_env).
-    pub fn shared_from_env(self) -> Self {
-        let shared = self.shared || ring::is_allowed_by_env();
-        self.shared(shared)
     }
 
     /// Works as [`shared`](Self::shared), and lends the shared memory itself instead of a copy.
@@ -205,7 +196,7 @@ pub struct Consumer<Fd: AsFd> {
     taken: u64,
     options: ConsumerOptions,
     /// `/dev/null`, once bytes were discarded into it.
-    null: Option<File>,
+    null: Option<OwnedFd>,
 }
 
 impl<Fd: AsFd> Consumer<Fd> {
@@ -299,7 +290,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     fn splice_away(&mut self, most: u64) -> Result<Option<u64>> {
         let null = match self.null.take() {
             Some(null) => null,
-            None => match File::options().write(true).open("/dev/null") {
+            None => match linux::null() {
                 Ok(null) => null,
                 Err(_) => {
                     self.is_pipe = false;
@@ -519,6 +510,8 @@ impl<Fd: AsFd> BufRead for Consumer<Fd> {
 mod tests {
     use std::thread;
     use std::time::Duration;
+
+    use std::fs::File;
 
     use super::*;
     use crate::pipe::Pipe;

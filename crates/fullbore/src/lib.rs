@@ -52,8 +52,7 @@
 //! | [`linux`] | page sizes, limits, and the calls that move bytes |
 //! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
 //!
-//! The library never prints and never exits. It reads no environment variable, except one for a caller
-//! that asks for it ([`ProducerOptions::shared_from_env`]). It runs only on Linux.
+//! The library never prints, never exits and reads no environment variable. It runs only on Linux.
 //! It gets the page size from the kernel, and assumes nothing else about the architecture.
 
 #![warn(missing_docs)]
@@ -83,7 +82,7 @@ pub use linux::close;
 pub use pages::{BackedBy, Backing, Pages};
 pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Tried, Unfinished, Way};
-pub use ring::{RING_VARIABLE, RingView};
+pub use ring::RingView;
 pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};
 pub use wait::{Cancel, Stopped, Wait, Waiter};

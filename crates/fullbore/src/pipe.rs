@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size};
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 
 use crate::error::{Error, Result};
 use crate::linux;
@@ -49,8 +49,7 @@ impl Pipe {
     /// `EMFILE` or `ENFILE` if there are too many open files, or the user has reached
     /// pipe-user-pages-hard.
     pub fn new() -> Result<Self> {
-        let (reader, writer) =
-            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::system("pipe2"))?;
+        let (reader, writer) = linux::new_pipe()?;
         Ok(Self { reader, writer })
     }
 

@@ -679,7 +679,6 @@ int main(int argc, char **argv) {
     nonblocking();
     if (!is_slow) sharing(FULLBORE_SHARED);
     setenv("FULLBORE_RING", "1", 1);
-    if (!is_slow) sharing(FULLBORE_SHARED_FROM_ENV);
     pipes();
     watching();
     return 0;

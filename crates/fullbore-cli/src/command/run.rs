@@ -30,7 +30,6 @@ Examples:
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
   fullbore run --place auto --report 'head -c 3G /dev/zero | wc -c'
   fullbore run --shell bash 'sort -m <(seq 3) <(seq 4) | uniq -c'
-  fullbore run --ring 'fullbore write --way auto --seconds 1 | fullbore read --way auto'
   fullbore run --no-pipefail 'false | true'
 
 Exit codes: the exit code of the last stage that failed (128 plus the signal number if a signal \
@@ -51,11 +50,6 @@ pub struct Run {
     /// Capacity of each pipe
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = capacity)]
     pipe_size: usize,
-
-    /// Let stages that use the library of fullbore share memory with each other instead of the pipe
-    /// between them: set FULLBORE_RING=1 in their environment
-    #[arg(long)]
-    ring: bool,
 
     /// Exit with the code of the last stage, even if another stage failed
     #[arg(long)]
@@ -173,7 +167,6 @@ impl Run {
     fn options(&self) -> Options {
         Options {
             pipe_size: self.pipe_size,
-            ring: self.ring,
             pipefail: !self.no_pipefail,
             sigpipe_fails: self.sigpipe_fails,
             place: match self.save_cpu {

@@ -11,11 +11,6 @@ pub struct Variable {
 /// The variables that fullbore reads.
 pub const ENVIRONMENT: &[Variable] = &[
     Variable {
-        name: fullbore::RING_VARIABLE,
-        verbs: &["read", "write"],
-        meaning: "If it is 1, --way auto shares memory with the other end of the pipe, if that allows it too.",
-    },
-    Variable {
         name: "NO_COLOR",
         verbs: &["bench", "doctor", "top"],
         meaning: "If it is set to a value that is not empty, nothing is coloured.",

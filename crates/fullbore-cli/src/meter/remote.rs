@@ -5,14 +5,12 @@
 //! that PID answers.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use rustix::net::UCred;
-use rustix::net::sockopt::socket_peercred;
+use fullbore::linux::{Peer, peer_of};
 use rustix::process::{Pid, Uid, geteuid, getpid};
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +59,7 @@ fn answer_one(
     stream: &UnixStream,
     handle: &mut impl FnMut(Request) -> Result<State, String>,
 ) -> anyhow::Result<()> {
-    if !may_change(socket_peercred(stream.as_fd())?.uid, geteuid()) {
+    if !may_change(Uid::from_raw(peer_of(stream)?.user), geteuid()) {
         return Ok(());
     }
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -95,8 +93,11 @@ pub fn ask(pid: Pid, request: &Request) -> anyhow::Result<State> {
         )
     })?;
     // Another process may have taken the name, which depends on the PID only.
-    let is_owner = |peer: UCred| peer.pid == pid && may_change(geteuid(), peer.uid);
-    if !socket_peercred(stream.as_fd()).is_ok_and(is_owner) {
+    let is_owner = |peer: Peer| {
+        peer.process == pid.as_raw_nonzero().get().cast_unsigned()
+            && may_change(geteuid(), Uid::from_raw(peer.user))
+    };
+    if !peer_of(&stream).is_ok_and(is_owner) {
         return Err(anyhow!("process {number} belongs to another user"));
     }
     stream.set_read_timeout(Some(PATIENCE))?;

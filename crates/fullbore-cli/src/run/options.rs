@@ -11,8 +11,6 @@ use super::place::Place;
 pub struct Options {
     /// The capacity of each pipe, in bytes.
     pub pipe_size: usize,
-    /// Whether the stages may share memory with each other instead of using the pipe between them.
-    pub ring: bool,
     /// Whether the pipeline fails if any stage fails, and not only if the last one does.
     pub pipefail: bool,
     /// Whether a stage counts as failed if SIGPIPE ended it because a later stage had read enough.

@@ -170,7 +170,7 @@ impl<'a> Runner<'a> {
             true => links(&pipes, wanted)?,
             false => Vec::new(),
         };
-        let starting = Starting::new(self.signals.before(), self.options.ring)?;
+        let starting = Starting::new(self.signals.before())?;
         let mut stdin = None;
         // The stages start from the first to the last, and each end of a pipe is closed here as soon as its
         // stage has it.

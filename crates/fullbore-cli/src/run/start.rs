@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::{Context, Result};
-use fullbore::{Growth, Limit, Pipe, PipeEnd, RING_VARIABLE};
+use fullbore::{Growth, Limit, Pipe, PipeEnd};
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal};
@@ -57,12 +57,11 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Prepares to start programs with these signals blocked, which may share memory with each other if
-    /// `ring` is true.
+    /// Prepares to start programs with these signals blocked.
     ///
     /// # Errors
     /// Fails if there is no memory.
-    pub fn new(blocked: &SigSet, ring: bool) -> Result<Self> {
+    pub fn new(blocked: &SigSet) -> Result<Self> {
         inherited::close_for_children();
         let mut attributes = PosixSpawnAttr::init().context("posix_spawnattr_init")?;
         attributes.set_sigmask(blocked)?;
@@ -72,10 +71,7 @@ impl Starting {
         attributes.set_flags(
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
         )?;
-        let allowed = ring.then(|| (RING_VARIABLE.into(), "1".into()));
         let environment = std::env::vars_os()
-            .filter(|(name, _)| !ring || name != RING_VARIABLE)
-            .chain(allowed)
             .filter_map(|(name, value)| {
                 let mut variable = name.into_vec();
                 variable.push(b'=');

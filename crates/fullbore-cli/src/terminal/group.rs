@@ -9,14 +9,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write, stderr};
-use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, geteuid, getpgrp, pidfd_open};
 use serde::{Deserialize, Serialize};
 
@@ -327,8 +325,8 @@ struct Peer {
 impl Peer {
     /// Returns `None` for a process of another user.
     fn new(stream: UnixStream) -> Option<Self> {
-        let peer = socket_peercred(stream.as_fd()).ok()?;
-        let ours = peer.uid == geteuid() && stream.set_nonblocking(true).is_ok();
+        let peer = fullbore::linux::peer_of(&stream).ok()?;
+        let ours = peer.user == geteuid().as_raw() && stream.set_nonblocking(true).is_ok();
         ours.then_some(Self {
             stream,
             pid: None,

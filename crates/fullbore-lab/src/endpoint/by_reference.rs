@@ -194,7 +194,7 @@ pub fn produce(
         producer = producer.ring(ring.next_multiple_of(page_size()));
     }
     let producer = match way {
-        None => producer.shared_from_env().open(sink),
+        None => producer.open(sink),
         Some(Way::Socket) => producer.socket(sink),
         Some(Way::Fresh) => producer.fresh(sink),
         // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.

@@ -185,8 +185,7 @@ impl From<WaitName> for Wait {
 /// The names of the library's ways to produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WayName {
-    /// As the library chooses by itself; in memory that both ends share if the environment variable
-    /// FULLBORE_RING is 1 and the other end allows it too
+    /// As the library chooses by itself
     Auto,
     /// write(2)
     Copy,

@@ -87,8 +87,7 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
     let consumer = match options.way {
         // SAFETY: a writer of the laboratory is one of this library.
         Some(WayName::Ring) => unsafe { consumer.shared_in_place() },
-        // Any program may write.
-        _ => consumer.shared_from_env(),
+        _ => consumer,
     };
     let mut consumer = consumer.open(source)?;
     let mut progress = begin_with_the_first_bytes(options, source)?;

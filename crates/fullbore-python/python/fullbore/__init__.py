@@ -23,9 +23,8 @@ Sizes. A size is a number of bytes, or a text such as '64K' or '1M' (powers of 1
 capacity that an output pipe is grown to once more than 64 KiB go through it; 0 leaves it as it is.
 
 Sharing. With shared=True, a Producer and a Consumer at the two ends of a pipe meet in memory that both share,
-and bytes no longer go through the pipe; to everybody else it is a pipe as before. None, the default, does so
-if the environment variable FULLBORE_RING is 1. The reader gets a copy of what is in that memory, so it need not
-trust the writer.
+and bytes no longer go through the pipe; to everybody else it is a pipe as before. The reader gets a copy of what
+is in that memory, so it need not trust the writer.
 
 Errors. An error of the kernel is an OSError with `errno`, and with the file in `filename`. A wrong argument
 is a ValueError or a TypeError.

@@ -25,7 +25,7 @@ class Producer(io.BufferedIOBase):
         *,
         pipe_size: _Size | None = None,
         chunk: _Size | None = None,
-        shared: bool | None = None,
+        shared: bool = False,
         closefd: bool = True,
     ) -> None: ...
     def write(self, data: Buffer) -> int: ...
@@ -87,7 +87,7 @@ class Consumer(io.BufferedIOBase):
         file: _File,
         *,
         buffer: _Size | None = None,
-        shared: bool | None = None,
+        shared: bool = False,
         closefd: bool = True,
     ) -> None: ...
     @property

@@ -52,7 +52,7 @@ impl Messages {
     /// As memfd_create(2).
     pub(super) fn of(source: BorrowedFd<'_>, stat: &Stat, in_file: bool) -> Result<Self> {
         let most = transfer::longest_message(source, stat);
-        let memfd = || rustix::fs::memfd_create("fullbore-message", MemfdFlags::CLOEXEC);
+        let memfd = || linux::memfd("fullbore-message", MemfdFlags::empty());
         let copied = (in_file && most > 0).then(memfd).transpose();
         Ok(Self {
             most,

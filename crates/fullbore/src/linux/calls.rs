@@ -448,11 +448,12 @@ fn is_ptmx(fd: BorrowedFd<'_>) -> bool {
 fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mode = rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE;
     // The process may have lost the permission to open it, as after su(1) on a terminal.
-    rustix::fs::open(
+    let opened = rustix::fs::open(
         format!("/proc/self/fd/{}", fd.as_raw_fd()),
         mode | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
         Mode::empty(),
-    )
+    );
+    super::not_standard(opened?)
 }
 
 /// Returns whether `fd` is ready now.

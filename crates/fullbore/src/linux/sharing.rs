@@ -1,11 +1,11 @@
 //! Whether vmsplice(2) shares pages on the running kernel, or copies them.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::io::Errno;
-use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags, pipe_with, vmsplice};
+use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
 
 use crate::error::{Error, Result};
 use crate::wait::uninterrupted;
@@ -37,8 +37,7 @@ pub fn vmsplice_shares() -> Result<bool> {
 
 /// Gives a byte to a pipe, changes it, and returns whether the byte in the pipe changes too.
 fn the_pipe_changes_too() -> Result<bool> {
-    let (reader, writer): (OwnedFd, OwnedFd) =
-        pipe_with(PipeFlags::CLOEXEC).map_err(Error::system("pipe2"))?;
+    let (reader, writer) = super::new_pipe()?;
     let byte = AtomicU8::new(1);
     let given = uninterrupted(|| {
         // SAFETY: the byte outlives the pipe's reference to its page, because only this function has

@@ -5,7 +5,6 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::ring;
 use crate::wait::{Cancel, Wait, Waiter};
 
 /// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is
@@ -128,16 +127,6 @@ impl ProducerOptions {
     pub fn shared(mut self, shared: bool) -> Self {
         self.shared = shared;
         self
-    }
-
-    /// Works as [`shared`](Self::shared) if the environment allows it
-    /// ([`RING_VARIABLE`](crate::RING_VARIABLE) is `1`), and otherwise leaves the option as it is.
-    ///
-    /// This library does not read the environment unless it is asked to. A program calls this to let
-    /// whoever starts it decide, as `fullbore run --ring` does.
-    pub fn shared_from_env(self) -> Self {
-        let shared = self.shared || ring::is_allowed_by_env();
-        self.shared(shared)
     }
 
     /// Promises that nothing but the producer writes into the pipe while the producer exists. With

@@ -108,7 +108,7 @@ impl<Fd: AsFd> Producer<Fd> {
         let Memory::Ring(ring) = &mut self.memory else {
             return Ok(());
         };
-        if !ring.is_open() {
+        if !ring.is_open() && !ring.is_broken() {
             return Ok(());
         }
         let twice = ring.bytes().len();

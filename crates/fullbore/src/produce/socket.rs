@@ -142,7 +142,11 @@ impl Through {
                 .is_ok_and(has_room_for_runs)
         {
             let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-            if let Ok((near, far)) = socketpair(family, kind, SocketFlags::CLOEXEC, None) {
+            let pair = socketpair(family, kind, SocketFlags::CLOEXEC, None);
+            let pair = pair.and_then(|(near, far)| {
+                Ok((linux::not_standard(near)?, linux::not_standard(far)?))
+            });
+            if let Ok((near, far)) = pair {
                 let works = false;
                 *self = Through::Socket { near, far, works };
             }

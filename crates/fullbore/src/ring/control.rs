@@ -32,7 +32,7 @@ const TAKEN_BACK: u64 = 1 << 62;
 const RETURNED: u64 = 1 << 61;
 
 /// All bits of `claim` that are no number of bytes.
-const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED;
+pub(super) const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED;
 
 /// A shared word. The model check has one of its own.
 pub(super) trait Word: Debug {

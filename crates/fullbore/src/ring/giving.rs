@@ -16,7 +16,7 @@ use super::sleeping::{self, Looks};
 use super::stores::{PIECE, copy_past_caches, fill_past_caches};
 use crate::linux;
 use crate::turns::{Lengths, Turns};
-use crate::wait::{Ready, Waiter, uninterrupted};
+use crate::wait::{Waiter, uninterrupted};
 
 /// How often a side tries to go on between two system calls that show whether the other side is gone,
 /// while it spins.
@@ -55,6 +55,8 @@ pub(crate) struct Giving {
     /// Whether nothing may be published any more.
     over: bool,
     closed: bool,
+    /// Whether the consumer has written a number that no honest one writes. The stream has ended then.
+    is_broken: bool,
     looks: Looks,
     /// The second way are stores that bypass the caches.
     stores: Turns,
@@ -154,6 +156,7 @@ impl Offering {
             looked: Tick::now(),
             over: false,
             closed: false,
+            is_broken: false,
             looks: Looks::new(),
             stores: Turns::new(lengths(size as u64)),
             chosen: false,
@@ -245,6 +248,11 @@ impl Giving {
         !self.closed
     }
 
+    /// Returns whether the consumer was found to be dishonest, which ends the stream.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// Returns whether the ring has to be closed, because the consumer is gone, or because there is
     /// another reader.
     pub(crate) fn is_over(&self) -> bool {
@@ -264,7 +272,7 @@ impl Giving {
         pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
     ) -> Result<Option<Range<usize>>, Errno> {
-        self.check_process()?;
+        self.check()?;
         let start = self.position();
         let free = self.wait_for_room(at_least as u64, pipe, waiter, || false)?;
         Ok(free.map(|free| start..start + chunk.min(free as usize)))
@@ -277,11 +285,11 @@ impl Giving {
         pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
     ) -> Result<Published, Errno> {
-        self.check_process()?;
+        self.check()?;
         waiter.check_stopped()?;
         let now = Tick::now();
         if now != self.looked {
-            self.look();
+            self.look(pipe);
             self.looked = now;
         }
         // What somebody else has written into the pipe comes before these bytes, and after those that
@@ -313,7 +321,7 @@ impl Giving {
         pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
     ) -> Result<(), Errno> {
-        self.check_process()?;
+        self.check()?;
         if !self.over && !self.only_writer && is_anything_in(pipe) {
             let all = self.shared.size() as u64;
             self.wait_for_room(all, pipe, waiter, || !is_anything_in(pipe))?;
@@ -324,9 +332,11 @@ impl Giving {
     /// Closes the ring, and returns how many bytes at the end of what was published the consumer will
     /// never have. They are still in the memory before the last window.
     pub(crate) fn close(&mut self) -> Result<usize, Errno> {
-        self.check_process()?;
+        self.check()?;
         self.closed = true;
-        let left = self.giver.close(self.shared.control()).map_err(broken)?;
+        let left = self.giver.close(self.shared.control());
+        self.is_broken = left.is_err();
+        let left = left.map_err(broken)?;
         if let Some(sleep) = self.giver.wakes(self.shared.control()) {
             self.wake_consumer(sleep);
         }
@@ -346,10 +356,11 @@ impl Giving {
     }
 
     /// # Errors
-    /// `EPERM` in a forked child.
+    /// `EPERM` in a forked child; `EPROTO` once the consumer was found to be dishonest.
     #[inline]
-    fn check_process(&self) -> Result<(), Errno> {
+    fn check(&self) -> Result<(), Errno> {
         match self.shared.is_here() {
+            true if self.is_broken => Err(Errno::PROTO),
             true => Ok(()),
             false => Err(Errno::PERM),
         }
@@ -367,10 +378,10 @@ impl Giving {
         let (control, flag) = (self.shared.control(), self.shared.producer());
         let needed = self.giver.released_for(wanted);
         let (giver, over, looks) = (&mut self.giver, &mut self.over, &mut self.looks);
-        let (link, listener) = (self.link.as_fd(), self.listener.as_fd());
+        let (link, listener) = (self.link.as_fd(), &self.listener);
         let has_slept = Cell::new(false);
         let mut tries = 0u32;
-        waiter.until(
+        let waited = waiter.until(
             || {
                 let free = giver.free(control, wanted).map_err(broken)?;
                 if free >= wanted || or_until() {
@@ -381,7 +392,7 @@ impl Giving {
                     *over |= giver.is_closed(control)
                         || meeting::is_woken(link) == Peer::Gone
                         || linux::is_closed(pipe)?
-                        || linux::is_ready(listener, Ready::ToRead)?;
+                        || listener.has_second_reader(pipe);
                 }
                 match *over {
                     true => Ok(None),
@@ -393,19 +404,21 @@ impl Giving {
                 let is_there = || control.is_released(needed) || or_until();
                 let fds = [
                     (link, PollFlags::IN),
-                    (listener, PollFlags::IN),
+                    (listener.as_fd(), PollFlags::IN),
                     (pipe, PollFlags::empty()),
                 ];
                 sleeping::sleep(looks, flag, waiter, is_there, &fds)
             },
-        )
+        );
+        self.is_broken |= waited == Err(Errno::PROTO);
+        waited
     }
 
     /// Finds out whether the ring has to be closed.
-    fn look(&mut self) {
+    fn look(&mut self, pipe: BorrowedFd<'_>) {
         self.over |= self.giver.is_closed(self.shared.control())
             || meeting::is_woken(self.link.as_fd()) == Peer::Gone
-            || self.listener.is_asked();
+            || self.listener.has_second_reader(pipe);
     }
 }
 

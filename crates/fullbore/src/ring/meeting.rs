@@ -28,13 +28,12 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
-use rustix::process::Pid;
 
 use crate::linux;
 use crate::wait::{Ready, uninterrupted};
 
 /// The version of all that the two sides must agree on; a part of the name.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How many connections a producer looks at. Looking takes time, and an honest consumer needs one, or a few if
 /// a third process has an end of the pipe for a moment, as one has between fork(2) and execve(2).
@@ -93,7 +92,7 @@ impl Listener {
 
     /// Returns whether somebody has connected. accept(2) makes a socket and its file before it looks, which
     /// takes ten times as long as poll(2).
-    pub(super) fn is_asked(&self) -> bool {
+    fn is_asked(&self) -> bool {
         linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
     }
 
@@ -110,20 +109,40 @@ impl Listener {
     /// Returns a connection to the consumer of `pipe`, if there is one and nobody else holds the pipe.
     /// Does not wait.
     pub(super) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
-        while !self.is_exhausted() && self.is_asked() && self.may_look() {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
+        while !self.is_exhausted() && self.may_look() {
+            let text = link_text(pipe)?;
+            let (link, peer) = self.next_reader(&text)?;
             self.next = Some(Instant::now() + FIRST_PAUSE * (1 << self.tries));
             self.tries += 1;
-            let Some(peer) = process_of_same_user(&link) else {
-                continue;
-            };
-            let text = link_text(pipe)?;
-            if holds(peer, &text, End::Read) && !any_other_holds(peer, &text) {
+            if !any_other_holds(peer, &text) {
                 return Some(link);
             }
         }
         None
+    }
+
+    /// Returns the next connection of a process of this user that reads from the pipe, and the process. Connections
+    /// of others are closed: anybody may connect. Does not wait.
+    fn next_reader(&self, text: &str) -> Option<(OwnedFd, u32)> {
+        /// Strangers that keep connecting cannot hold up the producer for longer.
+        const MOST: usize = 8;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        for _ in 0..MOST {
+            if !self.is_asked() {
+                return None;
+            }
+            let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
+            let peer = process_of_same_user(&link);
+            if let Some(peer) = peer.filter(|&peer| holds(peer, text, End::Read)) {
+                return Some((linux::not_standard(link).ok()?, peer));
+            }
+        }
+        None
+    }
+
+    /// Returns whether another process of this user that reads from the pipe has connected.
+    pub(super) fn has_second_reader(&self, pipe: BorrowedFd<'_>) -> bool {
+        self.is_asked() && link_text(pipe).is_some_and(|text| self.next_reader(&text).is_some())
     }
 }
 
@@ -195,7 +214,9 @@ pub(super) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
     let mut files = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
-            files.extend(fds);
+            for fd in fds {
+                files.push(linux::not_standard(fd).map_err(|_| Errno::PROTO)?);
+            }
         }
     }
     let size = u64::from_ne_bytes(message[8..].try_into().map_err(|_| Errno::PROTO)?);
@@ -248,7 +269,8 @@ pub(super) fn is_woken(link: BorrowedFd<'_>) -> Peer {
 
 fn socket() -> Option<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    linux::not_standard(socket.ok()?).ok()
 }
 
 fn name_for(pipe: BorrowedFd<'_>, user: u32) -> Option<SocketAddrUnix> {
@@ -267,9 +289,11 @@ fn link_text(pipe: BorrowedFd<'_>) -> Option<String> {
 
 /// Returns the process at the other end of a socket, if it belongs to the same user.
 fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
-    let peer = rustix::net::sockopt::socket_peercred(link).ok()?;
-    let process = u32::try_from(Pid::as_raw(Some(peer.pid))).ok()?;
-    (peer.uid == rustix::process::geteuid()).then_some(process)
+    let peer = linux::peer_of(link).ok()?;
+    // /proc does not show a process of another PID namespace.
+    let is_visible = peer.process != 0;
+    let is_same_user = peer.user == rustix::process::geteuid().as_raw();
+    (is_visible && is_same_user).then_some(peer.process)
 }
 
 /// Returns whether `process` holds this end of the pipe.

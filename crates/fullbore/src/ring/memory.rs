@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 
 use super::control::Control;
 use super::view;
@@ -123,7 +124,8 @@ impl Shared {
     /// files of the words and of the bytes, in this order, for the consumer.
     ///
     /// # Errors
-    /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`.
+    /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`; `EFBIG` if files may not be so large
+    /// (RLIMIT_FSIZE).
     pub(super) fn create(pipe: u64, size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
         let files = [
             file(&view::name(pipe, size), words())?,
@@ -235,7 +237,12 @@ fn words() -> usize {
 }
 
 fn file(name: &str, len: usize) -> Result<OwnedFd, Errno> {
-    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    // ftruncate(2) counts as writing a file, and beyond this limit it raises SIGXFSZ.
+    let limit = getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < len as u64) {
+        return Err(Errno::FBIG);
+    }
+    let file = linux::memfd(name, MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, len as u64)?;
     Ok(file)
 }
@@ -282,6 +289,28 @@ mod tests {
         let both = ProtFlags::READ | ProtFlags::WRITE;
         let answer = mapping.put(0, files[1].as_fd(), SIZE, both);
         assert_eq!(answer, Err(Errno::PERM));
+    }
+
+    #[test]
+    fn no_ring_is_made_where_files_may_not_be_so_large() {
+        use rustix::process::{Rlimit, setrlimit};
+        // In a process of its own, because the limit is that of a process, and SIGXFSZ would end it.
+        if std::env::var_os("FULLBORE_TEST_FSIZE").is_some() {
+            let limit = Rlimit {
+                current: Some(SIZE as u64 - 1),
+                maximum: None,
+            };
+            setrlimit(Resource::Fsize, limit).unwrap();
+            assert_eq!(Shared::create(1, SIZE).unwrap_err(), Errno::FBIG);
+            return;
+        }
+        let test = std::thread::current().name().unwrap().to_owned();
+        let ran = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([&test, "--exact", "--test-threads=1"])
+            .env("FULLBORE_TEST_FSIZE", "1")
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
     }
 
     #[test]

@@ -84,16 +84,3 @@ pub(crate) use giving::{Giving, Offering, Published, size_for};
 pub use stores::copy_past_caches;
 pub(crate) use taking::{Joining, Next};
 pub use view::{RingState, RingView};
-
-/// The environment variable that allows programs to share memory with the other end of a pipe, if its
-/// value is `1`: `FULLBORE_RING`. [`ProducerOptions::shared_from_env`] and
-/// [`ConsumerOptions::shared_from_env`] read it, and nothing else in this library does.
-///
-/// [`ProducerOptions::shared_from_env`]: crate::ProducerOptions::shared_from_env
-/// [`ConsumerOptions::shared_from_env`]: crate::ConsumerOptions::shared_from_env
-pub const RING_VARIABLE: &str = "FULLBORE_RING";
-
-/// Returns whether the environment allows sharing.
-pub(crate) fn is_allowed_by_env() -> bool {
-    std::env::var_os(RING_VARIABLE).is_some_and(|value| value == "1")
-}

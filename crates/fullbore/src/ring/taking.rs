@@ -43,6 +43,8 @@ pub(crate) enum Joining {
     Connected { link: OwnedFd, reads: u64 },
     /// It has a ring.
     Taking(Box<Taking>),
+    /// The producer of its ring was found to be dishonest, which ends the stream.
+    Broken,
 }
 
 /// Where the next bytes are.
@@ -91,6 +93,7 @@ impl Joining {
         loop {
             match self {
                 Joining::Never => return Ok(Next::Pipe),
+                Joining::Broken => return Err(Errno::PROTO),
                 Joining::Looking { reads } => {
                     *reads += 1;
                     let reads = *reads;
@@ -115,8 +118,7 @@ impl Joining {
                     Ok(Some(next)) => return Ok(next),
                     Ok(None) => *self = Joining::Looking { reads: 1 },
                     Err(Errno::PROTO) => {
-                        *self = Joining::Never;
-                        return Err(Errno::PROTO);
+                        *self = Joining::Broken;
                     }
                     Err(errno) => return Err(errno),
                 },
@@ -386,5 +388,6 @@ impl Taking {
 /// Opens a pipe once more.
 fn open_pipe(pipe: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
-    uninterrupted(|| rustix::fs::open(&path, flags | OFlags::CLOEXEC, Mode::empty()))
+    let open = || rustix::fs::open(&path, flags | OFlags::CLOEXEC, Mode::empty());
+    linux::not_standard(uninterrupted(open)?)
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::control::{CLOSED, Control};
+use super::control::{BITS, CLOSED, Control};
 use crate::error::{Error, Result};
 
 /// What the name of the file begins with. The inode and the size follow, with a colon between them.
@@ -131,7 +131,7 @@ impl RingView {
         let claim = word(offset_of!(Control<AtomicU64>, claim));
         let state = RingState {
             published: word(offset_of!(Control<AtomicU64>, head)),
-            claimed: claim & !CLOSED,
+            claimed: claim & !BITS,
             released: word(offset_of!(Control<AtomicU64>, released)),
             producer_sleeps: word(offset_of!(Control<AtomicU64>, producer_sleeps)) != 0,
             consumer_sleeps: word(offset_of!(Control<AtomicU64>, consumer_sleeps)) != 0,
@@ -154,7 +154,7 @@ fn device_of_memfds() -> Result<u64> {
     if let Some(device) = DEVICE.get() {
         return Ok(*device);
     }
-    let file = rustix::fs::memfd_create("fullbore", MemfdFlags::CLOEXEC)
+    let file = crate::linux::memfd("fullbore", MemfdFlags::empty())
         .map_err(Error::system("memfd_create"))?;
     let stat = rustix::fs::fstat(&file).map_err(Error::system("fstat"))?;
     Ok(*DEVICE.get_or_init(|| stat.st_dev))

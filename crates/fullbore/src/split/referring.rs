@@ -5,7 +5,6 @@
 //! nothing until the head has caught up with it. One sink, the *mover*, gets its bytes by
 //! splice(2). That moves the head forward, by no more than all others have got.
 
-use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::OFlags;
@@ -16,7 +15,7 @@ use super::head::{Advanced, Duplicated, Filled, Head, is_at_end};
 use super::line::Line;
 use super::splitting::{Branch, Broken, Splitting};
 use crate::error::Error;
-use crate::linux::{can_be, is_ready};
+use crate::linux::{self, can_be, is_ready};
 use crate::memory;
 use crate::pipe::Pipe;
 use crate::transfer::{Ended, Kind, direct, has_flag};
@@ -51,7 +50,7 @@ impl Splitting<'_> {
     /// Sets up moving bytes by reference; returns `None` if the kernel cannot do that with these
     /// fds.
     pub(super) fn referring(&self) -> Option<Referring> {
-        let null = File::options().write(true).open("/dev/null").ok()?.into();
+        let null = linux::null().ok()?;
         let own = match self.state.source_kind {
             Kind::Pipe => None,
             // If no pipe can be made (EMFILE), bytes can still be copied.

@@ -46,7 +46,9 @@ impl Cancel {
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let event = eventfd(0, flags).map_err(Error::system("eventfd2"))?;
+        let event = eventfd(0, flags)
+            .and_then(crate::linux::not_standard)
+            .map_err(Error::system("eventfd2"))?;
         Ok(Self(Arc::new(Cancelled {
             so: AtomicBool::new(false),
             event,
