@@ -14,8 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use super::is_pipe_or_socket;
-use super::refusal::is_refusal;
+use super::refusal::{is_pipe_or_socket, is_refusal};
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::error::{Error, Result};
@@ -22,6 +22,7 @@ pub use calls::Calls;
 pub(crate) use calls::{can_be, is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub use peer::{Peer, peer_of};
+pub use refusal::is_pipe_or_socket;
 pub(crate) use refusal::is_refusal;
 /// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
 pub use rustix::io::Errno;
@@ -103,15 +104,6 @@ pub fn cache_size() -> Option<usize> {
             let kib: usize = size.trim().strip_suffix('K')?.parse().ok()?;
             (level == 2).then_some(kib * 1024)
         })
-    })
-}
-
-/// Returns whether `fd` is a pipe, a FIFO or a socket: only there does `EPIPE` mean that no reader is left. From a
-/// file (FUSE) or a device (USB endpoints) it is a failure like any other.
-pub fn is_pipe_or_socket(fd: impl AsFd) -> bool {
-    rustix::fs::fstat(fd).is_ok_and(|stat| {
-        let file_type = FileType::from_raw_mode(stat.st_mode);
-        matches!(file_type, FileType::Fifo | FileType::Socket)
     })
 }
 
