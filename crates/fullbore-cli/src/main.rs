@@ -94,6 +94,8 @@ fn parser() -> Command {
         .max_term_width(100)
         .arg_required_else_help(true)
         .subcommand_required(true)
+        // For every verb. An alias can have options: of an option that is given twice, the last one counts.
+        .args_override_self(true)
         .subcommands(verbs)
 }
 
@@ -185,6 +187,75 @@ mod tests {
             let options = (verb.options)(Command::new(verb.name));
             let about = options.get_about().unwrap().to_string();
             assert_eq!(about, verb.about, "{}", verb.name);
+        }
+    }
+
+    /// What a person may write once for this option.
+    fn words(option: &clap::Arg, value: &str) -> Vec<String> {
+        let takes_value = option.get_num_args().is_some_and(|n| n.takes_values());
+        let long = option.get_long().map(|long| match takes_value {
+            true => format!("--{long}={value}"),
+            false => format!("--{long}"),
+        });
+        let short = option.get_short().map(|short| match takes_value {
+            true => format!("-{short}{value}"),
+            false => format!("-{short}"),
+        });
+        long.into_iter().chain(short).collect()
+    }
+
+    #[test]
+    fn an_option_may_be_given_more_than_once_and_lists_stay_lists() {
+        use clap::error::ErrorKind;
+        let mut parser = parser();
+        parser.build();
+        let ask = |verb: &str, words: &[&str]| {
+            let line = ["fullbore", verb].into_iter().chain(words.iter().copied());
+            super::parser().try_get_matches_from(line)
+        };
+        for verb in parser.get_subcommands() {
+            let name = verb.get_name();
+            for option in verb.get_arguments().filter(|a| !a.is_positional()) {
+                let possible = option.get_possible_values();
+                let mut values: Vec<&str> = possible.iter().map(|v| v.get_name()).collect();
+                values.extend([
+                    "1", "10", "100", "1,2", "a", "1=1", "a=1", "1:1", "0-1", "1..2", "64K",
+                ]);
+                let taken = values.iter().find_map(|value| {
+                    let words = words(option, value);
+                    let is_taken = words.iter().all(|word| {
+                        let kind = ask(name, &[word]).err().map(|error| error.kind());
+                        !matches!(
+                            kind,
+                            Some(ErrorKind::ValueValidation | ErrorKind::InvalidValue)
+                        )
+                    });
+                    is_taken.then_some(words)
+                });
+                let words = taken.unwrap_or_else(|| panic!("{name}: no value for {option}"));
+                for word in words {
+                    match (ask(name, &[&word]), ask(name, &[&word, &word])) {
+                        (Ok(once), Ok(twice)) => {
+                            let count = |matches: &ArgMatches| {
+                                let options = matches.subcommand().unwrap().1;
+                                options
+                                    .get_raw(option.get_id().as_str())
+                                    .map(Iterator::count)
+                            };
+                            let is_list = matches!(option.get_action(), clap::ArgAction::Append);
+                            let often = if is_list { 2 } else { 1 };
+                            let expected = count(&once).map(|once| often * once);
+                            assert_eq!(count(&twice), expected, "{name} {word}");
+                        }
+                        (once, twice) => {
+                            let kind = |answer: &Result<_, clap::Error>| {
+                                answer.as_ref().err().map(clap::Error::kind)
+                            };
+                            assert_eq!(kind(&once), kind(&twice), "{name} {word}");
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -14,9 +14,7 @@ use fullbore_lab::endpoint::{Options, Role, print, reader};
 /// with (write) or (read) has an effect only at that end. It ends after --bytes-to-pipe, after
 /// --seconds, or at the end of the file.
 #[derive(Args)]
-#[command(
-    args_override_self = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   fullbore write | fullbore read
   fullbore write --bytes-to-pipe 1G --verify | fullbore read --verify
@@ -24,8 +22,7 @@ Examples:
 
 Exit codes: 0 done; 1 something failed, or --verify found a wrong byte; 2 the command line is \
 invalid, or an option needs a pipe on stdin; 3 this machine does not allow it, or \
---check-huge-page finds that the kernel gave no huge pages."
-)]
+--check-huge-page finds that the kernel gave no huge pages.")]
 pub struct Read {
     #[command(flatten)]
     options: Options,

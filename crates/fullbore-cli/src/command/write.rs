@@ -13,9 +13,7 @@ use fullbore_lab::endpoint::{Options, Role, print, writer};
 /// with (write) or (read) has an effect only at that end. The report (--json, --verbose) goes to
 /// stderr, because stdout is the pipe.
 #[derive(Args)]
-#[command(
-    args_override_self = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   fullbore write --write-with-vmsplice --huge-page --busy-loop |
     fullbore read --read-with-splice --busy-loop
@@ -25,8 +23,7 @@ Examples:
 
 Exit codes: 0 done, even if the reader closed the pipe early; 1 something failed; 2 the command \
 line is invalid, or an option needs a pipe on stdout; 3 this machine does not allow it, or \
---check-huge-page finds that the kernel gave no huge pages."
-)]
+--check-huge-page finds that the kernel gave no huge pages.")]
 pub struct Write {
     #[command(flatten)]
     options: Options,
