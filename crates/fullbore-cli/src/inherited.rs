@@ -1,5 +1,5 @@
-//! What this process inherited and can no longer be found out when main() runs: which of stdin, stdout and
-//! stderr were closed, and which signals were ignored.
+//! What this process inherited: the descriptors, and what can no longer be found out when main() runs: which of
+//! stdin, stdout and stderr were closed, and which signals were ignored.
 //!
 //! Before main(), Rust's runtime opens /dev/null in the place of each closed one of the three, and
 //! ignores SIGPIPE (`init` in std/src/sys/pal/unix/mod.rs). So a function checks before that: the dynamic
@@ -9,13 +9,17 @@
 
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io::{self, Stdout};
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+use fullbore::linux::descriptor_of;
 use nix::libc;
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::stdio;
 
@@ -72,6 +76,35 @@ fn standard() -> [BorrowedFd<'static>; 3] {
 
 fn was_closed(number: usize) -> bool {
     CLOSED.load(Ordering::Relaxed) & (1 << number) != 0
+}
+
+/// Returns a duplicate of the descriptor that `path` names, such as `/dev/stderr` or `/dev/fd/3`, or `None` if it
+/// names a file. `mode` is what it has to be open for: `RDONLY` or `WRONLY`.
+///
+/// # Errors
+/// `EBADF` if this process has not inherited such a descriptor; text if it is not open for this.
+pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
+    let number = descriptor_of(path)?;
+    Some(duplicate(number, mode))
+}
+
+fn duplicate(number: RawFd, mode: OFlags) -> io::Result<File> {
+    // SAFETY: the number is not -1, and is only given to system calls, which fail if no descriptor has it.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let is_standard = usize::try_from(number).is_ok_and(|number| number < 3);
+    // What was inherited has no FD_CLOEXEC; what this process has opened itself has it.
+    let is_own = fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC);
+    if is_own || is_standard && was_closed(number as usize) {
+        return Err(Errno::BADF.into());
+    }
+    let has = fcntl_getfl(fd)? & OFlags::RWMODE;
+    match has == mode || has == OFlags::RDWR {
+        true => Ok(fd.try_clone_to_owned()?.into()),
+        false => Err(io::Error::other(match mode {
+            OFlags::WRONLY => "the descriptor is not open for writing",
+            _ => "the descriptor is not open for reading",
+        })),
+    }
 }
 
 /// Whether stdin was closed.

@@ -19,16 +19,13 @@ impl Outputs {
     /// refused, unless its own options or `otherwise` say what becomes of it.
     pub fn all(&self, otherwise: Existing, is_synchronous: bool) -> Vec<Output> {
         if self.0.is_empty() {
-            return vec![Output::new(None, false)];
+            return vec![Output::stdout()];
         }
         let output = |(path, existing): &(PathBuf, Option<Existing>)| match path.as_os_str() == "-"
         {
-            true => Output::new(None, false),
-            false => Output::Named {
-                path: path.clone(),
-                existing: existing.unwrap_or(otherwise),
-                is_synchronous,
-            },
+            true => Output::stdout(),
+            false => Output::named(path.clone(), existing.unwrap_or(otherwise))
+                .synchronous(is_synchronous),
         };
         self.0.iter().map(output).collect()
     }

@@ -13,6 +13,7 @@ use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::split::{OnError, Policy};
 use fullbore::{Error, PipeEnd, Side};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::buffer::memory::{Asked, Memory};
@@ -21,6 +22,7 @@ use crate::buffer::refused::RefusedOptions;
 use crate::buffer::show::{Show, TICK};
 use crate::buffer::summary;
 use crate::exit;
+use crate::inherited::descriptor;
 use crate::moving::failure::Broken;
 use crate::moving::{Existing, Input, Output};
 use crate::terminal::lines::Screen;
@@ -37,11 +39,8 @@ use fullbore_results::buffer::Destination;
 ///
 /// A line on stderr shows the rates and how full the buffer is. At the end, a summary says how much
 /// passed, how often the buffer was empty and full, and whether a larger one would have helped.
-// Of an option that is given twice, the last one counts, so that an alias can have options.
 #[derive(Args)]
-#[command(
-    args_override_self = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   tar c src | fullbore buffer -m 1G | gzip > src.tgz
   fullbore buffer -i disk.img -o copy1.img -o copy2.img -f
@@ -49,8 +48,7 @@ Examples:
   tar c src | fullbore buffer -t -m 64M | gzip > src.tgz
 
 Exit codes: 0 done, even if the reader of stdout closed it early; 1 the input or an output failed; \
-2 the command line is invalid, or an output is also the input."
-)]
+2 the command line is invalid, or an output is also the input.")]
 pub struct Buffer {
     /// Read FILE instead of stdin; '-' means stdin
     #[arg(short, long, value_name = "FILE")]
@@ -505,7 +503,7 @@ impl Messages {
         let Some(path) = log else {
             return Ok(Self(None));
         };
-        let opened = File::create(path);
+        let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
         let file = opened
             .map_err(|error| anyhow!("open the log {}: {}", shown(path), error_text(&error)))?;
         Ok(Self(Some(Mutex::new(file))))

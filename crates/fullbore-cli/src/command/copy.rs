@@ -12,7 +12,7 @@ use fullbore::Transfer;
 use crate::exit;
 use crate::inherited;
 use crate::moving::hash::{Algorithm, Digest};
-use crate::moving::{self, Bar, Input, Output, Total, join};
+use crate::moving::{self, Bar, Existing, Input, Output, Total, join};
 use fullbore_host::size;
 
 /// Copy files, or stdin, to stdout or into a file
@@ -57,8 +57,8 @@ pub struct Copy {
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
     bytes: Option<u64>,
 
-    /// Print the digest of what was written, as sha256sum prints it: on stdout with --output,
-    /// otherwise on stderr; nothing if the copy is incomplete. Not with --append, because the digest
+    /// Print the digest of what was written, as sha256sum prints it: on stdout, or on stderr if the
+    /// bytes go to stdout; nothing if the copy is incomplete. Not with --append, because the digest
     /// would not be that of the file. Disables --by-reference
     #[arg(long, value_name = "ALGORITHM", conflicts_with = "append")]
     hash: Option<Algorithm>,
@@ -79,10 +79,18 @@ pub struct Copy {
 impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
-        let mut output = Output::new(self.output.clone(), self.append);
+        let existing = match self.append {
+            true => Existing::Append,
+            false => Existing::Replace,
+        };
+        let mut output = self
+            .output
+            .clone()
+            .map_or_else(Output::stdout, |path| Output::named(path, existing));
+        let is_stdout_free = !matches!(output, Output::Stdout(_));
         let mut total = Total::default();
         let mut digest = self.hash.map(Digest::new);
-        if digest.is_some() && self.output.is_some() {
+        if digest.is_some() && is_stdout_free {
             inherited::stdout()?;
         }
         let named = self.output.clone().unwrap_or_else(|| "-".into());
@@ -112,7 +120,7 @@ impl Copy {
         // An incomplete copy has no digest that anybody could ask for.
         if let Some(digest) = digest.filter(|_| code == ExitCode::SUCCESS) {
             let line = digest.line(named.as_os_str());
-            if self.output.is_some() {
+            if is_stdout_free {
                 let mut out = inherited::stdout()?.lock();
                 out.write_all(&line).context("write to stdout")?;
             } else {

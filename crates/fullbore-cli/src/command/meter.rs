@@ -15,7 +15,7 @@ use crate::meter::{
     self, Changes, Display, Format, How, Look, Options, Passing, PidFile, Scale, Target, Unit,
     Watch,
 };
-use crate::moving::{self, Input, Output, join};
+use crate::moving::{self, Existing, Input, Output, join};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
@@ -28,11 +28,8 @@ use fullbore_host::size;
 /// passed.
 ///
 /// The options are those of pv. With -p, -t, -e, -I, -r, -a, -b, -A or -F the line is pv's as well.
-// Of an option that is given twice, the last one counts, so that an alias can have options.
 #[derive(Args)]
-#[command(
-    args_override_self = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   tar c src | fullbore meter | gzip > src.tgz
   fullbore meter access.log | grep -c ' 404 '
@@ -50,8 +47,7 @@ them, and %{slow}: which side is slow.
 
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
 or written (also if --skip-errors went on), or a process could not be watched or told; 2 the \
-command line is invalid, or an input is also the output."
-)]
+command line is invalid, or an input is also the output.")]
 pub struct Meter {
     /// Files to copy, in order; '-' means stdin [default: stdin]
     #[arg(value_name = "FILE")]
@@ -293,7 +289,9 @@ impl Meter {
             true => Some("/dev/null".into()),
             false => self.output.clone(),
         };
-        let mut output = Output::new(path, false);
+        let mut output = path.map_or_else(Output::stdout, |path| {
+            Output::named(path, Existing::Replace)
+        });
         if self.output.is_some() {
             // No output is truncated for an input that is not there.
             inputs[0].check()?;

@@ -7,12 +7,13 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use fullbore::linux::descriptor_of;
 use fullbore_host::refusal::Usage;
 use fullbore_results::report::table::Table;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 
-use crate::terminal;
+use crate::{inherited, terminal};
 
 /// Returns a table with the width and the colours of the terminal, if `out` is one.
 pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
@@ -80,7 +81,9 @@ pub fn check_path(path: &Path) -> Result<(), Usage> {
     if is_stdout(path) {
         return Ok(());
     }
+    let named = inherited::descriptor(path, OFlags::WRONLY);
     let answer = match takes_bytes_as_they_come(path) {
+        _ if named.is_some() => named.transpose().map(drop),
         // Opening a FIFO would wait for its reader.
         true => match fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
             true => Err(Errno::ISDIR.into()),
@@ -98,7 +101,7 @@ pub fn check_path(path: &Path) -> Result<(), Usage> {
 
 /// Whether this name of a file means stdout.
 pub fn is_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
+    path.as_os_str() == "-" || descriptor_of(path) == Some(1)
 }
 
 /// Whether the file at `path` cannot or must not be replaced by another file.
@@ -107,12 +110,14 @@ fn takes_bytes_as_they_come(path: &Path) -> bool {
     // that process would keep the old one.
     path.starts_with("/dev")
         || path.starts_with("/proc")
+        || descriptor_of(path).is_some()
         || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Appends to the file at `path`.
+/// Appends to the file at `path`, or writes to the descriptor that it names.
 fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
-    let file = OpenOptions::new().append(true).open(path)?;
+    let named = inherited::descriptor(path, OFlags::WRONLY);
+    let file = named.unwrap_or_else(|| OpenOptions::new().append(true).open(path))?;
     write_and_close(write, file)
 }
 
@@ -215,6 +220,26 @@ mod tests {
     fn a_name_in_dev_is_written_straight_to() {
         write_to_file(&fixed(Some("gone")), Path::new("/dev/null")).unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+
+    #[test]
+    fn a_descriptor_that_is_named_is_written_to_where_it_stands() {
+        use std::io::{Read, Seek};
+        use std::os::fd::AsRawFd;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"old").unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", file.as_raw_fd()));
+        // Only what is inherited can be named.
+        assert!(check_path(&path).is_err());
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        check_path(&path).unwrap();
+        write_to_file(&fixed(Some("new")), &path).unwrap();
+        file.write_all(b"last").unwrap();
+        file.rewind().unwrap();
+        let mut all = String::new();
+        file.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "oldnewlast");
+        assert!(is_stdout(Path::new("/dev/stdout")));
     }
 
     #[test]

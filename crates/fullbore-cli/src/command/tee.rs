@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use fullbore::split::{OnError, Policy, SinkReport};
 
 use crate::exit;
-use crate::moving::{self, Input, Output};
+use crate::moving::{self, Existing, Input, Output};
 use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout, and to each of the files
@@ -136,8 +136,12 @@ impl Tee {
 
     /// Returns stdout and the files, none of which is the input.
     fn outputs(&self) -> anyhow::Result<Vec<Output>> {
-        let named = |path: &PathBuf| Output::new(Some(path.clone()), self.append);
-        let mut all = vec![Output::new(None, false)];
+        let existing = match self.append {
+            true => Existing::Append,
+            false => Existing::Replace,
+        };
+        let named = |path: &PathBuf| Output::named(path.clone(), existing);
+        let mut all = vec![Output::stdout()];
         all.extend(self.files.iter().map(named));
         for output in &all {
             output.refuse(&[Input::Stdin])?;

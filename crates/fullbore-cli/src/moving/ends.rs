@@ -9,7 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use rustix::fs::{Access, FileType, Stat};
+use fullbore::linux::descriptor_of;
+use rustix::fs::{Access, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::failure::{BadInput, close_failed};
@@ -32,17 +33,19 @@ pub enum Source {
 }
 
 impl Input {
-    /// Returns the inputs with these names. `-` means stdin, and so does an empty list.
+    /// Returns the inputs with these names. `-` means stdin, as do `/dev/stdin` and an empty list.
     pub fn all(names: &[PathBuf]) -> Vec<Self> {
         if names.is_empty() {
             return vec![Input::Stdin];
         }
         names
             .iter()
-            .map(|name| match name.as_os_str() == "-" {
-                true => Input::Stdin,
-                false => Input::File(name.clone()),
-            })
+            .map(
+                |name| match name.as_os_str() == "-" || descriptor_of(name) == Some(0) {
+                    true => Input::Stdin,
+                    false => Input::File(name.clone()),
+                },
+            )
             .collect()
     }
 
@@ -58,7 +61,9 @@ impl Input {
             }
             Input::Stdin => Ok(Source::Stdin(stdin())),
             Input::File(path) => {
-                let file = File::open(path).map_err(|error| self.bad("open", error))?;
+                let file = inherited::descriptor(path, OFlags::RDONLY)
+                    .unwrap_or_else(|| File::open(path))
+                    .map_err(|error| self.bad("open", error))?;
                 // Found out here, so that no output is truncated for a directory.
                 self.refuse_directory(rustix::fs::fstat(&file))?;
                 Ok(Source::File(file))
@@ -85,6 +90,8 @@ impl Input {
     pub fn check(&self) -> anyhow::Result<()> {
         match self {
             Input::Stdin => drop(self.open()?),
+            // What the file allows does not matter for a descriptor that is open.
+            Input::File(path) if descriptor_of(path).is_some() => drop(self.open()?),
             Input::File(path) => rustix::fs::access(path, Access::READ_OK)
                 .map_err(|errno| self.bad("open", errno.into()))?,
         }
@@ -109,11 +116,14 @@ impl Input {
             .ok()
             .filter(|_| is_regular(&stat))
             .or_else(|| size_of_device(&stat))?;
-        match self {
-            // Part of it may have been read before.
-            Input::Stdin => Some(size.saturating_sub(rustix::fs::tell(stdin()).unwrap_or(0))),
-            Input::File(_) => Some(size),
-        }
+        // Part of it may have been read before.
+        let position = match self {
+            Input::Stdin => rustix::fs::tell(stdin()).unwrap_or(0),
+            Input::File(path) => inherited::descriptor(path, OFlags::RDONLY)
+                .and_then(|file| rustix::fs::tell(file.ok()?).ok())
+                .unwrap_or(0),
+        };
+        Some(size.saturating_sub(position))
     }
 }
 
@@ -162,19 +172,30 @@ pub enum Existing {
 }
 
 impl Output {
-    /// Returns the file of this name, or stdout.
-    pub fn new(path: Option<PathBuf>, append: bool) -> Self {
-        match path {
-            None => Output::Stdout(stdout()),
-            Some(path) => Output::Named {
+    /// Returns stdout.
+    pub fn stdout() -> Self {
+        Output::Stdout(stdout())
+    }
+
+    /// Returns the file of this name. `/dev/stdout` means stdout. Such a descriptor is written to where it stands,
+    /// whatever is to become of an existing file.
+    pub fn named(path: PathBuf, existing: Existing) -> Self {
+        match descriptor_of(&path) {
+            Some(1) => Output::stdout(),
+            _ => Output::Named {
                 path,
-                existing: match append {
-                    true => Existing::Append,
-                    false => Existing::Replace,
-                },
+                existing,
                 is_synchronous: false,
             },
         }
+    }
+
+    /// Makes each write to a file return once the bytes are on the disk (`O_SYNC`).
+    pub fn synchronous(mut self, yes: bool) -> Self {
+        if let Output::Named { is_synchronous, .. } = &mut self {
+            *is_synchronous = yes;
+        }
+        self
     }
 
     /// Refuses inputs that are the same file, before anything is opened or written.
@@ -258,13 +279,26 @@ fn open_output(
     is_synchronous: bool,
     inputs: &[Input],
 ) -> anyhow::Result<File> {
+    let cannot = |error: io::Error| anyhow!("open '{}': {}", shown(path), error_text(&error));
+    if let Some(file) = inherited::descriptor(path, OFlags::WRONLY) {
+        let file = file.map_err(cannot)?;
+        if let Ok(stat) = rustix::fs::fstat(&file) {
+            refuse_the_same(&stat, inputs)?;
+        }
+        return match is_synchronous {
+            true => Err(anyhow!(
+                "open '{}': an open descriptor cannot be made synchronous: name the file instead",
+                shown(path)
+            )),
+            false => Ok(file),
+        };
+    }
     let append = existing == Existing::Append;
     let mut options = File::options();
     options.write(!append).append(append);
     if is_synchronous {
         options.custom_flags(nix::libc::O_SYNC);
     }
-    let cannot = |error: io::Error| anyhow!("open '{}': {}", shown(path), error_text(&error));
     if existing == Existing::Refuse {
         match options.clone().create_new(true).open(path) {
             Ok(file) => return Ok(file),

@@ -16,6 +16,7 @@ mod bytes;
 mod compare;
 mod completions;
 mod copy;
+mod descriptors;
 mod doctor;
 mod documentation;
 mod endpoints;

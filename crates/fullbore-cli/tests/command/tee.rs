@@ -303,3 +303,76 @@ fn an_output_that_failed_is_reported_although_the_reader_of_stdout_leaves() {
         "{said}"
     );
 }
+
+/// Runs a tee whose stdin stays open and says nothing, and whose outputs have no reader.
+fn without_readers(words: &str) -> Output {
+    let (silent, _stays) = pipe();
+    let mut command = fullbore(&format!("tee {words}"));
+    command.stdin(silent).stdout(nobody_reads());
+    finish(start(&mut command))
+}
+
+#[test]
+fn it_ends_when_all_outputs_are_gone_although_nothing_comes_in() {
+    for by in ["", "--by-reference"] {
+        for (mode, code) in [
+            ("", 0),
+            ("-p", 0),
+            ("--output-error", 0),
+            ("--output-error=warn-nopipe", 0),
+            ("--output-error=exit-nopipe", 0),
+            ("--output-error=warn", 1),
+            ("--output-error=exit", 1),
+        ] {
+            let output = without_readers(&format!("{by} {mode}"));
+            assert_code(&output, code);
+            let said = match code {
+                0 => "",
+                _ => "fullbore tee: write to stdout: Broken pipe\n",
+            };
+            assert_eq!(stderr(&output), said, "{mode}");
+        }
+    }
+}
+
+#[test]
+fn a_null_device_that_was_opened_for_reading_is_an_error() {
+    let dir = directory();
+    for by in ["", "--by-reference"] {
+        for line in [
+            format!("$TEE {by} x < a 1< /dev/null"),
+            format!("cat a | $TEE {by} x 1< /dev/null"),
+        ] {
+            let output = shell(&dir, &ours(), &line);
+            assert_code(&output, 1);
+            let said = one_line(stderr(&output));
+            assert!(
+                said.contains("write to stdout: Bad file descriptor"),
+                "{line}: {said}"
+            );
+            assert_eq!(content(&dir, "x"), b"hello\n");
+        }
+    }
+}
+
+/// Its poll(2) never says that it can be written to.
+#[test]
+fn the_log_of_the_kernel_gets_its_bytes() {
+    if std::fs::File::options()
+        .write(true)
+        .open("/dev/kmsg")
+        .is_err()
+    {
+        return skipped("/dev/kmsg cannot be opened here");
+    }
+    let dir = directory();
+    for line in [
+        "echo '<7>a test of fullbore' | $TEE /dev/kmsg",
+        "echo '<7>a test of fullbore' | $TEE --by-reference /dev/kmsg",
+        "echo '<7>a test of fullbore' | ${TEE% tee} buffer -q -f -o /dev/kmsg -o -",
+    ] {
+        let output = shell(&dir, &ours(), line);
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "<7>a test of fullbore\n", "{line}");
+    }
+}

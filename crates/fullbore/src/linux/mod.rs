@@ -3,13 +3,14 @@
 
 mod calls;
 mod cgroup;
+mod named;
 mod peer;
 mod refusal;
 mod sharing;
 mod sigpipe;
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -21,6 +22,7 @@ use crate::error::{Error, Result};
 pub use calls::Calls;
 pub(crate) use calls::{can_be, is_closed, is_ready};
 pub use cgroup::memory_limit;
+pub use named::descriptor_of;
 pub use peer::{Peer, peer_of};
 pub use refusal::is_pipe_or_socket;
 pub(crate) use refusal::is_refusal;

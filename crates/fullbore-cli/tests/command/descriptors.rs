@@ -1,0 +1,190 @@
+//! Names of open descriptors, such as /dev/stdout and /dev/fd/3: every verb that takes files reads and writes the
+//! descriptor itself.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::*;
+use tempfile::TempDir;
+
+/// Runs a line of bash in a directory that has a file `x` and a symbolic link `out` to /dev/stdout; `$F` is fullbore.
+fn shell(line: &str) -> (Output, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("x"), "data\n").unwrap();
+    std::os::unix::fs::symlink("/dev/stdout", directory.path().join("out")).unwrap();
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", line])
+        .env("F", FULLBORE)
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    (finish(start(&mut command)), directory)
+}
+
+fn content(directory: &TempDir, name: &str) -> String {
+    std::fs::read_to_string(directory.path().join(name)).unwrap()
+}
+
+#[test]
+fn an_output_is_written_to_where_it_stands_and_not_truncated() {
+    for name in [
+        "/dev/stdout",
+        "/dev/fd/1",
+        "/proc/self/fd/1",
+        "/proc/thread-self/fd/1",
+        "out",
+    ] {
+        for verb in [
+            "copy x -o",
+            "copy --by-reference x -o",
+            "copy x --append -o",
+            "meter -q x -o",
+            "buffer -q -i x -o",
+            "buffer -q -f -i x -o",
+            "buffer -q -i x --append -o",
+        ] {
+            let line = format!("{{ echo header; $F {verb} {name}; echo trailer; }} > f");
+            let (output, directory) = shell(&line);
+            assert_quiet_success(&output);
+            assert_eq!(
+                content(&directory, "f"),
+                "header\ndata\ntrailer\n",
+                "{line}"
+            );
+        }
+        let line = format!("{{ echo header; $F tee {name} < x; echo trailer; }} > f");
+        let (output, directory) = shell(&line);
+        assert_quiet_success(&output);
+        assert_eq!(
+            content(&directory, "f"),
+            "header\ndata\ndata\ntrailer\n",
+            "{line}"
+        );
+    }
+    for name in ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"] {
+        for by in ["", "-a", "--by-reference"] {
+            let line = format!(
+                "{{ echo old >&2; $F tee {by} {name} < x > /dev/null; echo new >&2; }} 2> log"
+            );
+            let (output, directory) = shell(&line);
+            assert_quiet_success(&output);
+            assert_eq!(content(&directory, "log"), "old\ndata\nnew\n", "{line}");
+        }
+    }
+    let line = "{ echo old >&2; $F buffer -l /dev/stderr --pid < x > /dev/null; } 2> log";
+    let (output, directory) = shell(line);
+    assert_quiet_success(&output);
+    assert!(
+        content(&directory, "log").starts_with("old\nPID is "),
+        "{line}"
+    );
+}
+
+#[test]
+fn an_input_is_read_from_where_it_stands() {
+    for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "/dev/fd/5"] {
+        for verb in ["copy", "meter -q", "buffer -q -i", "copy --by-reference"] {
+            let line =
+                format!("printf 'one\\ntwo\\n' > y; {{ read line; $F {verb} {name} 5<&0; }} < y");
+            let (output, _directory) = shell(&line);
+            assert_quiet_success(&output);
+            assert_eq!(stdout(&output), "two\n", "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_descriptor_may_be_a_socket() {
+    for verb in [
+        "copy /dev/stdin",
+        "meter -q /dev/stdin",
+        "buffer -q -i /dev/stdin",
+    ] {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"hello\n").unwrap();
+        ours.shutdown(Shutdown::Write).unwrap();
+        let mut command = fullbore(verb);
+        let output = finish(start(command.stdin(OwnedFd::from(theirs))));
+        assert_quiet_success(&output);
+        assert_eq!(stdout(&output), "hello\n", "{verb}");
+    }
+    for verb in [
+        "tee /dev/stderr",
+        "tee --by-reference /dev/fd/2",
+        "copy - -o /dev/stderr",
+        "meter -q - -o /dev/stderr",
+        "buffer -q -o /dev/stderr",
+    ] {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = fullbore(verb);
+        command.stdin(Stdio::piped()).stderr(OwnedFd::from(theirs));
+        let mut child = start(&mut command);
+        child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+        assert_code(&finish(child), 0);
+        // The command has a copy of the peer.
+        drop(command);
+        let mut got = String::new();
+        ours.read_to_string(&mut got).unwrap();
+        assert_eq!(got, "hello\n", "{verb}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_one_line_and_code_1() {
+    for (line, said) in [
+        (
+            "echo > y; $F copy x -o /dev/stdin < y",
+            "open '/dev/stdin': the descriptor is not open for writing",
+        ),
+        (
+            "echo > y; $F tee /dev/fd/5 < x 5< y",
+            "open '/dev/fd/5': the descriptor is not open for writing",
+        ),
+        (
+            "echo > y; $F buffer -q -i x -o /dev/fd/5 5< y",
+            "open '/dev/fd/5': the descriptor is not open",
+        ),
+        (
+            "echo > y; $F meter -q x -o /dev/fd/5 5< y",
+            "open '/dev/fd/5': the descriptor is not open",
+        ),
+        (
+            "$F copy /dev/fd/5 5> y",
+            "open '/dev/fd/5': the descriptor is not open for reading",
+        ),
+        (
+            "$F copy /dev/fd/9 9>&-",
+            "open '/dev/fd/9': Bad file descriptor",
+        ),
+        (
+            "$F tee y /dev/fd/3 < x 3>&-",
+            "open '/dev/fd/3': Bad file descriptor",
+        ),
+        ("$F copy x -o /dev/stdout >&-", "standard output is closed"),
+        ("$F copy /dev/stdin <&-", "standard input is closed"),
+        (
+            "$F buffer -q -c -i x -o /dev/fd/5 5> y",
+            "cannot be made synchronous",
+        ),
+    ] {
+        let (output, _directory) = shell(line);
+        assert_code(&output, 1);
+        assert!(
+            one_line(stderr(&output)).contains(said),
+            "{line}: {}",
+            stderr(&output)
+        );
+    }
+    // Rust has opened /dev/null in its place.
+    let (output, _directory) = shell("$F tee /dev/stderr < x 2>&-");
+    assert_code(&output, 1);
+    // The digest is no part of the data.
+    let (output, _directory) = shell("$F copy x -o /dev/stdout --hash sha256");
+    assert_eq!(stdout(&output), "data\n");
+    assert!(one_line(stderr(&output)).contains("/dev/stdout"));
+}
