@@ -14,6 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
+use super::own::not_standard;
 use super::refusal::{is_pipe_or_socket, is_refusal};
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
@@ -452,7 +453,7 @@ fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         mode | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
         Mode::empty(),
     );
-    super::not_standard(opened?)
+    not_standard(opened?)
 }
 
 /// Returns whether `fd` is ready now.

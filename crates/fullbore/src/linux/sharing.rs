@@ -37,7 +37,7 @@ pub fn vmsplice_shares() -> Result<bool> {
 
 /// Gives a byte to a pipe, changes it, and returns whether the byte in the pipe changes too.
 fn the_pipe_changes_too() -> Result<bool> {
-    let (reader, writer) = super::new_pipe()?;
+    let (reader, writer) = super::own::new_pipe()?;
     let byte = AtomicU8::new(1);
     let given = uninterrupted(|| {
         // SAFETY: the byte outlives the pipe's reference to its page, because only this function has

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
+use crate::linux::own::not_standard;
 
 /// Ends, from another thread, the waits of all objects that have a clone of it.
 ///
@@ -47,7 +48,7 @@ impl Cancel {
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let event = eventfd(0, flags)
-            .and_then(crate::linux::not_standard)
+            .and_then(not_standard)
             .map_err(Error::system("eventfd2"))?;
         Ok(Self(Arc::new(Cancelled {
             so: AtomicBool::new(false),
