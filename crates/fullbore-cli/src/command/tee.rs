@@ -20,8 +20,8 @@ use fullbore_host::refusal::Usage;
 /// references to pages are passed on instead. That is faster, and correct only if the writer of
 /// stdin does not reuse its pages.
 ///
-/// It ends as soon as no output has a reader any more, even if nothing arrives on stdin. Files and
-/// devices always count as having one.
+/// With -p or --output-error, it ends as soon as no output has a reader any more, even if nothing
+/// arrives on stdin. Files and devices always count as having one.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -100,6 +100,9 @@ impl Tee {
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
         let mut tee =
             fullbore::Tee::new(stdin.as_fd()).guarantee(moving::guarantee(self.by_reference));
+        if self.mode().is_some() {
+            tee = tee.fail_without_readers();
+        }
         for output in &outputs {
             tee = tee.sink(output.as_fd(), policy);
         }

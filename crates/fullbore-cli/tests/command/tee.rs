@@ -316,7 +316,6 @@ fn without_readers(words: &str) -> Output {
 fn it_ends_when_all_outputs_are_gone_although_nothing_comes_in() {
     for by in ["", "--by-reference"] {
         for (mode, code) in [
-            ("", 0),
             ("-p", 0),
             ("--output-error", 0),
             ("--output-error=warn-nopipe", 0),

@@ -49,8 +49,9 @@ use splitting::{Branch, Broken, Splitting, State};
 /// full.
 ///
 /// If every sink is a pipe, a FIFO or a stream socket, and none of them has a reader any more, it ends at
-/// once, also while the source has nothing: as if a write to each of them had failed. The peer of a TCP
-/// connection counts as a reader until it has reset the connection.
+/// once, also while the source has nothing: as if a write to each of them had failed. With policies that say
+/// [`OnError::FailAll`], it does so only if [asked to](Self::fail_without_readers). The peer of a TCP connection
+/// counts as a reader until it has reset the connection.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -69,6 +70,7 @@ pub struct Tee<Source: AsFd, Sink: AsFd> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,
     options: Options,
+    fails_without_readers: bool,
     begun: Option<Begun>,
     elapsed: Duration,
 }
@@ -87,6 +89,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             source,
             sinks: Vec::new(),
             options: Options::default(),
+            fails_without_readers: false,
             begun: None,
             elapsed: Duration::ZERO,
         }
@@ -161,6 +164,14 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
+    /// Fails once no sink has a reader, also while the source has nothing and although a policy says
+    /// [`OnError::FailAll`]. Without this, such a tee waits for the next byte: if there is none, every sink has
+    /// got every byte, and readers that have left by then are no error.
+    pub fn fail_without_readers(mut self) -> Self {
+        self.fails_without_readers = true;
+        self
+    }
+
     /// Moves bytes until the source ends, the limit is reached, or no sink is left.
     ///
     /// # Errors
@@ -189,6 +200,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             },
         };
         begun.wait_as(&self.options.waiter());
+        begun.state.fails_without_readers = self.fails_without_readers;
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
         let outcome = match self.options.check() {
             Ok(()) => begun.go_on(&self.options, self.source.as_fd(), sinks),
@@ -237,6 +249,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
             longest_message: transfer::longest_message(source, &source_stat),
             taken: 0,
             waiter: options.waiter(),
+            fails_without_readers: false,
             long: long && source_kind == Kind::Regular,
             guarantee: options.guarantee,
         },

@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) taken: u64,
     /// Waits for whichever side is not ready.
     pub(super) waiter: Waiter,
+    /// Whether it also ends without readers if it then fails.
+    pub(super) fails_without_readers: bool,
     /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
     pub(super) long: bool,
     /// The guarantee that the chosen way of moving bytes keeps.
@@ -193,12 +195,16 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Returns whether every sink is one whose readers can go: then they are watched while the source has
-    /// nothing. A file never loses its readers.
+    /// Returns whether the tee ends without readers, and every sink is one whose readers can go: then they are
+    /// watched while the source has nothing. A file never loses its readers.
     pub(super) fn all_may_go(&self) -> bool {
-        let may_go = |kind| matches!(kind, Kind::Pipe | Kind::UnixStream | Kind::Tcp);
+        let may_go = |branch: &Branch| {
+            let goes_on = branch.policy.closed != OnError::FailAll;
+            (goes_on || self.state.fails_without_readers)
+                && matches!(branch.kind, Kind::Pipe | Kind::UnixStream | Kind::Tcp)
+        };
         let mut alive = self.state.branches.iter().filter(|b| b.is_alive());
-        alive.all(|branch| may_go(branch.kind))
+        alive.all(may_go)
     }
 
     /// Returns a sink that has a reader, to be watched until it has none. If no sink has one, applies the

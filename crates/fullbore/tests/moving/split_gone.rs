@@ -43,7 +43,10 @@ fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
                 rustix::io::write(&source.writer, b"one").unwrap();
                 let outcome = thread::scope(|scope| {
                     let running = scope.spawn(|| {
-                        let mut tee = Tee::new(&source.reader).guarantee(guarantee).wait(wait);
+                        let mut tee = Tee::new(&source.reader)
+                            .guarantee(guarantee)
+                            .wait(wait)
+                            .fail_without_readers();
                         for sink in ours {
                             tee = tee.sink(sink, policy);
                         }
