@@ -695,6 +695,45 @@ fn a_producer_with_a_deadline_is_dropped_at_once_and_loses_nothing() {
 }
 
 #[test]
+fn what_a_producer_with_a_deadline_leaves_to_a_consumer_that_goes_meanwhile_is_in_the_pipe() {
+    let streams = match env::var_os("FULLBORE_TEST_LOAD") {
+        None => 300,
+        Some(load) if load == "quick" => 2_000,
+        Some(_) => 20_000,
+    };
+    for seed in 1..=streams {
+        let _watch = watch("what_a_producer_with_a_deadline_leaves_to_a_consumer_that_goes");
+        let random = &mut Random::new(seed * 7919);
+        let pipe = Pipe::new().unwrap();
+        let mut out = producer(pipe.writer, Wait::Block);
+        let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, true);
+        let at = meet_in_turns(&mut out, &mut source);
+        // No more than the pipe has room for.
+        let n = (random.up_to(4000) + 1) * NUMBER;
+        numbers(out.reserve(n).unwrap(), at);
+        out.commit(n).unwrap();
+        let mut next = at;
+        if random.up_to(1) == 0 {
+            source.fill_buf().unwrap();
+            let consumed = random.up_to(n / NUMBER) * NUMBER;
+            source.consume(consumed);
+            next += consumed as u64;
+        }
+        out.set_deadline(Some(Instant::now() + LONG));
+        let (first, second) = (random.up_to(30), random.up_to(30));
+        let leaving = thread::spawn(move || {
+            thread::sleep(Duration::from_micros(first as u64));
+            drop(out);
+        });
+        thread::sleep(Duration::from_micros(second as u64));
+        drop(source);
+        leaving.join().unwrap();
+        let total = Numbers::from(next).rest_of(File::from(pipe.reader));
+        assert_eq!(total, at + n as u64, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_producer_with_a_deadline_whose_consumer_has_gone_leaves_the_bytes_in_the_pipe() {
     let _watch = watch("a_producer_with_a_deadline_whose_consumer_has_gone");
     let pipe = Pipe::new().unwrap();

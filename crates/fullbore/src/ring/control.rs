@@ -12,8 +12,10 @@
 //! returns how much was claimed. So each byte is either the consumer's, or the producer's to send
 //! through the pipe, and both sides agree which, whenever one of them goes.
 //!
-//! Two more bits of that word say who sends what was left. `TAKEN_BACK` is set by the producer's close, and
-//! `RETURNED` by a consumer that finds the producer gone: the first of the two to set its bit owns the bytes.
+//! Three more bits of that word say who sends what was left. `LEFT` is set by a producer that ends without closing
+//! the ring: all is the consumer's then, and the bit cannot be set once the ring is closed. `TAKEN_BACK` is set by the
+//! producer's close, and `RETURNED` by a consumer that has closed the ring and finds the producer gone: the first of
+//! the two to set its bit owns the bytes.
 //!
 //! Each side keeps its own copies of the numbers that it writes. A number of the other side is
 //! checked each time that it is read: `Broken` if it is not one that an honest side could have
@@ -31,8 +33,11 @@ const TAKEN_BACK: u64 = 1 << 62;
 /// Set in `claim` by a consumer, which writes what was left into the pipe because the producer is gone.
 const RETURNED: u64 = 1 << 61;
 
+/// Set in `claim` by a producer that ends, and leaves what it has published to the consumer.
+const LEFT: u64 = 1 << 60;
+
 /// All bits of `claim` that are no number of bytes.
-pub(super) const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED;
+pub(super) const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED | LEFT;
 
 /// A shared word. The model check has one of its own.
 pub(super) trait Word: Debug {
@@ -242,6 +247,19 @@ impl Giver {
         }
     }
 
+    /// Leaves all that was published to the consumer; returns `false` if that has closed the ring before. Nothing may be
+    /// published afterwards, and the ring is not to be closed.
+    pub(super) fn leave<W: Word>(&self, control: &Control<W>) -> bool {
+        let mut found = control.claim.0.load(Ordering::Acquire);
+        while found & CLOSED == 0 {
+            match control.claim.0.compare_exchange(found, found | LEFT) {
+                Ok(_) => return true,
+                Err(newer) => found = newer,
+            }
+        }
+        false
+    }
+
     /// Returns how the consumer has to be woken.
     pub(super) fn wakes<W: Word>(&self, control: &Control<W>) -> Option<Sleep> {
         has_to_be_woken(&control.consumer_sleeps.0)
@@ -262,7 +280,8 @@ pub(super) enum Claim {
 /// What a consumer that closes the ring leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closing {
-    /// The bytes at the end that are the producer's again; `None` if the producer has closed the ring before.
+    /// The bytes at the end that this side no longer reads, as far as they were published until now; `None` if the
+    /// producer has closed the ring before.
     pub(super) left: Option<u64>,
     /// How the producer has to be woken.
     pub(super) wakes: Option<Sleep>,
@@ -276,6 +295,8 @@ pub(super) struct Taker {
     released: u64,
     /// The last number of published bytes that was seen.
     head: u64,
+    /// `LEFT` once the producer was seen to have set it, and 0 before.
+    left: u64,
 }
 
 impl Taker {
@@ -285,6 +306,7 @@ impl Taker {
             claimed: 0,
             released: 0,
             head: 0,
+            left: 0,
         }
     }
 
@@ -316,17 +338,26 @@ impl Taker {
                 Claim::Nothing
             });
         }
-        match control
-            .claim
-            .0
-            .compare_exchange(self.claimed, self.claimed + n)
-        {
-            Ok(_) => {
+        match self.exchange(control, self.claimed + n) {
+            Ok(()) => {
                 self.claimed += n;
                 Ok(Claim::Bytes(n))
             }
             Err(found) if found & CLOSED != 0 && found & !BITS == self.claimed => Ok(Claim::Closed),
             Err(_) => Err(Broken),
+        }
+    }
+
+    /// Sets the word of the claims, if it is what this side has left there; otherwise returns what it is.
+    #[inline]
+    fn exchange<W: Word>(&mut self, control: &Control<W>, new: u64) -> Result<(), u64> {
+        loop {
+            let current = self.claimed | self.left;
+            match control.claim.0.compare_exchange(current, new | self.left) {
+                Ok(_) => return Ok(()),
+                Err(found) if found == current | LEFT && self.left == 0 => self.left = LEFT,
+                Err(found) => return Err(found),
+            }
         }
     }
 
@@ -347,23 +378,30 @@ impl Taker {
     pub(super) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> Closing {
         let back_to = self.claimed - unread;
         // An error means that the producer was first, or is not honest: nothing is to be done.
-        let closed = control
-            .claim
-            .0
-            .compare_exchange(self.claimed, back_to | CLOSED);
-        let head = control.head.0.load(Ordering::Acquire);
-        let left = head.saturating_sub(back_to);
+        let closed = self.exchange(control, back_to | CLOSED);
         Closing {
-            left: (closed.is_ok() && left <= self.size).then_some(left),
+            left: closed.ok().and_then(|()| self.left_from(control, back_to)),
             wakes: has_to_be_woken(&control.producer_sleeps.0),
         }
     }
 
-    /// Returns whether what was left of a ring that this side has [closed](Self::close) with so many `unread` bytes is
-    /// this side's to write into the pipe. It is not if the producer has taken it back.
-    pub(super) fn owns_the_rest<W: Word>(&self, control: &Control<W>, unread: u64) -> bool {
-        let closed = (self.claimed - unread) | CLOSED;
+    /// Returns whether the producer has ended and left everything to this side, as far as was seen.
+    pub(super) fn is_left_to_this_side(&self) -> bool {
+        self.left != 0
+    }
+
+    /// Makes what was left of a ring that this side has [closed](Self::close) with so many `unread` bytes this side's, to
+    /// write it into the pipe, and returns how many bytes that are; `None` if the producer has taken it back.
+    pub(super) fn own_the_rest<W: Word>(&self, control: &Control<W>, unread: u64) -> Option<u64> {
+        let back_to = self.claimed - unread;
+        let closed = back_to | CLOSED | self.left;
         let owned = control.claim.0.compare_exchange(closed, closed | RETURNED);
-        owned.is_ok()
+        // The producer may have published more since this side has closed the ring.
+        owned.ok().and_then(|_| self.left_from(control, back_to))
+    }
+
+    fn left_from<W: Word>(&self, control: &Control<W>, from: u64) -> Option<u64> {
+        let left = control.head.0.load(Ordering::Acquire).saturating_sub(from);
+        (left <= self.size).then_some(left)
     }
 }

@@ -350,9 +350,8 @@ impl Giving {
     /// Publishes nothing any more, and takes nothing back, if the consumer is there: it claims what there
     /// is, as if the producer had been killed.
     pub(crate) fn leave_to_consumer(&mut self) {
-        let is_there = !self.giver.is_closed(self.shared.control())
-            && meeting::is_woken(self.link.as_fd()) == Peer::Here;
-        self.closed |= is_there;
+        let is_there = meeting::is_woken(self.link.as_fd()) == Peer::Here;
+        self.closed |= is_there && self.giver.leave(self.shared.control());
     }
 
     /// # Errors

@@ -33,7 +33,7 @@ use crate::linux;
 use crate::wait::{Ready, uninterrupted};
 
 /// The version of all that the two sides must agree on; a part of the name.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// How many connections a producer looks at. Looking takes time, and an honest consumer needs one, or a few if
 /// a third process has an end of the pipe for a moment, as one has between fork(2) and execve(2).

@@ -38,6 +38,7 @@
 //! | producer with a deadline or a `Cancel`, which is dropped | the consumer claims all that was published, as if the producer had been killed: on its way into the pipe, it could be lost |
 //! | producer, killed | the consumer claims all that was published, and then reads the pipe |
 //! | producer killed while the ring has bytes, and then the consumer drops its `Consumer` | the consumer writes into the pipe what was left in the ring, as far as it fits |
+//! | either closes the ring, and the producer is killed before its next call | what was left in the ring is lost |
 //! | producer killed while the ring has bytes, and then the consumer too | a later reader of the pipe does not get what was left in the ring |
 //!
 //! The producer does its part when it is called next, or finishes.

@@ -5,6 +5,7 @@
 //! that of a thread which only the other side can wake, so loom reports a wake-up that was lost. The time that a
 //! side sleeps on its flag is over at once, or never.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
@@ -157,16 +158,65 @@ impl Model {
             next += 1;
             self.wake(CONSUMER, giver.publish(&self.control, 1));
         }
-        // Everything that was not claimed goes into the pipe.
+        self.close(&mut giver);
+        self.pipe.lock().unwrap().extend(next..=n);
+    }
+
+    /// Closes the ring, and puts everything that was not claimed into the pipe.
+    fn close(&self, giver: &mut Giver) {
         let left = giver.close(&self.control).unwrap();
         self.wake(CONSUMER, giver.wakes(&self.control));
+        self.put(giver.head() - left..giver.head());
+    }
+
+    /// Puts a part of the ring into the pipe.
+    fn put(&self, part: Range<u64>) {
         let mut pipe = self.pipe.lock().unwrap();
-        for position in giver.head() - left..giver.head() {
+        for position in part {
             let byte = &self.bytes[(position % SIZE) as usize];
             // SAFETY: loom checks it.
             pipe.push(byte.with(|byte| unsafe { *byte }));
         }
-        pipe.extend(next..=n);
+    }
+
+    /// Sends as many numbers as fit into the ring, and then leaves them to the consumer, or closes the ring.
+    fn produce_and_end(&self, leaves: bool) {
+        let mut giver = Giver::new(SIZE);
+        for at in 0..SIZE {
+            // SAFETY: loom checks it.
+            self.bytes[at as usize].with_mut(|byte| unsafe { *byte = at + 1 });
+            giver.publish(&self.control, 1);
+        }
+        if !leaves || !giver.leave(&self.control) {
+            self.close(&mut giver);
+        }
+    }
+
+    /// Claims what there is, at most `tries` times one number, and ends. It returns what it consumed, which is all but
+    /// the last number. Unless it sees that the producer has left everything to it, it `believes` that the producer is
+    /// gone, or that it is there, both of which may be wrong.
+    fn consume_and_end(&self, tries: usize, believes: bool) -> Vec<u64> {
+        let mut taker = Taker::new(SIZE);
+        let mut got = Vec::new();
+        for _ in 0..tries {
+            if let Claim::Bytes(_) = taker.claim(&self.control, 1).unwrap() {
+                let byte = &self.bytes[((taker.claimed() - 1) % SIZE) as usize];
+                // SAFETY: loom checks it.
+                got.push(byte.with(|byte| unsafe { *byte }));
+            }
+        }
+        let unread = got.len().min(1) as u64;
+        let closing = taker.close(&self.control, unread);
+        if closing.left.is_some() {
+            got.truncate(got.len() - unread as usize);
+            if taker.is_left_to_this_side() || believes {
+                if let Some(left) = taker.own_the_rest(&self.control, unread) {
+                    let from = taker.claimed() - unread;
+                    self.put(from..from + left);
+                }
+            }
+        }
+        got
     }
 
     /// Takes at most `most` numbers, up to `at_once` at a time, and returns them. If it ends early, it
@@ -241,6 +291,27 @@ fn what_a_consumer_that_ends_early_leaves_is_in_the_pipe_or_was_claimed() {
             got.append(pipe);
             assert_eq!(got, (1..=n).collect::<Vec<_>>());
         });
+    }
+}
+
+#[test]
+fn one_side_alone_owns_what_is_left_whoever_ends_first_and_whatever_it_believes() {
+    for (leaves, believes) in [(true, false), (false, true), (false, false)] {
+        for tries in [0, 1, 2] {
+            check(move |model| {
+                let producer = {
+                    let model = Arc::clone(&model);
+                    thread::spawn(move || model.produce_and_end(leaves))
+                };
+                let mut got = model.consume_and_end(tries, believes);
+                producer.join().unwrap();
+                got.append(&mut model.pipe.lock().unwrap());
+                let all = [1, 2];
+                // A consumer that believes that the producer is gone owns only what was published until then.
+                assert_eq!(got, all[..got.len()], "{leaves} {believes} {tries}");
+                assert!(believes || got.len() == all.len(), "{leaves} {tries}");
+            });
+        }
     }
 }
 

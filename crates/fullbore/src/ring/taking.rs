@@ -345,9 +345,11 @@ impl Drop for Taking {
             sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
         }
         // Once the ring is closed, a producer that is there puts into the pipe what is left.
-        if let Some(left) = closing.left.filter(|&left| left > 0) {
+        let is_anything_left = closing.left.is_some_and(|left| left > 0);
+        let is_alone = || self.taker.is_left_to_this_side() || meeting::is_gone(self.link.as_fd());
+        if is_anything_left && is_alone() {
             let (control, kept) = (self.shared.control(), self.kept as u64);
-            if meeting::is_gone(self.link.as_fd()) && self.taker.owns_the_rest(control, kept) {
+            if let Some(left) = self.taker.own_the_rest(control, kept) {
                 self.put_back(left as usize);
             }
         }
