@@ -71,7 +71,7 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
             "anyhow",
             "clap",
             "indicatif",
-            "ratatui",
+            "crossterm",
             "fullbore-lab",
             "fullbore-cli",
         ] {

@@ -5,21 +5,19 @@
 mod state;
 mod view;
 
-use std::io::{Stdout, stdin, stdout};
+use std::io::{self, Write, stdin, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::style::Print;
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::widgets::TableState;
+use crossterm::{execute, queue};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
@@ -178,8 +176,11 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
 
 /// The terminal, as long as this program draws on it.
 struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
-    table: TableState,
+    /// The size and the lines of the last drawing: of the next one, only what differs is written.
+    size: (usize, usize),
+    shown: Vec<String>,
+    /// The first row of the table that is shown.
+    first: usize,
 }
 
 impl Screen {
@@ -192,10 +193,10 @@ impl Screen {
                 before(panic);
             }));
         });
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()));
         let mut screen = Self {
-            terminal: terminal.context("query the size of the terminal")?,
-            table: TableState::new(),
+            size: (0, 0),
+            shown: Vec::new(),
+            first: 0,
         };
         screen.take()?;
         Ok(screen)
@@ -205,17 +206,48 @@ impl Screen {
     fn take(&mut self) -> Result<()> {
         enable_raw_mode().context("set up the terminal")?;
         if !TAKEN.swap(true, Ordering::Relaxed) {
-            execute!(stdout(), EnterAlternateScreen).context("set up the terminal")?;
+            execute!(stdout(), EnterAlternateScreen, Hide).context("set up the terminal")?;
         }
-        self.terminal.clear().context("clear the terminal")
+        self.size = (0, 0);
+        Ok(())
     }
 
     fn draw(&mut self, state: &State, colours: Colours) -> Result<()> {
-        let table = &mut self.table;
-        self.terminal
-            .draw(|frame| view::draw(frame, state, table, colours))?;
-        Ok(())
+        let size = size();
+        let lines = view::lines(state, size, &mut self.first, colours);
+        self.paint(size, lines).context("draw on the terminal")
     }
+
+    fn paint(&mut self, size: (usize, usize), lines: Vec<String>) -> io::Result<()> {
+        let mut out = stdout().lock();
+        if size != self.size {
+            queue!(out, Clear(ClearType::All))?;
+            self.size = size;
+            self.shown.clear();
+        }
+        self.shown.resize(lines.len(), String::new());
+        for (row, (line, shown)) in lines.iter().zip(&self.shown).enumerate() {
+            if line != shown {
+                // Cleared first, because after the last column there is nothing to the right of the cursor.
+                let row = u16::try_from(row).unwrap_or(u16::MAX);
+                queue!(
+                    out,
+                    MoveTo(0, row),
+                    Clear(ClearType::CurrentLine),
+                    Print(line)
+                )?;
+            }
+        }
+        self.shown = lines;
+        out.flush()
+    }
+}
+
+/// Returns the columns and the rows of the terminal, and those of an old one where it does not know them.
+fn size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok();
+    let known = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    known.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
 }
 
 impl Drop for Screen {

@@ -1,10 +1,7 @@
 //! Draws the live table. If there are few columns, the least important contents are left out first.
 
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Clear, Paragraph, Row as TableRow, Table, TableState};
+use crossterm::style::{Color, ContentStyle, Stylize};
+use unicode_width::UnicodeWidthStr;
 
 use super::state::{KEYS, Mode, State};
 use crate::top::cells;
@@ -54,40 +51,44 @@ impl Colours {
         }
     }
 
-    fn style(self, colour: Color) -> Style {
+    fn style(self, colour: Color) -> ContentStyle {
         match self.colours {
-            true => Style::new().fg(colour),
-            false => Style::new(),
+            true => ContentStyle::new().with(colour),
+            false => ContentStyle::new(),
         }
     }
 }
 
-/// Draws the whole screen.
-pub fn draw(frame: &mut Frame, state: &State, table: &mut TableState, colours: Colours) {
-    let area = frame.area();
-    let details = details(state, area.width.into());
-    let rows = (area.height / 2).min(details.len() as u16);
-    let parts = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Min(1),
-        Constraint::Length(rows),
-        Constraint::Length(1),
-    ]);
-    let [head, middle, below, bottom] = parts.areas(area);
-    frame.render_widget(Paragraph::new(headline(state)), head);
-    draw_table(frame, middle, state, table, colours);
-    frame.render_widget(Paragraph::new(details), below);
-    frame.render_widget(
-        Paragraph::new(footer(state, area.width.into(), colours)),
-        bottom,
-    );
+/// Returns the lines of the whole screen, of this many columns and rows. `first` is the first row of the table that
+/// was shown last, and becomes that of this one.
+pub fn lines(
+    state: &State,
+    (width, height): (usize, usize),
+    first: &mut usize,
+    colours: Colours,
+) -> Vec<String> {
+    let mut below = details(state, width);
+    below.truncate(height / 2);
+    let rows = height.saturating_sub(2 + below.len()).max(1);
+    let mut middle = match state.mode {
+        Mode::Help => help(width),
+        _ => table(state, (width, rows), first, colours),
+    };
     if state.mode == Mode::Help {
-        frame.render_widget(Clear, middle.union(below));
-        frame.render_widget(Paragraph::new(help(area.width.into())), middle.union(below));
+        middle.truncate(rows + below.len());
+        middle.resize(rows + below.len(), String::new());
+    } else {
+        middle.resize(rows, String::new());
+        middle.extend(below);
     }
+    let mut lines = vec![headline(state, width)];
+    lines.extend(middle);
+    lines.push(footer(state, width, colours));
+    lines.truncate(height);
+    lines
 }
 
-fn headline(state: &State) -> Line<'static> {
+fn headline(state: &State, width: usize) -> String {
     let overview = &state.overview;
     let count = |count: usize, name: &str| match count {
         1 => format!("1 {name}"),
@@ -115,21 +116,27 @@ fn headline(state: &State) -> Line<'static> {
     if overview.left_out.own > 0 {
         parts.push(format!("{} private pipes not shown", overview.left_out.own));
     }
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    Line::from(vec![
-        Span::styled("fullbore top", bold),
-        Span::raw(format!("  {}", parts.join(", "))),
-    ])
+    let name = shown_in("fullbore top", width);
+    let room = width.saturating_sub(name.width());
+    let rest = shown_in(&format!("  {}", parts.join(", ")), room);
+    format!("{}{rest}", name.bold())
 }
 
-fn footer(state: &State, width: usize, colours: Colours) -> Line<'static> {
+fn footer(state: &State, width: usize, colours: Colours) -> String {
     match &state.mode {
-        Mode::Filter => Line::raw(format!("/{}_  Enter keeps it, Esc drops it", state.filter)),
-        Mode::Question { .. } => Line::styled(
-            "enlarge it anyway? y: yes; any other key: no",
-            colours.style(Color::Yellow).add_modifier(Modifier::BOLD),
-        ),
-        _ => Line::raw(keys(width)),
+        Mode::Filter => {
+            let line = format!("/{}_  Enter keeps it, Esc drops it", state.filter);
+            shown_in(&line, width)
+        }
+        Mode::Question { .. } => {
+            let question = shown_in("enlarge it anyway? y: yes; any other key: no", width);
+            colours
+                .style(Color::DarkYellow)
+                .bold()
+                .apply(question)
+                .to_string()
+        }
+        _ => shown_in(&keys(width), width),
     }
 }
 
@@ -190,74 +197,70 @@ fn columns(width: usize) -> Vec<(&'static Column, usize)> {
     shown.into_iter().zip(widths).collect()
 }
 
-fn draw_table(
-    frame: &mut Frame,
-    area: Rect,
+/// Returns the lines of the table, its header included.
+fn table(
     state: &State,
-    table: &mut TableState,
+    (width, height): (usize, usize),
+    first: &mut usize,
     colours: Colours,
-) {
-    let columns = columns(area.width.into());
-    let fitted = |text: String, column: &Column, width: usize| {
-        let text = shown_in(&text, width);
-        match column.right {
-            true => format!("{text:>width$}"),
-            false => text,
-        }
-    };
+) -> Vec<String> {
+    let columns = columns(width);
     let header = columns
         .iter()
-        .map(|(column, width)| fitted(column.name.to_owned(), column, *width));
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let header = TableRow::new(header).style(bold);
-    // Only the rows that fit on the screen are made.
-    let height = usize::from(area.height).saturating_sub(1).max(1);
-    let first = table
-        .offset()
+        .map(|(column, width)| fitted(column.name, column, *width));
+    let header: Vec<String> = header.collect();
+    let mut lines = vec![shown_in(&header.join(" "), width).bold().to_string()];
+    let rows = height.saturating_sub(1).max(1);
+    *first = (*first)
         .min(state.chosen)
-        .max((state.chosen + 1).saturating_sub(height));
-    *table.offset_mut() = first;
-    let rows = state.rows.iter().skip(first).take(height).map(|&at| {
+        .max((state.chosen + 1).saturating_sub(rows));
+    for (place, &at) in state.rows.iter().enumerate().skip(*first).take(rows) {
         let row = &state.overview.pipes[at];
-        TableRow::new(columns.iter().map(|(column, width)| {
+        let mark = |style: ContentStyle| match place == state.chosen {
+            true => style.reverse(),
+            false => style,
+        };
+        let gap = mark(ContentStyle::new()).apply(" ").to_string();
+        let cells = columns.iter().map(|(column, width)| {
             let text = (column.text)(&state.overview, row, *width);
             let style = match column.name {
                 "slow" => slow_style(row, colours),
-                "fill" => colours.style(Color::Cyan),
-                _ => Style::new(),
+                "fill" => colours.style(Color::DarkCyan),
+                _ => ContentStyle::new(),
             };
-            Cell::new(fitted(text, column, *width)).style(style)
-        }))
-    });
-    let widths = columns
-        .iter()
-        .map(|(_, width)| Constraint::Length(*width as u16));
-    let drawn = Table::new(rows, widths)
-        .header(header)
-        .column_spacing(1)
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let mut chosen = TableState::new();
-    if !state.rows.is_empty() {
-        chosen.select(Some(state.chosen - first));
+            mark(style).apply(fitted(&text, column, *width)).to_string()
+        });
+        lines.push(cells.collect::<Vec<_>>().join(&gap));
     }
-    frame.render_stateful_widget(drawn, area, &mut chosen);
+    lines
 }
 
-fn slow_style(row: &PipeState, colours: Colours) -> Style {
+/// Returns a text that occupies exactly the columns of its cell.
+fn fitted(text: &str, column: &Column, width: usize) -> String {
+    let text = shown_in(text, width);
+    let blanks = " ".repeat(width.saturating_sub(text.width()));
+    match column.right {
+        true => blanks + &text,
+        false => text + &blanks,
+    }
+}
+
+fn slow_style(row: &PipeState, colours: Colours) -> ContentStyle {
     match row.slow {
-        Slow::Writer => colours.style(Color::Yellow),
-        Slow::Reader => colours.style(Color::Magenta),
-        Slow::Cpus => colours.style(Color::Red),
-        Slow::Both | Slow::Unknown => Style::new(),
+        Slow::Writer => colours.style(Color::DarkYellow),
+        Slow::Reader => colours.style(Color::DarkMagenta),
+        Slow::Cpus => colours.style(Color::DarkRed),
+        Slow::Both | Slow::Unknown => ContentStyle::new(),
     }
 }
 
 /// Returns the lines below the table: the result of the last key, and the details of the chosen pipe.
-fn details(state: &State, width: usize) -> Vec<Line<'static>> {
+fn details(state: &State, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |text: &str| {
         let text = one_line(text, width * 6);
-        lines.extend(wrapped(&text, width.max(20)).into_iter().map(Line::raw));
+        let fitting = wrapped(&text, width.max(20)).into_iter();
+        lines.extend(fitting.map(|line| shown_in(&line, width)));
     };
     for line in &state.message {
         add(line);
@@ -283,16 +286,16 @@ fn details(state: &State, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn help(width: usize) -> Vec<Line<'static>> {
-    let mut lines = vec![Line::raw("")];
+fn help(width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
     for (key, what) in KEYS {
         let text = wrapped(what, width.saturating_sub(18).max(20));
         for (at, part) in text.iter().enumerate() {
             let key = if at == 0 { *key } else { "" };
-            lines.push(Line::raw(format!(" {key:<15} {part}")));
+            lines.push(shown_in(&format!(" {key:<15} {part}"), width));
         }
     }
-    lines.push(Line::raw(""));
+    lines.push(String::new());
     for text in [
         "A line between two pipes is a pipeline: ┌ its first pipe, └ its last.",
         "full: how full the pipe is now. fill: how full it was in the last samples. rate: '~' \
@@ -301,7 +304,7 @@ fn help(width: usize) -> Vec<Line<'static>> {
         the other one waits for, and how it spends its time.",
     ] {
         for line in wrapped(text, width.saturating_sub(2).max(20)) {
-            lines.push(Line::raw(format!(" {line}")));
+            lines.push(shown_in(&format!(" {line}"), width));
         }
     }
     lines
@@ -342,15 +345,16 @@ fn spark(fills: &[f64], width: usize) -> String {
 
 /// Returns as much of a text as fits into `columns` columns of the terminal; some letters take two.
 fn shown_in(text: &str, columns: usize) -> String {
-    let wide = |text: &str| Span::raw(text.to_owned()).width();
-    if wide(text) <= columns {
+    if text.width() <= columns {
         return text.to_owned();
     }
     let mut short: String = text.chars().take(columns).collect();
-    while wide(&short) > columns.saturating_sub(1) {
+    while short.width() > columns.saturating_sub(1) {
         short.pop();
     }
-    short.push('…');
+    if columns > 0 {
+        short.push('…');
+    }
     short
 }
 
