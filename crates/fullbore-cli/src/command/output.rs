@@ -13,6 +13,7 @@ use fullbore_results::report::table::Table;
 use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 
+use crate::moving::failure::is_closed_output;
 use crate::{inherited, terminal};
 
 /// Returns a table with the width and the colours of the terminal, if `out` is one.
@@ -65,10 +66,11 @@ pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Pa
     };
     put(write, path).map_err(|error| {
         let what = format!("cannot write the report to '{}'", path.display());
-        match fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
-            true => error.context(what),
+        let is_fifo = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        match is_closed_output(&error) && !is_fifo {
             // As text: `EPIPE` of this file is no closed output.
-            false => anyhow!("{what}: {error:#}"),
+            true => anyhow!("{what}: {error:#}"),
+            false => error.context(what),
         }
     })
 }
