@@ -23,15 +23,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hyper::StatusCode;
-use hyper::body::Bytes;
 
 use crate::interrupt::Interrupt;
 pub use address::Address;
 use families::PageData;
 use fullbore_host::refusal::Unsupported;
 use fullbore_observe::Monitor;
-use request::{Answer, Format};
+use request::{Answer, Format, OK, UNAVAILABLE};
 use server::LIMITS;
 
 /// How long the result of a scan is served: there are at most four scans per second.
@@ -110,9 +108,9 @@ struct Page {
 
 /// The result of a scan, as it is served.
 struct Seen {
-    open_metrics: Bytes,
+    open_metrics: Arc<str>,
     /// The page in the text format.
-    text: Bytes,
+    text: Arc<str>,
 }
 
 impl Page {
@@ -165,7 +163,7 @@ impl Page {
             Ok(seen) => seen,
             Err(why) => {
                 return Answer {
-                    status: StatusCode::SERVICE_UNAVAILABLE,
+                    status: UNAVAILABLE,
                     content_type: "text/plain; charset=utf-8",
                     body: format!("{why}\n").into(),
                 };
@@ -179,9 +177,9 @@ impl Page {
             Format::Text => (&seen.text, "text/plain; version=0.0.4; charset=utf-8"),
         };
         Answer {
-            status: StatusCode::OK,
+            status: OK,
             content_type,
-            body: page.clone(),
+            body: Arc::clone(page),
         }
     }
 

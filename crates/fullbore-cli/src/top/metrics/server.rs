@@ -1,4 +1,4 @@
-//! A server of one page over HTTP/1.1, for a handful of clients. hyper reads the requests and writes the answers.
+//! A server of one page over HTTP/1.1, for a handful of clients: a thread for each.
 //!
 //! A client that is slow or silent delays no other. It has a time by which it must have sent its request, and one
 //! by which it must have read its answer. Each connection gets one answer and is closed. When there are too many
@@ -7,25 +7,15 @@
 //! A client is never disconnected because this process was slow: what it has sent is read before its time is
 //! checked.
 
-use std::convert::Infallible;
-use std::io;
-use std::net;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hyper::server::conn::http1::Builder;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, copy, sink};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use rustix::net::sockopt::set_socket_linger;
 
-use super::request::{Answer, Format, answer};
+use super::request::{Answer, BAD_REQUEST, Format, Request, TOO_LARGE, answer, refusal};
 
 /// The most bytes of a request that are read, its line and its headers, and the most headers. A scrape has a few
 /// hundred bytes.
@@ -34,10 +24,13 @@ const MOST_HEADERS: usize = 64;
 
 /// The most bytes that are read and discarded after an answer. If they were left unread, the answer might be
 /// lost (RFC 9112, 9.6).
-const MOST_AFTER: u64 = 64 * 1024;
+const MOST_AFTER: usize = 64 * 1024;
 
-/// How long no client is accepted when there is no file descriptor or memory for one more.
+/// How long no client is accepted when there is no file descriptor, thread or memory for one more.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The stack of a client's thread.
+const STACK: usize = 128 * 1024;
 
 /// The limits for clients.
 #[derive(Debug, Clone, Copy)]
@@ -60,94 +53,162 @@ pub const LIMITS: Limits = Limits {
 /// Begins a thread that serves what `page` returns for as long as this process runs.
 ///
 /// # Errors
-/// Fails if the thread cannot be made, or has no file descriptors.
+/// Fails if the thread cannot be made, or the listener has no address.
 pub fn serve(
-    listener: net::TcpListener,
+    listener: TcpListener,
     limits: Limits,
     page: impl Fn(Format) -> Answer + Clone + Send + 'static,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
-    listener.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let listener = {
-        let _entered = runtime.enter();
-        TcpListener::from_std(listener)?
-    };
-    let accept = async move {
-        let places = Arc::new(Semaphore::new(limits.clients));
+    let places = Arc::new(Places::default());
+    let accept = move || {
         loop {
-            let place = Arc::clone(&places).acquire_owned().await;
-            let Ok((mut stream, _)) = listener.accept().await else {
-                sleep(PAUSE).await;
-                continue;
-            };
+            let place = Places::take(&places, limits.clients);
             let page = page.clone();
-            tokio::spawn(async move {
-                if !converse(&mut stream, limits, is_local, page).await {
-                    // The kernel would keep what the client has not read for as long as the client pleases
-                    // (socket(7), `SO_LINGER`).
-                    let _ = stream.set_zero_linger();
-                }
-                drop(place);
+            let started = listener.accept().and_then(|(stream, _)| {
+                let thread = thread::Builder::new().stack_size(STACK);
+                thread.spawn(move || {
+                    // Given back when the thread ends, even by a panic.
+                    let _place = place;
+                    if converse(&stream, limits, is_local, page).is_err() {
+                        // The kernel would keep what the client has not read for as long as the client pleases
+                        // (socket(7), `SO_LINGER`).
+                        let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+                    }
+                })
             });
+            if started.is_err() {
+                thread::sleep(PAUSE);
+            }
         }
     };
-    thread::Builder::new().spawn(move || runtime.block_on(accept))?;
+    thread::Builder::new().spawn(accept)?;
     Ok(())
 }
 
-/// Reads a request, sends the answer, and waits for the client to close the connection. Returns whether the
-/// client has done its part in time.
-async fn converse(
-    stream: &mut TcpStream,
+/// How many clients there are, and who waits until there are fewer.
+#[derive(Default)]
+struct Places(Mutex<usize>, Condvar);
+
+/// The place of one client.
+struct Place(Arc<Places>);
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there are fewer than `most` clients, and takes a place.
+    fn take(places: &Arc<Self>, most: usize) -> Place {
+        let free = places.1.wait_while(places.lock(), |taken| *taken >= most);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        Place(Arc::clone(places))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *self.0.lock() -= 1;
+        self.0.1.notify_one();
+    }
+}
+
+/// Reads a request, sends the answer, and waits for the client to close the connection.
+///
+/// # Errors
+/// If the client has not done its part in time.
+fn converse(
+    stream: &TcpStream,
     limits: Limits,
     is_local: bool,
     page: impl Fn(Format) -> Answer,
-) -> bool {
-    let (has_asked, mut nowhere) = (AtomicBool::new(false), sink());
-    let asked = &has_asked;
-    let service = service_fn(move |request| {
-        asked.store(true, Ordering::Relaxed);
-        let answer = answer(&request, is_local, &page);
-        async { Ok::<_, Infallible>(answer) }
-    });
-    let ended = {
-        let mut conversation = pin!(
-            Builder::new()
-                .max_buf_size(MOST_OF_REQUEST)
-                .max_headers(MOST_HEADERS)
-                .title_case_headers(true)
-                .keep_alive(false)
-                .half_close(true)
-                .serve_connection(TokioIo::new(&mut *stream), service)
-        );
-        match in_time(limits.to_ask, conversation.as_mut()).await {
-            None if asked.load(Ordering::Relaxed) => in_time(limits.to_fetch, conversation).await,
-            ended => ended,
+) -> io::Result<()> {
+    let Some(bytes) = asked(stream, is_local, page, Patience::of(limits.to_ask))? else {
+        return Ok(());
+    };
+    let patience = Patience::of(limits.to_fetch);
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        let wrote = patience.until(
+            |left| stream.set_write_timeout(Some(left)),
+            || (&*stream).write(rest),
+        )?;
+        rest = &rest[wrote..];
+    }
+    stream.shutdown(Shutdown::Write)?;
+    let (mut discarded, mut nowhere) = (0, [0; 4096]);
+    while discarded < MOST_AFTER {
+        match read(stream, &mut nowhere, patience)? {
+            0 => break,
+            count => discarded += count,
         }
-    };
-    let is_answered = match ended {
-        Some(Ok(())) => true,
-        // hyper has answered that it cannot read the request.
-        Some(Err(error)) => error.is_parse(),
-        None => false,
-    };
-    let mut rest = stream.take(MOST_AFTER);
-    let fetched = pin!(copy(&mut rest, &mut nowhere));
-    is_answered && matches!(in_time(limits.to_fetch, fetched).await, Some(Ok(_)))
+    }
+    Ok(())
 }
 
-/// Returns the output of `work`, or `None` if it is not done in this time. When the time is up, `work` is looked at
-/// once more: if this process was stopped, or a page took long, what it waits for may have come in time.
-async fn in_time<W: Future>(time: Duration, mut work: Pin<&mut W>) -> Option<W::Output> {
-    if let Ok(done) = timeout(time, work.as_mut()).await {
-        return Some(done);
+/// Reads a request, and returns the bytes of its answer; `None` if the client has closed the connection first.
+fn asked(
+    stream: &TcpStream,
+    is_local: bool,
+    page: impl Fn(Format) -> Answer,
+    patience: Patience,
+) -> io::Result<Option<Vec<u8>>> {
+    let mut request = [0; MOST_OF_REQUEST];
+    let mut filled = 0;
+    loop {
+        match read(stream, &mut request[filled..], patience)? {
+            0 => return Ok(None),
+            count => filled += count,
+        }
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut parsed = httparse::Request::new(&mut headers);
+        return Ok(Some(match parsed.parse(&request[..filled]) {
+            Ok(httparse::Status::Partial) if filled < request.len() => continue,
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+                refusal(TOO_LARGE, "").bytes(true)
+            }
+            Err(_) => refusal(BAD_REQUEST, "").bytes(true),
+            Ok(httparse::Status::Complete(_)) => {
+                let request = Request::of(&parsed);
+                answer(&request, is_local, page).bytes(request.method != "HEAD")
+            }
+        }));
     }
-    // This lets the runtime ask the kernel what has come.
-    yield_now().await;
-    timeout(Duration::ZERO, work).await.ok()
+}
+
+/// Until when a client has time.
+#[derive(Clone, Copy)]
+struct Patience(Instant);
+
+impl Patience {
+    fn of(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// Does `work`, which waits for the time that `limit` sets at most. When the time is up it is tried once more:
+    /// if this process was stopped, or a page took long, what it waits for may have come in time.
+    fn until(
+        self,
+        limit: impl Fn(Duration) -> io::Result<()>,
+        mut work: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            let left = self.0.saturating_duration_since(Instant::now());
+            limit(left.max(Duration::from_millis(1)))?;
+            match work() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !left.is_zero() => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+fn read(stream: &TcpStream, buffer: &mut [u8], patience: Patience) -> io::Result<usize> {
+    patience.until(
+        |left| stream.set_read_timeout(Some(left)),
+        || (&*stream).read(buffer),
+    )
 }
 
 #[cfg(test)]
@@ -156,10 +217,9 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::OnceLock;
 
-    use hyper::StatusCode;
-    use hyper::body::Bytes;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+    use super::super::request::OK;
     use super::*;
 
     const SHORT: Limits = Limits {
@@ -192,12 +252,12 @@ mod tests {
     ) -> T {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let body = Bytes::from(vec![b'#'; size]);
+        let body: Arc<str> = "#".repeat(size).into();
         let made = Arc::new(OnceLock::new());
         let page = move |_| {
             made.get_or_init(|| thread::sleep(late));
             Answer {
-                status: StatusCode::OK,
+                status: OK,
                 content_type: "text",
                 body: body.clone(),
             }
