@@ -48,6 +48,11 @@ pub(crate) use step::{Ends, Stop, has_flag};
 
 /// Moves bytes from `Source` to `Sink` until the source ends.
 ///
+/// It moves what comes through the descriptors. std's `Stdin` has read ahead of what it has returned, up to 8 KiB,
+/// and those bytes do not come through the descriptor again: read by a [`Consumer`](crate::Consumer) from the
+/// start, or give what `stdin().lock().fill_buf()` shows to [`after`](Self::after). std's `Stdout` holds the line
+/// that was printed last: flush it first. The same is true of each `BufReader` and `BufWriter`.
+///
 /// It keeps [`Guarantee::Snapshot`] by default. It starts at the position of each fd, leaves each
 /// position behind the last byte that was moved, and never resizes a pipe that it reads from. Up to
 /// 64 KiB it makes no more system calls than reading and writing would; for more bytes it maps
@@ -123,6 +128,13 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// Sets the maximum number of bytes to move. No more than that are taken from the source.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.options.limit = Some(bytes);
+        self
+    }
+
+    /// Sends these bytes first. They were read from the source before, as std's `Stdin` and a `BufReader` do, and
+    /// count as taken from it, also for the [`limit`](Self::limit), which must allow them.
+    pub fn after(mut self, read_ahead: impl Into<Vec<u8>>) -> Self {
+        self.options.ahead = read_ahead.into();
         self
     }
 
@@ -262,14 +274,15 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// [`Error::Moving`] if they are in a pipe of our own and read(2) from it fails; a sandbox may
     /// refuse it.
     pub fn into_inner(self) -> Result<(Source, Sink, Vec<u8>)> {
-        let mut under_way = Vec::new();
-        if let Some(state) = self.state {
-            under_way.extend_from_slice(&state.stage.bytes()[state.sent..]);
-            if let Some(mut own) = state.through {
-                let failed = |errno| Error::moving(Side::Source, "read", errno, state.bytes);
-                own.take_all_back(&mut under_way).map_err(failed)?;
-            }
+        let Some(state) = self.state else {
+            return Ok((self.source, self.sink, self.options.ahead));
+        };
+        let mut under_way = state.stage.bytes()[state.sent..].to_vec();
+        if let Some(mut own) = state.through {
+            let failed = |errno| Error::moving(Side::Source, "read", errno, state.bytes);
+            own.take_all_back(&mut under_way).map_err(failed)?;
         }
+        under_way.extend(state.ahead);
         Ok((self.source, self.sink, under_way))
     }
 

@@ -13,6 +13,7 @@ use crate::wait::{Cancel, Stopped, Wait, Waiter};
 pub(crate) struct Options {
     pub(crate) guarantee: Guarantee,
     pub(crate) limit: Option<u64>,
+    pub(crate) ahead: Vec<u8>,
     pub(crate) source_offset: Option<u64>,
     pub(crate) sink_offset: Option<u64>,
     pub(crate) wait: Wait,
@@ -31,6 +32,12 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         match self.chunk {
             Some(0) => Err(Error::Invalid("a chunk of 0 bytes moves nothing".into())),
+            _ if self.limit.is_some_and(|limit| limit < self.ahead.len() as u64) => {
+                Err(Error::Invalid(format!(
+                    "a limit below the {} bytes that come before those of the source",
+                    self.ahead.len()
+                )))
+            }
             _ => Ok(()),
         }
     }

@@ -1,5 +1,7 @@
 //! What a transfer knows about its fds and has moved so far, and its steps of one system call each.
 
+use std::collections::VecDeque;
+use std::io::Read;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{FileType, OFlags, Stat};
@@ -47,6 +49,8 @@ pub(super) struct State {
     pub(super) stage: Stage,
     /// The number of bytes in the stage that were sent.
     pub(super) sent: usize,
+    /// Bytes that come before those of the source, and were not put into the stage yet.
+    pub(super) ahead: VecDeque<u8>,
     pub(super) through: Option<OwnPipe>,
     sparse: Sparse,
     /// Bytes before the next hole that is to be kept.
@@ -127,7 +131,7 @@ pub(super) fn begin(
         sink_grown: false,
         moved: Vec::new(),
         bytes: 0,
-        taken: 0,
+        taken: options.ahead.len() as u64,
         calls: 0,
         source_offset: options.source_offset,
         sink_offset: options.sink_offset,
@@ -136,6 +140,7 @@ pub(super) fn begin(
         waiter,
         stage: Stage::none(),
         sent: 0,
+        ahead: options.ahead.clone().into(),
         through: None,
         sparse: Sparse::of(&source_stat, &sink_stat, options),
         before_hole: usize::MAX,
@@ -226,6 +231,7 @@ impl State {
         // Bytes that were read have to be written, and bytes that are in our own pipe after its
         // route was refused have to be read back first.
         let under_way = self.stage.len() > 0
+            || !self.ahead.is_empty()
             || route != Route::SpliceThrough
                 && self.through.as_ref().is_some_and(|own| own.held > 0);
         // For a few bytes, setting up memory or a pipe would cost more than it saves.
@@ -265,7 +271,8 @@ impl State {
     ) -> Result<Option<usize>, Stop> {
         self.before_hole = usize::MAX;
         let by_position = matches!(route, Route::CopyFileRange | Route::ReadWrite);
-        if !self.long || !by_position || self.stage.len() > 0 || options.in_sight {
+        let has_read = self.stage.len() > 0 || !self.ahead.is_empty();
+        if !self.long || !by_position || has_read || options.in_sight {
             return Ok(None);
         }
         // A hole costs one ftruncate(2), whatever its size.
@@ -391,6 +398,10 @@ impl State {
                 through
                     .take_back(room)
                     .map_err(|errno| Stop::At(Side::Source, "read", errno))?
+            }
+            _ if !self.ahead.is_empty() => {
+                let room = self.stage.room(options.most_at_once())?;
+                Read::read(&mut self.ahead, room).unwrap_or(0)
             }
             _ => {
                 let room = self.stage.room(most)?;

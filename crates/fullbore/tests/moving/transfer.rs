@@ -128,6 +128,65 @@ fn driven(mut transfer: Borrowed<'_>, source: &Source, sink: &Sink) -> Report {
 }
 
 #[test]
+fn what_was_read_ahead_comes_first_whatever_the_kinds() {
+    let _watch = watch("what_was_read_ahead_comes_first_whatever_the_kinds");
+    every_pair(|from, to, guarantee| {
+        if matches!(from, From::Terminal | From::Proc) || to == To::Terminal {
+            return;
+        }
+        for (len, ahead) in [(MIB + 1, 100), (MIB + 1, 200_000), (5000, 5000)] {
+            let (Some(source), Some(sink)) = (from.open(len), to.open()) else {
+                return;
+            };
+            let mut first = vec![0; ahead];
+            let mut read = 0;
+            while read < ahead {
+                match rustix::io::read(&source.fd, &mut first[read..]) {
+                    Ok(n) => read += n,
+                    Err(Errno::AGAIN) => sleep_until_ready(source.fd.as_fd(), PollFlags::IN),
+                    Err(errno) => panic!("{errno}"),
+                }
+            }
+            let expected = source.expected;
+            let mut transfer = Transfer::new(&source.fd, &sink.fd)
+                .guarantee(guarantee)
+                .after(first);
+            if source.endless {
+                transfer = transfer.limit(expected.len() as u64);
+            }
+            let report = transfer.run().unwrap();
+            let what = format!("{from:?} → {to:?}, {ahead} of {len} bytes ahead");
+            assert_eq!(report.bytes, expected.len() as u64, "{what}");
+            sink.close_and_compare(expected, &what);
+            source.close();
+        }
+    });
+}
+
+#[test]
+fn what_was_read_ahead_and_has_not_arrived_is_given_back() {
+    let pipe = Pipe::new().unwrap();
+    let mut file = memfd();
+    file.write_all(b"the rest").unwrap();
+    file.rewind().unwrap();
+    let ahead = || Transfer::new(&file, &pipe.writer).after(*b"ahead, ");
+    assert_eq!(ahead().into_inner().unwrap().2, b"ahead, ");
+    let refused = ahead().limit(6).run().unwrap_err();
+    assert!(matches!(refused.error, Error::Invalid(_)), "{refused}");
+    let stopped = Cancel::new().unwrap();
+    stopped.cancel();
+    let mut transfer = ahead().cancel(&stopped);
+    let report = transfer.run().unwrap();
+    assert_eq!((report.taken, report.bytes), (7, 0));
+    assert_eq!(transfer.into_inner().unwrap().2, b"ahead, ");
+    let report = ahead().limit(10).run().unwrap();
+    assert_eq!((report.taken, report.bytes), (10, 10));
+    let mut got = [0; 10];
+    File::from(pipe.reader).read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"ahead, the");
+}
+
+#[test]
 fn every_kind_moves_to_every_kind_as_a_snapshot() {
     let _watch = watch("every_kind_moves_to_every_kind_as_a_snapshot");
     every_pair(|from, to, guarantee| {
