@@ -231,7 +231,7 @@ impl PyConsumer {
         shared: bool,
         closefd: bool,
     ) -> PyResult<Self> {
-        let (own, file) = File::open(file, closefd)?;
+        let (own, file, ahead) = File::open(file, false, closefd)?;
         let mut options = ConsumerOptions::new().interruptible();
         options = options.shared(shared);
         if let Some(Size(bytes)) = buffer {
@@ -244,7 +244,7 @@ impl PyConsumer {
             turns: Turns::new(Input {
                 consumer,
                 loan: None,
-                kept: Vec::new(),
+                kept: ahead,
                 read_again: 0,
             }),
             file,
@@ -350,6 +350,13 @@ impl PyConsumer {
         let mut input = self.turn(py)?;
         input.fill(py, &self.file)?;
         Ok(PyBytes::new(py, input.buffer()))
+    }
+
+    /// Returns all that is buffered, without a system call.
+    fn _buffered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let input = self.turn(py)?;
+        let kept = &input.kept[input.read_again..];
+        Ok(PyBytes::new(py, &[kept, input.consumer.buffer()].concat()))
     }
 
     /// Takes up to n bytes, by default all that are buffered, and returns them as a read-only memoryview of the

@@ -22,23 +22,27 @@ pub struct File {
 }
 
 impl File {
-    /// Returns a duplicate of its descriptor, which no other code can close or redirect, and the file.
+    /// Returns a duplicate of its descriptor, which no other code can close or redirect, the file, and what its
+    /// object has read ahead of it. What an object has gathered to write is written first.
     ///
     /// # Errors
-    /// `TypeError` if it is no file; `OSError` if it is not open.
-    pub fn open(given: &Bound<'_, PyAny>, closes: bool) -> PyResult<(OwnedFd, Self)> {
-        let (number, name) = number_of(given)?;
-        let name = name.unbind();
-        let own = duplicate(given.py(), number, &name)?;
-        let given = given.clone().unbind();
-        Ok((
-            own,
-            Self {
-                given,
-                name,
-                closes,
-            },
-        ))
+    /// `TypeError` if it is no file, or its object changes the bytes; `OSError` if it is not open.
+    pub fn open(
+        given: &Bound<'_, PyAny>,
+        writes: bool,
+        closes: bool,
+    ) -> PyResult<(OwnedFd, Self, Vec<u8>)> {
+        let py = given.py();
+        let files = py.import("fullbore._files")?;
+        let taken = files.call_method1("taken", (given, writes))?;
+        let (number, name, ahead): (RawFd, Py<PyAny>, Vec<u8>) = taken.extract()?;
+        let own = duplicate(py, number, &name)?;
+        let file = Self {
+            given: given.clone().unbind(),
+            name,
+            closes,
+        };
+        Ok((own, file, ahead))
     }
 
     /// Returns the exception for an error of the kernel about it.

@@ -35,6 +35,9 @@ mod turn;
 #[pyo3::pymodule(gil_used = true)]
 mod _fullbore {
     #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
     use super::children::Children;
     #[pymodule_export]
     use super::consumer::PyConsumer;
@@ -43,7 +46,7 @@ mod _fullbore {
     #[pymodule_export]
     use super::observe::{Watcher, affordable, overview};
     #[pymodule_export]
-    use super::pipes::{capacity, grow, pipe, queued};
+    use super::pipes::{capacity, descriptor_of, grow, pipe, queued};
     #[pymodule_export]
     use super::producer::PyProducer;
     #[pymodule_export]

@@ -1,7 +1,10 @@
 //! `copy` and `tee`: file to file, and the reports of both.
 
+#![allow(unsafe_code)]
+
+use std::borrow::Cow;
 use std::ops::ControlFlow;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use fullbore::split::Policy;
@@ -9,6 +12,7 @@ use fullbore::transfer::Progress;
 use fullbore::{Cancel, Ended, Failure, Guarantee, Side, Tee, Transfer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use rustix::fs::FileType;
 
 use crate::errors::exception;
 use crate::file::duplicate;
@@ -31,13 +35,48 @@ pub struct PyReport {
     /// The ways that were used, each with the number of bytes that it moved.
     routes: Vec<(String, u64)>,
     /// Why it returned: 'end', 'limit', 'interrupted' or 'failed'.
-    ended: &'static str,
+    ended: String,
     /// The bytes that were taken and did not arrive; empty unless there was an error or an interruption.
     unsent: Vec<u8>,
 }
 
 #[pymethods]
 impl PyReport {
+    #[new]
+    fn from_parts(
+        bytes: u64,
+        taken: u64,
+        seconds: f64,
+        calls: u64,
+        routes: Vec<(String, u64)>,
+        ended: String,
+        unsent: Vec<u8>,
+    ) -> Self {
+        Self {
+            bytes,
+            taken,
+            seconds,
+            calls,
+            routes,
+            ended,
+            unsent,
+        }
+    }
+
+    /// For copies and pickles.
+    #[allow(clippy::type_complexity)]
+    fn __getnewargs__(&self) -> (u64, u64, f64, u64, Vec<(String, u64)>, &str, Cow<'_, [u8]>) {
+        (
+            self.bytes,
+            self.taken,
+            self.seconds,
+            self.calls,
+            self.routes.clone(),
+            &self.ended,
+            Cow::Borrowed(&self.unsent),
+        )
+    }
+
     fn __repr__(&self) -> String {
         let routes: Vec<String> = self
             .routes
@@ -66,6 +105,18 @@ pub struct PySinkReport {
 
 #[pymethods]
 impl PySinkReport {
+    #[new]
+    fn from_parts(bytes: u64, error: Option<Py<PyAny>>) -> Self {
+        Self { bytes, error }
+    }
+
+    fn __getnewargs__(&self, py: Python<'_>) -> (u64, Option<Py<PyAny>>) {
+        (
+            self.bytes,
+            self.error.as_ref().map(|error| error.clone_ref(py)),
+        )
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let error = match &self.error {
             Some(error) => error.bind(py).repr()?.to_string(),
@@ -88,6 +139,20 @@ pub struct PyTeeReport {
 
 #[pymethods]
 impl PyTeeReport {
+    #[new]
+    fn from_parts(bytes: u64, seconds: f64, sinks: Vec<Py<PySinkReport>>) -> Self {
+        Self {
+            bytes,
+            seconds,
+            sinks,
+        }
+    }
+
+    fn __getnewargs__(&self, py: Python<'_>) -> (u64, f64, Vec<Py<PySinkReport>>) {
+        let sinks = self.sinks.iter().map(|sink| sink.clone_ref(py));
+        (self.bytes, self.seconds, sinks.collect())
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let sinks: PyResult<Vec<String>> = self
             .sinks
@@ -123,25 +188,59 @@ impl Canceller {
 /// A file to move bytes from or to: its descriptor, and what errors call it.
 type Named = (RawFd, Py<PyAny>);
 
+/// A descriptor for the time of one call.
+enum Held {
+    /// A duplicate, which no other thread can redirect.
+    Own(OwnedFd),
+    /// The caller's own, of a regular file: closing a duplicate of that would drop the locks that the caller has on
+    /// it (fcntl_locking(2)).
+    Callers(BorrowedFd<'static>),
+}
+
+impl Held {
+    fn new(py: Python<'_>, (number, name): &Named) -> PyResult<Self> {
+        let own = || duplicate(py, *number, name).map(Self::Own);
+        if *number < 0 {
+            return own();
+        }
+        // SAFETY: it is not -1, and is used only as long as the call lasts, during which the caller keeps it open.
+        let callers = unsafe { BorrowedFd::borrow_raw(*number) };
+        match rustix::fs::fstat(callers) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                Ok(Self::Callers(callers))
+            }
+            _ => own(),
+        }
+    }
+}
+
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Own(own) => own.as_fd(),
+            Self::Callers(callers) => *callers,
+        }
+    }
+}
+
 /// Moves bytes from one descriptor to another; copy() opens the files for it.
 #[pyfunction]
-#[pyo3(signature = (source, sink, guarantee, limit, progress, pipe_size, cancel))]
+#[pyo3(signature = (source, sink, ahead, guarantee, limit, progress, pipe_size, cancel))]
 #[allow(clippy::too_many_arguments)]
 pub fn transfer(
     py: Python<'_>,
     source: Named,
     sink: Named,
+    ahead: Vec<u8>,
     guarantee: &str,
     limit: Option<u64>,
     progress: Option<Bound<'_, PyAny>>,
     pipe_size: Option<Size>,
     cancel: Option<&Canceller>,
 ) -> PyResult<PyReport> {
-    let (from, to) = (
-        duplicate(py, source.0, &source.1)?,
-        duplicate(py, sink.0, &sink.1)?,
-    );
+    let (from, to) = (Held::new(py, &source)?, Held::new(py, &sink)?);
     let mut transfer = Transfer::new(from, to)
+        .after(ahead)
         .guarantee(guarantee_of(guarantee)?)
         .interruptible();
     if let Some(limit) = limit {
@@ -205,7 +304,7 @@ pub fn transfer(
     }
 }
 
-fn reported(report: &fullbore::Report, transfer: Transfer<OwnedFd, OwnedFd>) -> PyReport {
+fn reported(report: &fullbore::Report, transfer: Transfer<Held, Held>) -> PyReport {
     let (_, _, unsent) = match transfer.into_inner() {
         Ok(parts) => parts,
         // A sandbox refuses to read a pipe back. `taken` shows how much it holds.
@@ -228,7 +327,8 @@ impl PyReport {
                 Ended::AtLimit => "limit",
                 Ended::Failed => "failed",
                 _ => "interrupted",
-            },
+            }
+            .to_owned(),
             unsent,
         }
     }
@@ -267,9 +367,9 @@ pub fn split(
             )));
         }
     };
-    let mut tee = Tee::new(duplicate(py, source.0, &source.1)?).guarantee(guarantee_of(guarantee)?);
-    for (number, name) in &sinks {
-        tee = tee.sink(duplicate(py, *number, name)?, policy);
+    let mut tee = Tee::new(Held::new(py, &source)?).guarantee(guarantee_of(guarantee)?);
+    for sink in &sinks {
+        tee = tee.sink(Held::new(py, sink)?, policy);
     }
     if let Some(limit) = limit {
         tee = tee.limit(limit);

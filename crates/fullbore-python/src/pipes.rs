@@ -1,6 +1,9 @@
 //! What a pipe is: made, its capacity, grown, and how much is in it.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use fullbore::{Pipe, PipeEnd};
 use pyo3::exceptions::PyValueError;
@@ -69,4 +72,10 @@ fn text(py: Python<'_>, name: &Py<PyAny>) -> String {
         Ok(number) => format!("file descriptor {number}"),
         Err(_) => format!("{name}"),
     }
+}
+
+/// Returns the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names.
+#[pyfunction]
+pub fn descriptor_of(path: &[u8]) -> Option<RawFd> {
+    fullbore::linux::descriptor_of(Path::new(OsStr::from_bytes(path)))
 }

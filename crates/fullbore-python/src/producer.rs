@@ -9,7 +9,7 @@ use std::time::Instant;
 use fullbore::{Error, Producer, ProducerOptions, Way};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
+use pyo3::types::{PyMemoryView, PyString};
 
 use crate::buffer::{Loan, Shared};
 use crate::errors::{exception, inner, waiting, while_freed};
@@ -112,11 +112,7 @@ impl PyProducer {
         shared: bool,
         closefd: bool,
     ) -> PyResult<Self> {
-        // What the file object has gathered comes first.
-        if let Ok(flush) = file.getattr("flush") {
-            flush.call0()?;
-        }
-        let (own, file) = File::open(file, closefd)?;
+        let (own, file, _) = File::open(file, true, closefd)?;
         let mut options = ProducerOptions::new().interruptible();
         options = options.shared(shared);
         if let Some(Size(bytes)) = pipe_size {
@@ -181,10 +177,10 @@ impl PyProducer {
     fn reserve<'py>(
         slf: &Bound<'py, Self>,
         py: Python<'py>,
-        n: Option<usize>,
+        n: Option<i64>,
     ) -> PyResult<Bound<'py, PyMemoryView>> {
         let this = slf.get();
-        let n = n.unwrap_or(this.chunk);
+        let n = n.map_or(Ok(this.chunk), count)?;
         if n > this.chunk {
             return Err(PyValueError::new_err(format!(
                 "{n} bytes are more than reserve() lends at once: at most {} (chunk)",
@@ -213,7 +209,8 @@ impl PyProducer {
     /// Sends the first n bytes of the memory that reserve() lent last.
     ///
     /// Raises BufferError, and sends nothing, as long as slices of the view or arrays made from it exist.
-    fn commit(&self, py: Python<'_>, n: usize) -> PyResult<()> {
+    fn commit(&self, py: Python<'_>, n: i64) -> PyResult<()> {
+        let n = count(n)?;
         let mut output = self.turns.take(py)?;
         match &output.loan {
             None => {
@@ -396,6 +393,14 @@ impl PyProducer {
     }
 }
 
+/// # Errors
+/// `ValueError` for a number of bytes below 0.
+fn count(n: i64) -> PyResult<usize> {
+    usize::try_from(n).map_err(|_| {
+        PyValueError::new_err(format!("invalid n {n}: expected a number of bytes from 0"))
+    })
+}
+
 /// Returns the memory that the producer has just reserved: the same call again sends nothing and finds the
 /// same memory.
 fn producer_memory(producer: &mut Producer<OwnedFd>, n: usize) -> Result<*mut [u8], Error> {
@@ -422,7 +427,8 @@ impl Drop for PyProducer {
                     false => output.end(py, &self.file),
                 };
                 if let Err(error) = sent {
-                    error.write_unraisable(py, None);
+                    let name = self.file.repr(py, "Producer").unwrap_or_default();
+                    error.write_unraisable(py, Some(PyString::new(py, &name).as_any()));
                 }
                 self.file.let_go(py, &sink);
             });

@@ -145,7 +145,7 @@ def test_what_needs_a_shell_is_refused() -> None:
         Pipeline("cat a")
     with pytest.raises(TypeError, match="expected None, PIPE"):
         Pipeline(["cat"], stdin=b"text")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="invalid size"):
+    with pytest.raises(ValueError, match="invalid pipe_size"):
         Pipeline(["cat"], pipe_size="big")
     with Pipeline([r"""printf '%s|' "a;b" c\>d"""], stdout=PIPE) as p:
         assert p.stdout.read() == b"a;b|c>d|"

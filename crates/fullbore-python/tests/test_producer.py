@@ -292,7 +292,7 @@ def test_errors_have_number_and_file(tmp_path: Path, pair: tuple[int, int]) -> N
     with pytest.raises(OSError) as closed:
         fullbore.Producer(9999)
     assert (closed.value.errno, closed.value.filename) == (errno.EBADF, 9999)
-    with pytest.raises(TypeError, match="fileno"):
+    with pytest.raises(TypeError, match="not a path"):
         fullbore.Producer(str(tmp_path))  # type: ignore[arg-type]
 
 

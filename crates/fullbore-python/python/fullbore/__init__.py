@@ -14,10 +14,14 @@
 
     fullbore.copy("big.img", sys.stdout.buffer)
 
-Files. A `file` is a descriptor (int) or an object with fileno(). copy() and tee() also take paths. Bytes
-move through the descriptor: what a file object has gathered for writing is flushed first, and what a pipe's
-reader has read ahead into its own buffer is not seen. Producer and Consumer close the file with themselves
-unless closefd is False.
+Files. A `file` is a descriptor (int) or a file object that adds nothing but a buffer to its descriptor: what
+open() returns, a socket, a pipe of subprocess, a Producer or a Consumer. copy() and tee() also take paths. Bytes
+move through the descriptor, so other objects with a fileno(), such as a GzipFile or an SSLSocket, are refused:
+theirs has compressed or encrypted bytes. What a file object has gathered for writing is written first, also what
+print() has gathered for the same descriptor; what it has read ahead is taken first, or refused. Producer and
+Consumer close the file with themselves unless closefd is False: after that of sys.stdout.buffer, print() fails.
+They work on a duplicate of the descriptor, and closing that drops the POSIX locks (fcntl.lockf) that this process
+has on the file; copy() and tee() of file objects and descriptors keep them.
 
 Sizes. A size is a number of bytes, or a text such as '64K' or '1M' (powers of 1024). `pipe_size` is the
 capacity that an output pipe is grown to once more than 64 KiB go through it; 0 leaves it as it is.
@@ -45,6 +49,7 @@ from ._fullbore import (
     Report,
     SinkReport,
     TeeReport,
+    __version__,
     capacity,
     grow,
     pipe,
@@ -80,6 +85,7 @@ __all__ = [
     "StageReport",
     "TeeReport",
     "TimeoutExpired",
+    "__version__",
     "acopy",
     "capacity",
     "copy",

@@ -21,7 +21,7 @@ async def acopy(
     src: File,
     dst: File,
     guarantee: Guarantee = "snapshot",
-    limit: int | None = None,
+    limit: int | str | None = None,
     progress: Callable[[int], object] | None = None,
     *,
     pipe_size: int | str | None = None,
@@ -29,7 +29,8 @@ async def acopy(
     """Copies as copy() does, and lets other tasks run meanwhile.
 
     It runs in a thread of its own. When the task is cancelled, the thread stops before the cancellation goes
-    on, also while it waits. Only a thread that opens a FIFO remains until somebody opens its other end; it
+    on, also while it waits; the CancelledError then has the attribute `report`, as every exception that ends
+    copy(): what arrived, and in `report.unsent` what did not. Only a thread that opens a FIFO remains until somebody opens its other end; it
     copies nothing then. `progress` is called in the thread of the event loop.
     """
     loop = asyncio.get_running_loop()
@@ -73,7 +74,7 @@ async def acopy(
     threading.Thread(target=run, name="fullbore.acopy", daemon=True).start()
     try:
         return await asyncio.shield(future)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         is_cancelled = True
         canceller.cancel()
         if not began.is_set():
@@ -86,5 +87,8 @@ async def acopy(
             except asyncio.CancelledError:
                 pass
         if not future.cancelled():
-            future.exception()
+            error = future.exception()
+            report = future.result() if error is None else getattr(error, "report", None)
+            if report is not None:
+                cancelled.report = report  # type: ignore[attr-defined]
         raise

@@ -1,16 +1,23 @@
-"""Opens what a caller passes as a source or a sink: a path, a descriptor, or an object with fileno()."""
+"""Opens what a caller passes as a source or a sink: a path, a descriptor, or a file object.
+
+Bytes move through the descriptor, so a file object is taken only if it adds nothing to what its descriptor
+reads and writes: a GzipFile or an SSLSocket has a descriptor too, but compressed or encrypted bytes are there.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import stat
+import sys
 
-from ._fullbore import capacity as _capacity  # noqa: F401  (the module is loaded with its errors)
+from . import _fullbore
+from ._fullbore import Consumer, Producer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol, Union
+    from typing import Any, Protocol, Union
 
     class HasFileno(Protocol):
         def fileno(self) -> int: ...
@@ -23,47 +30,131 @@ def _is_path(file: object) -> bool:
     return isinstance(file, (str, bytes)) or hasattr(file, "__fspath__")
 
 
+def _is_plain(file: Any) -> bool:
+    """Whether a file object adds nothing to its descriptor but a buffer, as far as this module knows its class."""
+    kind = type(file)
+    if kind is io.TextIOWrapper:
+        return _is_plain(file.buffer)
+    if kind in (io.BufferedReader, io.BufferedWriter, io.BufferedRandom):
+        return _is_plain(file.raw)
+    if kind in (io.FileIO, Producer, Consumer):
+        return True
+    # If nobody has imported it, this is none of its classes.
+    socket = sys.modules.get("socket")
+    if socket is None:
+        return False
+    return kind is socket.socket or (kind is socket.SocketIO and type(file._sock) is socket.socket)
+
+
+def plain(file: object, what: str = "a path, a file descriptor (int) or a file object") -> Any:
+    """Returns a file object that adds nothing to its descriptor.
+
+    Raises TypeError for all others, and ValueError for one that shares memory instead of using its descriptor.
+    """
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None and type(file) is tempfile._TemporaryFileWrapper:
+        file = file.file  # type: ignore[attr-defined]
+    if _is_plain(file):
+        if type(file) is Producer and file.way == "ring" or type(file) is Consumer and file.shares:
+            raise ValueError(f"{file!r} shares memory with the process at the end of its pipe: use its methods")
+        return file
+    name = type(file).__name__
+    if not hasattr(file, "fileno") or isinstance(file, io.BytesIO | io.StringIO):
+        raise TypeError(f"expected {what}, not {name}")
+    raise TypeError(
+        f"{name} may change the bytes on their way to its descriptor: move them by its read() and write(), or pass "
+        "its fileno() if you mean the descriptor below it"
+    )
+
+
+def flush_standard(fd: int) -> None:
+    """Writes what print() has gathered for this descriptor, so that it comes before what is written next."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            is_it = stream.fileno() == fd
+        except (AttributeError, OSError, ValueError):
+            continue  # There is none, it is closed, or it is no file.
+        if is_it:
+            stream.flush()
+
+
+def _nothing(_buffer: object) -> None:
+    """Stands for a raw read of a descriptor that has no bytes now."""
+
+
+def _has_decoded(text: io.TextIOWrapper) -> bool:
+    """Whether a text file has read anything: what it has decoded and not returned cannot be told."""
+    try:
+        # This changes nothing, and is refused after the first read.
+        text.reconfigure(errors=text.errors)
+    except io.UnsupportedOperation:
+        return True
+    return False
+
+
 class Opened:
     """A file for the time of one call. It is closed at the end if it was opened here."""
 
-    def __init__(self, file: File, *, writes: bool) -> None:
-        self._file = file
-        self._read_ahead: int | None = None
-        self.owns = _is_path(file)
+    def __init__(self, file: File, *, writes: bool, what: str = "") -> None:
+        self._file: Any = None
+        #: A file object that has read ahead, and where its descriptor was.
+        self._seeks: int | None = None
+        #: The reader that has read ahead of a pipe or a socket, and what it has.
+        self._reader: Any = None
+        self._ahead = b""
+        self.owns = False
         self.name: object = file
-        if self.owns:
-            flags = os.O_WRONLY | os.O_CREAT if writes else os.O_RDONLY
-            self.fd = os.open(file, flags | os.O_CLOEXEC, 0o666)  # type: ignore[arg-type]
-            return
-        if isinstance(file, int):
+        if isinstance(file, int) and not isinstance(file, bool):
             self.fd = file
-            return
-        fileno = getattr(file, "fileno", None)
-        if fileno is None:
-            raise TypeError(
-                "expected a path, a file descriptor (int) or an object with fileno(), "
-                f"not {type(file).__name__}"
-            )
-        self.fd = fileno()
-        name = getattr(file, "name", None)
-        self.name = self.fd if name is None else name
-        if writes:
-            # What the object has gathered comes first.
-            flush = getattr(file, "flush", None)
-            if flush is not None:
-                flush()
+            try:
+                os.fstat(file)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, file) from None
+        elif _is_path(file):
+            number = _fullbore.descriptor_of(os.fsencode(file))  # type: ignore[arg-type]
+            if number is None:
+                self._open(file, writes)
+            else:
+                self.fd = number
         else:
-            self._skip_read_ahead()
+            try:
+                self._file = plain(file)
+            except TypeError as error:
+                raise TypeError(f"{what}: {error}" if what else str(error)) from None
+            self.fd = self._file.fileno()
+            name = getattr(file, "name", None)
+            self.name = self.fd if name is None else name
+            if not writes:
+                self._find_read_ahead()
+            elif hasattr(self._file, "flush"):
+                # What the object has gathered comes first.
+                self._file.flush()
+        if writes:
+            flush_standard(self.fd)
 
-    def _skip_read_ahead(self) -> None:
+    def _open(self, path: Any, writes: bool) -> None:
+        flags = os.O_WRONLY | os.O_CREAT if writes else os.O_RDONLY
+        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        if self.fd < 3:
+            # A program without stdout would print into it.
+            low = self.fd
+            try:
+                self.fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
+            finally:
+                os.close(low)
+        self.owns = True
+
+    def _find_read_ahead(self) -> None:
         """Begins at the position of the file object, which may have read ahead of it."""
+        if not hasattr(self._file, "tell"):
+            return  # A socket has no buffer.
         try:
-            tell = self._file.tell  # type: ignore[union-attr]
-            read_ahead = os.lseek(self.fd, 0, os.SEEK_CUR)
-        except (AttributeError, OSError):
-            return  # It cannot seek.
+            at = os.lseek(self.fd, 0, os.SEEK_CUR)
+        except OSError:
+            self._find_buffered()
+            return
         try:
-            os.lseek(self.fd, tell(), os.SEEK_SET)
+            os.lseek(self.fd, self._file.tell(), os.SEEK_SET)
         except io.UnsupportedOperation:
             return
         except (OSError, OverflowError) as error:
@@ -71,7 +162,39 @@ class Opened:
             raise ValueError(
                 f"the position of {self.name!r} is not known ({error}): read it by readline(), or as bytes"
             ) from error
-        self._read_ahead = read_ahead
+        self._seeks = at
+
+    def _find_buffered(self) -> None:
+        """Notes what a file object that cannot seek has read ahead."""
+        reader = self._file
+        if type(reader) is io.TextIOWrapper:
+            if _has_decoded(reader):
+                raise ValueError(
+                    f"{self.name!r} may have decoded more than it has returned: read bytes from its buffer "
+                    "from the beginning"
+                )
+            reader = reader.buffer
+        if type(reader) is Consumer:
+            self._ahead = reader._buffered()
+        elif type(reader) is io.BufferedReader:
+            # So it shows what it has, and reads no more.
+            raw: Any = reader.raw
+            raw.readinto = _nothing
+            try:
+                self._ahead = reader.peek()
+            finally:
+                del raw.readinto
+        self._reader = reader
+
+    def ahead(self) -> int:
+        """How many bytes the file object has read ahead of a pipe or a socket."""
+        return len(self._ahead)
+
+    def take_ahead(self, limit: int | None) -> bytes:
+        """Takes the bytes that the file object has read ahead of a pipe or a socket."""
+        ahead, self._ahead = self._ahead[:limit], b""
+        # This many come out of its buffer.
+        return self._reader.read(len(ahead)) if ahead else b""
 
     def empty(self, source: Opened) -> None:
         """Empties a sink that was opened here, as open(path, 'wb') does, unless it is the source."""
@@ -87,14 +210,24 @@ class Opened:
 
     def done(self) -> None:
         """Sets the position of a source that is a file object to where the bytes were read up to."""
-        if self._read_ahead is not None:
+        if self._seeks is not None:
             try:
                 position = os.lseek(self.fd, 0, os.SEEK_CUR)
                 # It takes the descriptor to be where it left it.
-                os.lseek(self.fd, self._read_ahead, os.SEEK_SET)
-                self._file.seek(position)  # type: ignore[union-attr]
+                os.lseek(self.fd, self._seeks, os.SEEK_SET)
+                self._file.seek(position)
             except (AttributeError, OSError, ValueError):
                 pass
+
+    def drop_read_ahead(self) -> None:
+        """Makes a file object that can seek forget what it has read ahead."""
+        if self._seeks is not None:
+            position = os.lseek(self.fd, 0, os.SEEK_CUR)
+            # It takes the descriptor to be where it left it.
+            os.lseek(self.fd, self._seeks, os.SEEK_SET)
+            # Within its buffer, it would not move the descriptor.
+            self._file.seek(0, os.SEEK_END)
+            self._file.seek(position)
 
     def close(self) -> None:
         if self.owns:
@@ -103,3 +236,12 @@ class Opened:
                 os.close(self.fd)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, self.name) from None
+
+
+def taken(file: object, writes: bool) -> tuple[int, object, bytes]:
+    """For Producer and Consumer: the descriptor of a file, what errors call it, and what it has read ahead."""
+    if _is_path(file):
+        raise TypeError("expected a file descriptor (int) or a file object, not a path: open it first")
+    opened = Opened(file, writes=writes)  # type: ignore[arg-type]
+    opened.drop_read_ahead()
+    return opened.fd, opened.name, opened.take_ahead(None)

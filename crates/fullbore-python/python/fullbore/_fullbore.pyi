@@ -7,6 +7,8 @@ from typing import Literal, Protocol, final
 
 from typing_extensions import Buffer, Self
 
+__version__: str
+
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
 
@@ -103,6 +105,7 @@ class Consumer(io.BufferedIOBase):
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
     def peek(self, size: int = 0, /) -> bytes: ...
+    def _buffered(self) -> bytes: ...
     def read_view(self, n: int = -1, /) -> memoryview:
         """Takes up to n buffered bytes, as a read-only memoryview of the buffer."""
 
@@ -187,6 +190,7 @@ def capacity(file: _File) -> int:
 def grow(file: _File, size: _Size) -> int:
     """Grows a pipe, as far as the limits allow, and returns its capacity."""
 
+def descriptor_of(path: bytes) -> int | None: ...
 def queued(file: _File) -> int:
     """Returns the number of bytes in a pipe."""
 
@@ -196,6 +200,7 @@ def overview(seconds: float, pid: int | None, name: str | None) -> str: ...
 def transfer(
     source: _Named,
     sink: _Named,
+    ahead: bytes,
     guarantee: _Guarantee,
     limit: int | None,
     progress: Callable[[int], object] | None,

@@ -16,21 +16,28 @@ if TYPE_CHECKING:
     Guarantee = Literal["snapshot", "reference"]
 
 
-def _check(guarantee: str, limit: int | None, pipe_size: int | str | None) -> None:
-    """Refuses wrong arguments, before a file is emptied."""
+def _check(guarantee: str, limit: int | str | None, pipe_size: int | str | None) -> int | None:
+    """Refuses wrong arguments, before a file is emptied, and returns the limit as a number."""
     if guarantee not in ("snapshot", "reference"):
         raise ValueError(f"invalid guarantee {guarantee!r}: expected 'snapshot' or 'reference'")
-    if limit is not None and limit < 0:
-        raise ValueError(f"invalid limit {limit}: expected a number of bytes from 0, or None")
     if pipe_size is not None:
-        _fullbore.parse_size(pipe_size)
+        _size("pipe_size", pipe_size)
+    return None if limit is None else _size("limit", limit)
+
+
+def _size(what: str, size: int | str) -> int:
+    try:
+        return _fullbore.parse_size(size)
+    except (TypeError, ValueError) as error:
+        expected = "a number of bytes from 0, or a text such as '64K' or '1M'"
+        raise type(error)(f"invalid {what} {size!r}: expected {expected}") from None
 
 
 def _copy(
     src: File,
     dst: File,
     guarantee: Guarantee,
-    limit: int | None,
+    limit: int | str | None,
     progress: Callable[[int], object] | None,
     pipe_size: int | str | None,
     cancel: _fullbore.Canceller | None,
@@ -39,12 +46,12 @@ def _copy(
     """Copies as copy() does. It calls `begin(False)` when the source is open, and `begin(True)` when both files
     are, before the sink is emptied.
     """
-    _check(guarantee, limit, pipe_size)
-    source = Opened(src, writes=False)
+    most = _check(guarantee, limit, pipe_size)
+    source = Opened(src, writes=False, what="src")
     try:
         if begin is not None:
             begin(False)
-        sink = Opened(dst, writes=True)
+        sink = Opened(dst, writes=True, what="dst")
         try:
             if begin is not None:
                 begin(True)
@@ -52,8 +59,9 @@ def _copy(
             report = _fullbore.transfer(
                 (source.fd, source.name),
                 (sink.fd, sink.name),
+                source.take_ahead(most),
                 guarantee,
-                limit,
+                most,
                 progress,
                 pipe_size,
                 cancel,
@@ -76,14 +84,15 @@ def copy(
     src: File,
     dst: File,
     guarantee: Guarantee = "snapshot",
-    limit: int | None = None,
+    limit: int | str | None = None,
     progress: Callable[[int], object] | None = None,
     *,
     pipe_size: int | str | None = None,
 ) -> Report:
     """Copies all bytes of `src`, or `limit` bytes, to `dst`, and returns a Report.
 
-    Both are paths, descriptors or objects with fileno(); a path is created or emptied, and closed at the end.
+    Both are paths, descriptors or file objects; a path is created or emptied, and closed at the end. What a file
+    object has read ahead comes first. help(fullbore) says which file objects are taken.
 
     With guarantee='snapshot' a reader gets the bytes as they were when they were copied. With 'reference' it
     may get what the pages of the source hold when it looks: faster, and right if nobody changes the source.
@@ -104,7 +113,7 @@ def tee(
     src: File,
     *sinks: File,
     guarantee: Guarantee = "snapshot",
-    limit: int | None = None,
+    limit: int | str | None = None,
     on_error: Literal["fail", "drop"] = "fail",
     pipe_size: int | str | None = None,
 ) -> TeeReport:
@@ -114,23 +123,28 @@ def tee(
     pipe is full. With on_error='fail' the first error of a sink is raised; with 'drop' the others go on, and
     the report has the error.
     """
-    _check(guarantee, limit, pipe_size)
+    most = _check(guarantee, limit, pipe_size)
     if on_error not in ("fail", "drop"):
         raise ValueError(f"invalid on_error {on_error!r}: expected 'fail' or 'drop'")
     if not sinks:
         raise ValueError("tee() needs at least one sink")
     opened: list[Opened] = []
-    source = Opened(src, writes=False)
+    source = Opened(src, writes=False, what="src")
     try:
-        for sink in sinks:
-            opened.append(Opened(sink, writes=True))
+        if source.ahead():
+            raise ValueError(
+                f"{source.name!r} has read {source.ahead()} bytes ahead, which tee() would leave out: "
+                f"write what read({source.ahead()}) returns to the sinks first, or read by a Consumer"
+            )
+        for number, sink in enumerate(sinks, 1):
+            opened.append(Opened(sink, writes=True, what=f"sink {number}"))
         for one in opened:
             one.empty(source)
         report = _fullbore.split(
             (source.fd, source.name),
             [(one.fd, one.name) for one in opened],
             guarantee,
-            limit,
+            most,
             on_error,
             pipe_size,
         )

@@ -14,7 +14,9 @@ from subprocess import DEVNULL, PIPE, STDOUT, TimeoutExpired
 from typing import IO, Any, Union
 
 from . import _fullbore
+from ._files import Opened, flush_standard, plain
 from ._fullbore import Consumer, Producer
+from ._moving import _size
 from ._report import PipelineReport, read_report
 
 TYPE_CHECKING = False
@@ -51,15 +53,21 @@ class PipelineError(subprocess.CalledProcessError):
 
 def _words(number: int, stage: Stage) -> tuple[list[str | bytes | os.PathLike[str]], str]:
     """Returns the words of a stage, and its text."""
-    if isinstance(stage, (bytes, os.PathLike)):
+    if isinstance(stage, (bytes, os.PathLike)) or not hasattr(stage, "__iter__"):
         raise TypeError(f"stage {number}: expected a str or a sequence, not {type(stage).__name__}")
     words: list[str | bytes | os.PathLike[str]] = []
     if isinstance(stage, str):
         _refuse_shell(number, stage)
-        words.extend(shlex.split(stage))
+        try:
+            words.extend(shlex.split(stage))
+        except ValueError as error:
+            raise ValueError(f"stage {number} ({stage}): {error}") from None
         text = stage
     else:
         words.extend(stage)
+        for word in words:
+            if not isinstance(word, (str, bytes, os.PathLike)):
+                raise TypeError(f"stage {number}: expected str, bytes or a path as word, not {word!r}")
         text = shlex.join(os.fsdecode(word) for word in words)
     if not words:
         raise ValueError(f"stage {number} is empty: expected a program and its arguments")
@@ -86,13 +94,27 @@ def _refuse_shell(number: int, stage: str) -> None:
             )
 
 
-def _fileno(file: int | IO[Any] | None) -> int | IO[Any] | None:
-    if file is None or isinstance(file, int) or hasattr(file, "fileno"):
+def _fileno(what: str, file: int | IO[Any] | None) -> int | None:
+    """Returns the descriptor that the stages use, or what subprocess means by a negative number or None."""
+    if isinstance(file, int) and not isinstance(file, bool):
         return file
-    raise TypeError(
-        "expected None, PIPE, DEVNULL, a file descriptor (int) or an object with fileno(), "
-        f"not {type(file).__name__}"
-    )
+    reads = what == "stdin"
+    if file is None:
+        if not reads:
+            # What print() has gathered comes before what the stages write.
+            flush_standard(1 if what == "stdout" else 2)
+        return None
+    try:
+        plain(file, "None, PIPE, DEVNULL, a file descriptor (int) or a file object")
+        opened = Opened(file, writes=not reads)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+    if opened.ahead():
+        raise ValueError(
+            f"{what}: {opened.name!r} has read {opened.ahead()} bytes ahead, which no stage would see: give them to "
+            "communicate(), or pass the file before anything is read from it"
+        )
+    return opened.fd
 
 
 class Pipeline:
@@ -107,8 +129,8 @@ class Pipeline:
     `stdin` is for the first stage and `stdout` for the last: None (that of this process), PIPE, DEVNULL, a
     descriptor or a file object. `stderr` is for all, and may be STDOUT. With PIPE, the attributes `stdin`, a
     Producer, and `stdout` and `stderr`, Consumers, are the other ends; with `text`, `encoding` or `errors` they
-    are text files. What is read from or written to them while another one is full can block for ever, as with
-    subprocess.Popen: communicate() does not.
+    are text files. What the stages write to stderr is kept in memory until it is read. Writing to stdin while
+    stdout is full can block for ever, as with subprocess.Popen: communicate() does not.
 
     With `check`, wait() and communicate() and the end of the block raise a PipelineError that names the stage
     that failed. A stage that SIGPIPE ended because a later one had read enough has not failed.
@@ -143,7 +165,9 @@ class Pipeline:
         split = [_words(number, stage) for number, stage in enumerate(stages, 1)]
         if not split:
             raise ValueError("expected at least one stage")
-        wanted = _fullbore.parse_size(pipe_size)
+        wanted = _size("pipe_size", pipe_size)
+        if not grace >= 0:
+            raise ValueError(f"grace: expected a number of seconds from 0, not {grace!r}")
         self.stages: list[str] = [text for _, text in split]
         self.stdin: Any = None
         self.stdout: Any = None
@@ -157,12 +181,14 @@ class Pipeline:
         self._watcher: _fullbore.Watcher | None = None
         self._threads: dict[str, _Thread] = {}
         self._owner = os.getpid()
+        given = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        files = {name: _fileno(name, file) for name, file in given.items()}
         starter = _Thread(
             lambda: self._start(
                 [words for words, _ in split],
-                _fileno(stdin),
-                _fileno(stdout),
-                _fileno(stderr),
+                files["stdin"],
+                files["stdout"],
+                files["stderr"],
                 wanted,
                 cwd,
                 env,
@@ -181,9 +207,9 @@ class Pipeline:
     def _start(
         self,
         stages: list[list[str | bytes | os.PathLike[str]]],
-        stdin: int | IO[Any] | None,
-        stdout: int | IO[Any] | None,
-        stderr: int | IO[Any] | None,
+        stdin: int | None,
+        stdout: int | None,
+        stderr: int | None,
         wanted: int,
         cwd: str | os.PathLike[str] | None,
         env: Mapping[str, str] | None,
@@ -208,7 +234,8 @@ class Pipeline:
             if stdout == PIPE:
                 ends["stdout"], last = pipe(size)
             if stderr == PIPE:
-                ends["stderr"], errors = pipe(None)
+                said, errors = pipe(None)
+                ends["stderr"], passed_on = pipe(None)
             inputs = [first, *(reader for reader, _ in pipes)]
             outputs = [*(writer for _, writer in pipes), last]
             for number, words in enumerate(stages):
@@ -254,6 +281,9 @@ class Pipeline:
                         write_through=name == "stdin",
                     )
                 setattr(self, name, file)
+            if stderr == PIPE:
+                _Thread(lambda: _pass_on(said, passed_on)).start()
+                kept.extend((said, passed_on))
         finally:
             for fd in ours:
                 if fd not in kept:
@@ -311,22 +341,28 @@ class Pipeline:
 
     @property
     def returncode(self) -> int | None:
-        """How the pipeline ended: as the last stage that failed, or the last. None until all were waited for."""
+        """How the pipeline ended: as the last stage that failed, or 0. None until all were waited for."""
         failed = self._failed()
-        return None if failed is None else self._processes[failed].returncode
+        return None if failed is None else failed[1]
 
-    def _failed(self) -> int | None:
-        """Returns the index of the stage that decides about the pipeline; None as long as one is running."""
-        codes = self.returncodes
+    def _failed(self) -> tuple[int, int] | None:
+        """Returns the index of the stage that decides about the pipeline, and the code of the pipeline; None as
+        long as one is running.
+        """
+        codes = [process.returncode for process in self._processes]
         if None in codes:
             return None
         last = len(codes) - 1
-        if codes[last]:
-            return last
         # A shell exits with 141 if SIGPIPE has ended the program that it started.
         had_enough = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
-        failed = [i for i, code in enumerate(codes) if code and code not in had_enough]
-        return failed[-1] if failed else last
+        # The last stage writes to us, or to a reader that is none of ours.
+        is_ours = self.stdout is not None and self.stdout.closed
+        failed = [
+            number
+            for number, code in enumerate(codes)
+            if code and not (code in had_enough and (number < last or is_ours))
+        ]
+        return (failed[-1], codes[failed[-1]]) if failed else (last, 0)
 
     def poll(self) -> int | None:
         """Returns the returncode if all stages have ended, and None otherwise. Does not wait."""
@@ -353,10 +389,10 @@ class Pipeline:
         self._settle()
         failed = self._failed()
         assert failed is not None
-        code = self._processes[failed].returncode
+        stage, code = failed
         if self._check and code:
             codes = [process.returncode for process in self._processes]
-            raise PipelineError(failed + 1, self.stages, codes)
+            raise PipelineError(stage + 1, self.stages, codes)
         return code
 
     def _reap(self, number: int, timeout: float | None) -> bool:
@@ -527,6 +563,40 @@ def _feed(stdin: Any, data: Any) -> None:
             stdin.close()
     except BrokenPipeError:
         pass  # The first stage had enough, as with subprocess.Popen.communicate().
+
+
+def _pass_on(source: int, sink: int) -> None:
+    """Passes on what comes from one pipe to another, and keeps what that has no room for: who writes never waits
+    for who reads. It ends when all writers have, or the reader has gone.
+    """
+    held = bytearray()
+    poll = select.poll()
+    try:
+        os.set_blocking(sink, False)
+        poll.register(source, select.POLLIN)
+        poll.register(sink, 0)
+        is_open = True
+        while is_open or held:
+            for fd, events in poll.poll():
+                if fd == source:
+                    said = os.read(source, 65536)
+                    held += said
+                    if not said:
+                        is_open = False
+                        poll.unregister(source)
+                elif events & select.POLLERR:
+                    return
+            if held:
+                try:
+                    del held[: os.write(sink, held)]
+                except BlockingIOError:
+                    pass
+            poll.modify(sink, select.POLLOUT if held else 0)
+    except BrokenPipeError:
+        pass
+    finally:
+        os.close(source)
+        os.close(sink)
 
 
 def _ends_within(pid: int, timeout: float) -> bool:

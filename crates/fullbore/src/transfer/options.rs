@@ -32,7 +32,10 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         match self.chunk {
             Some(0) => Err(Error::Invalid("a chunk of 0 bytes moves nothing".into())),
-            _ if self.limit.is_some_and(|limit| limit < self.ahead.len() as u64) => {
+            _ if self
+                .limit
+                .is_some_and(|limit| limit < self.ahead.len() as u64) =>
+            {
                 Err(Error::Invalid(format!(
                     "a limit below the {} bytes that come before those of the source",
                     self.ahead.len()
