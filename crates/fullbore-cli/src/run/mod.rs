@@ -4,10 +4,9 @@
 //! |---|---|
 //! | `plan.rs` | the stages that a command line asks for |
 //! | `line.rs` | … from a line for the shell, which is cut at its pipes |
-//! | `tokens.rs` | … the classification of the line's tokens |
+//! | `scan.rs` | … the borders of the line's tokens |
 //! | `words.rs` | … from words, without a shell |
 //! | `keeper.rs` | the process that the user started, which watches the runner |
-//! | `bounded.rs` | a computation that may not end, in a child process |
 //! | `runner.rs` | the process that runs the pipeline |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
@@ -22,7 +21,6 @@
 //! job control find them.
 
 mod background;
-mod bounded;
 mod failure;
 mod keeper;
 mod line;
@@ -30,10 +28,10 @@ mod options;
 mod place;
 mod plan;
 mod runner;
+mod scan;
 mod signals;
 mod start;
 mod status;
-mod tokens;
 mod words;
 
 pub use failure::{FAILED, Failure};

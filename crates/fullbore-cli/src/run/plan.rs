@@ -164,6 +164,8 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
                 words,
                 or_else: Some(Box::new(by_shell_alone)),
             },
+            // With the word before it, the line may be longer than the kernel allows.
+            None if text.len() >= longest_word() => by_shell_alone,
             None => Command {
                 text: by_shell_alone.text,
                 ..by_shell(shell, text)
@@ -171,6 +173,11 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
         },
         _ => by_shell_alone,
     }
+}
+
+/// Returns how long a word of a new program may be, with the zero that ends it (execve(2), `MAX_ARG_STRLEN`).
+fn longest_word() -> usize {
+    32 * fullbore::linux::page_size()
 }
 
 /// Returns the words, if all of them are plain.
@@ -247,9 +254,18 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
     }
 }
 
+/// Returns whether a line may change how the shell reads what follows: `shopt -s extglob`, for example.
+fn changes_its_grammar(line: &OsStr) -> bool {
+    let has = |word: &str| memchr::memmem::find(line.as_bytes(), word.as_bytes()).is_some();
+    ["shopt", "setopt", "emulate", "alias"].into_iter().any(has)
+}
+
 /// Has the shell check the syntax of a line, without running anything, and returns what it says if it does not
 /// understand the line.
 fn refusal(line: &OsStr, shell: &OsStr) -> Result<Option<String>> {
+    if changes_its_grammar(line) {
+        return Ok(None);
+    }
     let command = by_shell(shell, line);
     let checked = match without_running(&command) {
         Ok(checked) => checked,

@@ -159,27 +159,27 @@ impl<'a> Runner<'a> {
     }
 
     fn start(&mut self, plan: &Plan) -> Result<()> {
-        let wanted = self.pipe_size(plan.stages.len() - 1);
+        let last = plan.stages.len() - 1;
+        let wanted = self.pipe_size(last);
         let began = Instant::now();
-        let mut pipes = start::pipes(plan.stages.len(), wanted)?;
-        if let Some(note) = start::too_small(&pipes, wanted) {
-            self.say_unless_quiet(&note);
-        }
         let watched = self.options.watched();
-        let links = match watched {
-            true => links(&pipes, wanted)?,
-            false => Vec::new(),
-        };
+        let (mut growths, mut links) = (Vec::new(), Vec::new());
         let starting = Starting::new(self.signals.before())?;
         let mut stdin = None;
-        // The stages start from the first to the last, and each end of a pipe is closed here as soon as its
-        // stage has it.
-        let mut pipes = pipes.drain(..);
+        // The stages start from the first to the last. Each pipe is made when its writer is started, and each end of
+        // it is closed here as soon as its stage has it, so many stages need no more open files than a few.
         for (number, command) in plan.stages.iter().enumerate() {
-            let (next, stdout) = match pipes.next() {
-                Some((pipe, _)) => (Some(pipe.reader), Some(pipe.writer)),
-                None => (None, None),
+            let pipe = match number < last {
+                true => Some(start::pipe(number + 1, last, wanted)?),
+                false => None,
             };
+            if let Some((pipe, growth)) = &pipe {
+                if watched {
+                    links.push(link(number, pipe, growth.after, wanted)?);
+                }
+                growths.push(*growth);
+            }
+            let (next, stdout) = pipe.map(|(pipe, _)| (pipe.reader, pipe.writer)).unzip();
             let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
             let pid = starting
                 .start(command, ends[0], ends[1])
@@ -190,6 +190,9 @@ impl<'a> Runner<'a> {
                 say(&format!("stage {}, process {pid}: {text}", number + 1));
             }
             stdin = next;
+        }
+        if let Some(note) = start::too_small(&growths, wanted) {
+            self.say_unless_quiet(&note);
         }
         if watched {
             let stages = plan.stages.iter().zip(&self.stages);
@@ -449,21 +452,15 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn links(pipes: &[(fullbore::Pipe, fullbore::Growth)], wanted: usize) -> Result<Vec<Link>> {
-    pipes
-        .iter()
-        .enumerate()
-        .map(|(number, (pipe, growth))| {
-            Ok(Link {
-                writer: number,
-                reader: number + 1,
-                handle: start::handle(pipe)?,
-                capacity: growth.after,
-                wanted,
-                write_end: None,
-            })
-        })
-        .collect()
+fn link(writer: usize, pipe: &fullbore::Pipe, capacity: usize, wanted: usize) -> Result<Link> {
+    Ok(Link {
+        writer,
+        reader: writer + 1,
+        handle: start::handle(pipe)?,
+        capacity,
+        wanted,
+        write_end: None,
+    })
 }
 
 /// Waits until a descriptor can be read or its other end is closed, but no longer than `time`. Returns which

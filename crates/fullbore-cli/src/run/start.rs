@@ -139,38 +139,30 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| Errno::EINVAL)
 }
 
-/// Creates the pipes between `stages` stages, each of the `wanted` capacity or as large as the limits allow.
+/// Creates a pipe of the `wanted` capacity or as large as the limits allow: that with this number, from 1.
 ///
 /// # Errors
 /// Fails if there are too many open files or pipes.
-pub fn pipes(stages: usize, wanted: usize) -> Result<Vec<(Pipe, Growth)>> {
-    (1..stages)
-        .map(|number| {
-            let (pipe, mut growth) = Pipe::with_capacity(wanted).with_context(|| {
-                format!(
-                    "create pipe {number} of {} ('ulimit -n' shows the limit of open files)",
-                    stages - 1
-                )
-            })?;
-            if growth.after > wanted {
-                growth.after = PipeEnd::new(pipe.writer.as_fd())?.resize(wanted)?;
-            }
-            Ok((pipe, growth))
-        })
-        .collect()
+pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, Growth)> {
+    let (pipe, mut growth) = Pipe::with_capacity(wanted).with_context(|| {
+        format!("create pipe {number} of {of} ('ulimit -n' shows the limit of open files)")
+    })?;
+    if growth.after > wanted {
+        growth.after = PipeEnd::new(pipe.writer.as_fd())?.resize(wanted)?;
+    }
+    Ok((pipe, growth))
 }
 
 /// Returns a note about the limit that keeps pipes below the wanted capacity and about how to raise it, or
 /// `None` if no limit does.
-pub fn too_small(pipes: &[(Pipe, Growth)], wanted: usize) -> Option<String> {
+pub fn too_small(pipes: &[Growth], wanted: usize) -> Option<String> {
     let (growth, limit) = pipes
         .iter()
-        .map(|(_, growth)| growth)
         .filter(|growth| growth.after < wanted)
         .min_by_key(|growth| growth.after)
         .and_then(|growth| Some((growth, growth.limit?)))?;
-    let smaller = pipes.iter().filter(|(_, g)| g.after < wanted).count();
-    let which = match (smaller, pipes.len()) {
+    let smaller = pipes.iter().filter(|growth| growth.after < wanted);
+    let which = match (smaller.count(), pipes.len()) {
         (1, 1) => "the pipe has a capacity of".to_owned(),
         (some, all) if some == all => "the pipes have a capacity of".to_owned(),
         (some, all) => format!("{some} of {all} pipes have a capacity of"),

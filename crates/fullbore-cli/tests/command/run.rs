@@ -292,24 +292,26 @@ fn redirections_go_where_they_go_under_a_shell() {
 }
 
 #[test]
-fn here_documents_reach_the_stage_that_they_belong_to() {
+fn a_line_with_a_here_document_is_left_to_the_shell() {
     assert_as_bash(vec![
-        case("cat << E | tr a-z A-Z\nhome | $A\nE"),
-        case("cat << 'E' | tr a-z A-Z\nhome | $A\nE\n"),
-        case("cat <<- E | cat\n\t\ttabs\n\tE\n"),
-        case("cat << E |\nbody\nE\ntr a-z A-Z"),
-        case("cat << E - | cat - 3<< F\nbody\nE\nunread\nF\n"),
-        case("cat << ONE << TWO | sort\n1\nONE\n2\nTWO\n"),
-        case("cat | cat << E\nsecond\nE\n"),
-        case("cat << E | cat - /dev/fd/3 3<< F\nfirst | x\nE\nsecond | y\nF\n"),
-        case("{ cat << E; echo after; } | sort\nz\nE\n"),
-        case("{ cat << E\nz\nE\necho after; } | sort\n"),
-        case("while read x; do cat << E; done < words | sort\n<$x>\nE\n"),
-        case("cat << E | cat\n$(echo a | tr a b)\nE"),
-        case("cat << E |& tr a-z A-Z\nbody\nE\n"),
-        case("cat << '' | cat\nuntil an empty line\n\n"),
-        case("cat << E | cat\n\nE"),
-        case("cat << E | cat\njoin\\\nE\nE\n"),
+        case("cat << E | tr a-z A-Z\nhome | $A\nE").whole(),
+        case("cat << 'E' | tr a-z A-Z\nhome | $A\nE\n").whole(),
+        case("cat <<- E | cat\n\t\ttabs\n\tE\n").whole(),
+        case("cat << E |\nbody\nE\ntr a-z A-Z").whole(),
+        case("cat << E - | cat - 3<< F\nbody\nE\nunread\nF\n").whole(),
+        case("cat << ONE << TWO | sort\n1\nONE\n2\nTWO\n").whole(),
+        case("cat | cat << E\nsecond\nE\n").whole(),
+        case("cat << E | cat - /dev/fd/3 3<< F\nfirst | x\nE\nsecond | y\nF\n").whole(),
+        case("{ cat << E; echo after; } | sort\nz\nE\n").whole(),
+        case("{ cat << E\nz\nE\necho after; } | sort\n").whole(),
+        case("while read x; do cat << E; done < words | sort\n<$x>\nE\n").whole(),
+        case("cat << E | cat\n$(echo a | tr a b)\nE").whole(),
+        case("cat << E |& tr a-z A-Z\nbody\nE\n")
+            .whole()
+            .only_bash(),
+        case("cat << '' | cat\nuntil an empty line\n\n").whole(),
+        case("cat << E | cat\n\nE").whole(),
+        case("cat << E | cat\njoin\\\nE\nE\n").whole(),
     ]);
 }
 
@@ -485,6 +487,53 @@ fn a_stage_finds_signals_limits_and_groups_as_a_shell_leaves_them() {
         cases.push(case(signals).given(Given::Wrapped(given)));
     }
     assert_as_bash(cases);
+}
+
+#[test]
+fn many_stages_need_few_open_files() {
+    let line = format!("printf hi{}", " | cat".repeat(60));
+    let wrapped = [
+        "sh",
+        "-c",
+        "ulimit -n 20; exec \"$@\"",
+        "sh",
+        FULLBORE,
+        "run",
+        &line,
+    ];
+    let output = Command::new(wrapped[0])
+        .args(&wrapped[1..])
+        .output()
+        .unwrap();
+    assert_eq!((code(&output), output.stdout), (0, b"hi".to_vec()));
+}
+
+#[test]
+fn a_line_as_long_as_the_kernel_allows_is_run() {
+    let longest = 32 * rustix::param::page_size() - 1;
+    for line in ["echo $((1 + 1)) '", "printf %s\\\\n 2 '"] {
+        let end = "' | head -n 1 | cut -c 1";
+        let line = format!(
+            "{line}{}{end}",
+            "x".repeat(longest - line.len() - end.len())
+        );
+        let output = Command::new(FULLBORE)
+            .args(["run", &line])
+            .output()
+            .unwrap();
+        assert_eq!(
+            (code(&output), &output.stdout[..]),
+            (0, &b"2\n"[..]),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn a_line_may_switch_on_what_its_rest_needs() {
+    let line = "shopt -s extglob\necho @(wor|x)ds | cat";
+    assert_as_bash(vec![case(line).whole().only_bash()]);
 }
 
 #[test]
