@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use fullbore_host::refusal::UNSUPPORTED;
 use fullbore_host::size;
-use fullbore_host::text::{counted, error_text};
+use fullbore_host::text::{columns, counted, error_text, padded};
 use fullbore_observe::census::{Holder, Pipe};
 use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
 
@@ -199,10 +199,10 @@ impl fmt::Display for Report {
             .iter()
             .map(|one| self.ends(&self.0.census.pipes[one.pipe]))
             .collect();
-        let width = ends.iter().map(|ends| ends.chars().count()).max();
+        let width = ends.iter().map(|ends| columns(ends)).max();
         let width = width.unwrap_or(0).min(60);
         for (one, ends) in self.0.all.iter().zip(ends) {
-            writeln!(f, "{ends:<width$}  {}", self.words(one))?;
+            writeln!(f, "{}  {}", padded(&ends, width), self.words(one))?;
         }
         if self.0.all.is_empty() {
             writeln!(f, "none of its pipes leads to another process")?;

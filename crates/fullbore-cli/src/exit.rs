@@ -7,13 +7,14 @@
 //! | 2 | the command line is invalid or contradicts itself |
 //! | 3 | this machine does not allow it, or this user lacks permission |
 
-use std::io::{self, Write, stderr};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use anyhow::Context;
 
 use crate::moving::failure::{close_failed, is_closed_output};
+use crate::terminal::stderr;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_observe::Error;

@@ -22,9 +22,10 @@ mod run;
 mod terminal;
 mod top;
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::process::ExitCode;
 
+use crate::terminal::stderr;
 use anyhow::Context;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use fullbore_host::text::clean;

@@ -3,6 +3,9 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Stands for a character that must not be shown.
 pub const REPLACEMENT: char = '\u{fffd}';
@@ -26,34 +29,89 @@ pub fn clean(name: &str) -> String {
         .collect()
 }
 
-/// Returns `text` as one line of at most `most` characters, [cleaned](clean), with an ellipsis where it
-/// was longer.
-pub fn one_line(text: &str, most: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let clean: Vec<char> = clean(&words.join(" ")).chars().collect();
-    if clean.len() <= most {
-        return clean.into_iter().collect();
-    }
-    let mut short: String = clean[..most.saturating_sub(1)].iter().collect();
-    short.push('…');
-    short
+/// Returns how many columns of a terminal a text occupies: wide characters occupy two, combining characters and
+/// escape sequences none.
+pub fn columns(text: &str) -> usize {
+    let shown: String = parts(text).filter(|part| !is_escape(part)).collect();
+    // Terminals differ in what they make of several characters that form one sign, so this is the larger width.
+    let alone: usize = shown.chars().filter_map(UnicodeWidthChar::width).sum();
+    alone.max(shown.width())
 }
 
-/// Returns `text` in lines of at most `columns` characters, broken between words.
+/// Returns as much of a text as fits into `most` columns, with all its escape sequences.
+pub fn cut(text: &str, most: usize) -> String {
+    if columns(text) <= most {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    let mut is_full = false;
+    for part in parts(text) {
+        let before = cut.len();
+        if is_escape(part) || !is_full {
+            cut += part;
+        }
+        if columns(&cut) > most {
+            cut.truncate(before);
+            is_full = true;
+        }
+    }
+    cut
+}
+
+/// Returns a text with blanks behind it, so that it occupies at least this many columns.
+pub fn padded(text: &str, least: usize) -> String {
+    let blanks = least.saturating_sub(columns(text));
+    format!("{text}{:blanks$}", "")
+}
+
+/// Returns a text without its escape sequences.
+pub fn without_escapes(text: &str) -> String {
+    parts(text).filter(|part| !is_escape(part)).collect()
+}
+
+/// Divides a text into characters and escape sequences: ESC, and after ESC `[` all up to a letter.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let len = match rest.strip_prefix("\x1b[") {
+            Some(inside) => {
+                let end = inside.find(|c: char| ('@'..='~').contains(&c));
+                end.map_or(rest.len(), |end| end + 3)
+            }
+            None => first.len_utf8(),
+        };
+        let (part, after) = rest.split_at(len);
+        rest = after;
+        Some(part)
+    })
+}
+
+fn is_escape(part: &str) -> bool {
+    part.starts_with('\x1b')
+}
+
+/// Returns `text` as one line of at most `most` columns, [cleaned](clean), with an ellipsis where it was longer.
+pub fn one_line(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let clean = clean(&words.join(" "));
+    if columns(&clean) <= most {
+        return clean;
+    }
+    cut(&clean, most.saturating_sub(1)) + "…"
+}
+
+/// Returns `text` in lines of at most `most` columns, broken between words.
 ///
 /// A word that is longer than a line is broken where the line ends. An empty text is one empty line.
-pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
+pub fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let most = most.max(2);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for piece in text
-        .split_whitespace()
-        .flat_map(|word| pieces(word, columns))
-    {
-        let used = line.chars().count();
-        if used > 0 && used + 1 + piece.chars().count() > columns {
+    for piece in text.split_whitespace().flat_map(|word| pieces(word, most)) {
+        if !line.is_empty() && columns(&line) + 1 + columns(&piece) > most {
             lines.push(std::mem::take(&mut line));
-        } else if used > 0 {
+        } else if !line.is_empty() {
             line.push(' ');
         }
         line += &piece;
@@ -62,13 +120,45 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a word in pieces of at most `columns` characters, usually one.
-fn pieces(word: &str, columns: usize) -> Vec<String> {
-    let characters: Vec<char> = word.chars().collect();
-    characters
-        .chunks(columns)
-        .map(|piece| piece.iter().collect())
-        .collect()
+/// Returns a word in pieces of at most `most` columns, usually one.
+fn pieces(word: &str, most: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for character in word.chars() {
+        let last = pieces.last_mut().expect("there is one");
+        let before = last.len();
+        last.push(character);
+        if columns(last) > most {
+            last.truncate(before);
+            pieces.push(character.into());
+        }
+    }
+    pieces
+}
+
+/// Returns a number with a blank between thousands: `12 345`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut words = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            words.push(' ');
+        }
+        words.push(digit);
+    }
+    words
+}
+
+/// Formats a time: `0.012 s`, `8.40 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match time {
+        time if time < Duration::from_secs(1) => format!("{:.3} s", time.as_secs_f64()),
+        time if time < Duration::from_secs(120) => format!("{:.2} s", time.as_secs_f64()),
+        time if time < Duration::from_secs(7200) => {
+            format!("{} min {} s", seconds / 60, seconds % 60)
+        }
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
 }
 
 /// Returns a number with its noun: `1 process`, `2 processes`.
@@ -105,6 +195,35 @@ mod tests {
         assert_eq!(clean("tar c \u{e4}\u{1f600}"), "tar c \u{e4}\u{1f600}");
         assert_eq!(clean("a\nb\u{1b}[2J\u{9b}c\r"), "a?b?[2J?c?");
         assert_eq!(clean("x\u{202e}y\u{2067}z\u{2028}"), "x\u{fffd}y\u{fffd}z?");
+    }
+
+    #[test]
+    fn columns_are_those_of_a_terminal() {
+        for (text, expected) in [
+            ("", 0),
+            ("abc", 3),
+            ("日本語", 6),
+            ("e\u{301}", 1),
+            ("\x1b[1;31mred\x1b[0m", 3),
+            ("\u{1f600}", 2),
+        ] {
+            assert_eq!(columns(text), expected, "{text:?}");
+        }
+        assert_eq!(cut("日本語", 5), "日本");
+        assert_eq!(cut("e\u{301}e\u{301}e", 2), "e\u{301}e\u{301}");
+        assert_eq!(cut("\x1b[31mlong\x1b[0m", 2), "\x1b[31mlo\x1b[0m");
+        assert_eq!(padded("日本", 6), "日本  ");
+        assert_eq!(without_escapes("a\x1b[7mb\x1b[0m"), "ab");
+        assert_eq!(one_line("日本語日本語", 7), "日本語…");
+        assert_eq!(wrapped("日本語 日本", 4), ["日本", "語", "日本"]);
+    }
+
+    #[test]
+    fn times_and_numbers_are_short() {
+        let times = [0.012, 8.4, 200.0, 7500.0].map(|s| duration(Duration::from_secs_f64(s)));
+        assert_eq!(times, ["0.012 s", "8.40 s", "3 min 20 s", "2 h 5 min"]);
+        assert_eq!(thousands(12_345), "12 345");
+        assert_eq!(thousands(999), "999");
     }
 
     #[test]

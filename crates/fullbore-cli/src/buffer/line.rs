@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fullbore_host::size::amount;
+use fullbore_host::text::{columns, cut};
 
 /// What a line shows.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +52,7 @@ pub fn line(reading: &Reading, width: usize) -> String {
     let percent = reading.percent.clamp(0.0, 100.0);
     let (number, word) = (format!("{percent:>3.0}%"), " full");
     // Without the word, there is room for both rates on a terminal of 40 columns.
-    let least = rates.chars().count() + 2 + number.len();
+    let least = columns(&rates) + 2 + number.len();
     let word = match (least..least + word.len()).contains(&width) {
         true => "",
         false => word,
@@ -73,7 +74,7 @@ pub fn line(reading: &Reading, width: usize) -> String {
     ];
     parts.retain(|(_, text)| !text.is_empty());
     let needs = |parts: &[(Matters, String)]| {
-        let texts: usize = parts.iter().map(|(_, text)| text.chars().count()).sum();
+        let texts: usize = parts.iter().map(|(_, text)| columns(text)).sum();
         texts + 2 * parts.len().saturating_sub(1)
     };
     while needs(&parts) > width && parts.len() > 1 {
@@ -92,8 +93,7 @@ pub fn line(reading: &Reading, width: usize) -> String {
         }
     }
     let texts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    let text: String = texts.join("  ").chars().take(width).collect();
-    text.trim_end().to_owned()
+    cut(&texts.join("  "), width).trim_end().to_owned()
 }
 
 /// Draws `[=====     ]`.

@@ -6,7 +6,8 @@ use fullbore::buffer::{Level, Waits};
 use fullbore_host::size::{self, amount};
 use fullbore_results::buffer::{BufferSummary, Destination, Fill, Shortage, Slow};
 
-use crate::moving::{duration, rate};
+use crate::moving::rate;
+use fullbore_host::text::duration;
 
 /// A side that waited for less than this part of the time was not held up.
 const LITTLE: f64 = 0.02;

@@ -3,7 +3,7 @@
 mod files;
 mod progress;
 
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, IsTerminal, Write, stdout};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use clap::Args;
 
 use super::output;
 use crate::inherited;
+use crate::terminal::stderr;
 use files::ReportFiles;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
@@ -326,8 +327,8 @@ impl Bench {
         if self.json {
             print(&Json, &mut inherited::stdout()?.lock())?;
         }
-        let table = self.table_on(&stderr());
-        print(&table, &mut stderr().lock())
+        let table = self.table_on(&io::stderr());
+        print(&table, &mut stderr())
     }
 
     fn table_on(&self, out: &(impl AsFd + IsTerminal)) -> Table {

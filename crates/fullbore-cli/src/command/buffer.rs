@@ -1,13 +1,14 @@
 //! `fullbore buffer`: what mbuffer is for.
 
 use std::fs::File;
-use std::io::{self, Write, stderr};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::terminal::stderr;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};

@@ -1,10 +1,11 @@
 //! `fullbore copy`: what cat is for.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::terminal::stderr;
 use anyhow::Context;
 use clap::Args;
 use fullbore::Transfer;
@@ -12,7 +13,8 @@ use fullbore::Transfer;
 use crate::exit;
 use crate::inherited;
 use crate::moving::hash::{Algorithm, Digest};
-use crate::moving::{self, Bar, Existing, Input, Output, Total, join};
+use crate::moving::{self, Existing, Input, Output, Total, join};
+use crate::terminal::bar::Bar;
 use fullbore_host::size;
 
 /// Copy files, or stdin, to stdout or into a file

@@ -1,6 +1,6 @@
 //! `fullbore explain`: reports what an experiment or a command spends its time on.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use clap::Args;
 use super::output::{check_path, is_stdout, write_to, write_to_file};
 use crate::explain::{self, Explained, launch::Ended};
 use crate::inherited;
+use crate::terminal::stderr;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
@@ -170,7 +171,7 @@ impl Explain {
             None if self.experiment.is_some() && !self.flame.as_deref().is_some_and(is_stdout) => {
                 write_to(&print, &mut inherited::stdout()?.lock())
             }
-            None => write_to(&print, &mut stderr().lock()),
+            None => write_to(&print, &mut stderr()),
         };
         drawn.and(printed)
     }

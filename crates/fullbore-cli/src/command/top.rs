@@ -10,6 +10,7 @@ use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
 use crate::inherited;
+use crate::terminal::is_dumb;
 use crate::top::metrics::{self, Address};
 use crate::top::screen;
 use crate::top::table::Shown;
@@ -121,6 +122,11 @@ impl Top {
             }
         } else if self.json {
             print_scans(&mut monitor, self.interval.unwrap_or(SECOND), self.count)?;
+        } else if stdout().is_terminal() && is_dumb() {
+            return Err(Usage(
+                "this terminal cannot be drawn on, as TERM says: use --once, --json or --prometheus PORT".into(),
+            )
+            .into());
         } else if stdout().is_terminal() && stdin().is_terminal() {
             screen::run(&mut monitor, self.interval.unwrap_or(SECOND))?;
         } else {

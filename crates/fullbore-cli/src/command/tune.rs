@@ -1,8 +1,9 @@
 //! `fullbore tune`: enlarges the pipes of a running pipeline, or finds the CPUs on which it costs least.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::process::ExitCode;
 
+use crate::terminal::stderr;
 use clap::Args;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;

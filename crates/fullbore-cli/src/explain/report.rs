@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use fullbore_host::text::{Percent, clean};
+use fullbore_host::text::{Percent, clean, thousands};
 use fullbore_results::explain::{Class, ClassShare, Explanation, MEANINGS, MainCost, SideReport};
 use fullbore_results::statistics::Spread;
 
@@ -206,18 +206,6 @@ fn shortened(name: &str) -> String {
         None => clean(name),
         Some((at, _)) => format!("{}…", clean(&name[..at])),
     }
-}
-
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut words = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            words.push(' ');
-        }
-        words.push(digit);
-    }
-    words
 }
 
 #[cfg(test)]

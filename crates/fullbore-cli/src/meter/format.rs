@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use fullbore_host::text::clean;
+use fullbore_host::text::{clean, columns, cut, padded};
 
-use super::line::{Reading, Unit};
+use crate::terminal::line::{Reading, Unit};
 
 /// What a sequence stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl Format {
             })
             .collect();
         let taken: usize = (self.0.iter().zip(&fixed))
-            .map(|(piece, text)| columns(piece, text.as_deref().unwrap_or_default()))
+            .map(|(piece, text)| columns_of(piece, text.as_deref().unwrap_or_default()))
             .sum();
         let bars = fixed.iter().filter(|text| text.is_none()).count().max(1);
         let room = width.saturating_sub(taken) / bars;
@@ -189,7 +189,7 @@ impl Format {
                 (None, Piece::Part(part, _)) => part.text(reading, scale, room),
                 (None, _) => continue,
             };
-            let wide = columns(piece, &text);
+            let wide = columns_of(piece, &text);
             if used + wide > width {
                 break;
             }
@@ -201,10 +201,10 @@ impl Format {
 }
 
 /// Returns how many columns a piece takes.
-fn columns(piece: &Piece, text: &str) -> usize {
+fn columns_of(piece: &Piece, text: &str) -> usize {
     match piece {
         Piece::Colour(_) => 0,
-        _ => text.chars().count(),
+        _ => columns(text),
     }
 }
 
@@ -253,11 +253,8 @@ impl Part {
                     .unwrap_or(0);
                 let begin = reading.tail[..end].iter().rposition(|&byte| byte == b'\n');
                 let line = &reading.tail[begin.map_or(0, |at| at + 1)..end];
-                let text: String = clean(&String::from_utf8_lossy(line))
-                    .chars()
-                    .take(number)
-                    .collect();
-                format!("{text:number$}")
+                let line = clean(&String::from_utf8_lossy(line));
+                padded(&cut(&line, number), number)
             }
             Part::Name => match &reading.name {
                 Some(name) => format!("{:>9}:", clean(name)),
@@ -513,7 +510,7 @@ mod tests {
                             ..reading()
                         };
                         let text = line(format, &reading, width);
-                        assert!(text.chars().count() <= width, "{format} {width} {text:?}");
+                        assert!(columns(&text) <= width, "{format} {width} {text:?}");
                     }
                 }
             }

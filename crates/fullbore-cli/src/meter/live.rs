@@ -10,7 +10,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::display::Display;
-use super::line::Reading;
 use super::options::{Look, Options};
 use super::rate::Rate;
 use super::remote::{self, Request, State};
@@ -18,6 +17,7 @@ use super::sample;
 use super::verdict::Seen;
 use crate::interrupt::Interrupt;
 use crate::moving::Source;
+use crate::terminal::line::Reading;
 use crate::terminal::lines::say;
 
 /// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.

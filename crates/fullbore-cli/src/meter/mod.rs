@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `pass.rs` | passing the bytes on |
 //! | `live.rs` | the meter of what passes |
-//! | `line.rs` | our line, fitted to the terminal |
 //! | `display.rs` | where lines are drawn |
 //! | `format.rs` | pv's line, and its formats |
 //! | `rate.rs` | rates, and the remaining time |
@@ -20,7 +19,6 @@
 
 mod display;
 mod format;
-mod line;
 mod live;
 mod options;
 mod pass;
@@ -34,9 +32,9 @@ mod skip;
 mod verdict;
 mod watch;
 
+pub use crate::terminal::line::Unit;
 pub use display::Display;
 pub use format::{Format, Scale};
-pub use line::Unit;
 pub use live::Meter;
 pub use options::{Changes, Look, Options};
 pub use pass::{How, Passing};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::format::{Format, Scale};
-use super::line::{Reading, Unit, line};
+use crate::terminal::line::{Reading, Unit, line};
 
 /// What a meter shows.
 #[derive(Debug, Clone)]

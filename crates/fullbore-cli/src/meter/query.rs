@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::display::Display;
-use super::line::Reading;
 use super::options::{Look, Options};
 use super::rate::Rate;
 use super::remote::{Request, State, ask};
 use crate::interrupt::Interrupt;
+use crate::terminal::line::Reading;
 use crate::terminal::lines::say;
 
 /// A signal is noticed within this time.

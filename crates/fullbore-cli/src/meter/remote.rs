@@ -14,8 +14,8 @@ use fullbore::linux::{Peer, peer_of};
 use rustix::process::{Pid, Uid, geteuid, getpid};
 use serde::{Deserialize, Serialize};
 
-use super::line::Unit;
 use super::options::Changes;
+use crate::terminal::line::Unit;
 
 /// The longest time that another process may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -19,12 +19,12 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::line::{Reading, Unit, gauge};
 use super::options::Options;
 use super::rate::Rate;
 use crate::interrupt::Interrupt;
+use crate::terminal::line::{Reading, Unit, gauge};
 use crate::terminal::lines::{Screen, say};
-use fullbore_host::text::error_text;
+use fullbore_host::text::{cut, error_text};
 use fullbore_observe::scope::is_hidden;
 
 /// A closed fd or a signal is noticed within this time.
@@ -225,7 +225,7 @@ impl Watch {
     fn rows(&self, columns: usize, rows: usize, ended: bool) -> Vec<String> {
         if self.followed.is_empty() {
             let text = format!("{}: no regular file is open", self.target);
-            return vec![text.chars().take(columns).collect()];
+            return vec![cut(&text, columns)];
         }
         let mut lines: Vec<String> = self
             .followed

@@ -5,13 +5,11 @@ mod ends;
 pub mod failure;
 pub mod hash;
 mod join;
-mod progress;
 mod report;
 
 pub use ends::{Existing, Input, Output, Source, block_size, end};
 pub use join::join;
-pub use progress::Bar;
-pub use report::{Total, duration, named, rate};
+pub use report::{Total, named, rate};
 
 use fullbore::Guarantee;
 

@@ -1,12 +1,13 @@
 //! The report of what was moved.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::time::Duration;
 
+use crate::terminal::stderr;
 use fullbore::transfer::Route;
 use fullbore::{Error, Failure, Report, Tried};
 use fullbore_host::size::amount;
-use indicatif::HumanDuration;
+use fullbore_host::text::duration;
 
 use super::ends::{Input, Output, both_ends};
 use super::failure::Broken;
@@ -99,17 +100,6 @@ impl Total {
                 Route::Socket,
             );
         }
-    }
-}
-
-/// Formats a time: `0.012 s`, `8.40 s`, `3 minutes`.
-pub fn duration(time: Duration) -> String {
-    if time < Duration::from_secs(1) {
-        format!("{:.3} s", time.as_secs_f64())
-    } else if time < Duration::from_secs(120) {
-        format!("{:.2} s", time.as_secs_f64())
-    } else {
-        HumanDuration(time).to_string()
     }
 }
 

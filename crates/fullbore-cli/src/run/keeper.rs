@@ -7,7 +7,7 @@
 //! left. It spares the processes that it had before, such as those in the background of a script that executed it.
 //! Therefore even SIGKILL for either of them leaves no process behind.
 
-use std::io::{Read, Write, stderr};
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -27,6 +27,7 @@ use crate::ending;
 use crate::fork::fork;
 use crate::interrupt::die_of;
 use crate::terminal::footer;
+use crate::terminal::stderr;
 
 /// How long the runner may take to end the pipeline after it was asked to.
 const PATIENCE: Duration = ending::longest(GRACE);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write, stderr};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
+use crate::terminal::stderr;
 use anyhow::{Context, Result, bail};
 use fullbore::linux::memory_limit;
 use nix::errno::Errno;

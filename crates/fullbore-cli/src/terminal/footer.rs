@@ -46,8 +46,7 @@ impl Footer {
     /// cannot be moved.
     pub fn new() -> Option<Self> {
         let of = size()?;
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        (!is_dumb).then_some(Self { rows: 0, of })
+        (!super::is_dumb()).then_some(Self { rows: 0, of })
     }
 
     /// Returns the columns that a line may have, and how many lines there may be: two thirds of the rows,

@@ -8,7 +8,7 @@
 //! Nothing here waits while bytes pass: all sockets are nonblocking until the last line of this process.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write, stderr};
+use std::io::{ErrorKind, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
@@ -19,6 +19,7 @@ use rustix::process::{Pid, PidfdFlags, geteuid, getpgrp, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use super::lines::Screen;
+use super::stderr;
 
 /// How long the last line of this process may take to be drawn by another one.
 const PATIENCE: Duration = Duration::from_secs(1);

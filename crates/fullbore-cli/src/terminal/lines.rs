@@ -2,16 +2,18 @@
 //!
 //! Each drawing is one write, so that the output of other programs does not split it. If stderr is no
 //! terminal and lines are shown nevertheless, a single line is followed by a carriage return, as in other
-//! tools, and several lines are written one below the other.
+//! tools, and several lines are written one below the other. On a terminal that obeys no escape sequences, a single
+//! line is drawn in the same way, and several lines only when they stay.
 
 use std::io::{IsTerminal, Write, stderr};
 
-use fullbore_host::text::wrapped;
+use fullbore_host::text::{columns, padded, without_escapes, wrapped};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
-/// The number of columns if the real number is unknown.
+/// The numbers of columns and rows of a terminal that does not know them.
 const COLUMNS: usize = 80;
+const ROWS: usize = 24;
 
 /// The number of columns that are left free. Terminals differ in what they do after a character in the last
 /// column; and if a `^C` that the terminal echoes made a line wrap, there would be one row more than was
@@ -22,6 +24,8 @@ const SPARE: usize = 3;
 #[derive(Debug)]
 pub struct Screen {
     terminal: bool,
+    /// Whether it is a terminal on which the cursor can be moved.
+    moves: bool,
     /// Whether lines are drawn also while another job has the terminal.
     anyway: bool,
     /// The number of rows, if it is not to be asked for.
@@ -38,6 +42,7 @@ impl Screen {
         let terminal = stderr().is_terminal();
         (terminal || anyway).then_some(Self {
             terminal,
+            moves: terminal && !super::is_dumb(),
             anyway,
             height: None,
             drawn: Vec::new(),
@@ -69,13 +74,12 @@ impl Screen {
 
     /// Returns the columns that a line may have, and the number of rows.
     pub fn size(&self) -> (usize, usize) {
-        let size = rustix::termios::tcgetwinsize(stderr());
-        let size = size.ok().filter(|size| size.ws_col > 0);
-        let columns = size.map_or(COLUMNS, |size| size.ws_col.into());
-        let rows = size.map_or(usize::MAX, |size| size.ws_row.max(2).into());
-        let rows = self.height.unwrap_or(rows);
+        let (columns, mut rows) = of_terminal();
+        if !self.terminal {
+            rows = usize::MAX;
+        }
         let spare = if self.terminal { SPARE } else { 0 };
-        (columns.saturating_sub(spare), rows)
+        (columns.saturating_sub(spare), self.height.unwrap_or(rows))
     }
 
     /// Returns a text in lines that fit, broken between words; in one line if stderr is no terminal.
@@ -98,37 +102,52 @@ impl Screen {
             return say(&above.collect::<String>());
         }
         let mut text = String::new();
-        if self.terminal {
+        if self.moves {
             // Without lines, the next drawing begins in the row below those that stay.
             let lines_or_row = match lines {
                 [] => &[String::new()],
                 lines => lines,
             };
             text += &self.over(&[above, lines_or_row].concat());
-            self.drawn = lines.iter().map(|line| line.chars().count()).collect();
-        } else if let [line] = lines {
-            let columns = self.columns;
-            text = format!("{line:<columns$}\r");
-            self.columns = line.chars().count();
-        } else {
-            for line in lines {
-                text += line;
-                text.push('\n');
-            }
+            self.drawn = lines.iter().map(|line| columns(line)).collect();
+            return say(&text);
+        }
+        for line in above {
+            text += &self.covering(line);
+            text.push('\n');
+        }
+        if let [line] = lines {
+            text += &self.covering(line);
+            text.push('\r');
+            self.columns = columns(line);
+        } else if !self.terminal {
+            text += &lines
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect::<String>();
         }
         say(&text);
+    }
+
+    /// Returns a line that covers the last one, where the cursor cannot be moved but to the start of its row.
+    fn covering(&mut self, line: &str) -> String {
+        let covered = std::mem::take(&mut self.columns);
+        match self.terminal {
+            true => padded(&without_escapes(line), covered),
+            false => padded(line, covered),
+        }
     }
 
     /// Draws these lines over the last ones, and leaves them there for good.
     pub fn leave(&mut self, lines: &[String]) {
         let mut text = String::new();
-        if self.terminal {
+        if self.moves {
             text += &self.over(lines);
             text.push('\n');
         } else {
             for line in lines {
-                let columns = std::mem::take(&mut self.columns);
-                text += &format!("{line:<columns$}\n");
+                text += &self.covering(line);
+                text.push('\n');
             }
         }
         self.drawn.clear();
@@ -137,8 +156,10 @@ impl Screen {
 
     /// Removes the lines from the screen.
     pub fn clear(&mut self) {
-        if self.terminal {
+        if self.moves {
             say(&self.over(&[]));
+        } else if self.terminal && self.columns > 0 {
+            say(&format!("{}\r", self.covering("")));
         } else if self.columns > 0 {
             say("\n");
         }
@@ -150,8 +171,7 @@ impl Screen {
     /// last ones, and erase what is left of those (console_codes(4): CUU, EL, and ED with their defaults).
     /// Nothing is erased before it is written again, so that nothing flickers.
     fn over(&self, lines: &[String]) -> String {
-        let columns = rustix::termios::tcgetwinsize(stderr())
-            .map_or(COLUMNS, |size| usize::from(size.ws_col).max(1));
+        let (columns, _) = of_terminal();
         // A line that became too long when the terminal became narrower has more than one row.
         let rows: usize = (self.drawn.iter())
             .map(|&line| line.div_ceil(columns).max(1))
@@ -170,7 +190,19 @@ impl Screen {
     }
 }
 
+/// Returns the columns and the rows of the terminal on stderr, and those of an old one where it does not know them.
+fn of_terminal() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(stderr()).ok();
+    let known = size.filter(|size| size.ws_col > 0);
+    let columns = known.map_or(COLUMNS, |size| size.ws_col.into());
+    let rows = known.filter(|size| size.ws_row > 0);
+    (
+        columns,
+        rows.map_or(ROWS, |size| usize::from(size.ws_row).max(2)),
+    )
+}
+
 /// Writes to stderr. An error is ignored, because there is no other place to report it.
 pub fn say(text: &str) {
-    let _ = stderr().lock().write_all(text.as_bytes());
+    let _ = super::stderr().write_all(text.as_bytes());
 }

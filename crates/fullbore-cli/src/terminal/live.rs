@@ -3,6 +3,7 @@
 
 use super::footer::Footer;
 use super::report;
+use fullbore_host::text::cut;
 use fullbore_observe::Findings;
 use fullbore_observe::Watch;
 
@@ -51,7 +52,7 @@ impl Live {
         tables.truncate(rows.saturating_sub(verdict.len() + 1));
         let rule = "-".repeat(columns);
         (std::iter::once(rule))
-            .chain((tables.iter()).map(|line| line.chars().take(columns).collect()))
+            .chain((tables.iter()).map(|line| cut(line, columns)))
             .chain(verdict)
             .take(rows)
             .collect()

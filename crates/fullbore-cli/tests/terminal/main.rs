@@ -1,11 +1,12 @@
 //! The tests of what `buffer`, `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
-//! by tmux.
+//! by tmux, or by script(1).
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod buffer;
 mod completions;
+mod drawing;
 mod meter;
 mod run;
 mod top;

@@ -1,10 +1,13 @@
 //! The progress that `fullbore bench` shows on stderr while it measures: on a terminal a bar with the last
 //! figure, elsewhere the figures of the first round of a long run.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
-
+use crate::terminal::line::{Reading, clock, drawn_bar};
+use crate::terminal::lines::Screen;
+use crate::terminal::stderr;
+use fullbore_host::text::cut;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::runner;
 use fullbore_results::report::figure;
@@ -12,8 +15,12 @@ use fullbore_results::run::Settings;
 
 /// The progress of one run. The bar is removed on drop.
 pub struct BenchProgress {
-    /// The bar, which is hidden if stderr is no terminal.
-    bar: ProgressBar,
+    /// Where the bar is drawn, if stderr is a terminal.
+    screen: Option<Screen>,
+    began: Instant,
+    /// The number of measurements, and how many were made.
+    measurements: u64,
+    done: u64,
     rounds: u32,
     /// Whether the figures of the first round are printed line by line.
     by_line: bool,
@@ -28,16 +35,14 @@ impl BenchProgress {
 
     /// Creates the progress of a run of `experiments` experiments.
     pub fn new(experiments: usize, settings: &Settings) -> Self {
-        let is_terminal = stderr().is_terminal();
         let measurements = experiments as u64 * u64::from(settings.rounds);
         let seconds = measurements as f64 * (settings.seconds + settings.warm_up_seconds);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left")
-            .expect("the template is a fixed one");
+        let is_terminal = std::io::stderr().is_terminal();
         Self {
-            bar: match is_terminal {
-                true => ProgressBar::new(measurements).with_style(style),
-                false => ProgressBar::hidden(),
-            },
+            screen: Screen::new(false),
+            began: Instant::now(),
+            measurements,
+            done: 0,
             rounds: settings.rounds,
             by_line: !is_terminal && seconds > Self::LONG,
             last: String::new(),
@@ -45,16 +50,40 @@ impl BenchProgress {
     }
 }
 
+impl BenchProgress {
+    /// Draws the bar with a message.
+    fn show(&mut self, message: &str) {
+        let Some(screen) = &mut self.screen else {
+            return;
+        };
+        let reading = Reading {
+            passed: self.done,
+            total: Some(self.measurements),
+            ..Reading::default()
+        };
+        let each = self.began.elapsed().as_secs_f64() / self.done.max(1) as f64;
+        let left = each * self.measurements.saturating_sub(self.done) as f64;
+        let left = match self.done {
+            0 => String::new(),
+            _ => format!("  {} left", clock(Duration::from_secs_f64(left))),
+        };
+        let bar = drawn_bar(&reading, 20);
+        let line = format!("{bar} {}/{}  {message}{left}", self.done, self.measurements);
+        let line = cut(&line, screen.size().0);
+        screen.draw(&[line]);
+    }
+}
+
 impl runner::Progress for BenchProgress {
     fn begins(&mut self, round: u32, experiment: &Experiment) {
         let Self { rounds, last, .. } = self;
         let name = experiment.name;
-        self.bar
-            .set_message(format!("{last}round {round} of {rounds}: {name}"));
+        let message = format!("{last}round {round} of {rounds}: {name}");
+        self.show(&message);
     }
 
     fn measured(&mut self, round: u32, experiment: &Experiment, taken: Option<f64>) {
-        self.bar.inc(1);
+        self.done += 1;
         let Some(taken) = taken else {
             return;
         };
@@ -68,13 +97,14 @@ impl runner::Progress for BenchProgress {
     }
 
     fn checks(&mut self, experiment: &Experiment) {
-        self.bar
-            .set_message(format!("soundness: {}", experiment.name));
+        self.show(&format!("soundness: {}", experiment.name));
     }
 }
 
 impl Drop for BenchProgress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if let Some(screen) = &mut self.screen {
+            screen.clear();
+        }
     }
 }

@@ -16,7 +16,7 @@ mod families;
 mod request;
 mod server;
 
-use std::io::{self, Read, Write, stderr};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::interrupt::Interrupt;
+use crate::terminal::stderr;
 pub use address::Address;
 use families::PageData;
 use fullbore_host::refusal::Unsupported;

@@ -1,12 +1,11 @@
 //! Draws the live table. If there are few columns, the least important contents are left out first.
 
 use crossterm::style::{Color, ContentStyle, Stylize};
-use unicode_width::UnicodeWidthStr;
 
 use super::state::{KEYS, Mode, State};
 use crate::top::cells;
 use fullbore_host::size::amount;
-use fullbore_host::text::{counted, one_line, wrapped};
+use fullbore_host::text::{columns as columns_of, counted, cut, one_line, wrapped};
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 
 /// A column of the table.
@@ -117,7 +116,7 @@ fn headline(state: &State, width: usize) -> String {
         parts.push(format!("{} private pipes not shown", overview.left_out.own));
     }
     let name = shown_in("fullbore top", width);
-    let room = width.saturating_sub(name.width());
+    let room = width.saturating_sub(columns_of(&name));
     let rest = shown_in(&format!("  {}", parts.join(", ")), room);
     format!("{}{rest}", name.bold())
 }
@@ -238,7 +237,7 @@ fn table(
 /// Returns a text that occupies exactly the columns of its cell.
 fn fitted(text: &str, column: &Column, width: usize) -> String {
     let text = shown_in(text, width);
-    let blanks = " ".repeat(width.saturating_sub(text.width()));
+    let blanks = " ".repeat(width.saturating_sub(columns_of(&text)));
     match column.right {
         true => blanks + &text,
         false => text + &blanks,
@@ -313,7 +312,7 @@ fn help(width: usize) -> Vec<String> {
 fn ends(overview: &Overview, row: &PipeState, width: usize) -> String {
     let branch = cells::branch(overview, row);
     let names = cells::ends(row);
-    let room = width.saturating_sub(branch.chars().count());
+    let room = width.saturating_sub(columns_of(branch));
     format!("{branch}{}", shown_in(&names, room))
 }
 
@@ -343,19 +342,13 @@ fn spark(fills: &[f64], width: usize) -> String {
     format!("{bars:>width$}")
 }
 
-/// Returns as much of a text as fits into `columns` columns of the terminal; some letters take two.
+/// Returns as much of a text as fits into some columns of the terminal, with an ellipsis where it was longer.
 fn shown_in(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
+    match columns_of(text) <= columns {
+        true => text.to_owned(),
+        false if columns == 0 => String::new(),
+        false => cut(text, columns - 1) + "…",
     }
-    let mut short: String = text.chars().take(columns).collect();
-    while short.width() > columns.saturating_sub(1) {
-        short.pop();
-    }
-    if columns > 0 {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

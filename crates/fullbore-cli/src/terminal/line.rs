@@ -5,12 +5,10 @@
 
 use std::time::Duration;
 
-use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 
-use crate::moving::duration;
 use fullbore_host::size::amount;
-use fullbore_host::text::clean;
+use fullbore_host::text::{clean, columns, cut, duration, thousands};
 
 /// The least width of a bar.
 const LEAST_BAR: usize = 12;
@@ -76,7 +74,7 @@ pub fn line(reading: &Reading, width: usize) -> String {
 /// Joins the parts that fit. The bar gets the room that is left.
 fn fitted(reading: &Reading, mut parts: Vec<(Matters, String)>, width: usize) -> String {
     let room_for = |parts: &[(Matters, String)]| {
-        let texts: usize = parts.iter().map(|(_, text)| text.chars().count()).sum();
+        let texts: usize = parts.iter().map(|(_, text)| columns(text)).sum();
         (texts + parts.len().saturating_sub(1)) as isize
     };
     while room_for(&parts) > width as isize && parts.len() > 1 {
@@ -88,13 +86,7 @@ fn fitted(reading: &Reading, mut parts: Vec<(Matters, String)>, width: usize) ->
         *bar = drawn_bar(reading, LEAST_BAR + spare);
     }
     let texts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    texts
-        .join(" ")
-        .chars()
-        .take(width)
-        .collect::<String>()
-        .trim_end()
-        .to_owned()
+    cut(&texts.join(" "), width).trim_end().to_owned()
 }
 
 /// Returns a line that shows how full something is: name, amount, bar and percentage.
@@ -148,7 +140,7 @@ fn parts(reading: &Reading, width: usize) -> Vec<(Matters, String)> {
 }
 
 /// Draws `[=====>    ]`, or if the total is not known, `[   <=>    ]`.
-fn drawn_bar(reading: &Reading, width: usize) -> String {
+pub fn drawn_bar(reading: &Reading, width: usize) -> String {
     let inside = width - 2;
     match reading.percent() {
         Some(percent) => {
@@ -187,13 +179,13 @@ impl Unit {
     fn amount(self, count: f64) -> String {
         match self {
             Unit::Bytes => format!("{:>8}", amount(count)),
-            Unit::Lines => format!("{:>9} lines", HumanCount(count as u64).to_string()),
+            Unit::Lines => format!("{:>9} lines", thousands(count as u64)),
         }
     }
 }
 
 /// `0:01:23`.
-fn clock(time: Duration) -> String {
+pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours) = (seconds / 60 % 60, seconds / 3600);
     format!("{hours}:{minutes:02}:{:02}", seconds % 60)
@@ -201,15 +193,15 @@ fn clock(time: Duration) -> String {
 
 /// Shortens a name in the middle if it is too long.
 fn short(name: &str, most: usize) -> String {
-    let clean: Vec<char> = clean(name).chars().collect();
-    let most = most.max(8);
-    if clean.len() <= most {
-        return clean.into_iter().collect();
+    let (clean, most) = (clean(name), most.max(8));
+    if columns(&clean) <= most {
+        return clean;
     }
-    let (head, tail) = (most / 3, most - most / 3 - 3);
-    let tail = &clean[clean.len() - tail..];
-    let ends = clean[..head].iter().chain(&['.'; 3]).chain(tail);
-    ends.collect()
+    let head = cut(&clean, most / 3);
+    let room = most - most / 3 - 3;
+    let mut tails = clean.char_indices().map(|(at, _)| &clean[at..]);
+    let tail = tails.find(|tail| columns(tail) <= room);
+    format!("{head}...{}", tail.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -259,7 +251,7 @@ mod tests {
                 for ended in [false, true] {
                     for width in 0..250 {
                         let reading = Reading {
-                            name: Some("a name\nof two lines".repeat(9)),
+                            name: Some("a name\nof 二 lines".repeat(9)),
                             unit: if width % 2 == 0 {
                                 Unit::Lines
                             } else {
@@ -273,7 +265,7 @@ mod tests {
                             ..reading()
                         };
                         for line in [line(&reading, width), gauge(&reading, width)] {
-                            assert!(line.chars().count() <= width, "{width}: {line}");
+                            assert!(columns(&line) <= width, "{width}: {line}");
                             assert!(!line.contains('\n'));
                         }
                     }
