@@ -249,7 +249,7 @@ fn lines_are_newlines_whether_or_not_the_last_has_one() {
     assert_eq!(numbers(&output), [23], "the size is one of lines");
     let output = fed(&mut meter("-f -l", &[]), many.as_bytes());
     assert!(
-        last_drawn(&output).starts_with("1,000,000 lines "),
+        last_drawn(&output).starts_with("1 000 000 lines "),
         "{}",
         said(&output)
     );
