@@ -1,5 +1,6 @@
 //! `fullbore meter`: what pv is for.
 
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,12 +13,13 @@ use crate::exit;
 use crate::meter::pv::OptionsOfPv;
 use crate::meter::remote::{Request, ask};
 use crate::meter::{
-    self, Changes, Display, Format, How, Look, Options, Passing, PidFile, Scale, Target, Unit,
-    Watch,
+    self, Changes, Display, Format, How, Look, Numbers, Options, Passing, PidFile, Scale, Target,
+    Unit, Watches,
 };
 use crate::moving::{self, Existing, Input, Output, join};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
+use fullbore_host::text::error_text;
 
 /// Copy files, or stdin, to stdout, and show progress, rate and which side is slow
 ///
@@ -141,9 +143,9 @@ pub struct Meter {
     #[arg(short = 'F', long, value_parser = format, help_heading = "Line")]
     format: Option<String>,
 
-    /// Expected number of bytes, or of lines with --line-mode [default: the sum of the files'
-    /// sizes]
-    #[arg(short, long, value_name = "SIZE", value_parser = size::parse, help_heading = "Line")]
+    /// Expected number of bytes, or of lines with --line-mode; @FILE is the size of that file or device
+    /// [default: the sum of the files' sizes]
+    #[arg(short, long, value_name = "SIZE|@FILE", value_parser = expected, help_heading = "Line")]
     size: Option<u64>,
 
     /// Count lines (newline characters) instead of bytes
@@ -184,8 +186,8 @@ pub struct Meter {
     #[arg(value_parser = clap::value_parser!(u16).range(2..))]
     height: Option<u16>,
 
-    /// Print one number per line, for scripts: the percentage if the size is known, otherwise the
-    /// number of bytes or lines. With --bytes, always that number; with --timer, after the seconds
+    /// Print one number per line, for scripts: the percentage if the size is known, otherwise the number of bytes or
+    /// lines. With --bytes or --rate, those; with --timer, after the seconds; with --format, its sequences as numbers
     #[arg(short, long, help_heading = "Line")]
     numeric: bool,
 
@@ -198,10 +200,16 @@ pub struct Meter {
     force: bool,
 
     /// Copy nothing. With PID, show the position of that process in each regular file that it has open;
-    /// with PID:FD, show the position in that file, or how full that pipe is. End when it is closed
-    #[arg(short = 'd', long, visible_alias = "watchfd", value_name = "PID[:FD]")]
+    /// with PID:FD, show the position in that file, or how full that pipe is; with =NAME, those of all processes
+    /// with this name. May be given more than once. End when all are closed
+    #[arg(
+        short = 'd',
+        long,
+        visible_alias = "watchfd",
+        value_name = "PID[:FD]|=NAME"
+    )]
     #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER, conflicts_with = "cursor")]
-    watch: Option<Target>,
+    watch: Vec<Target>,
 
     /// Copy nothing. Change the running meter with this PID: its rate limit, size, name, interval,
     /// width, height, or what its line shows
@@ -246,8 +254,8 @@ const TRANSFER: [&str; 13] = [
 
 impl Meter {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        if let Some(target) = self.watch {
-            self.watch(target)
+        if !self.watch.is_empty() {
+            self.watch()
         } else if let Some(pid) = self.remote {
             ask(pid, &Request::Change(self.changes()))?;
             Ok(ExitCode::SUCCESS)
@@ -260,21 +268,22 @@ impl Meter {
         }
     }
 
-    fn watch(&self, target: Target) -> anyhow::Result<ExitCode> {
+    fn watch(&self) -> anyhow::Result<ExitCode> {
         if self.rate_limit.is_some() {
             return Err(Usage(
                 "--rate-limit cannot be used with --watch, which copies nothing".into(),
             )
             .into());
         }
-        if !target.is_one_fd() && (self.numeric || self.size.is_some()) {
+        let are_fds = self.watch.iter().all(Target::is_one_fd);
+        if !are_fds && (self.numeric || self.size.is_some()) {
             let option = if self.numeric { "--numeric" } else { "--size" };
             return Err(Usage(format!(
                 "{option} needs one file descriptor: --watch PID:FD"
             ))
             .into());
         }
-        let watch = Watch::new(target, self.options(self.size))?;
+        let watch = Watches::new(&self.watch, self.options(self.size))?;
         if self.numeric {
             watch.numbers();
         } else {
@@ -304,8 +313,7 @@ impl Meter {
             moving::block_size(&output).filter(|_| self.size.is_none() && !self.counts_lines());
         let known = self.known_size(&inputs);
         let stop = match self.stop_at_size {
-            // As pv has it, a size of 0 is not known.
-            true => self.size.filter(|&size| size > 0),
+            true => self.size,
             false => fills.filter(|_| known.is_none()),
         };
         let mut meter = self.meter(known.or(fills), &output);
@@ -423,10 +431,12 @@ impl Meter {
             bits: self.bits,
         };
         if self.numeric {
-            return Some(Look::Number {
+            return Some(Look::Number(Numbers {
                 timer: self.timer,
                 count: self.bytes,
-            });
+                rate: self.rate,
+                format: self.format.clone(),
+            }));
         }
         if let Some(format) = &self.format {
             return Some(Look::Format(format.clone(), scale));
@@ -460,6 +470,20 @@ fn positive(text: &str) -> Result<usize, String> {
         0 => Err("invalid size 0: expected at least one byte".to_owned()),
         size => Ok(size),
     }
+}
+
+/// Reads a number of bytes, or the size of the file or block device after an `@`.
+fn expected(text: &str) -> Result<u64, String> {
+    let Some(path) = text.strip_prefix('@') else {
+        return size::parse(text);
+    };
+    let file = File::open(path).map_err(|error| format!("'{path}': {}", error_text(&error)))?;
+    // The end of an empty file is not known by its size.
+    let is_empty = file
+        .metadata()
+        .is_ok_and(|file| file.is_file() && file.len() == 0);
+    let size = moving::end(&file).or(is_empty.then_some(0));
+    size.ok_or_else(|| format!("'{path}' is neither a regular file nor a block device"))
 }
 
 fn format(text: &str) -> Result<String, String> {

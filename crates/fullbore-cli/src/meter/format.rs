@@ -208,7 +208,35 @@ fn columns_of(piece: &Piece, text: &str) -> usize {
     }
 }
 
+impl Format {
+    /// Returns the line with plain numbers, for a script: bytes, seconds, percent.
+    pub fn numbers(&self, reading: &Reading) -> String {
+        let pieces = self.0.iter().map(|piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Colour(_) => String::new(),
+            Piece::Part(part, number) => part.number(reading, *number),
+        });
+        pieces.collect()
+    }
+}
+
 impl Part {
+    /// Returns a part as a plain number, if it is one.
+    fn number(self, reading: &Reading, number: usize) -> String {
+        match self {
+            Part::Progress | Part::Percentage | Part::Bar(_) => reading.number().to_string(),
+            Part::Timer => format!("{:.4}", reading.elapsed.as_secs_f64()),
+            Part::Eta => format!("{:.0}", reading.left.unwrap_or_default().as_secs_f64()),
+            Part::Rate => format!("{:.0}", reading.rate()),
+            Part::AverageRate => format!("{:.0}", reading.average),
+            Part::Count => reading.passed.to_string(),
+            Part::Name => clean(reading.name.as_deref().unwrap_or_default()),
+            Part::Finish | Part::LastWritten | Part::PreviousLine | Part::Slow => {
+                self.text(reading, Scale::default(), number)
+            }
+        }
+    }
+
     /// Returns the text of a part; `number` is the one in its sequence, or the width of a bar.
     fn text(self, reading: &Reading, scale: Scale, number: usize) -> String {
         let rate = |rate| format!("[{}]", count(rate, reading.unit, scale, "/s"));
@@ -235,8 +263,7 @@ impl Part {
                 })
             }
             Part::Finish => eta(format!("ETA {}", time_of_day(left))),
-            Part::Rate if reading.ended => rate(reading.average),
-            Part::Rate => rate(reading.now),
+            Part::Rate => rate(reading.rate()),
             Part::AverageRate => rate(reading.average),
             Part::Count => count(reading.passed as f64, reading.unit, scale, ""),
             Part::LastWritten => {

@@ -3,11 +3,13 @@
 //! The one idea: the thread that moves the bytes only adds to a counter. Another thread, which sleeps most
 //! of the time, samples the counter and the pipes, and draws.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use fullbore::PipeEnd;
 
 use super::display::Display;
 use super::options::{Look, Options};
@@ -17,7 +19,7 @@ use super::sample;
 use super::verdict::Seen;
 use crate::interrupt::Interrupt;
 use crate::moving::Source;
-use crate::terminal::line::Reading;
+use crate::terminal::line::{Reading, Unit};
 use crate::terminal::lines::say;
 
 /// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.
@@ -67,7 +69,7 @@ impl Meter {
         display: Option<Display>,
         sink: Option<OwnedFd>,
     ) -> Self {
-        let is_shown = display.is_some() || matches!(options.look, Look::Number { .. });
+        let is_shown = display.is_some() || matches!(options.look, Look::Number(_));
         let shared = Shared::new(options, rate_limit, display, sink);
         // Before the thread starts, so that a signal in between is noted too.
         let interrupt = is_shown.then(Interrupt::noted);
@@ -174,7 +176,7 @@ impl Shared {
     fn answer(&self, request: Request) -> Result<State, String> {
         let mut options = locked(&self.options);
         if let Request::Change(changes) = request {
-            let is_number = |look: &Look| matches!(look, Look::Number { .. });
+            let is_number = |look: &Look| matches!(look, Look::Number(_));
             if changes
                 .look
                 .as_ref()
@@ -187,17 +189,31 @@ impl Shared {
             }
             options.change(changes);
         }
+        let (name, unit, total) = (options.name.clone(), options.unit, options.total);
+        drop(options);
         Ok(State {
-            name: options.name.clone(),
-            unit: options.unit,
-            passed: self.passed(),
-            total: options.total,
+            name,
+            unit,
+            passed: self.taken(),
+            total,
             elapsed: self.began.elapsed(),
         })
     }
 
     fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
+    }
+
+    /// Returns how much the next program has taken: what has passed, without what the output pipe still holds.
+    fn taken(&self) -> u64 {
+        let queued = || match &self.sink {
+            Some(sink) => queued(sink.as_fd()),
+            None => queued(std::io::stdout().as_fd()),
+        };
+        match locked(&self.options).unit {
+            Unit::Bytes => self.passed().saturating_sub(queued()),
+            Unit::Lines => self.passed(),
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -216,6 +232,12 @@ impl Shared {
     }
 }
 
+/// Returns the bytes in a pipe, and 0 for everything else.
+fn queued(sink: BorrowedFd<'_>) -> u64 {
+    let pipe = PipeEnd::new(sink).and_then(|pipe| pipe.queued());
+    pipe.map_or(0, |bytes| bytes as u64)
+}
+
 /// Locks the mutex also after a panic of the drawing thread, which is no reason to stop moving bytes.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -231,6 +253,8 @@ struct Drawing<'a> {
     /// The latest samples.
     recent: Seen,
     tick: u64,
+    /// What was shown last.
+    taken: u64,
 }
 
 impl<'a> Drawing<'a> {
@@ -242,6 +266,7 @@ impl<'a> Drawing<'a> {
             seen: Seen::default(),
             recent: Seen::default(),
             tick: 0,
+            taken: 0,
         }
     }
 
@@ -330,7 +355,12 @@ impl<'a> Drawing<'a> {
     }
 
     fn reading(&mut self, ended: bool) -> Reading {
-        let passed = self.shared.passed();
+        // At the end, what the pipe holds will be read or never. Before that, others may write into it too.
+        self.taken = match ended {
+            true => self.shared.passed(),
+            false => self.shared.taken().max(self.taken),
+        };
+        let passed = self.taken;
         self.rate.update(passed, Instant::now());
         let options = locked(&self.shared.options);
         Reading {

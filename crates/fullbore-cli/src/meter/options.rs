@@ -39,8 +39,19 @@ pub enum Look {
     Format(String, Scale),
     /// A line of this format, after the name if there is one.
     Parts(String, Scale),
-    /// One number on a line: the count or the percentage, after the time.
-    Number { timer: bool, count: bool },
+    /// Numbers on a line for a script.
+    Number(Numbers),
+}
+
+/// The numbers on a line for a script: the time, the count, and the rate; the percentage if neither of the last two is
+/// asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Numbers {
+    pub timer: bool,
+    pub count: bool,
+    pub rate: bool,
+    /// A format whose sequences become numbers, instead of those.
+    pub format: Option<String>,
 }
 
 /// What a running meter is told to change; `None` leaves it as it is.
@@ -78,17 +89,7 @@ impl Options {
                 let before = if reading.name.is_some() { "%N " } else { "" };
                 formatted(&format!("{before}{parts}"), reading, *scale, columns)
             }
-            Look::Number { timer, count } => {
-                let time = match timer {
-                    true => format!("{:.4} ", reading.elapsed.as_secs_f64()),
-                    false => String::new(),
-                };
-                let number = match count {
-                    true => reading.passed,
-                    false => reading.number(),
-                };
-                format!("{time}{number}")
-            }
+            Look::Number(numbers) => numbers.line(reading),
         }
     }
 
@@ -100,6 +101,26 @@ impl Options {
             }
             _ => None,
         }
+    }
+}
+
+impl Numbers {
+    fn line(&self, reading: &Reading) -> String {
+        if let Some(format) = &self.format {
+            let format = Format::new(format);
+            return format.map_or_else(|_| String::new(), |format| format.numbers(reading));
+        }
+        let time = || format!("{:.4}", reading.elapsed.as_secs_f64());
+        let rate = || format!("{:.0}", reading.rate());
+        let percent = !self.count && !self.rate;
+        let numbers = [
+            self.timer.then(time),
+            percent.then(|| reading.number().to_string()),
+            self.count.then(|| reading.passed.to_string()),
+            self.rate.then(rate),
+        ];
+        let numbers: Vec<String> = numbers.into_iter().flatten().collect();
+        numbers.join(" ")
     }
 }
 

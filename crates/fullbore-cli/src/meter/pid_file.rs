@@ -46,9 +46,10 @@ impl Drop for PidFile {
     }
 }
 
-/// Removes the file, unless another process has written its PID to it.
+/// Removes the file, unless another process has written its PID to it. A FIFO is left alone: reading it would wait.
 fn remove(path: &Path, text: &str) {
-    if std::fs::read_to_string(path).is_ok_and(|found| found == text) {
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    if is_file && std::fs::read_to_string(path).is_ok_and(|found| found == text) {
         let _ = std::fs::remove_file(path);
     }
 }

@@ -81,7 +81,7 @@ fn show(
                 false => display.draw(line),
             }
         }
-        None if matches!(options.look, Look::Number { .. }) => {
+        None if matches!(options.look, Look::Number(_)) => {
             say(&format!("{}\n", options.line(&reading, 0)));
         }
         None => {}

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, bail};
 use fullbore::PipeEnd;
 use procfs::ProcError;
-use procfs::process::Process;
+use procfs::process::{Process, all_processes};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
@@ -24,15 +24,24 @@ use super::rate::Rate;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, Unit, gauge};
 use crate::terminal::lines::{Screen, say};
-use fullbore_host::text::{cut, error_text};
+use fullbore_host::text::{clean, cut, error_text};
 use fullbore_observe::scope::is_hidden;
 
 /// A closed fd or a signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(100);
 
-/// A process, or one fd of it: `PID` or `PID:FD`.
+/// What is to be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// `PID` or `PID:FD`.
+    One(One),
+    /// `=NAME`: all processes with this name.
+    Named(String),
+}
+
+/// A process, or one fd of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target {
+pub struct One {
     pid: i32,
     fd: Option<i32>,
 }
@@ -41,6 +50,9 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(name) = text.strip_prefix('=').filter(|name| !name.is_empty()) {
+            return Ok(Self::Named(name.to_owned()));
+        }
         let (pid, fd) = match text.split_once(':') {
             None => (text, None),
             Some((pid, fd)) => (pid, Some(fd)),
@@ -53,20 +65,27 @@ impl FromStr for Target {
             _ => None,
         };
         match read {
-            Some((pid, fd)) if pid > 0 && fd.unwrap_or(0) >= 0 => Ok(Self { pid, fd }),
-            _ => Err(format!("invalid target '{text}': expected PID or PID:FD")),
+            Some((pid, fd)) if pid > 0 && fd.unwrap_or(0) >= 0 => Ok(Self::One(One { pid, fd })),
+            _ => Err(format!(
+                "invalid target '{text}': expected PID, PID:FD or =NAME"
+            )),
         }
     }
 }
 
-/// Watches files until they are closed, or the process has ended.
-pub struct Watch {
+/// Watches files until they are closed, or their processes have ended.
+pub struct Watches {
+    all: Vec<Watch>,
+    options: Options,
+}
+
+/// Watches the files of one process.
+struct Watch {
     process: Process,
-    target: Target,
+    target: One,
     /// Becomes readable when the process ends, on kernels that have pidfds (Linux 5.3).
     pidfd: Option<OwnedFd>,
     followed: Vec<Followed>,
-    options: Options,
 }
 
 /// One fd.
@@ -82,31 +101,20 @@ enum State {
     Pipe { queued: usize, capacity: usize },
 }
 
-impl Watch {
-    /// Starts to watch a running process, or one fd that it has open.
+impl Watches {
+    /// Starts to watch running processes, or single fds that they have open.
     ///
     /// # Errors
     /// If there is no such process or fd, or this user lacks permission.
-    pub fn new(target: Target, options: Options) -> anyhow::Result<Self> {
-        let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
-        // A zombie has closed everything.
-        if !process.is_alive() {
-            return Err(target.cannot(ProcError::NotFound(None)));
+    pub fn new(targets: &[Target], options: Options) -> anyhow::Result<Self> {
+        let mut all = Vec::new();
+        for target in targets {
+            match target {
+                Target::One(one) => all.push(Watch::new(*one, &options)?),
+                Target::Named(name) => all.extend(Watch::named(name, &options)?),
+            }
         }
-        let pidfd =
-            Pid::from_raw(target.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let mut watch = Self {
-            process,
-            target,
-            pidfd,
-            followed: Vec::new(),
-            options,
-        };
-        match target.fd {
-            Some(fd) => watch.follow_one(fd)?,
-            None => watch.follow_all().map_err(|error| target.cannot(error))?,
-        }
-        Ok(watch)
+        Ok(Self { all, options })
     }
 
     /// Draws a line for each fd if stderr is a terminal, or if `anyway` is set, until it is over.
@@ -130,11 +138,30 @@ impl Watch {
     /// Prints the position, one number per line, until it is over.
     pub fn numbers(mut self) {
         self.each_interval(&Interrupt::default(), |watch, _| {
-            if let Some(followed) = watch.followed.first() {
+            for followed in watch.all.iter().flat_map(|one| &one.followed) {
                 let reading = followed.reading(&watch.options, false);
                 say(&format!("{}\n", watch.options.line(&reading, 0)));
             }
         });
+    }
+
+    /// Returns a line for each file, at most as many as there are rows.
+    fn rows(&self, columns: usize, rows: usize, ended: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        for one in &self.all {
+            if one.followed.is_empty() {
+                let text = format!("{}: no regular file is open", one.target);
+                lines.push(cut(&text, columns));
+            }
+            let followed = one.followed.iter();
+            lines.extend(followed.map(|followed| followed.line(&self.options, columns, ended)));
+        }
+        if lines.len() >= rows {
+            let more = lines.len() - (rows - 2);
+            lines.truncate(rows - 2);
+            lines.push(format!("and {more} more"));
+        }
+        lines
     }
 
     /// Calls `show` in each interval, and once more when it is over.
@@ -148,48 +175,108 @@ impl Watch {
             }
             self.sleep(due.saturating_duration_since(now).min(NOTICE));
             // A sleep that was interrupted does not mean that the process has ended.
-            let goes_on = !interrupt.came() && self.update(Instant::now() >= due);
-            if !goes_on {
+            let is_due = Instant::now() >= due;
+            if interrupt.came() {
                 return show(self, true);
             }
+            let options = &self.options;
+            let (going, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.all)
+                .into_iter()
+                .map(|mut one| (one.update(options, is_due), one))
+                .partition(|(goes_on, _)| *goes_on);
+            let ones = |parts: Vec<(bool, Watch)>| parts.into_iter().map(|(_, one)| one).collect();
+            if going.is_empty() {
+                // The last ones are shown once more.
+                self.all = ones(ended);
+                return show(self, true);
+            }
+            self.all = ones(going);
         }
     }
 
     /// Sleeps for this time, or until the process ends or a signal arrives.
     fn sleep(&self, time: Duration) {
         let time = Timespec::try_from(time).expect("it is at most NOTICE");
-        let mut polled: Vec<PollFd<'_>> = self
-            .pidfd
-            .iter()
+        let mut polled: Vec<PollFd<'_>> = (self.all.iter())
+            .filter_map(|one| one.pidfd.as_ref())
             .map(|fd| PollFd::new(fd, PollFlags::IN))
             .collect();
         // The only error is that a signal ended the sleep early.
         let _ = poll(&mut polled, Some(&time));
     }
+}
+
+impl Watch {
+    fn new(target: One, options: &Options) -> anyhow::Result<Self> {
+        let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
+        // A zombie has closed everything.
+        if !process.is_alive() {
+            return Err(target.cannot(ProcError::NotFound(None)));
+        }
+        let pidfd =
+            Pid::from_raw(target.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let mut watch = Self {
+            process,
+            target,
+            pidfd,
+            followed: Vec::new(),
+        };
+        match target.fd {
+            Some(fd) => watch.follow_one(fd, options)?,
+            None => watch
+                .follow_all(options)
+                .map_err(|error| target.cannot(error))?,
+        }
+        Ok(watch)
+    }
+
+    /// Watches all processes with this name that this user may watch.
+    fn named(name: &str, options: &Options) -> anyhow::Result<Vec<Self>> {
+        let mut watched = Vec::new();
+        let mut refused = None;
+        for process in all_processes().map_err(|error| anyhow!("/proc: {error}"))? {
+            // It may have ended meanwhile.
+            let Ok(process) = process else { continue };
+            let is_named = process.stat().is_ok_and(|stat| stat.comm == name);
+            if !is_named || process.pid().unsigned_abs() == std::process::id() {
+                continue;
+            }
+            let pid = process.pid();
+            match Self::new(One { pid, fd: None }, options) {
+                Ok(watch) => watched.push(watch),
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused {
+            _ if !watched.is_empty() => Ok(watched),
+            Some(error) => Err(error),
+            None => Err(anyhow!("no process is named '{}'", clean(name))),
+        }
+    }
 
     /// Takes a sample, of new fds too if `is_due`. Returns whether there is still something to watch.
-    fn update(&mut self, is_due: bool) -> bool {
+    fn update(&mut self, options: &Options, is_due: bool) -> bool {
         if !self.process.is_alive() {
             return false;
         }
         if self.target.fd.is_some() {
             // If nothing has changed, the last sample is kept.
-            let (process, options) = (&self.process, &self.options);
+            let process = &self.process;
             return self
                 .followed
                 .iter_mut()
                 .all(|followed| followed.update(process, options, is_due).is_some());
         }
-        !is_due || self.follow_all().is_ok()
+        !is_due || self.follow_all(options).is_ok()
     }
 
-    fn follow_one(&mut self, fd: i32) -> anyhow::Result<()> {
+    fn follow_one(&mut self, fd: i32, options: &Options) -> anyhow::Result<()> {
         let target = self.target;
         let found = Found::at(&self.process, fd).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => anyhow!("{target}: no such file descriptor"),
             _ => anyhow!("{target}: {}", error_text(&error)),
         })?;
-        let followed = Followed::new(&self.process, fd, &found, &self.options)
+        let followed = Followed::new(&self.process, fd, &found, options)
             .map_err(|error| anyhow!("{target}: {}", error_text(&error)))?;
         match followed {
             None => bail!("{target}: neither a regular file nor a pipe"),
@@ -199,7 +286,7 @@ impl Watch {
     }
 
     /// Takes a sample of all regular files that are open now.
-    fn follow_all(&mut self) -> Result<(), ProcError> {
+    fn follow_all(&mut self, options: &Options) -> Result<(), ProcError> {
         let mut before = std::mem::take(&mut self.followed);
         for info in self.process.fd()? {
             // It was closed meanwhile.
@@ -207,46 +294,29 @@ impl Watch {
             let known = before.iter().position(|followed| followed.fd == info.fd);
             let known = known.map(|at| before.swap_remove(at));
             let known = known.and_then(|mut followed| {
-                followed.update(&self.process, &self.options, true)?;
+                followed.update(&self.process, options, true)?;
                 Some(followed)
             });
             let new = || {
                 let found = Found::at(&self.process, info.fd).ok();
                 let found = found.filter(|found| found.kind == FileType::RegularFile)?;
-                Followed::new(&self.process, info.fd, &found, &self.options).ok()?
+                Followed::new(&self.process, info.fd, &found, options).ok()?
             };
             self.followed.extend(known.or_else(new));
         }
         self.followed.sort_by_key(|followed| followed.fd);
         Ok(())
     }
-
-    /// Returns a line for each file, at most as many as there are rows.
-    fn rows(&self, columns: usize, rows: usize, ended: bool) -> Vec<String> {
-        if self.followed.is_empty() {
-            let text = format!("{}: no regular file is open", self.target);
-            return vec![cut(&text, columns)];
-        }
-        let mut lines: Vec<String> = self
-            .followed
-            .iter()
-            .map(|followed| followed.line(&self.options, columns, ended))
-            .collect();
-        if lines.len() >= rows {
-            let more = lines.len() - (rows - 2);
-            lines.truncate(rows - 2);
-            lines.push(format!("and {more} more"));
-        }
-        lines
-    }
 }
 
 impl Target {
     /// Whether the target is one fd, not all regular files of a process.
-    pub fn is_one_fd(self) -> bool {
-        self.fd.is_some()
+    pub fn is_one_fd(&self) -> bool {
+        matches!(self, Self::One(One { fd: Some(_), .. }))
     }
+}
 
+impl One {
     fn cannot(self, error: ProcError) -> anyhow::Error {
         match error {
             ProcError::NotFound(_) if is_hidden(self.pid.unsigned_abs()) => {
@@ -260,7 +330,7 @@ impl Target {
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for One {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "process {}", self.pid)?;
         match self.fd {
@@ -404,8 +474,10 @@ fn position(
     let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
     let only_written = flags
         .is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::WRONLY);
-    let size = Some(found.size).filter(|&size| size > 0 && !only_written);
-    Ok((position.unwrap_or(0), options.total.or(size)))
+    let position = position.unwrap_or(0);
+    // A file that was truncated is shorter than what was written to it or read from it.
+    let size = Some(found.size).filter(|&size| size > 0 && size >= position && !only_written);
+    Ok((position, options.total.or(size)))
 }
 
 /// Returns how full the pipe is. It is opened for writing for that, for some microseconds: an additional writer
@@ -430,11 +502,15 @@ mod tests {
 
     #[test]
     fn a_target_is_a_pid_or_a_pid_and_an_fd() {
-        let read = |text: &str| text.parse::<Target>().ok().map(|t| (t.pid, t.fd));
+        let read = |text: &str| match text.parse::<Target>() {
+            Ok(Target::One(one)) => Some((one.pid, one.fd)),
+            _ => None,
+        };
+        assert_eq!("=a b".parse(), Ok(Target::Named("a b".into())));
         assert_eq!(read("12"), Some((12, None)));
         assert_eq!(read("12:0"), Some((12, Some(0))));
         for text in [
-            "", "x", "0", "-1", "+1", "12:", ":3", "12:-1", "12:+1", "12:3:4", "1 2",
+            "", "=", "x", "0", "-1", "+1", "12:", ":3", "12:-1", "12:+1", "12:3:4", "1 2",
         ] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -166,6 +166,14 @@ impl Reading {
         })
     }
 
+    /// Returns the current rate, and at the end the average.
+    pub fn rate(&self) -> f64 {
+        match self.ended {
+            true => self.average,
+            false => self.now,
+        }
+    }
+
     /// Returns one number for scripts: the percentage, at most 100, if the total is known, otherwise the
     /// count.
     pub fn number(&self) -> u64 {

@@ -3,7 +3,8 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{PipeWriter, Read, Write};
+use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -635,4 +636,148 @@ fn a_file_is_not_appended_to_itself_line_by_line() {
         assert!(one_line(stderr(&output)).contains("both input and output"));
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
+}
+
+// What scripts ask for.
+
+#[test]
+fn progress_is_what_the_next_program_has_taken() {
+    let (reader, writer) = pipe();
+    let mut child = start(meter("-n -b -i 0.05 -f", &[Path::new("/dev/zero")]).stdout(writer));
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut reader = reader;
+    // As soon as the pipe is full, nothing was taken, and it stays so.
+    for _ in 0..5 {
+        assert_eq!(lines.next().unwrap().unwrap(), "0");
+    }
+    let mut taken = vec![0; 8192];
+    reader.read_exact(&mut taken).unwrap();
+    let seen = lines.map(Result::unwrap).find(|line| line != "0");
+    assert_eq!(seen.as_deref(), Some("8192"));
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn numbers_for_scripts_have_the_form_that_is_asked_for() {
+    let files = Files::new();
+    let (path, _) = files.file("a", 5);
+    let said = |options: &[&str]| {
+        let mut command = meter("-n -i 60", &[&path]);
+        let output = finish(start(command.args(options)));
+        assert_code(&output, 0);
+        stderr(&output).to_owned()
+    };
+    assert_eq!(
+        said(&["-F", r#"{"bytes":%b,"percent":%{progress-amount-only}}"#]),
+        "{\"bytes\":5,\"percent\":100}\n"
+    );
+    assert_eq!(said(&["-N", "a", "-F", "%N %{eta}"]), "a 0\n");
+    assert!(said(&["-r"]).trim().parse::<u64>().unwrap() > 0);
+    let all = said(&["-t", "-b", "-r"]);
+    let all: Vec<&str> = all.split_whitespace().collect();
+    assert_eq!((all.len(), all[1]), (3, "5"));
+    assert!(all[0].contains('.'), "{all:?}");
+}
+
+#[test]
+fn the_size_may_be_that_of_a_file() {
+    let files = Files::new();
+    let (half, bytes) = files.file("half", 1000);
+    let (whole, _) = files.file("whole", 2000);
+    for (size, percent) in [(&whole, 50), (&half, 100)] {
+        let option = format!("-n -i 60 -s @{}", size.display());
+        assert_eq!(numbers(&fed(&mut meter(&option, &[]), &bytes)), [percent]);
+    }
+    for wrong in ["@/nowhere", "@/dev/null"] {
+        let output = finish(start(&mut meter(&format!("-s {wrong}"), &[])));
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains(&wrong[1..]), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn several_processes_and_names_of_processes_can_be_watched() {
+    let files = Files::new();
+    let (path, _) = files.file("a", 1000);
+    let readers: Vec<Child> = (0..2)
+        .map(|_| {
+            // The name of a script is that of its file.
+            let script = files.0.path().join("fb-watched");
+            std::fs::copy("/bin/cat", &script).unwrap_or(0);
+            let mut command = Command::new(&script);
+            start(command.args([&path, Path::new("-")]).stdin(Stdio::piped()))
+        })
+        .collect();
+    // They wait for stdin, and have the file open no more: each has a line of its own.
+    let mut by_name = start(meter("-f -i 0.05 -d =fb-watched", &[]).stdout(Stdio::null()));
+    let both: Vec<String> = readers.iter().map(|r| format!("-d {}", r.id())).collect();
+    let mut by_pid = start(&mut meter(&format!("-f -i 0.05 {}", both.join(" ")), &[]));
+    for watching in [&mut by_name, &mut by_pid] {
+        let stderr = BufReader::new(watching.stderr.as_mut().unwrap());
+        let mut ids: Vec<String> = readers
+            .iter()
+            .map(|r| format!("process {}:", r.id()))
+            .collect();
+        for line in stderr.lines() {
+            let line = line.unwrap();
+            ids.retain(|id| !line.contains(id.as_str()));
+            if ids.is_empty() {
+                break;
+            }
+        }
+        assert!(ids.is_empty(), "{ids:?} are not shown");
+    }
+    for mut reader in readers {
+        drop(reader.stdin.take());
+        reader.wait().unwrap();
+    }
+    for mut watching in [by_name, by_pid] {
+        let mut rest = String::new();
+        let mut stderr = watching.stderr.take().unwrap();
+        stderr.read_to_string(&mut rest).unwrap();
+        assert!(watching.wait().unwrap().success(), "{rest}");
+    }
+    let output = finish(start(&mut meter("-d =no-such-name", &[])));
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("no process is named 'no-such-name'"));
+}
+
+#[test]
+fn a_fifo_as_pid_file_leaves_no_process_behind() {
+    let files = Files::new();
+    let fifo = files.0.path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    let option = format!("-q -P {}", fifo.display());
+    let child = start(meter(&option, &[]).stdin(Stdio::null()));
+    let pid = std::fs::read_to_string(&fifo).unwrap();
+    assert_eq!(pid.trim(), child.id().to_string());
+    assert_code(&finish(child), 0);
+    // The helper has the stderr of the meter open: its end shows that the helper has ended too.
+    assert!(fifo.exists());
+}
+
+#[test]
+fn a_file_that_was_truncated_has_no_percentage() {
+    let files = Files::new();
+    let (path, _) = files.file("a", 100_000);
+    let mut file = File::options().read(true).write(true).open(&path).unwrap();
+    std::io::copy(&mut file, &mut std::io::sink()).unwrap();
+    file.set_len(10).unwrap();
+    let target = format!("-f -i 0.05 -d {}:{}", std::process::id(), file.as_raw_fd());
+    let mut child = start(&mut meter(&target, &[]));
+    let mut line = Vec::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_until(b'\r', &mut line).unwrap();
+    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    let line = String::from_utf8_lossy(&line);
+    assert!(line.contains("97.7 KiB") && !line.contains('%'), "{line}");
 }
