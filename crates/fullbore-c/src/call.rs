@@ -91,6 +91,21 @@ impl Failure {
         Self::new(libc::ENOTRECOVERABLE, FULLBORE_CAUSE_DEFECT, message)
     }
 
+    /// Returns the failure of reading or writing by std's traits, after `moved` bytes.
+    pub fn of_io(error: io::Error, side: Side, moved: u64) -> Self {
+        match error.downcast::<Error>() {
+            Ok(error) => Self::from(error),
+            Err(errno) => {
+                let number = errno.raw_os_error().unwrap_or(libc::EIO);
+                Self {
+                    side: number_of_side(side),
+                    moved,
+                    ..Self::new(number, FULLBORE_CAUSE_SYSTEM, format!("{side}: {errno}"))
+                }
+            }
+        }
+    }
+
     /// Writes it where the caller wants it, and returns its code.
     pub fn tell(&self, error: Option<&mut fullbore_error>) -> c_int {
         if let Some(error) = error {
@@ -145,18 +160,6 @@ impl From<&Error> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::from(&error)
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        match Error::of(&error) {
-            Some(error) => Self::from(error),
-            None => {
-                let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                Self::new(errno, FULLBORE_CAUSE_SYSTEM, error.to_string())
-            }
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::{Consumer, ConsumerOptions};
+use fullbore::{Consumer, ConsumerOptions, Side};
 
 use crate::arguments::{
     self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, fd, only, place, room, size, wait,
@@ -111,7 +111,10 @@ pub extern "C" fn fullbore_consumer_read(
 ) -> i64 {
     number(error, || {
         let room = room(memory, len)?;
-        (given(consumer)?.0).with(|consumer| Ok(consumer.read(room)? as u64))
+        (given(consumer)?.0).with(|consumer| match consumer.read(room) {
+            Ok(n) => Ok(n as u64),
+            Err(error) => Err(Failure::of_io(error, Side::Source, consumer.taken())),
+        })
     })
 }
 
@@ -133,7 +136,9 @@ pub extern "C" fn fullbore_consumer_fill(
     status(error, || {
         let (memory, len) = (place("memory", memory)?, place("length", len)?);
         given(consumer)?.0.with(|consumer| {
-            let bytes = consumer.fill_buf()?;
+            let taken = consumer.taken();
+            let bytes = consumer.fill_buf();
+            let bytes = bytes.map_err(|error| Failure::of_io(error, Side::Source, taken))?;
             memory.write(bytes.as_ptr().cast());
             len.write(bytes.len());
             Ok(0)

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::{Producer, ProducerOptions, Tried, Way};
+use fullbore::{Producer, ProducerOptions, Side, Tried, Way};
 
 use crate::arguments::{
     self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, bytes, deadline, fd, only, place, size,
@@ -237,17 +237,26 @@ impl Sending {
         let producer = self.going_on()?;
         if bytes.len() < producer.room() {
             // No system call is made, and so there is no SIGPIPE.
-            return Ok(producer.write(bytes)? as u64);
+            let written = producer.write(bytes);
+            return written
+                .map(|n| n as u64)
+                .map_err(|error| Failure::of_io(error, Side::Sink, producer.sent()));
         }
         sigpipe::without(|| {
             let mut written = 0;
             while written < bytes.len() {
                 match producer.write(&bytes[written..]) {
-                    Ok(0) => return Err(std::io::Error::from(ErrorKind::WriteZero).into()),
+                    Ok(0) => {
+                        return Err(Failure::of_io(
+                            ErrorKind::WriteZero.into(),
+                            Side::Sink,
+                            producer.sent(),
+                        ));
+                    }
                     Ok(n) => written += n,
                     // The next call returns the error: what it is about is still to be sent.
                     Err(_) if written > 0 => break,
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(Failure::of_io(error, Side::Sink, producer.sent())),
                 }
             }
             Ok(written as u64)
@@ -387,7 +396,8 @@ pub extern "C" fn fullbore_producer_flush(
     status(error, || {
         given(producer)?.0.with(|sending| {
             let producer = sending.going_on()?;
-            sigpipe::without(|| producer.flush())?;
+            sigpipe::without(|| producer.flush())
+                .map_err(|error| Failure::of_io(error, Side::Sink, producer.sent()))?;
             Ok(0)
         })
     })

@@ -276,7 +276,7 @@ pub extern "C" fn fullbore_copy(
 ) -> i64 {
     number(error, || {
         let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
-        Ok(sigpipe::without(|| fullbore::copy(&source, &sink))?)
+        Ok(sigpipe::without(|| fullbore::copy(&source, &sink)).map_err(fullbore::Error::from)?)
     })
 }
 

@@ -60,40 +60,31 @@ impl Stopped {
     }
 }
 
-/// An error of this library.
-///
-/// As with other errors that have a [`source`](std::error::Error::source), `{}` does not print the
-/// source, so that a chain of errors prints each message once. `{:#}` prints both in one line.
+/// An error of this library. It prints what failed, on which side, and what the kernel said.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
 /// // The end that cannot be read.
 /// let error = fullbore::Consumer::new(&pipe.writer)?.discard(1).unwrap_err();
-/// assert_eq!(error.to_string(), "splice on the source (after 0 bytes)");
-/// assert_eq!(format!("{error:#}"), "splice on the source: Bad file descriptor (after 0 bytes)");
+/// assert_eq!(error.to_string(), "splice on the source: Bad file descriptor (after 0 bytes)");
 /// assert_eq!(error.raw_os_error(), Some(9));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # As an [`io::Error`]
-/// An `io::Error` holds either an error number of the kernel or another error; only the first kind
-/// has a [`raw_os_error`](io::Error::raw_os_error). `From` makes one of the second kind, because
-/// the number alone would show neither the side nor how many bytes had been moved. No information
-/// is lost: its [`kind`](io::Error::kind) is the kind of the number, its
-/// [`source`](std::error::Error::source) is the kernel's `io::Error` with the number, and
-/// [`Error::of`] finds this error in it again.
+/// What the kernel said becomes the kernel's `io::Error`, with its number
+/// ([`raw_os_error`](io::Error::raw_os_error)) and without an allocation. The side is known to the caller then, and
+/// how many bytes had been moved is what `sent`, `taken` or the report tells. An error without a number becomes one
+/// that holds this error, in which [`Error::of`] finds it again.
 ///
 /// ```
-/// use std::error::Error as _;
 /// use std::io::Read;
 /// let pipe = fullbore::Pipe::new()?;
 /// let error = fullbore::Consumer::new(&pipe.writer)?.read(&mut [0; 4]).unwrap_err();
-/// assert_eq!(fullbore::Error::of(&error).and_then(|e| e.raw_os_error()), Some(9));
-/// let source = error.source().and_then(|e| e.downcast_ref::<std::io::Error>());
-/// assert_eq!(source.and_then(|e| e.raw_os_error()), Some(9));
+/// assert_eq!(error.raw_os_error(), Some(9));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
@@ -101,7 +92,6 @@ pub enum Error {
         /// The name of the call or step, such as `F_SETPIPE_SZ` or `map 2 MiB`.
         operation: &'static str,
         /// What the kernel answered.
-        #[source]
         errno: io::Error,
     },
     /// Moving bytes failed; the bytes that were moved before are not lost.
@@ -111,7 +101,6 @@ pub enum Error {
         /// The call that failed, as its manual page names it.
         operation: &'static str,
         /// What the kernel answered.
-        #[source]
         errno: io::Error,
         /// Bytes that were moved before the error.
         moved: u64,
@@ -210,7 +199,7 @@ impl fmt::Display for Error {
             Error::NotAPipe => f.write_str("not a pipe")?,
             Error::Invalid(text) | Error::Unsupported(text) => f.write_str(text)?,
         }
-        if let Some(errno) = self.errno().filter(|_| f.alternate()) {
+        if let Some(errno) = self.errno() {
             write!(f, ": {}", said(errno))?;
         }
         match self {
@@ -222,9 +211,14 @@ impl fmt::Display for Error {
     }
 }
 
+impl std::error::Error for Error {}
+
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        io::Error::new(error.kind(), error)
+        match error {
+            Error::System { errno, .. } | Error::Moving { errno, .. } => errno,
+            error => io::Error::new(error.kind(), error),
+        }
     }
 }
 
@@ -244,10 +238,7 @@ mod tests {
     #[test]
     fn an_error_names_the_operation_and_what_the_kernel_said() {
         let error = Error::system("F_SETPIPE_SZ")(Errno::PERM);
-        assert_eq!(
-            format!("{error:#}"),
-            "F_SETPIPE_SZ: Operation not permitted"
-        );
+        assert_eq!(error.to_string(), "F_SETPIPE_SZ: Operation not permitted");
         let error = Error::Moving {
             side: Side::Sink,
             operation: "write",
@@ -255,13 +246,13 @@ mod tests {
             moved: 4096,
         };
         assert_eq!(
-            format!("{error:#}"),
+            error.to_string(),
             "write on the sink: No space left on device (after 4096 bytes)"
         );
-        assert_eq!(
-            io::Error::from(error).kind(),
-            io::ErrorKind::StorageFull,
-            "the kind survives the way into std"
-        );
+        let error = io::Error::from(error);
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        let refused = io::Error::from(Error::NotAPipe);
+        assert!(matches!(Error::of(&refused), Some(Error::NotAPipe)));
     }
 }

@@ -542,13 +542,7 @@ impl<Fd: AsFd> fmt::Debug for Unfinished<Fd> {
     }
 }
 
-impl<Fd: AsFd> std::error::Error for Unfinished<Fd> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // This error prints the same message as `self.error`, so its source is the source of that
-        // error.
-        self.error.source()
-    }
-}
+impl<Fd: AsFd> std::error::Error for Unfinished<Fd> {}
 
 impl<Fd: AsFd> From<Unfinished<Fd>> for Error {
     fn from(unfinished: Unfinished<Fd>) -> Self {

@@ -102,11 +102,17 @@ impl fmt::Display for TeeFailure {
     }
 }
 
-impl std::error::Error for TeeFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // This error prints the same message as `self.error`, so its source is the source of that
-        // error.
-        self.error.source()
+impl std::error::Error for TeeFailure {}
+
+impl TeeFailure {
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.error.kind()
+    }
+
+    /// Returns the number of the kernel's error, if there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.error.raw_os_error()
     }
 }
 

@@ -27,7 +27,6 @@ mod step;
 pub(crate) mod through;
 
 use std::fmt;
-use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -69,7 +68,7 @@ pub(crate) use step::{Ends, Stop, has_flag};
 /// effect.
 ///
 /// The timeouts of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) are respected: when one passes,
-/// that side fails with `EAGAIN`, which is [`io::ErrorKind::WouldBlock`].
+/// that side fails with `EAGAIN`, which is [`std::io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -102,9 +101,10 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
 /// ```
 ///
 /// # Errors
-/// As [`Transfer::run`]; [`Error::of`] returns the side, and how many bytes had arrived.
-pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> io::Result<u64> {
-    Ok(Transfer::new(source.as_fd(), sink.as_fd()).run()?.bytes)
+/// As [`Transfer::run`]; the report in it says how many bytes had arrived.
+pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> Result<u64, Failure> {
+    let report = Transfer::new(source.as_fd(), sink.as_fd()).run()?;
+    Ok(report.bytes)
 }
 
 impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {

@@ -340,9 +340,14 @@ pub fn send<Fd: AsFd>(
     Ok(())
 }
 
-/// The library's error inside one of std.
+/// The library's error inside one of std, or one with the kernel's.
 pub fn inner(error: std::io::Error) -> Error {
-    *error.into_inner().unwrap().downcast::<Error>().unwrap()
+    error
+        .downcast::<Error>()
+        .unwrap_or_else(|errno| Error::System {
+            operation: "",
+            errno,
+        })
 }
 
 /// Bytes in a pipe now.
