@@ -1,4 +1,5 @@
-//! Counts the checks that a run of the tests had to skip.
+//! What the tests of several crates share: the count of the checks that a run had to skip, and a process without
+//! its first thread.
 //!
 //! A check that needs what this machine lacks, such as root, strace or huge pages, calls [`skipped`], which prints
 //! one line and records it. The test target `skipped` of this package prints all records at the end of
@@ -7,7 +8,9 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Prints that a check is not made on this machine, and why, and records it for the end of the run.
 pub fn skipped(reason: &str) {
@@ -60,4 +63,34 @@ fn records() -> Option<PathBuf> {
     // Tests are programs in target/PROFILE/deps.
     let folder = program.parent()?.parent()?.join("skipped-checks");
     Some(folder.join(format!("{parent}-{started}")))
+}
+
+/// Returns the command of a program whose first thread ends at once, while another one sleeps for ten minutes; `None` if
+/// there is no Python here, which counts as skipped.
+pub fn without_first_thread() -> Option<Command> {
+    let mut python = Command::new("python3");
+    let is_there = python.arg("-c").arg("").stdin(Stdio::null()).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        skipped("a process without its first thread: python3 is not installed");
+        return None;
+    }
+    let number = if cfg!(target_arch = "x86_64") { 60 } else { 93 };
+    let program = format!(
+        "import ctypes, threading, time\n\
+         threading.Thread(target=time.sleep, args=(600,)).start()\n\
+         ctypes.CDLL(None).syscall({number}, 0) # exit(2), not exit_group(2)"
+    );
+    let mut python = Command::new("python3");
+    python.arg("-c").arg(program).stdin(Stdio::null());
+    Some(python)
+}
+
+/// Waits until the first thread of a process has ended.
+pub fn wait_for_end_of_first_thread(process: u32) {
+    let began = Instant::now();
+    let path = format!("/proc/{process}/task/{process}/stat");
+    while !fs::read_to_string(&path).unwrap().contains(") Z ") {
+        assert!(began.elapsed() < Duration::from_secs(60), "it goes on");
+        thread::sleep(Duration::from_millis(2));
+    }
 }

@@ -1241,6 +1241,36 @@ fn a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart() {
     let _watch = watch("a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart");
     let pipe = Pipe::new().unwrap();
     let mut third = holding(&pipe.reader);
+    keeps_the_two_apart(pipe);
+    drop(third.stdin.take());
+    third.wait().unwrap();
+}
+
+#[test]
+fn a_third_process_without_its_first_thread_keeps_the_two_apart() {
+    let _watch = watch("a_third_process_without_its_first_thread_keeps_the_two_apart");
+    let pipe = Pipe::new().unwrap();
+    let Some(mut command) = fullbore_tests::without_first_thread() else {
+        return;
+    };
+    let mut third = {
+        let _forking = forking();
+        let stderr = pipe.reader.try_clone().unwrap();
+        command
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .unwrap()
+    };
+    drop(command);
+    fullbore_tests::wait_for_end_of_first_thread(third.id());
+    keeps_the_two_apart(pipe);
+    third.kill().unwrap();
+    third.wait().unwrap();
+}
+
+/// Checks that the two ends of a pipe use it, and no shared memory.
+fn keeps_the_two_apart(pipe: Pipe) {
     let sending = thread::spawn(move || {
         let mut out = producer(pipe.writer, Wait::Block);
         let sent = send_in_pieces(&mut out, 30_000_000, false, &mut Random::new(3));
@@ -1251,8 +1281,6 @@ fn a_third_process_with_an_end_of_the_pipe_keeps_the_two_apart() {
     let (read, shared) = read_in_pieces(source, &mut Random::new(4));
     assert!(!shared);
     assert_eq!(read, sending.join().unwrap());
-    drop(third.stdin.take());
-    third.wait().unwrap();
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod peer;
 mod refusal;
 mod sharing;
 mod sigpipe;
+mod threads;
 
 use std::fs;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -32,6 +33,7 @@ pub use rustix::pipe::SpliceFlags;
 pub(crate) use sharing::shares_pages;
 pub use sharing::vmsplice_shares;
 pub(crate) use sigpipe::without_sigpipe;
+pub use threads::{live_thread, proc_directory};
 
 /// Returns the size of a base page in bytes (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {

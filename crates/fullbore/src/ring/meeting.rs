@@ -298,7 +298,7 @@ fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
 
 /// Returns whether `process` holds this end of the pipe.
 fn holds(process: u32, text: &str, end: End) -> bool {
-    any_descriptor(&format!("/proc/{process}/fd"), |descriptor| {
+    any_descriptor(process, |descriptor| {
         is_of_pipe(descriptor, text)
             && fs::symlink_metadata(descriptor).is_ok_and(|m| m.mode() & end.mode() != 0)
     })
@@ -316,15 +316,16 @@ fn any_other_holds(peer: u32, text: &str) -> bool {
         number.is_some_and(|number| {
             number != peer
                 && number != std::process::id()
-                && any_descriptor(&format!("/proc/{number}/fd"), |descriptor| {
+                && any_descriptor(number, |descriptor| {
                     is_of_pipe(descriptor, text) && is_an_end(descriptor)
                 })
         })
     })
 }
 
-fn any_descriptor(directory: &str, is_it: impl Fn(&Path) -> bool) -> bool {
-    let descriptors = fs::read_dir(directory).into_iter().flatten().flatten();
+fn any_descriptor(process: u32, is_it: impl Fn(&Path) -> bool) -> bool {
+    let descriptors = fs::read_dir(linux::proc_directory(process).join("fd"));
+    let descriptors = descriptors.into_iter().flatten().flatten();
     descriptors
         .map(|entry| entry.path())
         .any(|path| is_it(&path))
