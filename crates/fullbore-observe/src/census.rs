@@ -6,6 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
+use fullbore::linux::proc_directory;
 use fullbore::pipe::PipeIdentity;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -157,7 +158,7 @@ impl Census {
         let mut last = Errno::NOENT;
         for holder in &pipe.holders {
             let pid = self.processes[holder.process].id.pid;
-            let path = format!("/proc/{pid}/fd/{}", holder.any_fd());
+            let path = proc_directory(pid).join(format!("fd/{}", holder.any_fd()));
             match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
                 Ok(handle) => {
                     let stat = fstat(&handle)?;

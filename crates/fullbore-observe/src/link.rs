@@ -10,6 +10,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
+use fullbore::linux::proc_directory;
 use fullbore::pipe::PipeIdentity;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
@@ -60,7 +61,7 @@ impl WriteEnd {
 
     /// Returns whether it is still open.
     pub fn is_open(&self) -> bool {
-        let path = format!("/proc/{}/fd/{}", self.pid, self.fd);
+        let path = proc_directory(self.pid).join(format!("fd/{}", self.fd));
         let is_same = rustix::fs::stat(&path)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.pipe.device, self.pipe.inode));
         // The mode of the link is the mode of the fd (`tid_fd_update_inode`, fs/proc/fd.c).

@@ -1,6 +1,6 @@
 //! Reads single files below /proc: about a process, and about one of its fds.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use fullbore::pipe::PipeIdentity;
@@ -80,7 +80,9 @@ pub fn mode_of(fds: BorrowedFd<'_>, fd: &CStr) -> Option<(bool, bool)> {
 /// Reads the description of the process with these fds.
 pub fn describe(fds: BorrowedFd<'_>, pid: u32) -> Result<Process, Errno> {
     let mut buffer = [0; 1024];
-    let stat = Stat::parse(read_file(fds, c"../stat", &mut buffer)?).ok_or(Errno::NOENT)?;
+    // These are the fds of another thread than the first one, if that has ended.
+    let first = CString::new(format!("../task/{pid}/stat")).map_err(|_| Errno::INVAL)?;
+    let stat = Stat::parse(read_file(fds, &first, &mut buffer)?).ok_or(Errno::NOENT)?;
     let name = clean(&String::from_utf8_lossy(&stat.name));
     let command = words(fds).unwrap_or_else(|| format!("[{name}]"));
     Ok(Process {
@@ -115,6 +117,8 @@ pub struct Stat {
     parent: u32,
     start: u64,
     pub is_of_kernel: bool,
+    /// Whether all its threads have ended.
+    pub is_zombie: bool,
 }
 
 impl Stat {
@@ -130,6 +134,7 @@ impl Stat {
         Some(Self {
             name: text.get(opens + 1..closes)?.to_vec(),
             parent: fields.get(1)?.parse().ok()?,
+            is_zombie: fields.first() == Some(&"Z") && fields.get(17) == Some(&"1"),
             is_of_kernel: fields.get(6)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
             start: fields.get(19)?.parse().ok()?,
         })

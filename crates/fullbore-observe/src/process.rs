@@ -7,8 +7,10 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use fullbore::linux::proc_directory;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use procfs::FromRead;
@@ -176,7 +178,7 @@ impl Watched {
             ran_on: None,
             with_children,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
-            io: File::open(format!("/proc/{pid}/io")).ok(),
+            io: File::open(proc_directory(pid).join("io")).ok(),
             threads: Vec::new(),
             changed: true,
             stopped: false,
@@ -271,7 +273,7 @@ impl Watched {
         if let Some((_, object)) = self.objects.iter().find(|(known, _)| *known == fd) {
             return *object;
         }
-        let path = format!("/proc/{}/fd/{fd}", self.pid);
+        let path = proc_directory(self.pid).join(format!("fd/{fd}"));
         let object = rustix::fs::readlink(&path, Vec::new())
             .map_or(Object::Other, |link| waiting::object(link.as_bytes()));
         let object = match object {
@@ -459,8 +461,9 @@ impl Thread {
 }
 
 /// Returns the inode of the FIFO that this path refers to; `None` if it is another file.
-fn fifo(path: String) -> Option<u64> {
-    let (identity, _) = pipe_at(CWD, &CString::new(path).ok()?)?;
+fn fifo(path: PathBuf) -> Option<u64> {
+    let path = CString::new(path.into_os_string().into_encoded_bytes()).ok()?;
+    let (identity, _) = pipe_at(CWD, &path)?;
     Some(identity.inode)
 }
 

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use fullbore::RingView;
+use fullbore::linux::proc_directory;
 use fullbore::ring::RingState;
 
 use super::link::Fill;
@@ -43,7 +44,7 @@ impl Rings {
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let mut found = Vec::new();
         for pid in writers {
-            let fds = fs::read_dir(format!("/proc/{pid}/fd"));
+            let fds = fs::read_dir(proc_directory(pid).join("fd"));
             for fd in fds.into_iter().flatten().flatten().take(MOST) {
                 let link = fs::read_link(fd.path());
                 if link

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 
+use fullbore::linux::live_thread;
 use fullbore_host::refusal::Unsupported;
 use procfs::FromRead;
 use procfs::process::Stat;
@@ -51,9 +52,7 @@ pub(crate) struct ScopedPipes {
 /// Returns the process that has this id now, if it has not ended.
 fn process(pid: u32) -> Option<ProcessId> {
     let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
-    // A process whose first thread has ended before the others is also in state Z.
-    let is_zombie = stat.state == 'Z' && stat.num_threads <= 1;
-    (!is_zombie).then_some(ProcessId {
+    live_thread(pid).map(|_| ProcessId {
         pid,
         start: stat.starttime,
     })

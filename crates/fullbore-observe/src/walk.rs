@@ -3,7 +3,8 @@
 //! One scan reads /proc/PID/fd of all processes. statx(2) returns what an fd refers to without opening it.
 //! The mode of the link itself shows whether the fd reads or writes (`tid_fd_update_inode`, fs/proc/fd.c);
 //! an fd with O_PATH does neither. An open directory of a process always belongs to that process: once the
-//! process has gone, nothing is found below that directory any more.
+//! process has gone, nothing is found below that directory any more. If only the first thread of a process has
+//! ended, its fds are in the directory of another thread (`fullbore::linux::live_thread`).
 //!
 //! Threads that do not share their process's fds (unshare(2), `CLONE_FILES`) are not examined
 //! separately.
@@ -14,6 +15,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use fullbore::linux::live_thread;
 use fullbore::pipe::PipeIdentity;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom, openat, readlinkat};
 use rustix::io::Errno;
@@ -58,6 +60,8 @@ struct Kept {
     due: u32,
     /// Its fds of pipes, sorted by number.
     ends: Vec<End>,
+    /// Whether it had no fd at all.
+    is_empty: bool,
     /// The number of the scan that last found it.
     seen: u32,
 }
@@ -166,16 +170,33 @@ impl Walk<'_> {
     /// If this process may open no more files, because the census would be incomplete.
     fn process(&mut self, proc: BorrowedFd<'_>, pid: u32, buffer: &mut Names) -> Result<(), Errno> {
         if let Some(mut kept) = self.known.processes.remove(&pid) {
-            if self.ends(pid, &mut kept, buffer).is_ok() {
+            let is_known = self.ends(pid, &mut kept, buffer).is_ok();
+            if is_known && kept.another_thread(pid).is_none() {
                 kept.seen = self.known.censuses;
                 self.known.processes.insert(pid, kept);
                 return Ok(());
             }
         }
+        self.new_process(proc, pid, pid, buffer)
+    }
+
+    /// Adds the pipes of a process that is not known, from the directory of one of its threads.
+    fn new_process(
+        &mut self,
+        proc: BorrowedFd<'_>,
+        pid: u32,
+        thread: u32,
+        buffer: &mut Names,
+    ) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fds = match openat(proc, format!("{pid}/fd"), flags, Mode::empty()) {
+        let fds = match openat(proc, format!("{thread}/fd"), flags, Mode::empty()) {
             Ok(fds) => fds,
-            Err(Errno::ACCESS | Errno::PERM) => return self.closed(proc, pid),
+            Err(Errno::ACCESS | Errno::PERM) => {
+                return match live_thread(pid).filter(|&other| thread == pid && other != pid) {
+                    Some(other) => self.new_process(proc, pid, other, buffer),
+                    None => self.closed(proc, pid),
+                };
+            }
             Err(errno) => return unless_short_of_files(errno),
         };
         let may_be_kept = self.known.files() + FILES <= self.known.most;
@@ -188,16 +209,18 @@ impl Walk<'_> {
             process: None,
             due: 0,
             ends: Vec::new(),
+            is_empty: true,
             seen: self.known.censuses,
         };
-        match self.ends(pid, &mut kept, buffer) {
-            Ok(()) if may_be_kept => {
-                self.known.processes.insert(pid, kept);
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-            Err(errno) => unless_short_of_files(errno),
+        if let Err(errno) = self.ends(pid, &mut kept, buffer) {
+            return unless_short_of_files(errno);
         }
+        match kept.another_thread(pid).filter(|_| thread == pid) {
+            Some(other) => return self.new_process(proc, pid, other, buffer),
+            None if may_be_kept => drop(self.known.processes.insert(pid, kept)),
+            None => {}
+        }
+        Ok(())
     }
 
     /// Determines which of these fds are of pipes, and adds them.
@@ -247,6 +270,7 @@ impl Walk<'_> {
     /// Finds the fds of a process that are of pipes.
     fn walk(&mut self, kept: &mut Kept, is_due: bool, buffer: &mut Names) -> Result<(), Errno> {
         let mut looked_at = 0;
+        kept.is_empty = true;
         let mut before = std::mem::take(&mut kept.ends).into_iter().peekable();
         rustix::fs::seek(&kept.fds, SeekFrom::Start(0))?;
         let fds = kept.fds.as_fd();
@@ -258,6 +282,7 @@ impl Walk<'_> {
                 continue;
             };
             looked_at += 1;
+            kept.is_empty = false;
             if looked_at > MOST_FDS {
                 self.census.unseen.too_many_fds += 1;
                 // The process has to be counted at each scan.
@@ -308,7 +333,7 @@ impl Walk<'_> {
         target.starts_with('/').then(|| clean(&target))
     }
 
-    /// Counts a process whose fds may not be read, unless it is a kernel thread.
+    /// Counts a process whose fds may not be read, unless it has none: a kernel thread, or a zombie.
     fn closed(&mut self, proc: BorrowedFd<'_>, pid: u32) -> Result<(), Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let process = match openat(proc, pid.to_string(), flags, Mode::empty()) {
@@ -319,13 +344,23 @@ impl Walk<'_> {
         let mut buffer = [0; 1024];
         let unseen = &mut self.census.unseen;
         match read_file(process, c"stat", &mut buffer).map(Stat::parse) {
-            Ok(Some(stat)) if stat.is_of_kernel => {}
+            Ok(Some(stat)) if stat.is_of_kernel || stat.is_zombie => {}
             // The directory of a process of this user that may not be dumped is owned by root.
             Ok(_) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
             Ok(_) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
             Err(errno) => return unless_short_of_files(errno),
         }
         Ok(())
+    }
+}
+
+impl Kept {
+    /// Returns a thread that has the fds, if this one has none because it has ended alone.
+    fn another_thread(&self, pid: u32) -> Option<u32> {
+        if !self.is_empty || has_one_thread(self.fds.as_fd()) {
+            return None;
+        }
+        live_thread(pid).filter(|&thread| thread != pid)
     }
 }
 
@@ -359,6 +394,7 @@ mod tests {
     use super::super::census::Holder;
     use super::super::chains::{Flow, PipeKind};
     use super::super::link::Fill;
+    use super::super::process::process_id;
     use rustix::fs::FileType;
 
     use super::*;
@@ -452,6 +488,40 @@ mod tests {
                 .iter()
                 .any(|chain| chain.pipes == [index])
         );
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_seen_with_its_pipes() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let Some(mut command) = fullbore_tests::without_first_thread() else {
+            return;
+        };
+        let inode = rustix::fs::fstat(&reader).unwrap().st_ino;
+        let child = Running::start(command.stdout(writer));
+        let mut known = KnownProcesses::at_most(1 << 12);
+        // It may be among the known processes with its first thread.
+        known.take_census().unwrap();
+        fullbore_tests::wait_for_end_of_first_thread(child.0.id());
+        for mut known in [known, KnownProcesses::default()] {
+            for _ in 0..3 {
+                let census = known.take_census().unwrap();
+                let process = census.process(child.0.id()).expect("it is seen");
+                let found = &census.processes[process];
+                assert_eq!(Some(found.id), process_id(child.0.id()));
+                assert_eq!(found.parent, std::process::id());
+                assert!(found.command.contains("python3"), "{}", found.command);
+                let is_ours = |pipe: &&Pipe| pipe.identity.inode == inode;
+                let pipe = census.pipes.iter().find(is_ours).unwrap();
+                let holder = pipe.writers().find(|holder| holder.process == process);
+                assert_eq!(holder.unwrap().writes, Some(1));
+                let only = Pipe {
+                    holders: vec![*holder.unwrap()],
+                    ..pipe.clone()
+                };
+                assert!(Fill::of(census.handle(&only).unwrap().as_fd()).is_ok());
+            }
+        }
+        drop(reader);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore::linux::{live_thread, proc_directory};
 use fullbore::pipe::PipeIdentity;
 use nix::libc;
 use procfs::process::Process;
@@ -85,7 +86,7 @@ pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
 }
 
 fn known(pid: u32) -> Option<Sends> {
-    let process = Process::new(pid as i32).ok()?;
+    let process = Process::new(live_thread(pid)? as i32).ok()?;
     let executable = process.exe().ok()?;
     let words = process.cmdline().unwrap_or_default();
     producers::known(executable.to_str()?, &words)
@@ -96,7 +97,7 @@ fn known(pid: u32) -> Option<Sends> {
 fn has_strangers_below(pid: u32) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     descendants(pid).into_iter().any(|pid| {
-        let opened = openat(CWD, format!("/proc/{pid}/fd"), flags, Mode::empty());
+        let opened = openat(CWD, proc_directory(pid).join("fd"), flags, Mode::empty());
         matches!(opened, Err(Errno::ACCESS | Errno::PERM))
     })
 }
@@ -212,14 +213,14 @@ impl ObservedWriter {
     }
 
     fn is_of_this_pipe(&self, fd: i32) -> bool {
-        stat(format!("/proc/{}/fd/{fd}", self.pid)).is_ok_and(|stat| {
+        stat(proc_directory(self.pid).join(format!("fd/{fd}"))).is_ok_and(|stat| {
             (stat.st_dev, stat.st_ino) == (self.identity.device, self.identity.inode)
         })
     }
 
     /// Records how much was read and written so far.
     fn count(&mut self) {
-        let io = |pid: u32| Process::new(pid as i32).ok()?.io().ok();
+        let io = |pid: u32| Process::new(live_thread(pid)? as i32).ok()?.io().ok();
         let read: Option<u64> = self.readers.iter().map(|&pid| Some(io(pid)?.rchar)).sum();
         let since = |before: Option<(u64, u64)>, now: Option<u64>| {
             now.map(|now| (before.map_or(now, |(first, _)| first), now))

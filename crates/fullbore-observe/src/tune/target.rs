@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fullbore::linux::proc_directory;
 use fullbore::pipe::PipeIdentity;
 
 use super::super::census::{Census, Unseen};
@@ -146,7 +147,7 @@ fn pipes_of(census: &Census, processes: &[usize]) -> TargetPipes {
 }
 
 fn can_be_seen(pid: u32) -> bool {
-    std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok()
+    std::fs::read_dir(proc_directory(pid).join("fd")).is_ok()
 }
 
 /// Returns why a process is not in the census.
