@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore::linux::live_thread;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{
@@ -174,12 +175,7 @@ pub fn living() -> BTreeSet<u32> {
         return children_by_number();
     }
     let spared = spared();
-    all.retain(|&pid| {
-        !spared.contains(&pid)
-            && Process::new(pid as i32)
-                .and_then(|process| process.stat())
-                .is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
-    });
+    all.retain(|&pid| !spared.contains(&pid) && live_thread(pid).is_some());
     all
 }
 

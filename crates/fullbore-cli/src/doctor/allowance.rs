@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fullbore::linux::page_size;
+use fullbore::linux::{live_thread, page_size};
 use fullbore_observe::link::Fill;
 use fullbore_results::doctor::Allowance;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev};
@@ -43,19 +43,18 @@ fn read_at(proc: &Path, uid: u32) -> Allowance {
     // A pipe is usually open in several processes.
     let mut capacities = Capacities::new();
     for process in fs::read_dir(proc).into_iter().flatten().flatten() {
-        if process
-            .file_name()
-            .to_string_lossy()
-            .parse::<u32>()
-            .is_err()
-        {
+        let name = process.file_name();
+        let Some(thread) = name
+            .to_str()
+            .and_then(|name| live_thread(name.parse().ok()?))
+        else {
             continue;
-        }
+        };
         if began.elapsed() > PATIENCE {
             found.cut_short = true;
             break;
         }
-        let Ok(fds) = fs::read_dir(process.path().join("fd")) else {
+        let Ok(fds) = fs::read_dir(proc.join(format!("{thread}/fd"))) else {
             let is_ours = process.metadata().is_ok_and(|process| process.uid() == uid);
             found.processes_closed += usize::from(is_ours);
             continue;

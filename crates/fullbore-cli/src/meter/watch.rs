@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use fullbore::PipeEnd;
+use fullbore::linux::{live_thread, proc_directory};
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -210,7 +211,7 @@ impl Watch {
     fn new(target: One, options: &Options) -> anyhow::Result<Self> {
         let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
         // A zombie has closed everything.
-        if !process.is_alive() {
+        if !lives(&process) {
             return Err(target.cannot(ProcError::NotFound(None)));
         }
         let pidfd =
@@ -256,7 +257,7 @@ impl Watch {
 
     /// Takes a sample, of new fds too if `is_due`. Returns whether there is still something to watch.
     fn update(&mut self, options: &Options, is_due: bool) -> bool {
-        if !self.process.is_alive() {
+        if !lives(&self.process) {
             return false;
         }
         if self.target.fd.is_some() {
@@ -288,7 +289,9 @@ impl Watch {
     /// Takes a sample of all regular files that are open now.
     fn follow_all(&mut self, options: &Options) -> Result<(), ProcError> {
         let mut before = std::mem::take(&mut self.followed);
-        for info in self.process.fd()? {
+        let thread = live_thread(self.process.pid().unsigned_abs());
+        let thread = thread.ok_or(ProcError::NotFound(None))?;
+        for info in Process::new(thread.cast_signed())?.fd()? {
             // It was closed meanwhile.
             let Ok(info) = info else { continue };
             let known = before.iter().position(|followed| followed.fd == info.fd);
@@ -451,8 +454,15 @@ impl Found {
     }
 }
 
+/// Returns whether a thread of the process lives, perhaps not the first one. The open directory of the process never
+/// shows another one that has got its number since.
+fn lives(process: &Process) -> bool {
+    let stat = process.stat();
+    stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
+}
+
 fn path_of(process: &Process, fd: i32) -> PathBuf {
-    format!("/proc/{}/fd/{fd}", process.pid()).into()
+    proc_directory(process.pid().unsigned_abs()).join(format!("fd/{fd}"))
 }
 
 /// Where the fd stands, and how much there is, where that can be known: of a file that is only written
@@ -464,8 +474,8 @@ fn position(
     options: &Options,
 ) -> io::Result<(u64, Option<u64>)> {
     let mut text = String::new();
-    std::fs::File::open(format!("/proc/{}/fdinfo/{fd}", process.pid()))?
-        .read_to_string(&mut text)?;
+    let info = proc_directory(process.pid().unsigned_abs()).join(format!("fdinfo/{fd}"));
+    std::fs::File::open(info)?.read_to_string(&mut text)?;
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.map(str::trim)

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
+use std::io::{BufRead, BufReader, PipeWriter, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -408,6 +408,40 @@ fn it_is_over_when_the_fd_is_closed_though_the_process_goes_on() {
     assert!(is_running(Pid::from_child(&child)));
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_watched() {
+    let Some(mut command) = fullbore_tests::without_first_thread() else {
+        return;
+    };
+    let files = Files::new();
+    let (path, _) = files.file("a", 1000);
+    let mut file = File::open(&path).unwrap();
+    // 30 percent of the file.
+    file.seek(SeekFrom::Start(300)).unwrap();
+    let mut child = start(
+        command
+            .stdin(file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
+    fullbore_tests::wait_for_end_of_first_thread(child.id());
+    let one = (format!("meter -f -n -i 0.1 -d {}:0", child.id()), "30\n");
+    let all = (format!("meter -f -i 0.1 -d {}", child.id()), "0: /");
+    let watching = [one, all].map(|(words, expected)| {
+        let mut watching = start(&mut fullbore(&words));
+        let mut first = vec![0; expected.len()];
+        let stderr = watching.stderr.as_mut().unwrap();
+        stderr.read_exact(&mut first).unwrap();
+        assert_eq!(String::from_utf8_lossy(&first), expected, "{words}");
+        watching
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for watching in watching {
+        assert_code(&finish(watching), 0);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! signal, at any time.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +11,31 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
+
+#[test]
+fn a_stage_whose_first_thread_has_ended_is_ended_too() {
+    let Some(command) = fullbore_tests::without_first_thread() else {
+        return;
+    };
+    let mut run = fullbore("run --verbose --");
+    run.arg(command.get_program())
+        .args(command.get_args())
+        .args(["|", "cat"]);
+    let mut keeper = start(&mut run);
+    let mut stderr = BufReader::new(keeper.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    // stage 1, process PID: …
+    let pid = line
+        .split_once("process ")
+        .and_then(|(_, rest)| rest.split_once(':'));
+    let pid: u32 = pid.expect(&line).0.parse().unwrap();
+    fullbore_tests::wait_for_end_of_first_thread(pid);
+    kill_process(Pid::from_child(&keeper), Signal::TERM).unwrap();
+    let output = finish(keeper);
+    assert_eq!(output.status.signal(), Some(Signal::TERM.as_raw()));
+    assert!(!is_running(Pid::from_raw(pid as i32).unwrap()), "{pid}");
+}
 
 /// A running pipeline, in a process group together with an unrelated process.
 struct Running {

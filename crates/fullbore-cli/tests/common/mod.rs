@@ -453,11 +453,7 @@ pub fn assert_nobody_is_left(started: &[Pid]) {
 
 /// Returns whether the process exists and is not a zombie.
 pub fn is_running(pid: Pid) -> bool {
-    let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
-    std::fs::read_to_string(stat).is_ok_and(|stat| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    })
+    fullbore::linux::live_thread(pid.as_raw_nonzero().get().unsigned_abs()).is_some()
 }
 
 /// Returns the write end of a pipe without a reader.
