@@ -15,7 +15,7 @@
 // (source or sink), after how many bytes, and in words, what failed.
 //
 // Objects. Every `..._new` stores a pointer that is freed by `..._free`, and NULL if it fails. An object must
-// not be used after it was freed. File descriptors stay the caller's; they must stay open as long as the
+// not be used after it was freed, nor be freed while another thread uses it. File descriptors stay the caller's; they must stay open as long as the
 // object exists.
 //
 // Threads. Different objects are independent. One object is used by one thread at a time; it may move to
@@ -40,6 +40,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+// The version of this header, as numbers and as text. fullbore_version() returns that of the library that is running.
+#define FULLBORE_VERSION_MAJOR 0
+#define FULLBORE_VERSION_MINOR 1
+#define FULLBORE_VERSION_PATCH 0
+#define FULLBORE_VERSION "0.1.0"
 
 // For `pipe_size` in options: leave the output pipe as it is.
 #define FULLBORE_PIPE_SIZE_KEEP SIZE_MAX
@@ -399,7 +405,7 @@ typedef struct fullbore_transfer fullbore_transfer;
 // A function that takes a pointer to one of these fills it in when it fails, and leaves it alone when
 // it succeeds. The pointer may be NULL. It needs no preparation, and nothing in it has to be freed. Its
 // size is 256 bytes in all versions.
-typedef struct {
+typedef struct fullbore_error {
   // The code that the function returned: a negative errno.
   int code;
   // The side that failed: FULLBORE_SIDE_...
@@ -415,7 +421,7 @@ typedef struct {
 } fullbore_error;
 
 // The result of growing a pipe.
-typedef struct {
+typedef struct fullbore_growth {
   // Capacity in bytes before.
   uint64_t before;
   // Capacity in bytes now.
@@ -430,7 +436,7 @@ typedef struct {
 
 // The identity of a pipe: equal for two file descriptors only if they are of the same pipe, in any two
 // processes.
-typedef struct {
+typedef struct fullbore_pipe_identity {
   // The device number of its file system, as in `struct stat`.
   uint64_t device;
   // Its inode number in that file system.
@@ -439,7 +445,7 @@ typedef struct {
 
 // The options of a fullbore_producer and a fullbore_repeat. Set `size` to `sizeof options` and all else
 // to 0, then what is to differ from the default: `fullbore_producer_options o = {.size = sizeof o}`.
-typedef struct {
+typedef struct fullbore_producer_options {
   // sizeof(fullbore_producer_options).
   size_t size;
   // The most bytes that one system call sends, and that one fullbore_producer_reserve lends. 0 is
@@ -457,7 +463,7 @@ typedef struct {
   // fullbore_deadline_in returns it. 0 is none.
   int64_t deadline;
   // Ends calls with -ECANCELED. NULL is none. It may be freed once the object has been created.
-  const fullbore_cancel *cancel;
+  const struct fullbore_cancel *cancel;
   // FULLBORE_WAY_...; a fullbore_repeat takes only FULLBORE_WAY_AUTO.
   int32_t way;
   // What to do while the output is full: FULLBORE_WAIT_...
@@ -469,7 +475,7 @@ typedef struct {
 } fullbore_producer_options;
 
 // What a long stream into a pipe has shown about the two ways to send it.
-typedef struct {
+typedef struct fullbore_tried {
   // Bytes per second as fresh pages.
   uint64_t fresh;
   // Bytes per second through a socket.
@@ -482,7 +488,7 @@ typedef struct {
 
 // The options of a fullbore_consumer. Set `size` to `sizeof options` and all else to 0, then what is to
 // differ from the default.
-typedef struct {
+typedef struct fullbore_consumer_options {
   // sizeof(fullbore_consumer_options).
   size_t size;
   // The size of the buffer in bytes. 0 is the default: half of the second-level cache.
@@ -494,11 +500,13 @@ typedef struct {
   int32_t wait;
   // FULLBORE_NONBLOCKING, FULLBORE_SHARED.
   uint32_t flags;
+  // Ends calls with -ECANCELED when it is cancelled. NULL is none. It may be freed before the consumer.
+  const struct fullbore_cancel *cancel;
 } fullbore_consumer_options;
 
 // The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
 // 0, then what is to differ from the default.
-typedef struct {
+typedef struct fullbore_transfer_options {
   // sizeof(fullbore_transfer_options).
   size_t size;
   // The most bytes to move; no more than that are taken from the source. 0 is no limit.
@@ -518,7 +526,7 @@ typedef struct {
   int64_t deadline;
   // Ends a run with FULLBORE_ENDED_CANCELLED. NULL is none. It may be freed once the object has been
   // created.
-  const fullbore_cancel *cancel;
+  const struct fullbore_cancel *cancel;
   // FULLBORE_GUARANTEE_...
   int32_t guarantee;
   // What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
@@ -531,7 +539,7 @@ typedef struct {
 } fullbore_transfer_options;
 
 // What has happened so far in a transfer. Later versions may add to its end.
-typedef struct {
+typedef struct fullbore_progress {
   // Bytes that have arrived in total.
   uint64_t bytes;
   // Bytes that arrived with this step.
@@ -549,10 +557,10 @@ typedef struct {
 // transfer, with the pointer that was given with it. It returns 0 to continue, anything else to stop. It
 // must return: no longjmp and no C++ exception may leave it. Calls with the same transfer fail in it with
 // -EBUSY. SIGPIPE is blocked in it.
-typedef int (*fullbore_progress_fn)(void *user, const fullbore_progress *progress);
+typedef int (*fullbore_progress_fn)(void *user, const struct fullbore_progress *progress);
 
 // A pipeline without branches. Later versions may add to its end.
-typedef struct {
+typedef struct fullbore_chain {
   // The number of stages, for fullbore_overview_stage.
   size_t stages;
   // The number of pipes, for fullbore_overview_chain_pipe; one less than there are stages.
@@ -575,7 +583,7 @@ typedef struct {
 
 // A stage of a chain, and what it did in the last seconds. Shares are from 0 to 1, and NAN if they are not
 // known. Later versions may add to its end.
-typedef struct {
+typedef struct fullbore_stage {
   // The number of processes, for fullbore_overview_stage_process. It is 0 if no process has both pipes
   // open any more.
   size_t processes;
@@ -596,7 +604,7 @@ typedef struct {
 } fullbore_stage;
 
 // A process. Later versions may add to its end.
-typedef struct {
+typedef struct fullbore_process {
   // When it started, in clock ticks since boot: with `pid` this identifies it.
   uint64_t start;
   // Its name, 15 bytes at most.
@@ -611,7 +619,7 @@ typedef struct {
 
 // A pipe. Shares and rates are of the last seconds, and NAN if they are not known; whole numbers are then
 // -1. Later versions may add to its end.
-typedef struct {
+typedef struct fullbore_pipe_state {
   // The device number of its inode, which with `inode` identifies it.
   uint64_t device;
   // The number of its inode.
@@ -671,26 +679,25 @@ const char *fullbore_version(void);
 //
 // Returns 0; -EMFILE, -ENFILE or -ENOMEM as eventfd(2); -EINVAL if `cancel` is NULL.
 // Threads: any.
-int fullbore_cancel_new(fullbore_cancel **cancel, fullbore_error *error);
+int fullbore_cancel_new(struct fullbore_cancel **cancel, struct fullbore_error *error);
 
 // Ends all calls of the objects that have this cancel, and refuses further ones, for good. They fail
 // with -ECANCELED, or return FULLBORE_ENDED_CANCELLED.
 //
 // Returns 0, or -EINVAL if `cancel` is NULL.
 // Threads: any, at any time; also in a signal handler, where it leaves errno alone.
-int fullbore_cancel_now(const fullbore_cancel *cancel);
+int fullbore_cancel_now(const struct fullbore_cancel *cancel);
 
 // Returns 1 if fullbore_cancel_now was called, 0 if it was not, or -EINVAL if `cancel` is NULL.
 //
 // Threads: any, at any time.
-int fullbore_cancel_is_cancelled(const fullbore_cancel *cancel);
+int fullbore_cancel_is_cancelled(const struct fullbore_cancel *cancel);
 
 // Frees a cancel. Objects that were created with it keep what they need of it, so it may be freed
 // before they are. NULL is allowed.
 //
-// Returns 0.
 // Threads: any, while no other call uses this cancel.
-int fullbore_cancel_free(fullbore_cancel *cancel);
+void fullbore_cancel_free(struct fullbore_cancel *cancel);
 
 // Returns the time that is `nanoseconds` from now, in nanoseconds of CLOCK_MONOTONIC, as deadlines are
 // given; never 0, which is no deadline. A negative number is a time that has passed.
@@ -709,47 +716,49 @@ int64_t fullbore_deadline_in(int64_t nanoseconds);
 // Threads: any.
 int fullbore_pipe(int *fds,
                   size_t bytes,
-                  fullbore_growth *growth,
-                  fullbore_error *error);
+                  struct fullbore_growth *growth,
+                  struct fullbore_error *error);
 
 // Returns 1 if `pipe` is a pipe or a FIFO, 0 if it is not, or -EBADF if it is not open.
 //
 // Threads: any.
-int fullbore_pipe_is_pipe(int pipe, fullbore_error *error);
+int fullbore_pipe_is_pipe(int pipe, struct fullbore_error *error);
 
 // Returns 1 if `pipe` can be written to, 0 if it cannot; -EBADF if it is not open; -EINVAL if it is not
 // a pipe.
 //
 // Threads: any.
 int fullbore_pipe_is_writer(int pipe,
-                            fullbore_error *error);
+                            struct fullbore_error *error);
 
 // Returns the capacity of a pipe in bytes (F_GETPIPE_SZ); -EBADF if `pipe` is not open; -EINVAL if it is
 // not a pipe.
 //
 // Threads: any.
 int64_t fullbore_pipe_capacity(int pipe,
-                               fullbore_error *error);
+                               struct fullbore_error *error);
 
 // Returns the capacity of a pipe in slots: the number of runs of bytes that it can refer to, each at
 // most a page or compound page. -EBADF if `pipe` is not open; -EINVAL if it is not a pipe.
 //
 // Threads: any.
 int64_t fullbore_pipe_slots(int pipe,
-                            fullbore_error *error);
+                            struct fullbore_error *error);
 
 // Returns the number of bytes that are in a pipe now (FIONREAD), from either end; -EBADF if `pipe` is
 // not open; -EINVAL if it is not a pipe.
 //
 // Threads: any.
 int64_t fullbore_pipe_queued(int pipe,
-                             fullbore_error *error);
+                             struct fullbore_error *error);
 
 // Stores the identity of a pipe in `*identity`.
 //
 // Returns 0; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, or `identity` is NULL.
 // Threads: any.
-int fullbore_pipe_identify(int pipe, fullbore_pipe_identity *identity, fullbore_error *error);
+int fullbore_pipe_identify(int pipe,
+                           struct fullbore_pipe_identity *identity,
+                           struct fullbore_error *error);
 
 // Sets the capacity of a pipe to `bytes`, which the kernel rounds up to a power of two of pages
 // (F_SETPIPE_SZ).
@@ -760,7 +769,7 @@ int fullbore_pipe_identify(int pipe, fullbore_pipe_identity *identity, fullbore_
 // Threads: any.
 int64_t fullbore_pipe_resize(int pipe,
                              size_t bytes,
-                             fullbore_error *error);
+                             struct fullbore_error *error);
 
 // Grows a pipe up to `bytes` as far as this user may, and never shrinks it. A limit is not an error:
 // `growth`, which may be NULL, gets the capacity that was reached, and the limit.
@@ -774,8 +783,8 @@ int64_t fullbore_pipe_resize(int pipe,
 // Threads: any.
 int fullbore_pipe_grow(int pipe,
                        size_t bytes,
-                       fullbore_growth *growth,
-                       fullbore_error *error);
+                       struct fullbore_growth *growth,
+                       struct fullbore_error *error);
 
 // Creates a producer that sends to `sink`, and stores it in `*producer`. Free it with
 // fullbore_producer_free.
@@ -788,9 +797,9 @@ int fullbore_pipe_grow(int pipe,
 // pipe if `sink` is not one, for options that are wrong, and if `producer` is NULL; -ENOMEM.
 // Threads: any.
 int fullbore_producer_new(int sink,
-                          const fullbore_producer_options *options,
-                          fullbore_producer **producer,
-                          fullbore_error *error);
+                          const struct fullbore_producer_options *options,
+                          struct fullbore_producer **producer,
+                          struct fullbore_error *error);
 
 // Gathers `len` bytes of `memory`, and sends them in chunks: the bytes may be sent by this call or by a
 // later one. `memory` may be used again when it returns.
@@ -801,10 +810,10 @@ int fullbore_producer_new(int sink,
 // -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
 // `len` is more than SSIZE_MAX, or the producer has finished; -EBUSY while another call uses it.
 // Threads: one at a time for one producer.
-int64_t fullbore_producer_write(fullbore_producer *producer,
+int64_t fullbore_producer_write(struct fullbore_producer *producer,
                                 const void *memory,
                                 size_t len,
-                                fullbore_error *error);
+                                struct fullbore_error *error);
 
 // Lends `len` bytes of memory to fill, and stores their address in `*memory`. What is in them at first
 // is unspecified. Bytes that were gathered by fullbore_producer_write are sent first.
@@ -815,10 +824,10 @@ int64_t fullbore_producer_write(fullbore_producer *producer,
 // Returns 0; -EINVAL for more bytes than fullbore_producer_chunk, if an argument is NULL, and if the
 // producer has finished; -ENOMEM; otherwise as fullbore_producer_write.
 // Threads: one at a time for one producer.
-int fullbore_producer_reserve(fullbore_producer *producer,
+int fullbore_producer_reserve(struct fullbore_producer *producer,
                               size_t len,
                               void **memory,
-                              fullbore_error *error);
+                              struct fullbore_error *error);
 
 // Sends the first `len` bytes of the memory that fullbore_producer_reserve lent last. The memory must
 // not be used any more, even if this fails.
@@ -827,9 +836,9 @@ int fullbore_producer_reserve(fullbore_producer *producer,
 // otherwise as fullbore_producer_write. After an error what was not sent stays in the producer and is
 // sent first by the next call: do not commit it again.
 // Threads: one at a time for one producer.
-int fullbore_producer_commit(fullbore_producer *producer,
+int fullbore_producer_commit(struct fullbore_producer *producer,
                              size_t len,
-                             fullbore_error *error);
+                             struct fullbore_error *error);
 
 // Sends what was gathered.
 //
@@ -837,8 +846,8 @@ int fullbore_producer_commit(fullbore_producer *producer,
 // FULLBORE_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
 // again.
 // Threads: one at a time for one producer.
-int fullbore_producer_flush(fullbore_producer *producer,
-                            fullbore_error *error);
+int fullbore_producer_flush(struct fullbore_producer *producer,
+                            struct fullbore_error *error);
 
 // Sends what is left, and ends the producer: it closes its duplicate of the sink, and only the
 // functions that return a number, and fullbore_producer_free, are then allowed. By FULLBORE_WAY_RECYCLE
@@ -848,51 +857,51 @@ int fullbore_producer_flush(fullbore_producer *producer,
 // fullbore_producer_write. After an error the producer has not finished, and keeps what was not sent:
 // call this again to continue, or fullbore_producer_free to lose it.
 // Threads: one at a time for one producer.
-int fullbore_producer_finish(fullbore_producer *producer,
-                             fullbore_error *error);
+int fullbore_producer_finish(struct fullbore_producer *producer,
+                             struct fullbore_error *error);
 
 // Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as
 // by fullbore_producer_reserve. None are left after fullbore_producer_finish.
 //
 // Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the producer.
 // Threads: one at a time for one producer.
-int fullbore_producer_unsent(fullbore_producer *producer,
+int fullbore_producer_unsent(struct fullbore_producer *producer,
                              const void **memory,
                              size_t *len,
-                             fullbore_error *error);
+                             struct fullbore_error *error);
 
 // Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 //
 // Returns 0; -EINVAL if `producer` is NULL or has finished, or `deadline` is negative; -EBUSY while
 // another call uses the producer.
 // Threads: one at a time for one producer.
-int fullbore_producer_set_deadline(fullbore_producer *producer,
+int fullbore_producer_set_deadline(struct fullbore_producer *producer,
                                    int64_t deadline,
-                                   fullbore_error *error);
+                                   struct fullbore_error *error);
 
 // Returns the number of bytes that were sent so far; -EINVAL if `producer` is NULL; -EBUSY while another
 // call uses it.
 //
 // Threads: one at a time for one producer.
-int64_t fullbore_producer_sent(fullbore_producer *producer);
+int64_t fullbore_producer_sent(struct fullbore_producer *producer);
 
 // Returns the number of system calls that were made to send bytes; -EINVAL if `producer` is NULL; -EBUSY
 // while another call uses it.
 //
 // Threads: one at a time for one producer.
-int64_t fullbore_producer_calls(fullbore_producer *producer);
+int64_t fullbore_producer_calls(struct fullbore_producer *producer);
 
 // Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses
 // one, and in a long stream. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one producer.
-int fullbore_producer_way(fullbore_producer *producer);
+int fullbore_producer_way(struct fullbore_producer *producer);
 
 // Returns the size of a chunk in bytes: the most that one fullbore_producer_reserve lends. -EINVAL if
 // `producer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one producer.
-int64_t fullbore_producer_chunk(fullbore_producer *producer);
+int64_t fullbore_producer_chunk(struct fullbore_producer *producer);
 
 // Stores in `*tried` how fast two ways were, if this stream was long enough to try them: only one by
 // FULLBORE_WAY_AUTO, of more than 64 MiB into a pipe, is.
@@ -900,16 +909,15 @@ int64_t fullbore_producer_chunk(fullbore_producer *producer);
 // Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while
 // another call uses the producer.
 // Threads: one at a time for one producer.
-int fullbore_producer_tried(fullbore_producer *producer,
-                            fullbore_tried *tried);
+int fullbore_producer_tried(struct fullbore_producer *producer,
+                            struct fullbore_tried *tried);
 
 // Frees a producer. Like fclose(3), it first sends what is left, but without a way to return an error:
 // call fullbore_producer_finish before. Nothing is sent if a call has returned an error other than
 // -EAGAIN, -ECANCELED and -ETIMEDOUT since bytes were last passed in. NULL is allowed.
 //
-// Returns 0, or -EBUSY, and frees nothing, while another call uses the producer.
 // Threads: any, once no other call uses this producer.
-int fullbore_producer_free(fullbore_producer *producer);
+void fullbore_producer_free(struct fullbore_producer *producer);
 
 // Creates a repeat that sends the `len` bytes of `pattern` to `sink`, and stores it in `*repeat`. The
 // pattern is copied. Free it with fullbore_repeat_free.
@@ -924,9 +932,9 @@ int fullbore_producer_free(fullbore_producer *producer);
 int fullbore_repeat_new(int sink,
                         const void *pattern,
                         size_t len,
-                        const fullbore_producer_options *options,
-                        fullbore_repeat **repeat,
-                        fullbore_error *error);
+                        const struct fullbore_producer_options *options,
+                        struct fullbore_repeat **repeat,
+                        struct fullbore_error *error);
 
 // Sends `len` more bytes, starting where the last call stopped in the pattern.
 //
@@ -936,47 +944,48 @@ int fullbore_repeat_new(int sink,
 // fullbore_repeat_sent, and the next call continues from there. To send until the reader has gone, pass
 // UINT64_MAX.
 // Threads: one at a time for one repeat.
-int fullbore_repeat_send(fullbore_repeat *repeat,
+int fullbore_repeat_send(struct fullbore_repeat *repeat,
                          uint64_t len,
-                         fullbore_error *error);
+                         struct fullbore_error *error);
 
 // Sends as many bytes as one system call can, at most `len`.
 //
 // Returns how many were sent; otherwise as fullbore_repeat_send.
 // Threads: one at a time for one repeat.
-int64_t fullbore_repeat_send_some(fullbore_repeat *repeat, uint64_t len, fullbore_error *error);
+int64_t fullbore_repeat_send_some(struct fullbore_repeat *repeat,
+                                  uint64_t len,
+                                  struct fullbore_error *error);
 
 // Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 //
 // Returns 0; -EINVAL if `repeat` is NULL or `deadline` is negative; -EBUSY while another call uses it.
 // Threads: one at a time for one repeat.
-int fullbore_repeat_set_deadline(fullbore_repeat *repeat,
+int fullbore_repeat_set_deadline(struct fullbore_repeat *repeat,
                                  int64_t deadline,
-                                 fullbore_error *error);
+                                 struct fullbore_error *error);
 
 // Returns the number of bytes that were sent so far; -EINVAL if `repeat` is NULL; -EBUSY while another
 // call uses it.
 //
 // Threads: one at a time for one repeat.
-int64_t fullbore_repeat_sent(fullbore_repeat *repeat);
+int64_t fullbore_repeat_sent(struct fullbore_repeat *repeat);
 
 // Returns the number of system calls that were made to send bytes; -EINVAL if `repeat` is NULL; -EBUSY
 // while another call uses it.
 //
 // Threads: one at a time for one repeat.
-int64_t fullbore_repeat_calls(fullbore_repeat *repeat);
+int64_t fullbore_repeat_calls(struct fullbore_repeat *repeat);
 
 // Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output cannot be given references; -EINVAL if
 // `repeat` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one repeat.
-int fullbore_repeat_way(fullbore_repeat *repeat);
+int fullbore_repeat_way(struct fullbore_repeat *repeat);
 
 // Frees a repeat. Sends nothing. NULL is allowed.
 //
-// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 // Threads: any, once no other call uses this repeat.
-int fullbore_repeat_free(fullbore_repeat *repeat);
+void fullbore_repeat_free(struct fullbore_repeat *repeat);
 
 // Creates a consumer that reads from `source`, and stores it in `*consumer`. Free it with
 // fullbore_consumer_free.
@@ -988,9 +997,9 @@ int fullbore_repeat_free(fullbore_repeat *repeat);
 // NULL; -ENOMEM.
 // Threads: any.
 int fullbore_consumer_new(int source,
-                          const fullbore_consumer_options *options,
-                          fullbore_consumer **consumer,
-                          fullbore_error *error);
+                          const struct fullbore_consumer_options *options,
+                          struct fullbore_consumer **consumer,
+                          struct fullbore_error *error);
 
 // Reads up to `len` bytes into `memory`.
 //
@@ -1000,10 +1009,10 @@ int fullbore_consumer_new(int source,
 // NULL or `len` is more than SSIZE_MAX; -EBUSY while another call uses the consumer. A signal does not
 // interrupt it.
 // Threads: one at a time for one consumer.
-int64_t fullbore_consumer_read(fullbore_consumer *consumer,
+int64_t fullbore_consumer_read(struct fullbore_consumer *consumer,
                                void *memory,
                                size_t len,
-                               fullbore_error *error);
+                               struct fullbore_error *error);
 
 // Lends the bytes that are in the buffer, and stores their address in `*memory` and their number in
 // `*len`. If there are none, it reads some first, and so `*len` is 0 only at the end. They stay in the
@@ -1013,17 +1022,19 @@ int64_t fullbore_consumer_read(fullbore_consumer *consumer,
 //
 // Returns 0; -EINVAL if an argument is NULL; otherwise as fullbore_consumer_read.
 // Threads: one at a time for one consumer.
-int fullbore_consumer_fill(fullbore_consumer *consumer,
+int fullbore_consumer_fill(struct fullbore_consumer *consumer,
                            const void **memory,
                            size_t *len,
-                           fullbore_error *error);
+                           struct fullbore_error *error);
 
 // Takes the first `len` bytes out of the buffer.
 //
 // Returns 0; -EINVAL for more bytes than are in the buffer, and if `consumer` is NULL; -EBUSY while
 // another call uses it.
 // Threads: one at a time for one consumer.
-int fullbore_consumer_consume(fullbore_consumer *consumer, size_t len, fullbore_error *error);
+int fullbore_consumer_consume(struct fullbore_consumer *consumer,
+                              size_t len,
+                              struct fullbore_error *error);
 
 // Discards the next `len` bytes, or all up to the end if there are fewer. The bytes in a pipe are
 // discarded without being copied.
@@ -1031,41 +1042,40 @@ int fullbore_consumer_consume(fullbore_consumer *consumer, size_t len, fullbore_
 // Returns how many were discarded; otherwise as fullbore_consumer_read. Bytes that were discarded before
 // an error are lost.
 // Threads: one at a time for one consumer.
-int64_t fullbore_consumer_discard(fullbore_consumer *consumer,
+int64_t fullbore_consumer_discard(struct fullbore_consumer *consumer,
                                   uint64_t len,
-                                  fullbore_error *error);
+                                  struct fullbore_error *error);
 
 // Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 //
 // Returns 0; -EINVAL if `consumer` is NULL or `deadline` is negative; -EBUSY while another call uses it.
 // Threads: one at a time for one consumer.
-int fullbore_consumer_set_deadline(fullbore_consumer *consumer,
+int fullbore_consumer_set_deadline(struct fullbore_consumer *consumer,
                                    int64_t deadline,
-                                   fullbore_error *error);
+                                   struct fullbore_error *error);
 
 // Returns the number of bytes that were taken from the source so far, including those in the buffer;
 // -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one consumer.
-int64_t fullbore_consumer_taken(fullbore_consumer *consumer);
+int64_t fullbore_consumer_taken(struct fullbore_consumer *consumer);
 
 // Returns the number of bytes that are in the buffer: fullbore_consumer_fill lends them without reading.
 // -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one consumer.
-int64_t fullbore_consumer_buffered(fullbore_consumer *consumer);
+int64_t fullbore_consumer_buffered(struct fullbore_consumer *consumer);
 
 // Returns the number of system calls that were made to read or discard bytes; -EINVAL if `consumer` is
 // NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one consumer.
-int64_t fullbore_consumer_calls(fullbore_consumer *consumer);
+int64_t fullbore_consumer_calls(struct fullbore_consumer *consumer);
 
 // Frees a consumer. Bytes in its buffer are lost. NULL is allowed.
 //
-// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 // Threads: any, once no other call uses this consumer.
-int fullbore_consumer_free(fullbore_consumer *consumer);
+void fullbore_consumer_free(struct fullbore_consumer *consumer);
 
 // Copies all bytes of `source` to `sink`, with the default options of a fullbore_transfer.
 //
@@ -1074,7 +1084,7 @@ int fullbore_consumer_free(fullbore_consumer *consumer);
 // Threads: any.
 int64_t fullbore_copy(int source,
                       int sink,
-                      fullbore_error *error);
+                      struct fullbore_error *error);
 
 // Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a
 // failed write only here. The descriptor is closed in any case.
@@ -1082,7 +1092,7 @@ int64_t fullbore_copy(int source,
 // Returns 0; -EIO, -ENOSPC or -EDQUOT as close(2); -EBADF if `fd` is not open.
 // Threads: any.
 int fullbore_close(int fd,
-                   fullbore_error *error);
+                   struct fullbore_error *error);
 
 // Creates a transfer from `source` to `sink`, and stores it in `*transfer`. Nothing is moved yet. Free it
 // with fullbore_transfer_free.
@@ -1095,9 +1105,9 @@ int fullbore_close(int fd,
 // Threads: any.
 int fullbore_transfer_new(int source,
                           int sink,
-                          const fullbore_transfer_options *options,
-                          fullbore_transfer **transfer,
-                          fullbore_error *error);
+                          const struct fullbore_transfer_options *options,
+                          struct fullbore_transfer **transfer,
+                          struct fullbore_error *error);
 
 // Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
 //
@@ -1107,28 +1117,28 @@ int fullbore_transfer_new(int source,
 // Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names; -EINVAL if both are
 // the same file or pipe, or if `transfer` is NULL; -EBUSY while another call uses it.
 // Threads: one at a time for one transfer.
-int fullbore_transfer_run(fullbore_transfer *transfer,
+int fullbore_transfer_run(struct fullbore_transfer *transfer,
                           fullbore_progress_fn progress,
                           void *user,
-                          fullbore_error *error);
+                          struct fullbore_error *error);
 
 // Sets the most bytes to move, over all runs. Unlike in the options, 0 means that no byte is to be moved.
 //
 // Returns 0; -EINVAL if `transfer` is NULL, or its bytes have been taken back; -EBUSY while another call
 // uses it.
 // Threads: one at a time for one transfer.
-int fullbore_transfer_set_limit(fullbore_transfer *transfer,
+int fullbore_transfer_set_limit(struct fullbore_transfer *transfer,
                                 uint64_t limit,
-                                fullbore_error *error);
+                                struct fullbore_error *error);
 
 // Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 //
 // Returns 0; -EINVAL if `transfer` is NULL, its bytes have been taken back, or `deadline` is negative;
 // -EBUSY while another call uses it.
 // Threads: one at a time for one transfer.
-int fullbore_transfer_set_deadline(fullbore_transfer *transfer,
+int fullbore_transfer_set_deadline(struct fullbore_transfer *transfer,
                                    int64_t deadline,
-                                   fullbore_error *error);
+                                   struct fullbore_error *error);
 
 // Sets another cancel, so that a transfer that was cancelled can continue. `cancel` may be freed
 // afterwards.
@@ -1136,9 +1146,9 @@ int fullbore_transfer_set_deadline(fullbore_transfer *transfer,
 // Returns 0; -EINVAL if an argument is NULL, or the bytes of the transfer have been taken back; -EBUSY
 // while another call uses it.
 // Threads: one at a time for one transfer.
-int fullbore_transfer_set_cancel(fullbore_transfer *transfer,
-                                 const fullbore_cancel *cancel,
-                                 fullbore_error *error);
+int fullbore_transfer_set_cancel(struct fullbore_transfer *transfer,
+                                 const struct fullbore_cancel *cancel,
+                                 struct fullbore_error *error);
 
 // Ends a transfer, and stores the address and the length of the bytes that were taken from the source and
 // have not arrived at the sink, in order. There are some only if the sink failed or the transfer was
@@ -1148,54 +1158,54 @@ int fullbore_transfer_set_cancel(fullbore_transfer *transfer,
 // uses the transfer; the error of read(2) if they are in a pipe of the library's own, with
 // FULLBORE_SIDE_SOURCE.
 // Threads: one at a time for one transfer.
-int fullbore_transfer_take_back(fullbore_transfer *transfer,
+int fullbore_transfer_take_back(struct fullbore_transfer *transfer,
                                 const void **memory,
                                 size_t *len,
-                                fullbore_error *error);
+                                struct fullbore_error *error);
 
 // Returns the number of bytes that have arrived at the sink, over all runs; -EINVAL if `transfer` is NULL;
 // -EBUSY while another call uses it.
 //
 // Threads: one at a time for one transfer.
-int64_t fullbore_transfer_bytes(fullbore_transfer *transfer);
+int64_t fullbore_transfer_bytes(struct fullbore_transfer *transfer);
 
 // Returns the number of bytes that were taken from the source, over all runs: more than have arrived only
 // if the sink failed, or the transfer was stopped early. -EINVAL if `transfer` is NULL; -EBUSY while
 // another call uses it.
 //
 // Threads: one at a time for one transfer.
-int64_t fullbore_transfer_taken(fullbore_transfer *transfer);
+int64_t fullbore_transfer_taken(struct fullbore_transfer *transfer);
 
 // Returns the number of system calls that were made to move bytes, over all runs; -EINVAL if `transfer` is
 // NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one transfer.
-int64_t fullbore_transfer_calls(fullbore_transfer *transfer);
+int64_t fullbore_transfer_calls(struct fullbore_transfer *transfer);
 
 // Returns how long all runs took together, in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while
 // another call uses it.
 //
 // Threads: one at a time for one transfer.
-int64_t fullbore_transfer_elapsed(fullbore_transfer *transfer);
+int64_t fullbore_transfer_elapsed(struct fullbore_transfer *transfer);
 
 // Returns the kind of the source, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
 // NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one transfer.
-int fullbore_transfer_source_kind(fullbore_transfer *transfer);
+int fullbore_transfer_source_kind(struct fullbore_transfer *transfer);
 
 // Returns the kind of the sink, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
 // NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one transfer.
-int fullbore_transfer_sink_kind(fullbore_transfer *transfer);
+int fullbore_transfer_sink_kind(struct fullbore_transfer *transfer);
 
 // Returns the route that moved bytes as the one with this number, from 0, in the order of their first
 // byte, FULLBORE_ROUTE_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
 // fewer routes were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one transfer.
-int fullbore_transfer_route(fullbore_transfer *transfer,
+int fullbore_transfer_route(struct fullbore_transfer *transfer,
                             size_t index,
                             uint64_t *bytes);
 
@@ -1204,15 +1214,14 @@ int fullbore_transfer_route(fullbore_transfer *transfer,
 // Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while another
 // call uses the transfer.
 // Threads: one at a time for one transfer.
-int fullbore_transfer_tried(fullbore_transfer *transfer,
-                            fullbore_tried *tried);
+int fullbore_transfer_tried(struct fullbore_transfer *transfer,
+                            struct fullbore_tried *tried);
 
 // Frees a transfer. Bytes that were taken from the source and have not arrived are lost;
 // fullbore_transfer_take_back returns them. NULL is allowed.
 //
-// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 // Threads: any, once no other call uses this transfer.
-int fullbore_transfer_free(fullbore_transfer *transfer);
+void fullbore_transfer_free(struct fullbore_transfer *transfer);
 
 // Creates a tee of `source` without sinks, and stores it in `*tee`. Free it with fullbore_tee_free.
 //
@@ -1223,9 +1232,9 @@ int fullbore_transfer_free(fullbore_transfer *transfer);
 // have, and if `tee` is NULL.
 // Threads: any.
 int fullbore_tee_new(int source,
-                     const fullbore_transfer_options *options,
-                     fullbore_tee **tee,
-                     fullbore_error *error);
+                     const struct fullbore_transfer_options *options,
+                     struct fullbore_tee **tee,
+                     struct fullbore_error *error);
 
 // Adds a sink. Sinks are numbered from 0 in the order in which they are added.
 //
@@ -1235,11 +1244,11 @@ int fullbore_tee_new(int source,
 // Returns 0; -EBADF if `sink` is not open; -EINVAL after the first run, for numbers that are not
 // FULLBORE_ON_ERROR_..., and if `tee` is NULL; -EBUSY while another call uses it.
 // Threads: one at a time for one tee.
-int fullbore_tee_add(fullbore_tee *tee,
+int fullbore_tee_add(struct fullbore_tee *tee,
                      int sink,
                      int32_t on_closed,
                      int32_t on_error,
-                     fullbore_error *error);
+                     struct fullbore_error *error);
 
 // Moves bytes until the source ends, the limit is reached, or no sink is left. After a run that was
 // cancelled, timed out or would have to wait, another run continues.
@@ -1248,47 +1257,49 @@ int fullbore_tee_add(fullbore_tee *tee,
 // sink; -EINVAL if a sink is the source, if there is no sink, or if `tee` is NULL; -EBUSY while another call
 // uses it.
 // Threads: one at a time for one tee.
-int fullbore_tee_run(fullbore_tee *tee,
-                     fullbore_error *error);
+int fullbore_tee_run(struct fullbore_tee *tee,
+                     struct fullbore_error *error);
 
 // Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 //
 // Returns 0; -EINVAL if `tee` is NULL or `deadline` is negative; -EBUSY while another call uses it.
 // Threads: one at a time for one tee.
-int fullbore_tee_set_deadline(fullbore_tee *tee, int64_t deadline, fullbore_error *error);
+int fullbore_tee_set_deadline(struct fullbore_tee *tee,
+                              int64_t deadline,
+                              struct fullbore_error *error);
 
 // Sets another cancel, so that a tee that was cancelled can continue. `cancel` may be freed afterwards.
 //
 // Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the tee.
 // Threads: one at a time for one tee.
-int fullbore_tee_set_cancel(fullbore_tee *tee,
-                            const fullbore_cancel *cancel,
-                            fullbore_error *error);
+int fullbore_tee_set_cancel(struct fullbore_tee *tee,
+                            const struct fullbore_cancel *cancel,
+                            struct fullbore_error *error);
 
 // Returns the number of bytes that were taken from the source, over all runs; -EINVAL if `tee` is NULL;
 // -EBUSY while another call uses it.
 //
 // Threads: one at a time for one tee.
-int64_t fullbore_tee_taken(fullbore_tee *tee);
+int64_t fullbore_tee_taken(struct fullbore_tee *tee);
 
 // Returns how long all runs took together, in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another
 // call uses it.
 //
 // Threads: one at a time for one tee.
-int64_t fullbore_tee_elapsed(fullbore_tee *tee);
+int64_t fullbore_tee_elapsed(struct fullbore_tee *tee);
 
 // Returns the guarantee that was kept, FULLBORE_GUARANTEE_...: FULLBORE_GUARANTEE_SNAPSHOT also where
 // references were asked for and the kernel cannot give them. -EINVAL if `tee` is NULL; -EBUSY while another
 // call uses it.
 //
 // Threads: one at a time for one tee.
-int fullbore_tee_guarantee(fullbore_tee *tee);
+int fullbore_tee_guarantee(struct fullbore_tee *tee);
 
 // Returns the number of bytes that arrived at a sink, over all runs; -EINVAL if there is no such sink, or
 // `tee` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one tee.
-int64_t fullbore_tee_sink_bytes(fullbore_tee *tee,
+int64_t fullbore_tee_sink_bytes(struct fullbore_tee *tee,
                                 size_t sink);
 
 // Returns the error for which a sink was dropped, as a negative errno, and describes it in `*error`; 0 if it
@@ -1296,15 +1307,15 @@ int64_t fullbore_tee_sink_bytes(fullbore_tee *tee,
 // sink, or `tee` is NULL; -EBUSY with FULLBORE_CAUSE_IN_USE while another call uses it.
 //
 // Threads: one at a time for one tee.
-int fullbore_tee_sink_error(fullbore_tee *tee,
+int fullbore_tee_sink_error(struct fullbore_tee *tee,
                             size_t sink,
-                            fullbore_error *error);
+                            struct fullbore_error *error);
 
 // Returns 1 if a sink was dropped for an error, which may be one that does not count, otherwise 0; -EINVAL if
 // there is no such sink, or `tee` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one tee.
-int fullbore_tee_sink_is_dropped(fullbore_tee *tee,
+int fullbore_tee_sink_is_dropped(struct fullbore_tee *tee,
                                  size_t sink);
 
 // Returns 1 if a sink has to make room before the tee can continue, after
@@ -1312,15 +1323,14 @@ int fullbore_tee_sink_is_dropped(fullbore_tee *tee,
 // while another call uses it.
 //
 // Threads: one at a time for one tee.
-int fullbore_tee_sink_would_wait(fullbore_tee *tee,
+int fullbore_tee_sink_would_wait(struct fullbore_tee *tee,
                                  size_t sink);
 
 // Frees a tee. Bytes that were taken from the source and that not every sink has got are lost. NULL is
 // allowed.
 //
-// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 // Threads: any, once no other call uses this tee.
-int fullbore_tee_free(fullbore_tee *tee);
+void fullbore_tee_free(struct fullbore_tee *tee);
 
 // Creates a monitor of the pipes of all processes that this user may see, and
 // stores it in `*monitor`. Free it with fullbore_monitor_free. The process that calls it is left out.
@@ -1335,8 +1345,8 @@ int fullbore_tee_free(fullbore_tee *tee);
 // NULL.
 // Threads: any.
 int fullbore_monitor_new(uint32_t flags,
-                         fullbore_monitor **monitor,
-                         fullbore_error *error);
+                         struct fullbore_monitor **monitor,
+                         struct fullbore_error *error);
 
 // Creates a monitor as fullbore_monitor_new does, of the pipelines of a process and all its descendants.
 //
@@ -1345,8 +1355,8 @@ int fullbore_monitor_new(uint32_t flags,
 // Threads: any.
 int fullbore_monitor_new_tree(int32_t pid,
                               uint32_t flags,
-                              fullbore_monitor **monitor,
-                              fullbore_error *error);
+                              struct fullbore_monitor **monitor,
+                              struct fullbore_error *error);
 
 // Creates a monitor as fullbore_monitor_new does, of the pipelines of processes with this name, and of
 // FIFOs with this name.
@@ -1355,8 +1365,8 @@ int fullbore_monitor_new_tree(int32_t pid,
 // Threads: any.
 int fullbore_monitor_new_named(const char *name,
                                uint32_t flags,
-                               fullbore_monitor **monitor,
-                               fullbore_error *error);
+                               struct fullbore_monitor **monitor,
+                               struct fullbore_error *error);
 
 // Observes for this time, and stores an overview with rates and verdicts in `*overview`. This is what a
 // program calls that looks once. Free the overview with fullbore_overview_free.
@@ -1364,24 +1374,24 @@ int fullbore_monitor_new_named(const char *name,
 // Returns 0; -ESRCH if the process that the monitor is of has ended; -EINVAL if an argument is NULL, or the
 // time is negative; -EBUSY while another call uses the monitor.
 // Threads: one at a time for one monitor.
-int fullbore_monitor_once(fullbore_monitor *monitor,
+int fullbore_monitor_once(struct fullbore_monitor *monitor,
                           int64_t nanoseconds,
-                          fullbore_overview **overview,
-                          fullbore_error *error);
+                          struct fullbore_overview **overview,
+                          struct fullbore_error *error);
 
 // Samples what the watched processes do, for this time. Between two scans, a verdict needs many samples.
 //
 // Returns 0; -EINVAL if `monitor` is NULL, or the time is negative; -EBUSY while another call uses it.
 // Threads: one at a time for one monitor.
-int fullbore_monitor_sample(fullbore_monitor *monitor,
+int fullbore_monitor_sample(struct fullbore_monitor *monitor,
                             int64_t nanoseconds,
-                            fullbore_error *error);
+                            struct fullbore_error *error);
 
 // Returns how long to wait before the next fullbore_monitor_sample of 0 nanoseconds, in nanoseconds, for a
 // program that has its own loop; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one monitor.
-int64_t fullbore_monitor_next_sample(fullbore_monitor *monitor);
+int64_t fullbore_monitor_next_sample(struct fullbore_monitor *monitor);
 
 // Finds all pipes and processes again, and stores what is known about them in `*overview`. Rates and
 // verdicts are about the samples since earlier scans: a program that watches scans once a second, say, and
@@ -1389,73 +1399,73 @@ int64_t fullbore_monitor_next_sample(fullbore_monitor *monitor);
 //
 // Returns as fullbore_monitor_once.
 // Threads: one at a time for one monitor.
-int fullbore_monitor_scan(fullbore_monitor *monitor,
-                          fullbore_overview **overview,
-                          fullbore_error *error);
+int fullbore_monitor_scan(struct fullbore_monitor *monitor,
+                          struct fullbore_overview **overview,
+                          struct fullbore_error *error);
 
 // Closes all files that the monitor keeps open, and forgets all processes. A descriptor of a FIFO keeps its
 // file system busy: call this before a longer time without scans.
 //
 // Returns 0; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
 // Threads: one at a time for one monitor.
-int fullbore_monitor_forget(fullbore_monitor *monitor,
-                            fullbore_error *error);
+int fullbore_monitor_forget(struct fullbore_monitor *monitor,
+                            struct fullbore_error *error);
 
 // Frees a monitor. Overviews that it has made stay. NULL is allowed.
 //
-// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 // Threads: any, once no other call uses this monitor.
-int fullbore_monitor_free(fullbore_monitor *monitor);
+void fullbore_monitor_free(struct fullbore_monitor *monitor);
 
 // Returns the number of chains; -EINVAL if `overview` is NULL.
 //
 // Threads: any, several at a time.
-int64_t fullbore_overview_chains(const fullbore_overview *overview);
+int64_t fullbore_overview_chains(const struct fullbore_overview *overview);
 
 // Returns the number of pipes; -EINVAL if `overview` is NULL.
 //
 // Threads: any, several at a time.
-int64_t fullbore_overview_pipes(const fullbore_overview *overview);
+int64_t fullbore_overview_pipes(const struct fullbore_overview *overview);
 
 // Returns the number of processes that could not be examined, because this user may not, or because they
 // have too many files open; -EINVAL if `overview` is NULL.
 //
 // Threads: any, several at a time.
-int64_t fullbore_overview_unseen(const fullbore_overview *overview);
+int64_t fullbore_overview_unseen(const struct fullbore_overview *overview);
 
 // Returns 1 if /proc shows no processes of other users, otherwise 0; -EINVAL if `overview` is NULL.
 //
 // Threads: any, several at a time.
-int fullbore_overview_others_hidden(const fullbore_overview *overview);
+int fullbore_overview_others_hidden(const struct fullbore_overview *overview);
 
 // Returns a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
 // overview's, until that is freed.
 //
 // Threads: any, several at a time.
-const fullbore_chain *fullbore_overview_chain(const fullbore_overview *overview, size_t chain);
+const struct fullbore_chain *fullbore_overview_chain(const struct fullbore_overview *overview,
+                                                     size_t chain);
 
 // Returns a stage of a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
 // overview's, until that is freed.
 //
 // Threads: any, several at a time.
-const fullbore_stage *fullbore_overview_stage(const fullbore_overview *overview,
-                                              size_t chain,
-                                              size_t stage);
+const struct fullbore_stage *fullbore_overview_stage(const struct fullbore_overview *overview,
+                                                     size_t chain,
+                                                     size_t stage);
 
 // Returns a process of a stage, by its number from 0: the first one names the stage. NULL if there is none,
 // or `overview` is NULL. It is the overview's, until that is freed.
 //
 // Threads: any, several at a time.
-const fullbore_process *fullbore_overview_stage_process(const fullbore_overview *overview,
-                                                        size_t chain,
-                                                        size_t stage,
-                                                        size_t process);
+const struct fullbore_process *fullbore_overview_stage_process(const struct fullbore_overview *overview,
+                                                               size_t chain,
+                                                               size_t stage,
+                                                               size_t process);
 
 // Returns the number of a pipe of a chain, for fullbore_overview_pipe, by its place in the chain from 0, in
 // the direction of the bytes; -EINVAL if there is none, or `overview` is NULL.
 //
 // Threads: any, several at a time.
-int64_t fullbore_overview_chain_pipe(const fullbore_overview *overview,
+int64_t fullbore_overview_chain_pipe(const struct fullbore_overview *overview,
                                      size_t chain,
                                      size_t place);
 
@@ -1463,7 +1473,7 @@ int64_t fullbore_overview_chain_pipe(const fullbore_overview *overview,
 // -EINVAL if there is none, or `overview` is NULL.
 //
 // Threads: any, several at a time.
-int64_t fullbore_overview_slow_stage(const fullbore_overview *overview,
+int64_t fullbore_overview_slow_stage(const struct fullbore_overview *overview,
                                      size_t chain,
                                      size_t place);
 
@@ -1471,36 +1481,35 @@ int64_t fullbore_overview_slow_stage(const fullbore_overview *overview,
 // until that is freed.
 //
 // Threads: any, several at a time.
-const fullbore_pipe_state *fullbore_overview_pipe(const fullbore_overview *overview,
-                                                  size_t pipe);
+const struct fullbore_pipe_state *fullbore_overview_pipe(const struct fullbore_overview *overview,
+                                                         size_t pipe);
 
 // Returns a process that writes to a pipe, by its number from 0; NULL if there is none, or `overview` is
 // NULL. It is the overview's, until that is freed.
 //
 // Threads: any, several at a time.
-const fullbore_process *fullbore_overview_pipe_writer(const fullbore_overview *overview,
-                                                      size_t pipe,
-                                                      size_t process);
+const struct fullbore_process *fullbore_overview_pipe_writer(const struct fullbore_overview *overview,
+                                                             size_t pipe,
+                                                             size_t process);
 
 // Returns a process that reads from a pipe, by its number from 0; NULL if there is none, or `overview` is
 // NULL. It is the overview's, until that is freed.
 //
 // Threads: any, several at a time.
-const fullbore_process *fullbore_overview_pipe_reader(const fullbore_overview *overview,
-                                                      size_t pipe,
-                                                      size_t process);
+const struct fullbore_process *fullbore_overview_pipe_reader(const struct fullbore_overview *overview,
+                                                             size_t pipe,
+                                                             size_t process);
 
 // Returns the whole overview as JSON, with the keys of `fullbore top --json`; NULL if `overview` is NULL. It
 // is the overview's, until that is freed.
 //
 // Threads: any, several at a time.
-const char *fullbore_overview_json(const fullbore_overview *overview);
+const char *fullbore_overview_json(const struct fullbore_overview *overview);
 
 // Frees an overview, and all that was returned from it. NULL is allowed.
 //
-// Returns 0.
 // Threads: any, once no other call uses this overview.
-int fullbore_overview_free(fullbore_overview *overview);
+void fullbore_overview_free(struct fullbore_overview *overview);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -49,11 +49,12 @@ const MOST: usize = 4096;
 ///
 /// # Errors
 /// `EINVAL` for a size that no version has had, and for options that this version does not know.
-pub fn options<O: Options>(given: Option<&MaybeUninit<O>>) -> Result<O, Failure> {
+pub fn options<O: Options>(given: *const O) -> Result<O, Failure> {
     let mut options = MaybeUninit::<O>::zeroed();
-    if let Some(given) = given {
-        // SAFETY: the options begin with a size, which the caller has set.
-        let size = unsafe { given.as_ptr().cast::<usize>().read() };
+    // Never by a reference: that of the caller may be shorter than this version's.
+    if !given.is_null() {
+        // SAFETY: it is not null, and the options begin with a size, which the caller has set.
+        let size = unsafe { given.cast::<usize>().read() };
         if !(O::FIRST..=MOST).contains(&size) {
             return Err(Failure::invalid(format!(
                 "the options have a size of {size} bytes, and not {}: set `size` to `sizeof options`",
@@ -64,7 +65,7 @@ pub fn options<O: Options>(given: Option<&MaybeUninit<O>>) -> Result<O, Failure>
         // SAFETY: the caller's options have `size` bytes, of which `known` also fit into this one, and
         // the rest, if there is any, comes after them.
         let rest = unsafe {
-            let bytes = given.as_ptr().cast::<u8>();
+            let bytes = given.cast::<u8>();
             ptr::copy_nonoverlapping(bytes, options.as_mut_ptr().cast::<u8>(), known);
             slice::from_raw_parts(bytes.add(known), size - known)
         };

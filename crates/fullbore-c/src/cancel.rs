@@ -68,11 +68,10 @@ pub extern "C" fn fullbore_cancel_is_cancelled(cancel: *const fullbore_cancel) -
 /// Frees a cancel. Objects that were created with it keep what they need of it, so it may be freed
 /// before they are. NULL is allowed.
 ///
-/// Returns 0.
 /// Threads: any, while no other call uses this cancel.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_cancel_free(cancel: *mut fullbore_cancel) -> c_int {
-    free(cancel)
+pub extern "C" fn fullbore_cancel_free(cancel: *mut fullbore_cancel) {
+    free(cancel);
 }
 
 /// Returns the time that is `nanoseconds` from now, in nanoseconds of CLOCK_MONOTONIC, as deadlines are

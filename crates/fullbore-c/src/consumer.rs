@@ -11,6 +11,7 @@ use crate::arguments::{
     self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, fd, only, place, room, size, wait,
 };
 use crate::call::{Failure, fullbore_error, number, status};
+use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
 
 /// The options of a fullbore_consumer. Set `size` to `sizeof options` and all else to 0, then what is to
@@ -29,11 +30,13 @@ pub struct fullbore_consumer_options {
     pub wait: i32,
     /// FULLBORE_NONBLOCKING, FULLBORE_SHARED.
     pub flags: u32,
+    /// Ends calls with -ECANCELED when it is cancelled. NULL is none. It may be freed before the consumer.
+    pub cancel: *const fullbore_cancel,
 }
 
-// SAFETY: it begins with its size, and consists of numbers.
+// SAFETY: it begins with its size, and consists of numbers and a pointer that may be null.
 unsafe impl Options for fullbore_consumer_options {
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = std::mem::offset_of!(Self, cancel);
 }
 
 /// Reads bytes from any file descriptor through a buffer. It never resizes the pipe that it reads from.
@@ -60,6 +63,9 @@ fn open(
     if let Some(at) = arguments::deadline(given.deadline)? {
         options = options.deadline(at);
     }
+    if let Some(cancel) = cancel::named(given.cancel) {
+        options = options.cancel(&cancel);
+    }
     if given.flags & FULLBORE_NONBLOCKING != 0 {
         options = options.nonblocking();
     }
@@ -81,7 +87,7 @@ fn open(
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_consumer_new(
     source: c_int,
-    options: Option<&MaybeUninit<fullbore_consumer_options>>,
+    options: *const fullbore_consumer_options,
     consumer: Option<&mut MaybeUninit<*mut fullbore_consumer>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
@@ -241,9 +247,8 @@ pub extern "C" fn fullbore_consumer_calls(consumer: *mut fullbore_consumer) -> i
 
 /// Frees a consumer. Bytes in its buffer are lost. NULL is allowed.
 ///
-/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 /// Threads: any, once no other call uses this consumer.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_consumer_free(consumer: *mut fullbore_consumer) -> c_int {
-    free(consumer)
+pub extern "C" fn fullbore_consumer_free(consumer: *mut fullbore_consumer) {
+    free(consumer);
 }

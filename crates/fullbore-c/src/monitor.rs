@@ -206,11 +206,10 @@ pub extern "C" fn fullbore_monitor_forget(
 
 /// Frees a monitor. Overviews that it has made stay. NULL is allowed.
 ///
-/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 /// Threads: any, once no other call uses this monitor.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_monitor_free(monitor: *mut fullbore_monitor) -> c_int {
-    free(monitor)
+pub extern "C" fn fullbore_monitor_free(monitor: *mut fullbore_monitor) {
+    free(monitor);
 }
 
 /// A day, which is longer than anybody waits for a call and far from the end of all clocks.

@@ -617,9 +617,8 @@ pub extern "C" fn fullbore_overview_json(overview: *const fullbore_overview) -> 
 
 /// Frees an overview, and all that was returned from it. NULL is allowed.
 ///
-/// Returns 0.
 /// Threads: any, once no other call uses this overview.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_overview_free(overview: *mut fullbore_overview) -> c_int {
-    free(overview)
+pub extern "C" fn fullbore_overview_free(overview: *mut fullbore_overview) {
+    free(overview);
 }

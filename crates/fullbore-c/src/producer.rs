@@ -298,7 +298,7 @@ impl Sending {
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_new(
     sink: c_int,
-    options: Option<&MaybeUninit<fullbore_producer_options>>,
+    options: *const fullbore_producer_options,
     producer: Option<&mut MaybeUninit<*mut fullbore_producer>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
@@ -536,9 +536,8 @@ pub extern "C" fn fullbore_producer_tried(
 /// call fullbore_producer_finish before. Nothing is sent if a call has returned an error other than
 /// -EAGAIN, -ECANCELED and -ETIMEDOUT since bytes were last passed in. NULL is allowed.
 ///
-/// Returns 0, or -EBUSY, and frees nothing, while another call uses the producer.
 /// Threads: any, once no other call uses this producer.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_producer_free(producer: *mut fullbore_producer) -> c_int {
-    free(producer)
+pub extern "C" fn fullbore_producer_free(producer: *mut fullbore_producer) {
+    free(producer);
 }

@@ -36,7 +36,7 @@ pub extern "C" fn fullbore_repeat_new(
     sink: c_int,
     pattern: *const c_void,
     len: usize,
-    options: Option<&MaybeUninit<fullbore_producer_options>>,
+    options: *const fullbore_producer_options,
     repeat: Option<&mut MaybeUninit<*mut fullbore_repeat>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
@@ -140,9 +140,8 @@ pub extern "C" fn fullbore_repeat_way(repeat: *mut fullbore_repeat) -> c_int {
 
 /// Frees a repeat. Sends nothing. NULL is allowed.
 ///
-/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 /// Threads: any, once no other call uses this repeat.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_repeat_free(repeat: *mut fullbore_repeat) -> c_int {
-    free(repeat)
+pub extern "C" fn fullbore_repeat_free(repeat: *mut fullbore_repeat) {
+    free(repeat);
 }

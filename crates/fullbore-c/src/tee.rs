@@ -105,7 +105,7 @@ fn on_error(number: i32) -> Result<OnError, Failure> {
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_new(
     source: c_int,
-    options: Option<&MaybeUninit<fullbore_transfer_options>>,
+    options: *const fullbore_transfer_options,
     tee: Option<&mut MaybeUninit<*mut fullbore_tee>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
@@ -313,9 +313,8 @@ pub extern "C" fn fullbore_tee_sink_would_wait(tee: *mut fullbore_tee, sink: usi
 /// Frees a tee. Bytes that were taken from the source and that not every sink has got are lost. NULL is
 /// allowed.
 ///
-/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 /// Threads: any, once no other call uses this tee.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_tee_free(tee: *mut fullbore_tee) -> c_int {
-    free(tee)
+pub extern "C" fn fullbore_tee_free(tee: *mut fullbore_tee) {
+    free(tee);
 }

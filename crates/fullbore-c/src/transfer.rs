@@ -308,7 +308,7 @@ pub extern "C" fn fullbore_close(fd: c_int, error: Option<&mut fullbore_error>) 
 pub extern "C" fn fullbore_transfer_new(
     source: c_int,
     sink: c_int,
-    options: Option<&MaybeUninit<fullbore_transfer_options>>,
+    options: *const fullbore_transfer_options,
     transfer: Option<&mut MaybeUninit<*mut fullbore_transfer>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
@@ -622,9 +622,8 @@ pub extern "C" fn fullbore_transfer_tried(
 /// Frees a transfer. Bytes that were taken from the source and have not arrived are lost;
 /// fullbore_transfer_take_back returns them. NULL is allowed.
 ///
-/// Returns 0, or -EBUSY, and frees nothing, while another call uses it.
 /// Threads: any, once no other call uses this transfer.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_free(transfer: *mut fullbore_transfer) -> c_int {
-    free(transfer)
+pub extern "C" fn fullbore_transfer_free(transfer: *mut fullbore_transfer) {
+    free(transfer);
 }

@@ -34,7 +34,14 @@ fn every_function_says_what_it_returns_and_which_threads_may_call_it() {
     let functions = functions();
     assert!(functions.len() > 80, "{}", functions.len());
     for function in functions {
-        for word in ["Return", "Threads:"] {
+        // What frees has nothing to return.
+        let frees = function.name.ends_with("_free");
+        let words: &[&str] = if frees {
+            &["Threads:"]
+        } else {
+            &["Return", "Threads:"]
+        };
+        for word in words {
             assert!(
                 function.says.contains(word),
                 "{} does not say '{word}'",
@@ -48,6 +55,21 @@ fn every_function_says_what_it_returns_and_which_threads_may_call_it() {
                 function.name
             );
         }
+    }
+}
+
+#[test]
+fn the_version_of_the_header_is_that_of_the_library() {
+    let header =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/fullbore.h"));
+    let header = header.unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let mut lines = vec![format!("#define FULLBORE_VERSION \"{version}\"")];
+    for (name, number) in ["MAJOR", "MINOR", "PATCH"].iter().zip(version.split('.')) {
+        lines.push(format!("#define FULLBORE_VERSION_{name} {number}"));
+    }
+    for line in lines {
+        assert!(header.lines().any(|other| other == line), "{line}");
     }
 }
 

@@ -54,6 +54,8 @@ impl Workshop {
     fn compile(&self, source: &str, how: How) -> Option<PathBuf> {
         let (compiler, standard) = match source.ends_with(".cc") {
             true => ("c++", "-std=c++11"),
+            // What a program needs besides C11, it asks for.
+            false if source.starts_with("examples") => ("cc", "-std=c11"),
             false => ("cc", "-std=gnu11"),
         };
         let Some(found) = program(compiler) else {
@@ -209,6 +211,14 @@ fn programs_in_c_get_what_the_header_promises() {
             }
             run(&mut command);
         }
+    }
+}
+
+#[test]
+fn a_program_without_standard_descriptors_gets_none_of_them() {
+    let workshop = Workshop::new();
+    if let Some(command) = workshop.command("tests/c/no_standard.c", How::Shared) {
+        assert_eq!(output_of(command, &[], b""), "");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
 use crate::ring::{Joining, Next};
 use crate::transfer::was_empty_message;
-use crate::wait::{Ready, Wait, Waiter};
+use crate::wait::{Cancel, Ready, Wait, Waiter};
 
 /// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
@@ -27,11 +27,12 @@ const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 const LENT: usize = 256 * 1024;
 
 /// The options of a [`Consumer`].
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ConsumerOptions {
     buffer: Option<usize>,
     wait: Wait,
     deadline: Option<Instant>,
+    cancel: Option<Cancel>,
     nonblocking: bool,
     shared: bool,
     in_place: bool,
@@ -60,6 +61,13 @@ impl ConsumerOptions {
     /// is [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] changes it later.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
+        self
+    }
+
+    /// Ends all waits, and refuses to read, as soon as `cancel` is cancelled. Reading then fails with
+    /// [`Error::Stopped`].
+    pub fn cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = Some(cancel.clone());
         self
     }
 
@@ -105,10 +113,13 @@ impl ConsumerOptions {
     }
 
     fn waiter(&self) -> Waiter {
-        let waiter = Waiter::new(self.wait).until_deadline(self.deadline);
-        match self.interruptible {
-            true => waiter.interruptible(),
-            false => waiter,
+        let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
+        if self.interruptible {
+            waiter = waiter.interruptible();
+        }
+        match &self.cancel {
+            Some(cancel) => waiter.until_cancelled(cancel),
+            None => waiter,
         }
     }
 

@@ -3,6 +3,9 @@
  *     cc -O2 -o cat cat.c $(pkg-config --cflags --libs fullbore)
  *     ./cat cat.c | wc -l
  */
+/* What POSIX has, also with -std=c11. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
 #include <fcntl.h>
 #include <fullbore.h>

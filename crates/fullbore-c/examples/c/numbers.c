@@ -4,6 +4,9 @@
  *     cc -O2 -o numbers numbers.c $(pkg-config --cflags --libs fullbore)
  *     ./numbers 100000000 | tail -n 1
  */
+/* What POSIX has, also with -std=c11. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
 #include <fullbore.h>
 #include <stdio.h>

@@ -3,6 +3,9 @@
  *     cc -O2 -o slow_stage slow_stage.c $(pkg-config --cflags --libs fullbore)
  *     ./slow_stage $$
  */
+/* What POSIX has, also with -std=c11. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <fullbore.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,9 @@
  *     cc -O2 -o yes yes.c $(pkg-config --cflags --libs fullbore)
  *     ./yes all work and no play | head -n 2
  */
+/* What POSIX has, also with -std=c11. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
 #include <fullbore.h>
 #include <stdio.h>

@@ -68,26 +68,26 @@ static void write_to_nobody(int sink, int way) {
     IS(0, fullbore_producer_unsent(producer, &unsent, &len, NULL));
     CHECK(len == 3 && memcmp(unsent, "abc", 3) == 0);
     IS(-EPIPE, fullbore_producer_finish(producer, NULL));
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
 
     /* The error that a write cannot return, because it accepted bytes, is returned by the next one. */
     IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
     int64_t n = fullbore_producer_write(producer, big, sizeof big, &error);
     if (n > 0) n = fullbore_producer_write(producer, big, sizeof big, &error);
     IS(-EPIPE, n);
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
 
     /* Freeing sends what is left. */
     IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
     IS(3, fullbore_producer_write(producer, "abc", 3, NULL));
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
 
     void *memory;
     IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
     IS(0, fullbore_producer_reserve(producer, 100000, &memory, NULL));
     memset(memory, 1, 100000);
     IS(-EPIPE, fullbore_producer_commit(producer, 100000, &error));
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
 }
 
 static void all_that_write_to_nobody(void) {
@@ -100,7 +100,7 @@ static void all_that_write_to_nobody(void) {
     IS(-EPIPE, fullbore_repeat_send(repeat, UINT64_MAX, &error));
     IS(-EPIPE, fullbore_repeat_send_some(repeat, 10, &error));
     CHECK(error.side == FULLBORE_SIDE_SINK);
-    IS(0, fullbore_repeat_free(repeat));
+    fullbore_repeat_free(repeat);
 
     temporary(&file);
     CHECK(write(file, "hello", 5) == 5);
@@ -116,7 +116,7 @@ static void all_that_write_to_nobody(void) {
         IS(fullbore_transfer_taken(transfer) - fullbore_transfer_bytes(transfer),
            (fullbore_transfer_take_back(transfer, &memory, &len, NULL), len));
         CHECK(memcmp(memory, "hello", len) == 0);
-        IS(0, fullbore_transfer_free(transfer));
+        fullbore_transfer_free(transfer);
 
         pipe_of(source);
         CHECK(write(source[1], "hello", 5) == 5);
@@ -126,7 +126,7 @@ static void all_that_write_to_nobody(void) {
         IS(0, fullbore_tee_add(tee, fds[1], FULLBORE_ON_ERROR_FAIL_ALL, FULLBORE_ON_ERROR_FAIL_ALL, NULL));
         IS(-EPIPE, fullbore_tee_run(tee, &error));
         CHECK(error.side == FULLBORE_SIDE_SINK && error.sink == 0);
-        IS(0, fullbore_tee_free(tee));
+        fullbore_tee_free(tee);
         close(source[0]);
     }
     lseek(file, 0, SEEK_SET);
@@ -141,7 +141,7 @@ static void all_that_write_to_nobody(void) {
         lseek(file, 0, SEEK_SET);
         IS(0, fullbore_transfer_new(file, sockets[0], &options, &transfer, NULL));
         IS(-EPIPE, fullbore_transfer_run(transfer, NULL, NULL, NULL));
-        IS(0, fullbore_transfer_free(transfer));
+        fullbore_transfer_free(transfer);
     }
     close(sockets[0]);
     close(file);
@@ -199,7 +199,7 @@ static void *read_all(void *arg) {
     }
     IS(reading->bytes, fullbore_consumer_taken(consumer));
     CHECK(fullbore_consumer_calls(consumer) > 0);
-    IS(0, fullbore_consumer_free(consumer));
+    fullbore_consumer_free(consumer);
     return NULL;
 }
 
@@ -233,7 +233,7 @@ static void produce(int way, int wait, int lend) {
     IS(LONG, fullbore_producer_sent(producer));
     CHECK(fullbore_producer_calls(producer) > 0);
     CHECK(fullbore_producer_way(producer) > 0 && fullbore_producer_way(producer) <= FULLBORE_WAY_RECYCLE);
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
     close(fds[1]);
     pthread_join(thread, NULL);
     IS(LONG, reading.bytes);
@@ -258,7 +258,7 @@ static void pattern(void) {
     CHECK(more >= 1 && more <= 4);
     IS(6 + more, fullbore_repeat_sent(repeat));
     CHECK(fullbore_repeat_calls(repeat) > 0 && fullbore_repeat_way(repeat) > 0);
-    IS(0, fullbore_repeat_free(repeat));
+    fullbore_repeat_free(repeat);
     IS(6 + more, read(fds[0], got, sizeof got));
     CHECK(memcmp(got, "yes\nyes\nyes\n", (size_t)(6 + more)) == 0);
     close(fds[0]);
@@ -281,7 +281,7 @@ static void reading(void) {
     CHECK(memcmp(got, "789", 3) == 0);
     IS(0, fullbore_consumer_read(consumer, got, 8, NULL));
     IS(0, fullbore_consumer_discard(consumer, 5, NULL));
-    IS(0, fullbore_consumer_free(consumer));
+    fullbore_consumer_free(consumer);
     close(fds[0]);
 }
 
@@ -305,7 +305,7 @@ static int see(void *user, const fullbore_progress *progress) {
     IS(-EBUSY, fullbore_transfer_bytes(seen->transfer));
     IS(-EBUSY, fullbore_transfer_run(seen->transfer, NULL, NULL, &error));
     CHECK(error.cause == FULLBORE_CAUSE_IN_USE);
-    IS(-EBUSY, fullbore_transfer_free(seen->transfer));
+    fullbore_transfer_free(seen->transfer);
     return 1;
 }
 
@@ -340,7 +340,7 @@ static void transfer(void) {
     IS(20, sum);
     fullbore_tried tried;
     IS(0, fullbore_transfer_tried(transfer, &tried));
-    IS(0, fullbore_transfer_free(transfer));
+    fullbore_transfer_free(transfer);
     IS(20, pread(sink, got, 20, 3));
     compare(got, 20, 5);
     IS(0, lseek(sink, 0, SEEK_CUR));
@@ -357,7 +357,7 @@ static void transfer(void) {
     IS(sizeof bytes, seen.bytes);
     CHECK(seen.calls >= 3);
     CHECK(fullbore_transfer_calls(transfer) >= 3);
-    IS(0, fullbore_transfer_free(transfer));
+    fullbore_transfer_free(transfer);
     IS(sizeof bytes, pread(sink, got, sizeof got, 0));
     compare(got, sizeof got, 0);
 
@@ -374,14 +374,14 @@ static void transfer(void) {
     options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
     IS(0, fullbore_transfer_new(fds[0], sink, &options, &transfer, NULL));
     IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
-    IS(0, fullbore_transfer_free(transfer));
+    fullbore_transfer_free(transfer);
     options.pipe_size = FULLBORE_PIPE_SIZE_KEEP;
     int64_t capacity = fullbore_pipe_capacity(fds[1], NULL);
     lseek(source, 0, SEEK_SET);
     IS(0, fullbore_transfer_new(source, fds[1], &options, &transfer, NULL));
     if (capacity < (int64_t)sizeof bytes)
         IS(FULLBORE_ENDED_SINK_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
-    IS(0, fullbore_transfer_free(transfer));
+    fullbore_transfer_free(transfer);
     IS(capacity, fullbore_pipe_capacity(fds[1], NULL));
     close(fds[0]);
     close(fds[1]);
@@ -418,7 +418,7 @@ static void splitting(void) {
     IS(1, fullbore_tee_sink_is_dropped(tee, 1));
     IS(1, fullbore_tee_sink_is_dropped(tee, 2));
     IS(0, fullbore_tee_sink_would_wait(tee, 0));
-    IS(0, fullbore_tee_free(tee));
+    fullbore_tee_free(tee);
     IS(5, read(good[0], got, sizeof got));
     CHECK(memcmp(got, "hello", 5) == 0);
     close(source[0]);
@@ -455,7 +455,7 @@ static void stops(void) {
     CHECK(pthread_create(&thread, NULL, cancel_it, cancel) == 0);
     IS(FULLBORE_ENDED_CANCELLED, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     pthread_join(thread, NULL);
-    IS(0, fullbore_cancel_free(cancel));
+    fullbore_cancel_free(cancel);
     IS(0, fullbore_transfer_set_deadline(transfer, fullbore_deadline_in(1000000), NULL));
     IS(0, fullbore_cancel_new(&other, NULL));
     IS(0, fullbore_transfer_set_cancel(transfer, other, NULL));
@@ -467,7 +467,7 @@ static void stops(void) {
     ualarm(2000, 0);
     IS(FULLBORE_ENDED_CANCELLED, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     IS(1, fullbore_cancel_is_cancelled(other));
-    IS(0, fullbore_transfer_free(transfer));
+    fullbore_transfer_free(transfer);
     signal(SIGALRM, SIG_DFL);
 
     /* An end that has passed, and a cancel, are errors of what returns no reason. */
@@ -477,15 +477,26 @@ static void stops(void) {
     IS(0, fullbore_consumer_new(fds[0], &late, &consumer, NULL));
     IS(-ETIMEDOUT, fullbore_consumer_read(consumer, &byte, 1, &error));
     CHECK(error.cause == FULLBORE_CAUSE_STOPPED && error.side == FULLBORE_SIDE_NONE);
-    IS(0, fullbore_consumer_free(consumer));
+    fullbore_consumer_free(consumer);
+    fullbore_consumer_options stopped = {.size = sizeof stopped, .cancel = other};
+    IS(0, fullbore_consumer_new(fds[0], &stopped, &consumer, NULL));
+    IS(-ECANCELED, fullbore_consumer_read(consumer, &byte, 1, &error));
+    CHECK(error.cause == FULLBORE_CAUSE_STOPPED);
+    fullbore_consumer_free(consumer);
+    /* A program that was built before there was a cancel. */
+    stopped.size = offsetof(fullbore_consumer_options, cancel);
+    stopped.deadline = fullbore_deadline_in(-1);
+    IS(0, fullbore_consumer_new(fds[0], &stopped, &consumer, NULL));
+    IS(-ETIMEDOUT, fullbore_consumer_read(consumer, &byte, 1, &error));
+    fullbore_consumer_free(consumer);
     fullbore_producer_options ended = {.size = sizeof ended, .cancel = other};
     fullbore_producer *producer;
     IS(0, fullbore_producer_new(sink[1], &ended, &producer, NULL));
     IS(1, fullbore_producer_write(producer, "x", 1, NULL));
     IS(-ECANCELED, fullbore_producer_flush(producer, &error));
     CHECK(error.cause == FULLBORE_CAUSE_STOPPED);
-    IS(0, fullbore_producer_free(producer));
-    IS(0, fullbore_cancel_free(other));
+    fullbore_producer_free(producer);
+    fullbore_cancel_free(other);
 
     fullbore_tee *tee;
     options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
@@ -494,7 +505,7 @@ static void stops(void) {
     IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_tee_run(tee, NULL));
     IS(0, fullbore_tee_set_deadline(tee, fullbore_deadline_in(-1), NULL));
     IS(FULLBORE_ENDED_TIMED_OUT, fullbore_tee_run(tee, NULL));
-    IS(0, fullbore_tee_free(tee));
+    fullbore_tee_free(tee);
     for (int i = 0; i < 2; i++) {
         close(fds[i]);
         close(sink[i]);
@@ -529,7 +540,7 @@ static void nonblocking(void) {
     }
     CHECK(waited > 0);
     IS(sizeof bytes, fullbore_producer_sent(producer));
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
     close(fds[1]);
     for (ssize_t len; (len = read(fds[0], got, sizeof got)) > 0; read_back += (size_t)len)
         compare(got, (size_t)len, read_back);
@@ -557,7 +568,7 @@ static void sharing(uint32_t flags) {
             compare(got, (size_t)n, at);
         }
         CHECK(at > 0 && at % sizeof bytes == 0);
-        IS(0, fullbore_consumer_free(consumer));
+        fullbore_consumer_free(consumer);
         _exit(0);
     }
     close(fds[0]);
@@ -572,7 +583,7 @@ static void sharing(uint32_t flags) {
         if (until == UINT64_MAX && fullbore_producer_way(producer) == FULLBORE_WAY_RING) until = at + (4 << 20);
     }
     CHECK(fullbore_producer_finish(producer, NULL) >= 0);
-    IS(0, fullbore_producer_free(producer));
+    fullbore_producer_free(producer);
     close(fds[1]);
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -635,7 +646,7 @@ static void watching(void) {
     CHECK(!fullbore_overview_stage(overview, number, chain->stages));
     CHECK((pid_t)fullbore_overview_pipe_writer(overview, at, 0)->pid == pipeline.children[0]);
     CHECK((pid_t)fullbore_overview_pipe_reader(overview, at, 0)->pid == pipeline.children[1]);
-    IS(0, fullbore_overview_free(overview));
+    fullbore_overview_free(overview);
 
     /* With a verdict. */
     IS(0, fullbore_monitor_once(monitor, 100000000, &overview, &error));
@@ -653,16 +664,16 @@ static void watching(void) {
     CHECK(verdicts > 0);
     CHECK(fullbore_overview_unseen(overview) >= 0 && fullbore_overview_others_hidden(overview) >= 0);
     CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
-    IS(0, fullbore_overview_free(overview));
-    IS(0, fullbore_monitor_free(monitor));
+    fullbore_overview_free(overview);
+    fullbore_monitor_free(monitor);
     end_pipeline(&pipeline);
 
     /* By the name of a process, and of a process that has ended. */
     IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
     IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
     IS(0, fullbore_overview_pipes(overview));
-    IS(0, fullbore_overview_free(overview));
-    IS(0, fullbore_monitor_free(monitor));
+    fullbore_overview_free(overview);
+    fullbore_monitor_free(monitor);
     IS(-ESRCH, fullbore_monitor_new_tree(pipeline.children[0], 0, &monitor, &error));
     CHECK(error.cause == FULLBORE_CAUSE_NOT_FOUND && monitor == NULL);
 }

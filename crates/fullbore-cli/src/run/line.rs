@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::scan::{Operator, Scanner, Token};
+use super::scan::{Dialect, Operator, Scanner, Token};
 
 /// The kind of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +39,6 @@ pub struct StageSource {
     /// For one simple command without assignments: its name, which may be a program's, and the source with
     /// `exec` before the name.
     pub program: Option<(OsString, OsString)>,
-}
-
-/// The dialect in which the shell reads the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// The language of POSIX, with `|&` in addition, and perhaps extensions that are not known here.
-    Posix,
-    /// The language of bash, with its extensions.
-    Bash,
 }
 
 /// Words that are no programs at the beginning of a command, to some shells at least: the pipeline or the loop that

@@ -10,7 +10,8 @@ use std::process::{Output, Stdio};
 use anyhow::{Result, bail};
 
 use super::failure::Failure;
-use super::line::{self, BLANKS, CommandLine, Dialect, StageSource};
+use super::line::{self, BLANKS, CommandLine, StageSource};
+use super::scan::Dialect;
 use super::start::Command;
 use super::words;
 use fullbore_host::refusal::Usage;

@@ -2,7 +2,14 @@
 
 use std::ops::Range;
 
-use super::line::Dialect;
+/// The dialect in which the shell reads the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// The language of POSIX, with `|&` in addition, and perhaps extensions that are not known here.
+    Posix,
+    /// The language of bash, with its extensions.
+    Bash,
+}
 
 /// A token, whose position in the line the scanner returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,7 +29,8 @@ const PIPE_BUF: usize = 4096;
 /// it must not wait ([`Waiter::never_waiting`]), or if the timeout of a blocking socket has passed
 /// (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 ///
-/// What it remembers belongs to one fd. With another fd it starts anew.
+/// What it remembers belongs to one fd, which it knows by its number. With another number it starts anew; if dup2(2) made
+/// the number another file, make new calls.
 ///
 /// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone causes an `EPIPE` and no
 /// signal, as in std. splice(2) and sendfile(2) into a socket have no such flag, and neither has any

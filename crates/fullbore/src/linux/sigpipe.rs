@@ -6,7 +6,7 @@
 //! `sk_stream_error`, net/core/stream.c). So the thread blocks it during the call, and then removes the
 //! signal that the call has raised. Other threads, and signals for the whole process, are not affected.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
 
 use rustix::process::Signal;
@@ -15,6 +15,18 @@ use rustix::process::Signal;
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct SignalSet([u8; 128]);
+
+/// A `siginfo_t`, which begins with the number of the signal. That of a signal that a process sent, or the kernel for a
+/// process, has the id of the process after three numbers (`struct __kernel_sigaction` in asm-generic/siginfo.h), which
+/// are four where pointers have 64 bits.
+#[repr(C, align(16))]
+struct Information([c_int; 32]);
+
+impl Information {
+    fn sender(&self) -> c_int {
+        self.0[3 + usize::from(size_of::<usize>() == 8)]
+    }
+}
 
 /// A `struct timespec` that is zero.
 #[repr(C, align(16))]
@@ -31,7 +43,9 @@ unsafe extern "C" {
     fn sigismember(set: *const SignalSet, signal: c_int) -> c_int;
     fn sigpending(set: *mut SignalSet) -> c_int;
     fn pthread_sigmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
-    fn sigtimedwait(set: *const SignalSet, info: *mut c_void, timeout: *const NoTime) -> c_int;
+    fn sigtimedwait(set: *const SignalSet, info: *mut Information, timeout: *const NoTime)
+    -> c_int;
+    fn kill(process: c_int, signal: c_int) -> c_int;
 }
 
 impl SignalSet {
@@ -73,15 +87,25 @@ pub(crate) fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
     let answer = call();
     if is_blocked {
         if !is_pending {
-            let no_time = NoTime([0; 16]);
-            // SAFETY: the set and the time are initialized, and no information is asked for. It does
-            // not wait: it takes the signal, or finds none.
-            unsafe { sigtimedwait(&sigpipe, ptr::null_mut(), &no_time) };
+            take_away(&sigpipe);
         }
         // SAFETY: this is the mask that the thread had before.
         unsafe { pthread_sigmask(SIG_SETMASK, &before, ptr::null_mut()) };
     }
     answer
+}
+
+/// Takes the signal that this thread has caused, if it has. One that another process has sent meanwhile is sent again.
+fn take_away(sigpipe: &SignalSet) {
+    let no_time = NoTime([0; 16]);
+    let mut information = Information([0; 32]);
+    // SAFETY: all three are of this function, and large enough. It does not wait: it takes the signal, or finds none.
+    let taken = unsafe { sigtimedwait(sigpipe, &mut information, &no_time) };
+    let here = rustix::process::getpid().as_raw_nonzero().get();
+    if taken == Signal::PIPE.as_raw() && information.sender() != here {
+        // SAFETY: it has no precondition.
+        unsafe { kill(here, Signal::PIPE.as_raw()) };
+    }
 }
 
 #[cfg(test)]

@@ -208,7 +208,7 @@ impl Through {
 
 /// Returns whether the memory cgroup has room for a pipe of this capacity that is full of runs.
 fn has_room_for_runs(capacity: usize) -> bool {
-    let full = RUN / linux::page_size().min(RUN) * capacity;
+    let full = (RUN / linux::page_size().min(RUN)).saturating_mul(capacity);
     Geometry::here().buffer(full) == full
 }
 

@@ -213,7 +213,10 @@ fn files_that_say_they_are_empty_are_read() {
 fn devices_without_end_and_without_content() {
     for wait in ALL_WAITS {
         let options = ConsumerOptions::new().wait(wait);
-        let mut zero = options.open(File::open("/dev/zero").unwrap()).unwrap();
+        let mut zero = options
+            .clone()
+            .open(File::open("/dev/zero").unwrap())
+            .unwrap();
         assert_eq!(zero.discard(5_000_000).unwrap(), 5_000_000);
         let mut some = vec![1; 3 * MIB];
         zero.read_exact(&mut some).unwrap();

@@ -164,6 +164,49 @@ fn what_was_read_ahead_comes_first_whatever_the_kinds() {
 }
 
 #[test]
+fn a_pipe_size_beyond_all_limits_is_as_much_as_there_may_be() {
+    let bytes = &content()[..3 * MIB];
+    let read = |reader: OwnedFd| {
+        thread::spawn(move || {
+            let mut all = Vec::new();
+            File::from(reader).read_to_end(&mut all).unwrap();
+            all
+        })
+    };
+    let mut source = memfd();
+    source.write_all(bytes).unwrap();
+    for guarantee in GUARANTEES {
+        for by_tee in [false, true] {
+            source.rewind().unwrap();
+            let pipe = Pipe::new().unwrap();
+            let reading = read(pipe.reader);
+            if by_tee {
+                let tee = fullbore::Tee::new(&source).guarantee(guarantee);
+                let tee = tee.sink(&pipe.writer, fullbore::split::Policy::FAIL_ALL);
+                tee.pipe_size(usize::MAX).run().unwrap();
+            } else {
+                let transfer = Transfer::new(&source, &pipe.writer).guarantee(guarantee);
+                transfer.pipe_size(usize::MAX).run().unwrap();
+            }
+            drop(pipe.writer);
+            assert!(reading.join().unwrap() == bytes, "{guarantee:?} {by_tee}");
+        }
+    }
+    let pipe = Pipe::new().unwrap();
+    let reading = read(pipe.reader);
+    let options = fullbore::ProducerOptions::new().pipe_size(usize::MAX);
+    let mut producer = options.open(pipe.writer).unwrap();
+    producer.write_all(bytes).unwrap();
+    producer.finish().unwrap();
+    assert!(reading.join().unwrap() == bytes, "a producer");
+    let pipe = Pipe::new().unwrap();
+    let end = PipeEnd::new(pipe.writer.as_fd()).unwrap();
+    assert!(end.resize(usize::MAX).is_err());
+    assert!(end.grow(usize::MAX).unwrap().limit.is_some());
+    assert!(Pipe::with_capacity(usize::MAX).is_ok());
+}
+
+#[test]
 fn what_was_read_ahead_and_has_not_arrived_is_given_back() {
     let pipe = Pipe::new().unwrap();
     let mut file = memfd();
