@@ -67,9 +67,7 @@ pub trait Work: Debug + Sync {
         Timing::of(settings).patience()
     }
 
-    /// Returns the equivalent options of `fullbore write` and `fullbore read`, if there are any. Only
-    /// tests use them.
-    #[cfg_attr(not(test), allow(dead_code))]
+    /// Returns the equivalent options of `fullbore write` and `fullbore read`, if there are any.
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {
         None
     }

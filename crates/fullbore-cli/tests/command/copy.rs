@@ -229,6 +229,7 @@ fn a_command_line_that_is_wrong_is_one_line_and_code_2() {
         "$FB copy --bytes=lots a",
         "$FB copy --no-such-option",
         "$FB copy -o",
+        "$FB copy -a -o x --hash sha256 a",
     ] {
         let output = shell(&dir, line);
         assert_code(&output, 2);

@@ -7,7 +7,7 @@
 //!
 //! Every mapping begins at a multiple of [`linux::page_table_span`] and has an inaccessible stretch
 //! on both sides. So no two of them share a page table (whose lock is a point of contention when
-//! two processes look up pages), none is merged with an adjacent mapping in `/proc/self/smaps`, and
+//! two threads of a process look up pages), none is merged with an adjacent mapping in `/proc/self/smaps`, and
 //! huge pages can be used for as much of it as possible.
 
 mod backed_by;

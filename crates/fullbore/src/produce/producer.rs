@@ -60,6 +60,9 @@ impl Policy {
 
 /// Sends bytes from memory to any fd as fast as its guarantee allows.
 ///
+/// It writes to the descriptor. std's `Stdout` holds the line that was printed last: flush it before
+/// `Producer::new(stdout())`, and print nothing until the producer has finished.
+///
 /// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
 /// [`commit`](Self::commit); or hand over memory of your own with [`send`](Self::send); or use it
 /// through [`io::Write`], which gathers small writes and sends them in chunks.

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
 
-use crate::error::{Result, Side};
+use crate::error::{Error, Result, Side};
 use crate::linux::Calls;
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
@@ -228,6 +228,9 @@ fn begin<Source: AsFd, Sink: AsFd>(
     sinks: &[(Sink, Policy)],
     options: &Options,
 ) -> Result<Begun> {
+    if sinks.is_empty() {
+        return Err(Error::Invalid("a tee needs at least one sink".into()));
+    }
     let source = source.as_fd();
     let source_stat = transfer::stat_of(source, Side::Source)?;
     let source_kind = Kind::of(source, &source_stat);

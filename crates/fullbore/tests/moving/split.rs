@@ -137,14 +137,13 @@ fn eight_sinks_in_any_order_get_every_byte() {
 }
 
 #[test]
-fn without_sinks_nothing_is_taken() {
+fn a_tee_without_sinks_is_refused_and_takes_nothing() {
     for guarantee in BOTH {
         let file = stored(&first(1000));
-        let report = Tee::<_, OwnedFd>::new(&file)
-            .guarantee(guarantee)
-            .run()
-            .unwrap();
-        assert_eq!((report.taken, report.ended), (0, Ended::AtEnd));
+        let refused = Tee::<_, OwnedFd>::new(&file).guarantee(guarantee).run();
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("at least one sink"));
         assert_eq!((&file).stream_position().unwrap(), 0);
     }
 }
