@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 /// Stands for a character that must not be shown.
 pub const REPLACEMENT: char = '\u{fffd}';
@@ -32,27 +32,27 @@ pub fn clean(name: &str) -> String {
 /// Returns how many columns of a terminal a text occupies: wide characters occupy two, combining characters and
 /// escape sequences none.
 pub fn columns(text: &str) -> usize {
-    let shown: String = parts(text).filter(|part| !is_escape(part)).collect();
-    // Terminals differ in what they make of several characters that form one sign, so this is the larger width.
-    let alone: usize = shown.chars().filter_map(UnicodeWidthChar::width).sum();
-    alone.max(shown.width())
+    let width = |part: &str| match is_escape(part) {
+        true => 0,
+        // Terminals differ in what they make of several characters that form one sign: this is the larger width.
+        false => part.chars().filter_map(UnicodeWidthChar::width).sum(),
+    };
+    parts(text).map(width).sum()
 }
 
 /// Returns as much of a text as fits into `most` columns, with all its escape sequences.
 pub fn cut(text: &str, most: usize) -> String {
-    if columns(text) <= most {
-        return text.to_owned();
-    }
     let mut cut = String::new();
-    let mut is_full = false;
+    let (mut used, mut is_full) = (0, false);
     for part in parts(text) {
-        let before = cut.len();
-        if is_escape(part) || !is_full {
+        if is_escape(part) {
             cut += part;
+            continue;
         }
-        if columns(&cut) > most {
-            cut.truncate(before);
-            is_full = true;
+        used += columns(part);
+        is_full |= used > most;
+        if !is_full {
+            cut += part;
         }
     }
     cut
@@ -95,10 +95,10 @@ fn is_escape(part: &str) -> bool {
 pub fn one_line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let clean = clean(&words.join(" "));
-    if columns(&clean) <= most {
-        return clean;
+    match columns(&clean) <= most {
+        true => clean,
+        false => cut(&clean, most.saturating_sub(1)) + "…",
     }
-    cut(&clean, most.saturating_sub(1)) + "…"
 }
 
 /// Returns `text` in lines of at most `most` columns, broken between words.
@@ -123,14 +123,15 @@ pub fn wrapped(text: &str, most: usize) -> Vec<String> {
 /// Returns a word in pieces of at most `most` columns, usually one.
 fn pieces(word: &str, most: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
-    for character in word.chars() {
-        let last = pieces.last_mut().expect("there is one");
-        let before = last.len();
-        last.push(character);
-        if columns(last) > most {
-            last.truncate(before);
-            pieces.push(character.into());
+    let mut used = 0;
+    for part in parts(word) {
+        let width = columns(part);
+        if used + width > most {
+            pieces.push(String::new());
+            used = 0;
         }
+        used += width;
+        *pieces.last_mut().expect("there is one") += part;
     }
     pieces
 }

@@ -740,7 +740,14 @@ fn several_processes_and_names_of_processes_can_be_watched() {
             let script = files.0.path().join("fb-watched");
             std::fs::copy("/bin/cat", &script).unwrap_or(0);
             let mut command = Command::new(&script);
-            start(command.args([&path, Path::new("-")]).stdin(Stdio::piped()))
+            command.args([&path, Path::new("-")]);
+            // No regular file, in which it would be watched too.
+            start(
+                command
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null()),
+            )
         })
         .collect();
     // They wait for stdin, and have the file open no more: each has a line of its own.
