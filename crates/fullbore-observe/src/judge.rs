@@ -41,9 +41,7 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     let mut by_blame: Vec<&StageNumbers> = numbers.stages.iter().collect();
     by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
     let (top, second) = (by_blame[0], by_blame[1]);
-    // This is the standard error of the share with this number of samples.
-    let error = (top.blame * (1.0 - top.blame) / numbers.samples as f64).sqrt();
-    let at_least = top.blame - 2.0 * error;
+    let (at_least, _) = bounds(top.blame, numbers.effective_samples);
     let named = || VerdictKind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
@@ -66,7 +64,10 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
         let doubts = [
             top.blame < 0.8 || at_least < 0.65,
             is_denied(top, numbers),
-            nearly > 1.0 / SURELY_MORE,
+            rivals(top, numbers).any(|rival| {
+                let (least, most) = (work_between(top, numbers).0, work_between(rival, numbers).1);
+                least < SURELY_MORE * most
+            }),
             top.blame < 0.8 && starved >= 0.5,
             // The figures of another stage may be of a process that does not use the pipe.
             others(top, numbers)
@@ -112,6 +113,28 @@ fn is_denied(stage: &StageNumbers, numbers: &Numbers) -> bool {
         || numbers.busy(stage) < 0.5
 }
 
+/// Returns the least and the most work of a stage, as a share of the pipeline's time. How long it ran was counted, and
+/// what it waited for while it slept was sampled.
+fn work_between(stage: &StageNumbers, numbers: &Numbers) -> (f64, f64) {
+    let slept = (1.0 - stage.time.ran - stage.time.waited_for_cpu).max(0.0);
+    let life = stage.seconds / numbers.seconds.max(1e-9);
+    let share = (stage.time.waited_elsewhere / slept.max(1e-9)).min(1.0);
+    let (least, most) = bounds(share, numbers.effective_samples * life * slept);
+    let work = |share: f64| (stage.time.ran + slept * share) * life;
+    (work(least), work(most))
+}
+
+/// Returns between which shares the true one is with 95% probability, if this share of the samples was counted (the score
+/// interval of Wilson, 1927).
+fn bounds(share: f64, samples: f64) -> (f64, f64) {
+    const Z: f64 = 2.0;
+    let samples = samples.max(1.0);
+    let middle = share + Z * Z / (2.0 * samples);
+    let spread = Z * (share * (1.0 - share) / samples + (Z / samples / 2.0).powi(2)).sqrt();
+    let scale = 1.0 + Z * Z / samples;
+    ((middle - spread) / scale, (middle + spread) / scale)
+}
+
 fn short_of_cpus(starved: f64) -> Sureness {
     if starved >= 0.8 {
         Sureness::Sure
@@ -123,9 +146,12 @@ fn short_of_cpus(starved: f64) -> Sureness {
 /// Returns the stage with the most work besides the slow one, without stages that may only be
 /// spinning.
 fn rival<'a>(top: &StageNumbers, numbers: &'a Numbers) -> Option<&'a StageNumbers> {
+    rivals(top, numbers).max_by(|a, b| numbers.work(a).total_cmp(&numbers.work(b)))
+}
+
+fn rivals<'a>(top: &StageNumbers, numbers: &'a Numbers) -> impl Iterator<Item = &'a StageNumbers> {
     (others(top, numbers))
         .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)
-        .max_by(|a, b| numbers.work(a).total_cmp(&numbers.work(b)))
 }
 
 fn others<'a>(top: &StageNumbers, numbers: &'a Numbers) -> impl Iterator<Item = &'a StageNumbers> {
@@ -219,6 +245,7 @@ mod tests {
         Numbers {
             seconds: 10.0,
             samples: 200,
+            effective_samples: 200.0,
             sampling_seconds: 0.05,
             all_wait: 1.0 - blame,
             cpus_idle: Some(idle / 100.0),
@@ -354,6 +381,23 @@ mod tests {
         }
         // It must not be right merely because it is never sure.
         assert!(sure > 1000, "{sure}");
+    }
+
+    #[test]
+    fn a_stage_is_not_surely_the_slow_one_if_few_samples_may_have_missed_the_work_of_another() {
+        // `for i in 1 2 3 4; do sleep 0.1; echo x; done | while read x; do sleep 0.1; done`
+        let timer = |share| Some((Cause::Timer, share));
+        let stages = [
+            (0.5, 0.5, 0., 0., timer(99.), 97.),
+            (0.2, 0.4, 49.4, 0., timer(50.), 3.),
+        ];
+        let mut of = numbers(&stages, &[(100., 0.)], 50.);
+        of.stages[0].seconds = 8.0;
+        for (samples, sure) in [(1000.0, Sureness::Sure), (12.0, Sureness::Likely)] {
+            of.effective_samples = samples;
+            let verdict = Verdict::of(&of);
+            assert_eq!((verdict.stages(), verdict.sure), (vec![1], sure));
+        }
     }
 
     #[test]

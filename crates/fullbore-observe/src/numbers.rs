@@ -61,6 +61,9 @@ pub struct Numbers {
     /// The number of samples.
     #[serde(rename = "looks")]
     pub samples: u64,
+    /// How many samples that represent equal times would say as much. It is not in the JSON.
+    #[serde(skip)]
+    pub effective_samples: f64,
     /// Seconds of CPU time that the samples took.
     #[serde(rename = "looking_seconds")]
     pub sampling_seconds: f64,
@@ -205,6 +208,7 @@ impl Numbers {
         Self {
             seconds,
             samples: sums.samples,
+            effective_samples: sums.effective_samples(),
             sampling_seconds: sums.sampling.as_secs_f64(),
             all_wait: share(sums.all_wait, sums.time),
             cpus_idle: (!sums.offer.time.is_zero())

@@ -20,6 +20,8 @@ pub struct Sums {
     pub time: Duration,
     /// The number of samples.
     pub samples: u64,
+    /// The sum of the squares of the times that the samples represent, in square seconds.
+    pub squares: f64,
     /// The CPU time that the samples took.
     pub sampling: Duration,
     /// The time in which every stage waited for another, because a wake-up was about to happen.
@@ -103,6 +105,7 @@ impl Sums {
         Self {
             time: self.time.saturating_sub(earlier.time),
             samples: self.samples - earlier.samples,
+            squares: self.squares - earlier.squares,
             sampling: self.sampling.saturating_sub(earlier.sampling),
             all_wait: self.all_wait.saturating_sub(earlier.all_wait),
             offer: Offer {
@@ -118,10 +121,17 @@ impl Sums {
         }
     }
 
+    /// Returns how many samples that represent equal times would say as much (Kish, Survey Sampling, 1965). Some
+    /// represent much more time than others, because samples may only use little CPU time.
+    pub fn effective_samples(&self) -> f64 {
+        self.time.as_secs_f64().powi(2) / self.squares.max(f64::MIN_POSITIVE)
+    }
+
     /// Records what all stages did at a moment that represents `time`, and how full the pipes between
     /// them were.
     pub fn note(&mut self, moments: &[Moment], pipes: &[Option<Fill>], time: Duration) {
         self.samples += 1;
+        self.squares += time.as_secs_f64().powi(2);
         self.time += time;
         for (stage, moment) in self.stages.iter_mut().zip(moments) {
             stage.note(*moment, time);
@@ -271,6 +281,18 @@ mod tests {
             (Some(21), MS * 3)
         );
         assert_eq!(sums.stages[0].blame, MS * 4);
+    }
+
+    #[test]
+    fn a_sample_that_represents_most_of_the_time_counts_for_little_more_than_one() {
+        let mut sums = Sums::new(2, 1);
+        let moments = [Moment::Active, Moment::Input];
+        for _ in 0..10 {
+            sums.note(&moments, &[None, None], MS * 2);
+        }
+        assert!((sums.effective_samples() - 10.0).abs() < 1e-6);
+        sums.note(&moments, &[None, None], MS * 200);
+        assert!(sums.effective_samples() < 1.3);
     }
 
     #[test]
