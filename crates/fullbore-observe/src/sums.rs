@@ -77,6 +77,19 @@ pub struct PipeSums {
     pub full: Duration,
     /// The time by how full it was, in steps.
     filled: [Duration; STEPS + 1],
+    /// What was in it when the counters were last read.
+    pub unread: Option<Unread>,
+}
+
+/// Bytes that were in a pipe after the counters of its two stages were read.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread {
+    /// How many.
+    pub queued: u64,
+    /// Bytes that the stage before it had written, to any file.
+    pub written: u64,
+    /// Bytes that the stage after it had read, from any file.
+    pub read: u64,
 }
 
 impl Default for PipeSums {
@@ -86,6 +99,7 @@ impl Default for PipeSums {
             empty: Duration::ZERO,
             full: Duration::ZERO,
             filled: [Duration::ZERO; STEPS + 1],
+            unread: None,
         }
     }
 }
@@ -221,6 +235,8 @@ impl PipeSums {
             filled: std::array::from_fn(|step| {
                 self.filled[step].saturating_sub(earlier.filled[step])
             }),
+            // These numbers are from the start.
+            unread: None,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
 use super::place::window::Usage;
 use super::rings::Rings;
 use super::stage::{Counted, WatchedStage};
-use super::sums::{StageSums, Sums};
+use super::sums::{StageSums, Sums, Unread};
 
 /// The least and the most time between two samples. Samples are frequent at first, for pipelines
 /// that run only for a short time.
@@ -190,6 +190,7 @@ impl Watch {
         self.sample_moment(now);
         if is_due {
             self.account(now);
+            self.note_unread();
             if now - self.last_offer >= STEP {
                 self.sample_cpus(now);
             }
@@ -508,6 +509,29 @@ impl Watch {
         }
     }
 
+    /// Records what is in the pipes, after the counters were read: if a stage reads no more, it stays there.
+    fn note_unread(&mut self) {
+        let pipes = self.links.iter().zip(&self.rings).zip(&mut self.sums.pipes);
+        for ((link, rings), pipe) in pipes {
+            let output = self.stages[link.writer].output;
+            let was_empty = output.and_then(|side| side.fill).is_none_or(Fill::is_empty);
+            let reader = &self.stages[link.reader];
+            pipe.unread = None;
+            if was_empty || rings.in_use().is_some() || reader.moment == Moment::Ended {
+                continue;
+            }
+            let written = self.sums.stages[link.writer].written;
+            let read = self.sums.stages[link.reader].read;
+            if let (Some(written), Some(read), Some(fill)) = (written, read, link.fill()) {
+                pipe.unread = Some(Unread {
+                    queued: fill.queued as u64,
+                    written,
+                    read,
+                });
+            }
+        }
+    }
+
     /// Reads the capacities of all pipes again, because they may have changed.
     pub(crate) fn requery_capacities(&mut self) {
         self.asked.fill(None);
@@ -553,6 +577,7 @@ mod tests {
     use super::super::census::Census;
     use super::super::descendants::descendants;
     use super::super::moment::Cause;
+    use super::super::numbers::Certainty;
     use super::super::process::process_id;
     use super::super::stage::PROCESSES;
     use super::super::verdict::VerdictKind;
@@ -655,6 +680,27 @@ mod tests {
                 let _ = child.kill();
                 let _ = child.wait();
             }
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_read_did_not_go_through_the_pipe() {
+        let bytes = |found: &Findings| found.numbers.pipes[0].bytes;
+        let counted = |bytes| Bytes {
+            bytes: Some(bytes),
+            bytes_are: Certainty::Counted,
+        };
+        for writer in ["head -c 1000 /dev/zero", "exec cat /dev/zero"] {
+            let mut pair = start(writer, "exec sleep 600");
+            pair.sample_until("all bytes in the pipe", |watch| {
+                watch.sums.pipes[0].unread.is_some() && bytes(&watch.findings()) == counted(0)
+            });
+            pair.children[1].kill().unwrap();
+            assert_eq!(bytes(&pair.end()), counted(0), "{writer}");
+        }
+        for reader in ["sleep 0.2; cat", "cat; sleep 0.2"] {
+            let pair = start("head -c 1000 /dev/zero", reader);
+            assert_eq!(bytes(&pair.end()), counted(1000), "{reader}");
         }
     }
 
