@@ -5,10 +5,12 @@
 mod buffer;
 mod command;
 mod completion;
+#[cfg(feature = "lab")]
 mod doctor;
 mod ending;
 mod enlarged;
 mod exit;
+#[cfg(feature = "lab")]
 mod explain;
 mod fork;
 mod guard;
@@ -46,8 +48,9 @@ struct Verb {
 }
 
 macro_rules! verbs {
-    ($($name:literal $about:literal $options:ty, hidden: $hidden:literal $(, of: $parser:ident)?;)*) => {
-        &[$(Verb {
+    ($($(#[$of_feature:meta])? $name:literal $about:literal $options:ty, hidden: $hidden:literal
+        $(, of: $parser:ident)?;)*) => {
+        &[$($(#[$of_feature])? Verb {
             name: $name,
             about: $about,
             hidden: $hidden,
@@ -57,7 +60,7 @@ macro_rules! verbs {
     };
 }
 
-/// The verbs, in the order in which the help lists them. Some are about the parser.
+/// The verbs, in the order in which the help lists them. Some are about the parser, and some of the laboratory.
 #[rustfmt::skip]
 const VERBS: &[Verb] = verbs! {
     "copy" "Copy files, or stdin, to stdout or into a file" command::copy::Copy, hidden: false;
@@ -65,18 +68,18 @@ const VERBS: &[Verb] = verbs! {
     "meter" "Copy files, or stdin, to stdout, and show progress, rate and which side is slow" command::meter::Meter, hidden: false;
     "buffer" "Copy stdin to stdout through a large buffer, so that neither side waits for the other" command::buffer::Buffer, hidden: false;
     "run" "Run a pipeline as the shell would, with larger pipes, and name the slow stage" command::run::Run, hidden: false;
-    "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
-    "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
-    "explain" "Report where an experiment, or any command, spends its time" command::explain::Explain, hidden: false;
+    #[cfg(feature = "lab")] "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
+    #[cfg(feature = "lab")] "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
+    #[cfg(feature = "lab")] "explain" "Report where an experiment, or any command, spends its time" command::explain::Explain, hidden: false;
     "top" "Show all pipes and FIFOs that this user may inspect, live" command::top::Top, hidden: false;
     "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
-    "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
-    "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
+    #[cfg(feature = "lab")] "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
+    #[cfg(feature = "lab")] "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
     "man" "Write the manual pages, one for each verb" command::man::Man, hidden: false, of: parser;
     "completions" "Print what makes a shell complete verbs, options and values" command::completions::Completions, hidden: false;
     "complete" "Print what can stand in place of the last word" command::complete::Complete, hidden: true, of: parser;
-    "middleman" "Copy stdin to stdout with one behaviour that programs in pipelines have" command::middleman::Middleman, hidden: true;
-    "part" "Run one process of an experiment" command::part::Part, hidden: true;
+    #[cfg(feature = "lab")] "middleman" "Copy stdin to stdout with one behaviour that programs in pipelines have" command::middleman::Middleman, hidden: true;
+    #[cfg(feature = "lab")] "part" "Run one process of an experiment" command::part::Part, hidden: true;
 };
 
 /// The parser of the command line. The options of a verb are only built when it is named: some verbs have

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::output;
+use super::{output, reports};
 use crate::inherited;
 use crate::terminal::stderr;
 use files::ReportFiles;
@@ -179,7 +179,7 @@ impl Bench {
             "the processes of an experiment are started through it",
         )?;
         for (_, path) in &self.files.0 {
-            output::check_path(path)?;
+            reports::check_path(path)?;
         }
         let settings = self.settings(&experiments)?;
         let topology = Topology::read();
@@ -336,7 +336,7 @@ impl Bench {
             cost: self.cost,
             limit: self.limit,
             pairs: self.pairs,
-            ..output::table_on(out)
+            ..reports::table_on(out)
         }
     }
 }

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::output::{table_on, write_to};
+use super::output::write_to;
+use super::reports::table_on;
 use crate::doctor::{examine, text};
 use crate::inherited;
 use fullbore_host::proc::{self, Need};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::output::{check_path, is_stdout, write_to, write_to_file};
+use super::output::{is_stdout, write_to, write_to_file};
+use super::reports::check_path;
 use crate::explain::{self, Explained, launch::Ended};
 use crate::inherited;
 use crate::terminal::stderr;

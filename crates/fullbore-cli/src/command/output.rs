@@ -1,35 +1,16 @@
 //! Where reports go: to stdout, or to a file that gets all of it or nothing.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, IntoInnerError, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use fullbore::linux::descriptor_of;
-use fullbore_host::refusal::Usage;
-use fullbore_results::report::table::Table;
-use rustix::fs::{Access, OFlags, access};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
+use crate::inherited;
 use crate::moving::failure::is_closed_output;
-use crate::{inherited, terminal};
-
-/// Returns a table with the width and the colours of the terminal, if `out` is one.
-pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
-    let to_terminal = out.is_terminal();
-    let width = to_terminal
-        .then(|| rustix::termios::tcgetwinsize(out).ok())
-        .flatten()
-        .map(|size| size.ws_col)
-        .filter(|&columns| columns > 0);
-    Table {
-        width,
-        color: to_terminal && terminal::may_colour(),
-        ..Table::default()
-    }
-}
 
 /// Writes all of it to `out`.
 ///
@@ -75,39 +56,13 @@ pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Pa
     })
 }
 
-/// Checks that a report can be written to `path`, without changing what is there.
-///
-/// # Errors
-/// If it cannot, as far as that is known before the report is written. The error names `path`.
-pub fn check_path(path: &Path) -> Result<(), Usage> {
-    if is_stdout(path) {
-        return Ok(());
-    }
-    let named = inherited::descriptor(path, OFlags::WRONLY);
-    let answer = match takes_bytes_as_they_come(path) {
-        _ if named.is_some() => named.transpose().map(drop),
-        // Opening a FIFO would wait for its reader.
-        true => match fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            true => Err(Errno::ISDIR.into()),
-            false => access(path, Access::WRITE_OK).map_err(io::Error::from),
-        },
-        false => tempfile::tempfile_in(directory_of(&place_of(path))).map(drop),
-    };
-    answer.map_err(|error| {
-        Usage(format!(
-            "cannot write the report to '{}': {error}",
-            path.display()
-        ))
-    })
-}
-
 /// Whether this name of a file means stdout.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-" || descriptor_of(path) == Some(1)
 }
 
 /// Whether the file at `path` cannot or must not be replaced by another file.
-fn takes_bytes_as_they_come(path: &Path) -> bool {
+pub(super) fn takes_bytes_as_they_come(path: &Path) -> bool {
     // In /dev and /proc, a name can lead to a regular file that a process has open. If it was replaced,
     // that process would keep the old one.
     path.starts_with("/dev")
@@ -146,12 +101,12 @@ fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Res
 }
 
 /// The file that `path` means: what a symbolic link points to is replaced, not the link.
-fn place_of(path: &Path) -> PathBuf {
+pub(super) fn place_of(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The directory that `path` is in.
-fn directory_of(path: &Path) -> PathBuf {
+pub(super) fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

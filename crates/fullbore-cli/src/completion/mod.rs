@@ -4,6 +4,8 @@
 //! know what only fullbore can say: which experiments there are, and which processes.
 
 pub mod answer;
+#[cfg(feature = "lab")]
+mod experiments;
 mod line;
 pub mod script;
 mod values;

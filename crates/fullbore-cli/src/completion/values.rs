@@ -1,9 +1,6 @@
 //! The words that can stand at a place: verbs, options, and values of options.
 
 use clap::{Arg, Command, ValueHint};
-use fullbore_lab::catalogue::Catalogue;
-use fullbore_lab::catalogue::sweep::Axes;
-use fullbore_results::names;
 
 use super::answer::{Answer, Word};
 use super::line::Value;
@@ -13,8 +10,10 @@ type Source = fn() -> Vec<Word>;
 
 /// The arguments whose values only fullbore knows: verb, argument, source.
 const SOURCES: &[(&str, &str, Source)] = &[
-    ("bench", "names", groups_and_experiments),
-    ("explain", "experiment", experiments),
+    #[cfg(feature = "lab")]
+    ("bench", "names", super::experiments::groups_and_experiments),
+    #[cfg(feature = "lab")]
+    ("explain", "experiment", super::experiments::experiments),
     ("meter", "query", pids),
     ("meter", "remote", pids),
     ("meter", "watch", pids),
@@ -76,7 +75,7 @@ pub fn values(verb: &str, value: Value) -> Answer {
 }
 
 impl Word {
-    fn new(text: impl Into<String>, meaning: Option<impl ToString>) -> Self {
+    pub(super) fn new(text: impl Into<String>, meaning: Option<impl ToString>) -> Self {
         let meaning = meaning.map(|meaning| meaning.to_string());
         let first = meaning
             .as_deref()
@@ -86,22 +85,6 @@ impl Word {
             meaning: first.unwrap_or_default().replace('\t', " "),
         }
     }
-}
-
-fn experiments() -> Vec<Word> {
-    let catalogue = Catalogue::new(&Axes::default());
-    let word = |experiment: &fullbore_lab::experiment::Experiment| {
-        Word::new(experiment.name, Some(experiment.shows))
-    };
-    catalogue.iter().map(word).collect()
-}
-
-fn groups_and_experiments() -> Vec<Word> {
-    let catalogue = Catalogue::new(&Axes::default());
-    let groups = catalogue.groups().iter();
-    let groups = groups.map(|group| Word::new(group.name, Some(group.shows)));
-    let all = Word::new(names::ALL, Some("all groups"));
-    groups.chain([all]).chain(experiments()).collect()
 }
 
 /// The processes of this machine that are programs, by number.
