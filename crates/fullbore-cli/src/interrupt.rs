@@ -42,6 +42,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// If there are no file descriptors left.
+    #[cfg(feature = "metrics")]
     pub fn wakes(&self) -> io::Result<UnixStream> {
         let (woken, wakes) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {

@@ -11,6 +11,7 @@ use fullbore_host::text::clean;
 
 use crate::inherited;
 use crate::terminal::is_dumb;
+#[cfg(feature = "metrics")]
 use crate::top::metrics::{self, Address};
 use crate::top::screen;
 use crate::top::table::Shown;
@@ -80,6 +81,7 @@ pub struct Top {
 
     /// Serve metrics for Prometheus until Ctrl-C, at PORT on the loopback interface, or at
     /// ADDRESS:PORT
+    #[cfg(feature = "metrics")]
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     #[arg(conflicts_with_all = ["once", "json", "interval", "count"])]
     prometheus: Option<Address>,
@@ -109,9 +111,12 @@ impl Top {
             },
             all: self.all,
         })?;
+        #[cfg(feature = "metrics")]
         if let Some(address) = self.prometheus {
             metrics::serve(address, monitor)?;
-        } else if is_one {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if is_one {
             let overview = monitor.once(A_MOMENT)?;
             match self.json {
                 true => print_json(&overview)?,

@@ -2,6 +2,7 @@
 //! and as metrics.
 
 mod cells;
+#[cfg(feature = "metrics")]
 pub mod metrics;
 mod order;
 pub mod screen;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::terminal::line::{Reading, clock, drawn_bar};
 use crate::terminal::lines::Screen;
 use crate::terminal::stderr;
-use fullbore_host::text::cut;
+use fullbore_host::text::{counted, cut};
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::runner;
 use fullbore_results::report::figure;
@@ -38,6 +38,18 @@ impl BenchProgress {
         let measurements = experiments as u64 * u64::from(settings.rounds);
         let seconds = measurements as f64 * (settings.seconds + settings.warm_up_seconds);
         let is_terminal = std::io::stderr().is_terminal();
+        if seconds > Self::LONG {
+            // Starting and ending the processes takes about as long as a fifth of the measurements.
+            let about = match seconds * 1.2 {
+                seconds if seconds < 90.0 => counted(seconds.ceil() as usize, "second", "seconds"),
+                seconds => counted((seconds / 60.0).ceil() as usize, "minute", "minutes"),
+            };
+            let rounds = settings.rounds;
+            let _ = writeln!(
+                stderr(),
+                "{experiments} experiments in {rounds} rounds: this takes about {about}"
+            );
+        }
         Self {
             screen: Screen::new(false),
             began: Instant::now(),
