@@ -1,8 +1,6 @@
 //! Ctrl-C while a line is on the screen: the line is finished before the process ends, as the signal would have
 //! ended it.
 
-use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,8 +41,8 @@ impl Interrupt {
     /// # Errors
     /// If there are no file descriptors left.
     #[cfg(feature = "metrics")]
-    pub fn wakes(&self) -> io::Result<UnixStream> {
-        let (woken, wakes) = UnixStream::pair()?;
+    pub fn wakes(&self) -> std::io::Result<std::os::unix::net::UnixStream> {
+        let (woken, wakes) = std::os::unix::net::UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
             if !inherited::was_ignored(signal) {
                 // Registered after the flag, it is called after it: whoever wakes up finds the flag set.
