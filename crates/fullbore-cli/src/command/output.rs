@@ -113,11 +113,13 @@ pub(super) fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lab"))]
 mod tests {
     use tempfile::TempDir;
 
+    use super::super::reports::check_path;
     use super::*;
+    use fullbore_host::refusal::Usage;
 
     /// A report of a few known bytes, or of none because it fails.
     fn fixed(text: Option<&'static str>) -> impl Fn(&mut dyn io::Write) -> Result<()> {
