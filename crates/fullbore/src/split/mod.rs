@@ -175,8 +175,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or no sink is left.
     ///
     /// # Errors
-    /// [`TeeFailure`]: with [`Error::Moving`](crate::Error::Moving) if the source failed, or a sink whose
-    /// policy says that the whole tee then fails; with [`Error::Invalid`](crate::Error::Invalid) if a sink is
+    /// [`TeeFailure`]: with [`Error::Moving`] if the source failed, or a sink whose
+    /// policy says that the whole tee then fails; with [`Error::Invalid`] if a sink is
     /// the source, or a chunk of 0 bytes was asked for.
     pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();
