@@ -346,12 +346,17 @@ fn a_dash_is_stdout_and_the_table_goes_to_stderr() {
 }
 
 #[test]
-fn a_long_run_shows_the_figures_of_its_first_round_as_they_come() {
+fn a_long_run_says_how_long_it_takes_and_shows_the_figures_of_its_first_round() {
     // Fourteen seconds are planned, but the test does not wait for the end. Half a second is enough for each
     // process to get a CPU.
     let words = "bench --rounds 12 --seconds 0.5 write_read roomy_pipe";
     let mut bench = start(&mut fullbore(words));
     let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
+    let first = lines.next().expect("a line").unwrap();
+    assert_eq!(
+        first,
+        "2 experiments in 12 rounds: this takes about 18 seconds"
+    );
     let mut names: Vec<String> = Vec::new();
     for _ in 0..2 {
         let line = lines.next().expect("a line").unwrap();
