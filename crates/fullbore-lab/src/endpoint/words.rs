@@ -31,7 +31,9 @@ pub fn fill(buf: &mut [u8], position: u64) {
     let mut word = word_at(position);
     let mut words = rest.chunks_exact_mut(WORD);
     for bytes in &mut words {
-        bytes.copy_from_slice(&word.to_le_bytes());
+        // Not `copy_from_slice`, which the compiler may leave as a call for each word.
+        let bytes: &mut [u8; WORD] = bytes.try_into().expect("a chunk of a word");
+        *bytes = word.to_le_bytes();
         word = word.wrapping_add(STEP);
     }
     let tail = words.into_remainder();
