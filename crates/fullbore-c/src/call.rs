@@ -93,17 +93,16 @@ impl Failure {
 
     /// Returns the failure of reading or writing by std's traits, after `moved` bytes.
     pub fn of_io(error: io::Error, side: Side, moved: u64) -> Self {
-        match error.downcast::<Error>() {
-            Ok(error) => Self::from(error),
-            Err(errno) => {
-                let number = errno.raw_os_error().unwrap_or(libc::EIO);
-                Self {
-                    side: number_of_side(side),
-                    moved,
-                    ..Self::new(number, FULLBORE_CAUSE_SYSTEM, format!("{side}: {errno}"))
-                }
-            }
-        }
+        let operation = match side {
+            Side::Source => "read",
+            Side::Sink => "write",
+        };
+        Self::from(error.downcast().unwrap_or_else(|errno| Error::Moving {
+            side,
+            operation,
+            errno,
+            moved,
+        }))
     }
 
     /// Writes it where the caller wants it, and returns its code.

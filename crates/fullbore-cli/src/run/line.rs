@@ -160,12 +160,12 @@ impl<'a> Cutter<'a> {
         let mut scanner = Scanner::new(self.line, self.dialect);
         while let Some((token, place)) = scanner.next()? {
             match token {
-                Token::Newline if !self.open.is_empty() => self.begin_command(),
+                Token::Newline if !self.open.is_empty() => self.place = Place::Start,
                 Token::Newline if self.stage.is_empty => {}
                 Token::Newline => self.is_ended = true,
                 token => {
                     if self.is_ended {
-                        self.begin_another()?;
+                        self.begin_another();
                     }
                     self.take(token, &place)?;
                 }
@@ -175,15 +175,10 @@ impl<'a> Cutter<'a> {
     }
 
     /// Begins a command after another pipeline on the line.
-    fn begin_another(&mut self) -> Option<()> {
+    fn begin_another(&mut self) {
         self.is_list = true;
         self.is_ended = false;
         self.stage = Stage::from(self.stage.end);
-        self.begin_command();
-        Some(())
-    }
-
-    fn begin_command(&mut self) {
         self.place = Place::Start;
     }
 
@@ -205,11 +200,11 @@ impl<'a> Cutter<'a> {
             Token::Operator(Operator::Pipe { with_errors }) if is_inner => {
                 self.pipes += 1;
                 self.has_inner_errors |= with_errors;
-                self.begin_command();
+                self.place = Place::Start;
             }
             Token::Operator(operator) if is_inner => {
                 self.stage.has_background |= operator == Operator::And;
-                self.begin_command();
+                self.place = Place::Start;
             }
             Token::Operator(Operator::Pipe { with_errors }) => {
                 self.pipes += 1;
@@ -218,13 +213,13 @@ impl<'a> Cutter<'a> {
                 stage.source.end = place.start;
                 stage.with_errors = with_errors;
                 self.stages.push(stage);
-                self.begin_command();
+                self.place = Place::Start;
                 return Some(());
             }
             Token::Operator(Operator::AndOr) => {
                 self.is_list = true;
                 self.stage = Stage::from(place.end);
-                self.begin_command();
+                self.place = Place::Start;
                 return Some(());
             }
             Token::Operator(operator) => {

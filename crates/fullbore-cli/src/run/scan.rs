@@ -219,26 +219,23 @@ impl<'a> Scanner<'a> {
 
     /// Skips what is in double quotes.
     fn quoted(&mut self) -> Option<()> {
-        loop {
-            let byte = self.peek(0)?;
-            self.at += 1;
-            match byte {
-                b'"' => return Some(()),
-                b'\\' => self.escaped()?,
-                b'`' => self.backquoted()?,
-                b'$' => self.expansion(true)?,
-                _ => {}
-            }
-        }
+        self.until(b'"', true)
     }
 
     fn backquoted(&mut self) -> Option<()> {
+        self.until(b'`', false)
+    }
+
+    /// Skips the bytes up to `end` that is not escaped, with the expansions among them if there can be some.
+    fn until(&mut self, end: u8, has_expansions: bool) -> Option<()> {
         loop {
             let byte = self.peek(0)?;
             self.at += 1;
             match byte {
-                b'`' => return Some(()),
+                _ if byte == end => return Some(()),
                 b'\\' => self.escaped()?,
+                b'`' if has_expansions => self.backquoted()?,
+                b'$' if has_expansions => self.expansion(true)?,
                 _ => {}
             }
         }
@@ -274,15 +271,7 @@ impl<'a> Scanner<'a> {
             self.until_quote()?;
             return (!self.line[start..self.at].ends_with(b"\\'")).then_some(());
         }
-        loop {
-            let byte = self.peek(0)?;
-            self.at += 1;
-            match byte {
-                b'\'' => return Some(()),
-                b'\\' => self.escaped()?,
-                _ => {}
-            }
-        }
+        self.until(b'\'', false)
     }
 
     /// Skips what is in `${…}`. To a shell a single quote is a quote in `"${a#'b'}"`, and a character in

@@ -16,9 +16,8 @@ use rustix::process::Signal;
 #[repr(C, align(16))]
 struct SignalSet([u8; 128]);
 
-/// A `siginfo_t`, which begins with the number of the signal. That of a signal that a process sent, or the kernel for a
-/// process, has the id of the process after three numbers (`struct __kernel_sigaction` in asm-generic/siginfo.h), which
-/// are four where pointers have 64 bits.
+/// A `siginfo_t`. It begins with three numbers; after them, aligned as a pointer is, comes the id of the process that
+/// has sent the signal (`__SIGINFO` in include/uapi/asm-generic/siginfo.h).
 #[repr(C, align(16))]
 struct Information([c_int; 32]);
 

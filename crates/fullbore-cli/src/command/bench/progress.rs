@@ -60,9 +60,7 @@ impl BenchProgress {
             last: String::new(),
         }
     }
-}
 
-impl BenchProgress {
     /// Draws the bar with a message.
     fn show(&mut self, message: &str) {
         let Some(screen) = &mut self.screen else {
