@@ -1005,9 +1005,9 @@ int fullbore_consumer_new(int source,
 //
 // Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
 // closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
-// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -EINVAL if `consumer` or `memory` is
-// NULL or `len` is more than SSIZE_MAX; -EBUSY while another call uses the consumer. A signal does not
-// interrupt it.
+// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
+// options was cancelled; -EINVAL if `consumer` or `memory` is NULL or `len` is more than SSIZE_MAX; -EBUSY
+// while another call uses the consumer. A signal does not interrupt it.
 // Threads: one at a time for one consumer.
 int64_t fullbore_consumer_read(struct fullbore_consumer *consumer,
                                void *memory,

@@ -104,9 +104,9 @@ pub extern "C" fn fullbore_consumer_new(
 ///
 /// Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
 /// closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
-/// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -EINVAL if `consumer` or `memory` is
-/// NULL or `len` is more than SSIZE_MAX; -EBUSY while another call uses the consumer. A signal does not
-/// interrupt it.
+/// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
+/// options was cancelled; -EINVAL if `consumer` or `memory` is NULL or `len` is more than SSIZE_MAX; -EBUSY
+/// while another call uses the consumer. A signal does not interrupt it.
 /// Threads: one at a time for one consumer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_consumer_read(
