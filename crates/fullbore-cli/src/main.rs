@@ -5,17 +5,15 @@
 mod buffer;
 mod command;
 mod completion;
-#[cfg(feature = "lab")]
-mod doctor;
 mod ending;
 mod enlarged;
 mod exit;
-#[cfg(feature = "lab")]
-mod explain;
 mod fork;
 mod guard;
 mod inherited;
 mod interrupt;
+#[cfg(feature = "lab")]
+mod launch;
 mod manual;
 mod meter;
 mod moved;

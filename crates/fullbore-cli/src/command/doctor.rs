@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::output::write_to;
 use super::reports::table_on;
-use crate::doctor::{examine, text};
 use crate::inherited;
+use fullbore_diagnose::doctor::{examine, text};
 use fullbore_host::proc::{self, Need};
 use fullbore_results::report::table::Table;
 use fullbore_results::report::text::WIDTH_WITHOUT_A_TERMINAL;

@@ -9,9 +9,12 @@ use clap::Args;
 
 use super::output::{is_stdout, write_to, write_to_file};
 use super::reports::check_path;
-use crate::explain::{self, Explained, launch::Ended};
+use crate::ending;
 use crate::inherited;
+use crate::interrupt::Interrupt;
+use crate::launch::{self, Ended};
 use crate::terminal::stderr;
+use fullbore_diagnose::explain::{self, Explained};
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
@@ -99,13 +102,25 @@ impl Explain {
                 Ok(ExitCode::SUCCESS)
             }
             None => {
-                let at_most = self.seconds.map(Duration::from_secs_f64);
-                let (explained, ended) =
-                    explain::command(&self.command, at_most, self.twice, &super::program())?;
-                self.report(&explained)?;
+                let ended = self.watch()?;
                 Ok(self.end(&ended))
             }
         }
+    }
+
+    /// Runs the command, and reports what it did.
+    fn watch(&self) -> anyhow::Result<Ended> {
+        let at_most = self.seconds.map(Duration::from_secs_f64);
+        let interrupt = Interrupt::noted();
+        ending::spare_the_living();
+        let mut last = None;
+        let explained = explain::command(&self.command, self.twice, &super::program(), || {
+            let ended = launch::run(&self.command, at_most, &interrupt)?;
+            last = Some(ended);
+            Ok(ended.took)
+        })?;
+        self.report(&explained)?;
+        Ok(last.expect("it has run"))
     }
 
     /// Refuses to send two outputs to stdout.

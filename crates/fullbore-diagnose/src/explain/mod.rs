@@ -8,7 +8,6 @@
 mod advice;
 mod classes;
 mod flame;
-pub mod launch;
 mod permission;
 mod placement;
 mod processes;
@@ -25,8 +24,6 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::ending;
-use crate::interrupt::Interrupt;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
@@ -46,6 +43,7 @@ use verdict::{of_samples, without_samples};
 
 /// The explanation, and the data from which it was derived.
 pub struct Explained {
+    /// What is reported.
     pub explanation: Explanation,
     sides: Vec<Side>,
     turns: Option<Turns>,
@@ -121,37 +119,32 @@ pub fn experiment(
     Ok(explained)
 }
 
-/// Runs a command line, and before that once without samples if `twice` is set; also returns how it ended. If
-/// its processes take turns, an ordinary pipe is measured on two CPUs and on one.
+/// Watches a command that `run` runs to its end, and before that once without samples if `twice` is set; `run`
+/// returns how long the command took. If its processes take turns, an ordinary pipe is measured on two CPUs and on
+/// one.
 pub fn command(
     words: &[String],
-    at_most: Option<Duration>,
     twice: bool,
     program: &Program,
-) -> Result<(Explained, launch::Ended)> {
-    let interrupt = Interrupt::noted();
-    ending::spare_the_living();
-    let before = twice
-        .then(|| launch::run(words, at_most, &interrupt))
-        .transpose()?;
+    mut run: impl FnMut() -> Result<Duration>,
+) -> Result<Explained> {
+    let before = twice.then(&mut run).transpose()?;
     let all_cpus = Topology::read().online();
-    let (ended, recording) = record(&all_cpus, Duration::ZERO, || {
-        launch::run(words, at_most, &interrupt)
-    });
-    let ended = ended?;
+    let (took, recording) = record(&all_cpus, Duration::ZERO, run);
+    let took = took?;
     let mut watched = Watched::default();
     watched.add(recording);
     let mut explained = watched.explain(Subject::default());
     let explanation = &mut explained.explanation;
     explanation.command = words.to_vec();
-    explanation.disturbance = before
-        .map(|before| Disturbance::of_seconds(ended.took.as_secs_f64(), before.took.as_secs_f64()));
+    explanation.disturbance =
+        before.map(|before| Disturbance::of_seconds(took.as_secs_f64(), before.as_secs_f64()));
     if let Some(turns) = explained.turns
         && let Ok(figures) = measure(plain_pipe(), &CpuPair::choose(&Topology::read()), program)
     {
         explanation.placement = turns.estimated(figures);
     }
-    Ok((explained, ended))
+    Ok(explained)
 }
 
 /// The data from one recording, or from several.
