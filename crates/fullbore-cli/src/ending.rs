@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::linux::live_thread;
+use fullbore_linux::live_thread;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use fullbore::pipe::Limit;
+use fullbore::Limit;
 use rustix::io::Errno;
 
 use fullbore_host::refusal::UNSUPPORTED;

@@ -1,7 +1,7 @@
 //! Says how much memory the experiments may use.
 
-use fullbore::linux::memory_limit;
 use fullbore_host::machine::available_memory;
+use fullbore_linux::memory_limit;
 
 /// Returns the bytes of memory that this process and those that it starts can get: what the machine has
 /// available, and at most half of what their cgroup may use, because the other half may be in use already.

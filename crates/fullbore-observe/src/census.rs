@@ -6,8 +6,8 @@
 
 use std::os::fd::OwnedFd;
 
-use fullbore::linux::proc_directory;
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
+use fullbore_linux::proc_directory;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -226,7 +226,7 @@ fn reached(from: &[usize], next: &[BTreeSet<usize>]) -> BTreeSet<usize> {
 
 #[cfg(test)]
 mod tests {
-    use fullbore::pipe::PipeIdentity;
+    use fullbore_linux::PipeIdentity;
 
     use super::super::census::{Process, ProcessId};
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
 
 use super::numbers::{Bytes, Certainty};
 

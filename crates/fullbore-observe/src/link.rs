@@ -10,8 +10,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-use fullbore::linux::proc_directory;
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
+use fullbore_linux::proc_directory;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -175,7 +175,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use fullbore::Pipe;
+    use fullbore_linux::Pipe;
 
     use super::*;
 

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::census::{Census, ProcessId};

@@ -4,7 +4,7 @@
 
 use std::os::fd::AsFd;
 
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 

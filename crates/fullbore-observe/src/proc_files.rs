@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev, openat, readlinkat, statat, statx,
 };

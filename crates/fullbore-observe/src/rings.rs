@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use fullbore::RingView;
-use fullbore::linux::proc_directory;
 use fullbore::ring::RingState;
+use fullbore_linux::proc_directory;
 
 use super::link::Fill;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 
-use fullbore::linux::live_thread;
 use fullbore_host::refusal::Unsupported;
+use fullbore_linux::live_thread;
 use procfs::FromRead;
 use procfs::process::Stat;
 use rustix::io::Errno;

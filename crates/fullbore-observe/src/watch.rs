@@ -568,7 +568,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::thread;
 
-    use fullbore::Pipe;
+    use fullbore_linux::Pipe;
     use nix::time::{ClockId, clock_gettime};
     use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};

@@ -309,5 +309,5 @@ pub fn overview(
 /// cgroup of this process allows.
 #[pyfunction]
 pub fn affordable(pipes: usize, wanted: usize) -> usize {
-    fullbore_observe::affordable(pipes, wanted, fullbore::linux::memory_limit())
+    fullbore_observe::affordable(pipes, wanted, fullbore_linux::memory_limit())
 }

@@ -77,5 +77,5 @@ fn text(py: Python<'_>, name: &Py<PyAny>) -> String {
 /// Returns the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names.
 #[pyfunction]
 pub fn descriptor_of(path: &[u8]) -> Option<RawFd> {
-    fullbore::linux::descriptor_of(Path::new(OsStr::from_bytes(path)))
+    fullbore_linux::descriptor_of(Path::new(OsStr::from_bytes(path)))
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
 use crate::pipe::PipeEnd;
@@ -479,7 +479,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
-        Error::of_call(stopped, Side::Source, operation, errno, self.taken)
+        error::of_call(stopped, Side::Source, operation, errno, self.taken)
     }
 }
 

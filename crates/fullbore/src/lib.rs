@@ -23,7 +23,7 @@
 //!
 //! - **Snapshot** means that a reader gets the bytes as they were when the call returned.
 //!   [`Producer`], [`Repeat`] and [`Consumer`] keep it, [`Buffer`] too, and [`Transfer`] and [`Tee`] keep it
-//!   by default. The calls in [`linux::Calls`] are those of the kernel, and guarantee nothing.
+//!   by default.
 //! - **Reference** has to be asked for. If it depends on how the reader behaves, the function is
 //!   `unsafe`, and its `# Safety` section says what the reader must do.
 //!
@@ -45,11 +45,10 @@
 //! | [`split`] | fd to many: [`Tee`] |
 //! | [`buffer`] | fd to many, through a large memory: [`Buffer`] |
 //! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
-//! | [`pipe`] | what a pipe is: capacity, slots, bytes queued, identity |
 //! | [`ring`] | memory that both ends of a pipe share instead of using it |
-//! | [`pages`] | page-aligned memory, and what the kernel really backs it with |
-//! | [`wait`] | what to do while a pipe is full or empty |
-//! | [`linux`] | page sizes, limits, and the calls that move bytes |
+//! | [`Pipe`], [`PipeEnd`] | what a pipe is: capacity, slots, bytes queued, identity |
+//! | [`Pages`] | page-aligned memory to send without a copy |
+//! | [`Wait`], [`Cancel`] | what to do while a pipe is full or empty, and how to end a wait |
 //! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
 //!
 //! The library never prints, never exits and reads no environment variable. It runs only on Linux.
@@ -60,32 +59,27 @@
 
 pub mod buffer;
 pub mod consume;
-mod error;
-#[allow(unsafe_code)]
-pub mod linux;
 mod memory;
-#[allow(unsafe_code)]
-pub mod pages;
-pub mod pipe;
 #[allow(unsafe_code)]
 pub mod produce;
 pub mod ring;
 pub mod split;
 pub mod transfer;
 mod turns;
-pub mod wait;
+
+// What the modules stand on, by the names that they use.
+use fullbore_linux::{self as linux, error, pages, pipe, wait};
 
 pub use buffer::Buffer;
 pub use consume::{Consumer, ConsumerOptions};
-pub use error::{Error, Result, Side};
-pub use linux::close;
-pub use pages::{BackedBy, Backing, Pages};
-pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
+pub use fullbore_linux::{
+    BackedBy, Backing, Cancel, Error, Growth, Limit, Pages, PagesOptions, Pipe, PipeEnd,
+    PipeIdentity, Result, Side, Stopped, Wait, close,
+};
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Tried, Unfinished, Way};
 pub use ring::RingView;
 pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};
-pub use wait::{Cancel, Stopped, Wait, Waiter};
 
 /// The examples of the README and of docs/library.md, which `cargo test` compiles.
 #[cfg(doctest)]
@@ -96,6 +90,3 @@ mod documentation {
     #[doc = include_str!("../../../docs/library.md")]
     pub struct Library;
 }
-
-#[cfg(not(target_os = "linux"))]
-compile_error!("fullbore is about Linux pipes, and builds for Linux only");

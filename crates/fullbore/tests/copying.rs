@@ -14,7 +14,8 @@ use std::thread;
 
 use common::calls::copying_vmsplice;
 use common::{Checker, Reader, fill, send};
-use fullbore::{Pages, Pipe, Producer, ProducerOptions, Tee, Transfer, Way, copy, linux, split};
+use fullbore::{Pages, Pipe, Producer, ProducerOptions, Tee, Transfer, Way, copy, split};
+use fullbore_linux as linux;
 
 const BYTES: u64 = 16 << 20;
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::Context;
-use fullbore::linux;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
+use fullbore_linux as linux;
 
 /// Percent of the memory by default.
 const DEFAULT: f64 = 2.0;

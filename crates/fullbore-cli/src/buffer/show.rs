@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use fullbore::buffer::Level;
-use fullbore::{PipeEnd, PipeIdentity, linux};
+use fullbore::{PipeEnd, PipeIdentity};
+use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
 
 use super::history::History;

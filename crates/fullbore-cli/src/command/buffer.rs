@@ -338,7 +338,7 @@ impl Buffer {
             ))
             .into());
         }
-        let least = 2 * fullbore::linux::page_size();
+        let least = 2 * fullbore_linux::page_size();
         if bytes < least {
             return Err(Usage(format!(
                 "a buffer of {bytes} bytes is too small: it needs at least {least}"

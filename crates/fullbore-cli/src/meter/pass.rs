@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::anyhow;
-use fullbore::wait::Pace;
 use fullbore::{Error, Failure, Guarantee, Pipe, PipeEnd, Report, Side, Transfer};
 use fullbore_host::size;
+use fullbore_linux::Pace;
 use rustix::fs::SeekFrom;
 
 use super::live::Meter;

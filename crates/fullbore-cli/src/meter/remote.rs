@@ -10,7 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use fullbore::linux::{Peer, peer_of};
+use fullbore_linux::{Peer, peer_of};
 use rustix::process::{Pid, Uid, geteuid, getpid};
 use serde::{Deserialize, Serialize};
 

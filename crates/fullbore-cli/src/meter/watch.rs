@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use fullbore::PipeEnd;
-use fullbore::linux::{live_thread, proc_directory};
+use fullbore_linux::{live_thread, proc_directory};
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

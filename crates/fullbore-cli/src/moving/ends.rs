@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use fullbore::linux::descriptor_of;
+use fullbore_linux::descriptor_of;
 use rustix::fs::{Access, FileType, OFlags, Stat};
 use rustix::io::Errno;
 

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use anyhow::anyhow;
-use fullbore::linux::is_pipe_or_socket;
 use fullbore::{Error, Side};
+use fullbore_linux::is_pipe_or_socket;
 use rustix::io::Errno;
 
 use fullbore_host::size::amount;

@@ -178,7 +178,7 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
 
 /// Returns how long a word of a new program may be, with the zero that ends it (execve(2), `MAX_ARG_STRLEN`).
 fn longest_word() -> usize {
-    32 * fullbore::linux::page_size()
+    32 * fullbore_linux::page_size()
 }
 
 /// Returns the words, if all of them are plain.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::terminal::stderr;
 use anyhow::{Context, Result, bail};
-use fullbore::linux::memory_limit;
+use fullbore_linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

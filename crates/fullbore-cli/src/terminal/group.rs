@@ -326,7 +326,7 @@ struct Peer {
 impl Peer {
     /// Returns `None` for a process of another user.
     fn new(stream: UnixStream) -> Option<Self> {
-        let peer = fullbore::linux::peer_of(&stream).ok()?;
+        let peer = fullbore_linux::peer_of(&stream).ok()?;
         let ours = peer.user == geteuid().as_raw() && stream.set_nonblocking(true).is_ok();
         ours.then_some(Self {
             stream,

@@ -241,7 +241,7 @@ fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
     if !is_root() {
         return skipped("a user beyond pipe-user-pages-soft: making one needs root");
     }
-    if fullbore::linux::pipe_user_pages_soft().is_none_or(|pages| pages == 0 || pages > 1 << 16) {
+    if fullbore_linux::pipe_user_pages_soft().is_none_or(|pages| pages == 0 || pages > 1 << 16) {
         return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
     }
     let copy = ForEverybody::new();

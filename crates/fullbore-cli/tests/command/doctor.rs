@@ -231,7 +231,7 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
     if !is_root() {
         return skipped("a user beyond pipe-user-pages-soft: making one needs root");
     }
-    let soft = fullbore::linux::pipe_user_pages_soft();
+    let soft = fullbore_linux::pipe_user_pages_soft();
     let Some(soft) = soft.filter(|pages| (1..=1 << 16).contains(pages)) else {
         return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
     };

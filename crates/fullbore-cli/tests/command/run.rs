@@ -745,7 +745,7 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
     for (options, wanted) in [
         ("", 1 << 20),
         ("--pipe-size 256K", 256 << 10),
-        ("--pipe-size 1", fullbore::linux::page_size()),
+        ("--pipe-size 1", fullbore_linux::page_size()),
     ] {
         let (found, output) = capacity(options);
         assert!(

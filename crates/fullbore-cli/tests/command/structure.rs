@@ -54,6 +54,7 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
     for name in [
         "fullbore",
         "fullbore-host",
+        "fullbore-linux",
         "fullbore-observe",
         "fullbore-results",
     ] {

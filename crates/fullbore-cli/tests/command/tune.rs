@@ -351,7 +351,7 @@ fn one_call_that_waits_is_no_evidence_however_much_other_threads_write() {
 
 #[test]
 fn a_limit_that_stops_it_is_named() {
-    let max = fullbore::linux::pipe_max_size().unwrap();
+    let max = fullbore_linux::pipe_max_size().unwrap();
     if !is_root() {
         return skipped("limits of other users: this is not root");
     }
@@ -404,7 +404,7 @@ fn a_limit_that_stops_it_is_named() {
         &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell}")),
     ));
     assert_code(&output, 0);
-    let soft = fullbore::linux::pipe_user_pages_soft();
+    let soft = fullbore_linux::pipe_user_pages_soft();
     if soft.is_none_or(|pages| !(1..=1 << 16).contains(&pages)) {
         return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
     }

@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fullbore::linux::{live_thread, page_size};
+use fullbore_linux::{live_thread, page_size};
 use fullbore_observe::link::Fill;
 use fullbore_results::doctor::Allowance;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev};
@@ -169,7 +169,7 @@ fn is_write_end(fd: &Path) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use fullbore::{Pipe, PipeEnd};
+    use fullbore_linux::{Pipe, PipeEnd};
     use rustix::fs::{major, minor};
 
     use super::*;

@@ -25,7 +25,7 @@ pub fn pipe_max_size(_: &Refusal, around: &Circumstances) -> Option<RefusalCause
 
 /// Returns the number of pages of a pipe of 1 MiB: 256 if a page has 4 KiB.
 fn pages_of_1_mib() -> u64 {
-    (1 << 20) / fullbore::linux::page_size() as u64
+    (1 << 20) / fullbore_linux::page_size() as u64
 }
 
 pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {

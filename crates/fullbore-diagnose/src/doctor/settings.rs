@@ -81,7 +81,7 @@ const DEFINITIONS: &[Definition] = &[
          and cannot be enlarged",
         judge: |value, around| {
             let pages = number(value);
-            let roomy = (pages * fullbore::linux::page_size() as u64) >> 20;
+            let roomy = (pages * fullbore_linux::page_size() as u64) >> 20;
             match pages {
                 _ if around.is_exempt_from_user_pages() => {
                     fine("does not apply to this process (CAP_SYS_ADMIN)")

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use fullbore::linux::{Calls, page_size, vmsplice_shares};
-use fullbore::wait::Ready;
 use fullbore::{Pages, Pipe, Producer, ProducerOptions, Way};
+use fullbore_linux::Ready;
+use fullbore_linux::{Calls, page_size, vmsplice_shares};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 

@@ -7,7 +7,7 @@
 
 use clap::{Args, ValueEnum};
 use fullbore::Wait;
-use fullbore::linux::page_size;
+use fullbore_linux::page_size;
 use serde::{Deserialize, Serialize};
 
 use crate::parent::ParentOptions;

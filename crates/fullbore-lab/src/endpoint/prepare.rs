@@ -1,9 +1,9 @@
 //! Prepares both endpoints: pins them to a CPU and allocates their memory.
 
 use anyhow::bail;
-use fullbore::linux::page_size;
-use fullbore::pages::BackedBy;
 use fullbore::{Backing, Error, Pages};
+use fullbore_linux::BackedBy;
+use fullbore_linux::page_size;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::options::Options;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::linux::is_pipe_or_socket;
+use fullbore_linux::is_pipe_or_socket;
 
 use super::options::Options;
 use crate::cpu_time::CpuTime;

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use fullbore::linux::Calls;
-use fullbore::wait::Ready;
 use fullbore::{ConsumerOptions, Pipe, PipeEnd};
+use fullbore_linux::Calls;
+use fullbore_linux::Ready;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;

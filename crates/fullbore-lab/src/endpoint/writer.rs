@@ -5,8 +5,8 @@ use std::io::{BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use fullbore::linux::{Calls, is_pipe_or_socket};
 use fullbore::{Error, PipeEnd, ProducerOptions, Way};
+use fullbore_linux::{Calls, is_pipe_or_socket};
 use rustix::io::Errno;
 
 use super::lines::write_lines;

@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 
 use anyhow::Result;
-use fullbore::linux::page_size;
 use fullbore::{Pipe, PipeEnd};
 use fullbore_host::size;
 use fullbore_host::text::without_number;
+use fullbore_linux::page_size;
 use fullbore_results::doctor::Refusal;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

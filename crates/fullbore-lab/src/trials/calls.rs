@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use fullbore::linux::{Calls, page_size};
 use fullbore::{Pages, Pipe, ProducerOptions, Wait, Way};
+use fullbore_linux::{Calls, page_size};
 use rustix::pipe::SpliceFlags;
 
 use super::attempt::{
@@ -129,7 +129,7 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
         }
     }
     read_back(&pipe.reader, &sent)?;
-    let shares = fullbore::linux::vmsplice_shares()?;
+    let shares = fullbore_linux::vmsplice_shares()?;
     Ok(format!(
         "{BYTES} bytes of memory into a pipe{}",
         kept(shares)

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use fullbore::linux::{huge_page_size, page_size};
-use fullbore::pages::BackedBy;
 use fullbore::{Backing, Pages};
+use fullbore_linux::BackedBy;
+use fullbore_linux::{huge_page_size, page_size};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern};

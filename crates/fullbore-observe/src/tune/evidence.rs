@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::linux::{live_thread, proc_directory};
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
+use fullbore_linux::{live_thread, proc_directory};
 use nix::libc;
 use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat};

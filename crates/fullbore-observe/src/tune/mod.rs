@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::PipeEnd;
-use fullbore::pipe::Limit;
+use fullbore_linux::Limit;
+use fullbore_linux::PipeEnd;
 use rustix::io::Errno;
 
 use super::census::{Census, Holder, Pipe};
@@ -191,7 +191,7 @@ fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<Limit>), Errno> {
 /// the same allowance.
 #[derive(Debug, Default)]
 struct Trial {
-    taken: Vec<fullbore::Pipe>,
+    taken: Vec<fullbore_linux::Pipe>,
 }
 
 impl Trial {
@@ -204,7 +204,7 @@ impl Trial {
         is_own: bool,
     ) -> Result<(usize, Option<Limit>), Errno> {
         let (mut goal, mut limit) = (size, None);
-        if let Some(max) = fullbore::linux::pipe_max_size().filter(|&max| size > max) {
+        if let Some(max) = fullbore_linux::pipe_max_size().filter(|&max| size > max) {
             match rustix::pipe::fcntl_setpipe_size(&new_pipe()?.writer, size) {
                 // A process that may do this is not subject to the allowance either
                 // (`pipe_set_size`, fs/pipe.c).
@@ -237,12 +237,12 @@ impl Trial {
     }
 }
 
-fn new_pipe() -> Result<fullbore::Pipe, Errno> {
-    fullbore::Pipe::new().map_err(errno)
+fn new_pipe() -> Result<fullbore_linux::Pipe, Errno> {
+    fullbore_linux::Pipe::new().map_err(errno)
 }
 
 /// Returns the errno of an error of the library.
-fn errno(error: fullbore::Error) -> Errno {
+fn errno(error: fullbore_linux::Error) -> Errno {
     let errno = error.errno().and_then(Errno::from_io_error);
     errno.unwrap_or(Errno::INVAL)
 }

@@ -1,6 +1,6 @@
 //! The options of `tune`, and the outcome for each pipe.
 
-use fullbore::pipe::Limit;
+use fullbore_linux::Limit;
 use rustix::io::Errno;
 
 use super::super::census::Census;

@@ -1,7 +1,7 @@
 //! What was done to the pipes of a pipeline, in the shape of the JSON that `fullbore tune --json` prints:
 //! a [`Tuning`] without indices into a census. docs/tune.md documents it.
 
-use fullbore::pipe::Limit;
+use fullbore_linux::Limit;
 use serde::{Deserialize, Serialize};
 
 use super::super::census::{Census, Holder};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::Error;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fullbore::linux::proc_directory;
-use fullbore::pipe::PipeIdentity;
+use fullbore_linux::PipeIdentity;
+use fullbore_linux::proc_directory;
 
 use super::super::census::{Census, Unseen};
 use super::super::chains::{Flow, PipeKind};

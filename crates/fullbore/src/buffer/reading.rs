@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::store::{Filler, Store};
@@ -59,7 +59,7 @@ impl Messages {
             may_be_longer: most == memory::MESSAGE,
             aside: Vec::new(),
             left: 0..0,
-            copied: copied.map_err(Error::system("memfd_create"))?,
+            copied: copied.map_err(error::system("memfd_create"))?,
         })
     }
 
@@ -167,7 +167,7 @@ impl Reading<'_> {
             }
             Some(Err(_)) if self.calls.stopped().is_some() => Took::End(Ok(())),
             Some(Err(errno)) => {
-                let error = Error::moving(Side::Source, "read", errno, self.taken);
+                let error = error::moving(Side::Source, "read", errno, self.taken);
                 Took::End(Err(error))
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::error::{Error, Side};
+use crate::error::{self, Error, Side};
 use crate::memory;
 use crate::pipe::PipeEnd;
 use crate::produce::stage::Outlet;
@@ -112,7 +112,7 @@ impl Written {
     pub(super) fn error(&mut self) -> Option<Error> {
         let failed = self
             .failed
-            .map(|(operation, errno, _)| Error::moving(Side::Sink, operation, errno, self.bytes));
+            .map(|(operation, errno, _)| error::moving(Side::Sink, operation, errno, self.bytes));
         self.broken.take().or(failed)
     }
 
@@ -123,7 +123,7 @@ impl Written {
                 .failed
                 .filter(|(_, _, on_error)| *on_error != OnError::FailAll)
                 .map(|(operation, errno, _)| {
-                    Error::moving(Side::Sink, operation, errno, self.bytes)
+                    error::moving(Side::Sink, operation, errno, self.bytes)
                 }),
             ignored: matches!(self.failed, Some((_, _, OnError::Ignore))),
             would_wait: false,

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::pipe::PipeEnd;
 
 /// The output that a producer sends to.
@@ -86,7 +86,7 @@ impl<Fd: AsFd> AsFd for Output<Fd> {
 pub(crate) fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
     // The duplicate gets a number from 3 on, because 0 to 2 may be closed now and opened later as
     // standard input, output and error.
-    let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(Error::system("F_DUPFD_CLOEXEC"))?;
+    let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(error::system("F_DUPFD_CLOEXEC"))?;
     is_writable(own.as_fd())?;
     Ok(own)
 }
@@ -95,7 +95,7 @@ fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
     if PipeEnd::new(sink)?.is_writer()? {
         Ok(())
     } else {
-        Err(Error::system("vmsplice")(Errno::BADF))
+        Err(error::system("vmsplice")(Errno::BADF))
     }
 }
 

@@ -22,10 +22,10 @@ use rustix::pipe::SpliceFlags;
 use super::options::{Produced, ProducerOptions, Way};
 use super::output::Output;
 use super::socket::RUN;
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory::{Geometry, Memory};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::pipe::{Pipe, PipeEnd, roomy};
 use crate::wait::Ready;
 
@@ -283,7 +283,7 @@ impl<Fd: AsFd> Repeat<Fd> {
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
-        Error::of_call(stopped, Side::Sink, operation, errno, self.sent)
+        error::of_call(stopped, Side::Sink, operation, errno, self.sent)
     }
 }
 
@@ -305,7 +305,7 @@ fn block_of(pattern: &[u8]) -> Result<Pages> {
     for copy in block.chunks_exact_mut(pattern.len()) {
         copy.copy_from_slice(pattern);
     }
-    block.make_read_only()?;
+    pages::make_read_only(&mut block)?;
     Ok(block)
 }
 
@@ -444,7 +444,7 @@ fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> Result<us
     match rustix::pipe::splice(source, None, sink, None, len, SpliceFlags::NONBLOCK) {
         Ok(0) => Err(unsupported()),
         Ok(n) => Ok(n),
-        Err(errno) => Err(Error::system("splice")(errno)),
+        Err(errno) => Err(error::system("splice")(errno)),
     }
 }
 

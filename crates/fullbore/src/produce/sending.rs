@@ -11,7 +11,7 @@ use super::producer::{Policy, Producer};
 use super::socket::{RUN, Through};
 use super::stage::queued;
 use super::trial::Trial;
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Error, Result, Side};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
 use crate::pipe::{PipeEnd, roomy};
@@ -58,7 +58,7 @@ impl<Fd: AsFd> Producer<Fd> {
             (_, memory) => 0..chunk.min(memory.len()),
         };
         if self.window.len() < at_least {
-            return Err(Error::system("mmap")(Errno::NOMEM));
+            return Err(error::system("mmap")(Errno::NOMEM));
         }
         Ok(())
     }
@@ -363,10 +363,10 @@ impl<Fd: AsFd> Producer<Fd> {
 
     pub(super) fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
-        Error::of_call(stopped, Side::Sink, operation, errno, self.sent)
+        error::of_call(stopped, Side::Sink, operation, errno, self.sent)
     }
 
     fn moving(&self, operation: &'static str, errno: Errno) -> Error {
-        Error::moving(Side::Sink, operation, errno, self.sent)
+        error::moving(Side::Sink, operation, errno, self.sent)
     }
 }

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::control::{BITS, CLOSED, Control};
-use crate::error::{Error, Result};
+use crate::error::{self, Result};
 
 /// What the name of the file begins with. The inode and the size follow, with a colon between them.
 const NAME: &str = "fullbore-ring:";
@@ -79,7 +79,7 @@ impl RingView {
     pub fn open(link: &Path) -> Result<Option<Self>> {
         let text = fs::read_link(link).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            Error::system("readlink")(errno)
+            error::system("readlink")(errno)
         })?;
         let Some((pipe, size)) = parse(text.as_os_str().as_bytes()) else {
             return Ok(None);
@@ -88,14 +88,14 @@ impl RingView {
         // kernel's own tmpfs has no files with a path, and all its files are memory.
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let stat = rustix::fs::statx(CWD, link, flags, StatxFlags::BASIC_STATS)
-            .map_err(Error::system("statx"))?;
+            .map_err(error::system("statx"))?;
         let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
         if device != device_of_memfds()? {
             return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let words = rustix::fs::open(link, flags, Mode::empty()).map_err(Error::system("open"))?;
-        let stat = rustix::fs::fstat(&words).map_err(Error::system("fstat"))?;
+        let words = rustix::fs::open(link, flags, Mode::empty()).map_err(error::system("open"))?;
+        let stat = rustix::fs::fstat(&words).map_err(error::system("fstat"))?;
         // The link may refer to another file by now.
         let is_it = stat.st_dev == device && stat.st_size >= LEN as i64;
         Ok(is_it.then_some(Self {
@@ -155,8 +155,8 @@ fn device_of_memfds() -> Result<u64> {
         return Ok(*device);
     }
     let file = crate::linux::memfd("fullbore", MemfdFlags::empty())
-        .map_err(Error::system("memfd_create"))?;
-    let stat = rustix::fs::fstat(&file).map_err(Error::system("fstat"))?;
+        .map_err(error::system("memfd_create"))?;
+    let stat = rustix::fs::fstat(&file).map_err(error::system("fstat"))?;
     Ok(*DEVICE.get_or_init(|| stat.st_dev))
 }
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Error, Result, Side};
 use crate::produce::stage::Outlet;
 use crate::transfer::{Ended, Guarantee, Kind, Options, Stop};
 use crate::wait::{Ready, Waiter, uninterrupted};
@@ -51,7 +51,7 @@ impl Branch {
             bytes: self.bytes,
             error: self
                 .error
-                .map(|(operation, errno)| Error::moving(Side::Sink, operation, errno, self.bytes)),
+                .map(|(operation, errno)| error::moving(Side::Sink, operation, errno, self.bytes)),
             ignored: self.ignored,
             would_wait: self.would_wait,
         }
@@ -98,12 +98,12 @@ impl State {
         let (ended, failure) = match outcome {
             Ok(ended) | Err(Broken::Ended(ended)) => (ended, None),
             Err(Broken::Source(operation, errno)) => {
-                let error = Error::moving(Side::Source, operation, errno, self.taken);
+                let error = error::moving(Side::Source, operation, errno, self.taken);
                 failed(None, error)
             }
             Err(Broken::Sink(i, operation, errno)) => {
                 let bytes = self.branches[i].bytes;
-                failed(Some(i), Error::moving(Side::Sink, operation, errno, bytes))
+                failed(Some(i), error::moving(Side::Sink, operation, errno, bytes))
             }
             Err(Broken::Other(error)) => failed(None, error),
         };
@@ -269,7 +269,7 @@ impl Splitting<'_> {
             },
             Err(errno) => Err(match self.state.waiter.stopped() {
                 Some(stopped) => Broken::Ended(stopped.into()),
-                None => Error::system("poll")(errno).into(),
+                None => error::system("poll")(errno).into(),
             }),
         }
     }

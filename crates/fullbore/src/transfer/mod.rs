@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Result, Side};
 use crate::produce::{Tried, Way};
 use crate::wait::{Cancel, Wait};
 pub(crate) use options::Options;
@@ -279,7 +279,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         };
         let mut under_way = state.stage.bytes()[state.sent..].to_vec();
         if let Some(mut own) = state.through {
-            let failed = |errno| Error::moving(Side::Source, "read", errno, state.bytes);
+            let failed = |errno| error::moving(Side::Source, "read", errno, state.bytes);
             own.take_all_back(&mut under_way).map_err(failed)?;
         }
         under_way.extend(state.ahead);
@@ -349,7 +349,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                     state.at += 1;
                 }
                 Err(Stop::At(side, operation, errno)) => {
-                    return Err(Error::moving(side, operation, errno, state.bytes));
+                    return Err(error::moving(side, operation, errno, state.bytes));
                 }
                 Err(Stop::Other(error)) => return Err(error),
             }

@@ -70,7 +70,8 @@ impl From<Stopped> for Ended {
         match stopped {
             Stopped::Cancelled => Ended::Cancelled,
             Stopped::TimedOut => Ended::TimedOut,
-            Stopped::Interrupted => Ended::Interrupted,
+            // By a signal, which is the only other reason.
+            _ => Ended::Interrupted,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::report::Progress;
 use super::sparse::{Sparse, Stretch};
 use super::step::{Ends, Step, Stepped, Stop, has_flag};
 use super::through::OwnPipe;
-use crate::error::{Error, Result, Side};
+use crate::error::{self, Error, Result, Side};
 use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
@@ -160,7 +160,7 @@ fn first_memory(source: Kind, size: u64) -> usize {
 }
 
 pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
-    rustix::fs::fstat(fd).map_err(|errno| Error::moving(side, "fstat", errno, 0))
+    rustix::fs::fstat(fd).map_err(|errno| error::moving(side, "fstat", errno, 0))
 }
 
 /// Refuses a transfer that would read the bytes that it writes, which might never end.

@@ -113,7 +113,7 @@ pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, u
             ))
         },
         || {
-            let _ = fullbore::linux::vmsplice_shares();
+            let _ = fullbore_linux::vmsplice_shares();
             job()
         },
     );

@@ -29,9 +29,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fullbore::{
-    ConsumerOptions, Error, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way, linux,
-};
+use fullbore::{ConsumerOptions, Error, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way};
+use fullbore_linux as linux;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::SpliceFlags;
 

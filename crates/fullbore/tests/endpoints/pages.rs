@@ -3,8 +3,9 @@
 use std::fs;
 
 use crate::common::calls::refusing_some;
-use fullbore::pages::Backing;
-use fullbore::{BackedBy, Pages};
+use fullbore::Backing;
+use fullbore::Pages;
+use fullbore_linux::BackedBy;
 use rustix::io::Errno;
 
 /// `MADV_DONTNEED_LOCKED`, which the libc crate does not name everywhere.
@@ -34,7 +35,7 @@ fn flags(pages: &Pages) -> Vec<String> {
 
 #[test]
 fn pages_that_are_replaced_keep_what_was_asked_of_them() {
-    let page = fullbore::linux::page_size();
+    let page = fullbore_linux::page_size();
     let refused = (2, &[libc::MADV_DONTNEED as u32, DONTNEED_LOCKED][..]);
     for (backing, flag) in [(Backing::Base, "nh"), (Backing::Huge, "hg")] {
         for locked in [false, true] {

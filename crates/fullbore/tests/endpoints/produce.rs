@@ -86,7 +86,7 @@ fn way_and_reader() -> impl Strategy<Value = (Way, Reader)> {
 }
 
 fn options() -> impl Strategy<Value = ProducerOptions> {
-    let page = fullbore::linux::page_size();
+    let page = fullbore_linux::page_size();
     let chunks = vec![
         1,
         7,

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::tcp_pair;
 use crate::common::*;
-use fullbore::linux::{self, Calls, Errno};
 use fullbore::split::Policy;
 use fullbore::{
     Cancel, ConsumerOptions, Ended, Error, Failure, Guarantee, Pipe, PipeEnd, ProducerOptions,
-    Report, Side, Stopped, Tee, Transfer, Wait, Waiter,
+    Report, Side, Stopped, Tee, Transfer, Wait,
 };
+use fullbore_linux::Waiter;
+use fullbore_linux::{self as linux, Calls, Errno};
 use rustix::net::sockopt;
 use rustix::thread::Pid;
 

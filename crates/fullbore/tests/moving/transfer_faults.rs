@@ -13,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use crate::common::calls::{failing_once, judging, moving_nothing_once};
 use crate::common::ends::{From, MOST, Source, To, content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
-use fullbore::linux;
 use fullbore::split::Policy;
 use fullbore::transfer::Route;
 use fullbore::{
     Consumer, Ended, Error, Failure, Guarantee, Pipe, Report, Side, Tee, Transfer, Wait,
 };
+use fullbore_linux as linux;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};

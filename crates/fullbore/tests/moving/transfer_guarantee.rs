@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
-use fullbore::linux::{has_huge_pages, vmsplice_shares};
 use fullbore::transfer::Route;
 use fullbore::{
     Ended, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Report, Transfer,
 };
+use fullbore_linux::{has_huge_pages, vmsplice_shares};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 /// What goes through one chain from pipe to pipe: many laps of all memory that is used in turn.

@@ -10,10 +10,9 @@ use std::process::ExitStatus;
 
 use crate::common::ends::{memfd, tcp_pair};
 use crate::common::*;
-use fullbore::linux::{Calls, Errno};
-use fullbore::{
-    Cancel, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfer, Wait, Waiter, Way,
-};
+use fullbore::{Cancel, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfer, Wait, Way};
+use fullbore_linux::Waiter;
+use fullbore_linux::{Calls, Errno};
 
 const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 

@@ -9,6 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod examples;
 mod exit;
 mod fork;
 mod own_descriptor;

@@ -24,7 +24,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use crate::enlarged::Report;
 use crate::interrupt::Interrupt;
-use fullbore::pipe::PipeIdentity;
+use fullbore::PipeIdentity;
 use fullbore_host::text::clean;
 use fullbore_observe::Monitor;
 use fullbore_observe::tune::outcome::Options;

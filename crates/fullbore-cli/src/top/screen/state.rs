@@ -1,7 +1,7 @@
 //! What the user has chosen to see, and what each key does. Nothing in this file draws or scans.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use fullbore::pipe::PipeIdentity;
+use fullbore::PipeIdentity;
 
 use crate::top::order::{Sort, order};
 use fullbore_host::text::clean;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fullbore::linux::page_size;
+use fullbore_linux::page_size;
 use serde::{Deserialize, Serialize};
 
 use super::clock::now;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use fullbore::linux::page_size;
+use fullbore_linux::page_size;
 
 use crate::catalogue::latency::clock::now;
 use crate::catalogue::transports::shared::{self, Shared, sleep_while, wake_all};

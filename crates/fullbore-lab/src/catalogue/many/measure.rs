@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fullbore::linux::page_size;
 use fullbore::{Pipe, PipeEnd};
 use fullbore_host::size;
+use fullbore_linux::page_size;
 use serde::de::DeserializeOwned;
 
 use super::board::Board;

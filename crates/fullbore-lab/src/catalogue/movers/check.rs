@@ -10,8 +10,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fullbore::linux::page_size;
 use fullbore::{Pipe, PipeEnd};
+use fullbore_linux::page_size;
 
 use super::descriptors::{Descriptors, start_mover};
 use super::files;

@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use fullbore::linux::{Calls, page_size};
-use fullbore::wait::Ready;
 use fullbore::{Pages, Pipe, Wait};
+use fullbore_linux::Ready;
+use fullbore_linux::{Calls, page_size};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 

@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 
 use anyhow::{Context, Result, bail};
 use fullbore::Pages;
-use fullbore::linux::page_size;
+use fullbore_linux::page_size;
 use rustix::io::Errno;
 use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 

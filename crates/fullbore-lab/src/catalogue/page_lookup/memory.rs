@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fullbore::linux::{huge_page_size, page_size};
 use fullbore::{Backing, Pages};
+use fullbore_linux::{huge_page_size, page_size};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::prepare;

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Result;
-use fullbore::Waiter;
-use fullbore::wait::Ready;
+use fullbore_linux::Ready;
+use fullbore_linux::Waiter;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 

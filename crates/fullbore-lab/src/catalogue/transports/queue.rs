@@ -9,8 +9,8 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
-use fullbore::Waiter;
-use fullbore::wait::Ready;
+use fullbore_linux::Ready;
+use fullbore_linux::Waiter;
 use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_close, mq_open, mq_receive, mq_send, mq_unlink};
 use nix::sys::stat::Mode;
 use rustix::io::Errno;

@@ -7,9 +7,9 @@ use std::io::stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, Result, bail};
-use fullbore::linux::Calls;
-use fullbore::wait::Ready;
 use fullbore::{Pipe, PipeEnd, Wait};
+use fullbore_linux::Calls;
+use fullbore_linux::Ready;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};

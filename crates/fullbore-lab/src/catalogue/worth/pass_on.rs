@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result};
 use fullbore::Wait;
-use fullbore::linux::Calls;
-use fullbore::wait::Ready;
+use fullbore_linux::Calls;
+use fullbore_linux::Ready;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::SpliceFlags;

@@ -6,7 +6,8 @@ use std::io::{self, Write, stdin, stdout};
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
-use fullbore::{ProducerOptions, Wait, Waiter};
+use fullbore::{ProducerOptions, Wait};
+use fullbore_linux::Waiter;
 use serde::{Deserialize, Serialize};
 
 use super::data::Block;

@@ -7,7 +7,8 @@ use std::io::stdin;
 use std::os::fd::AsFd;
 
 use anyhow::Result;
-use fullbore::{ConsumerOptions, Wait, Waiter};
+use fullbore::{ConsumerOptions, Wait};
+use fullbore_linux::Waiter;
 use serde::{Deserialize, Serialize};
 
 use super::look::look;

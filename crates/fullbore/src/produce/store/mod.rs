@@ -17,10 +17,10 @@ use rustix::io::Errno;
 
 use super::options::BY_REFERENCE_FROM;
 use super::stage::{Outlet, Sent};
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::linux;
 use crate::memory::{Geometry, Memory};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::wait::uninterrupted;
 use state::{Next, Released, State};
 
@@ -299,11 +299,12 @@ fn in_file(file: OwnedFd, len: usize) -> Result<Pages> {
         // This file system cannot reserve room, so that a full disk is found out later.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
             uninterrupted(|| rustix::fs::ftruncate(&file, bytes))
-                .map_err(Error::system("ftruncate"))?;
+                .map_err(error::system("ftruncate"))?;
         }
-        answer => answer.map_err(Error::system("fallocate"))?,
+        answer => answer.map_err(error::system("fallocate"))?,
     }
-    Pages::of_file(file, len)
+    // SAFETY: what reads and writes the memory of a store in a file is read(2) and write(2).
+    unsafe { pages::map_file(file, len) }
 }
 
 /// The side that fills the memory. When it is dropped, there is nothing more to come.

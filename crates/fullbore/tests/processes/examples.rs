@@ -2,7 +2,7 @@
 
 // For the tests inside it, which `cargo test` does not run where they stand.
 #[allow(dead_code)]
-#[path = "../examples/fizzbuzz.rs"]
+#[path = "../../examples/fizzbuzz.rs"]
 mod fizzbuzz;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ fn example(name: &str) -> Command {
     Command::new(programs().join(name))
 }
 
-/// Whether the examples are there: `cargo test --test examples` alone does not build them.
+/// Whether the examples are there: `cargo test --test processes` alone does not build them.
 fn are_built() -> bool {
     let built = ["fizzbuzz", "relay"]
         .iter()

@@ -1,7 +1,5 @@
 //! Who is at the other end of a Unix socket.
 
-#![allow(unsafe_code)]
-
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 

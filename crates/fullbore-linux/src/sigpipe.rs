@@ -72,7 +72,7 @@ impl SignalSet {
 ///
 /// The signal may have been raised although the call succeeded, because a part of its bytes was sent
 /// before the peer was gone.
-pub(crate) fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
+pub fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
     let sigpipe = SignalSet::sigpipe();
     let mut before = SignalSet::empty();
     // SAFETY: both sets are initialized. Blocking a signal in this thread affects no other one.

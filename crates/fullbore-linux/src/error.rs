@@ -48,18 +48,6 @@ impl fmt::Display for Stopped {
     }
 }
 
-impl Stopped {
-    /// Returns the errno that represents it if only an errno can be returned. The kernel may return
-    /// the same errno, so only [`Waiter::stopped`](crate::Waiter::stopped) distinguishes the two.
-    pub(crate) fn errno(self) -> Errno {
-        match self {
-            Stopped::Cancelled => Errno::CANCELED,
-            Stopped::TimedOut => Errno::TIMEDOUT,
-            Stopped::Interrupted => Errno::INTR,
-        }
-    }
-}
-
 /// An error of this library. It prints what failed, on which side, and what the kernel said.
 ///
 /// ```
@@ -122,37 +110,6 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn system(operation: &'static str) -> impl FnOnce(Errno) -> Self {
-        move |errno| Error::System {
-            operation,
-            errno: errno.into(),
-        }
-    }
-
-    pub(crate) fn moving(side: Side, operation: &'static str, errno: Errno, moved: u64) -> Self {
-        Error::Moving {
-            side,
-            operation,
-            errno: errno.into(),
-            moved,
-        }
-    }
-
-    /// Converts the result of a call that failed with `errno`: if its wait was ended from outside,
-    /// this is not a failure of the call.
-    pub(crate) fn of_call(
-        stopped: Option<Stopped>,
-        side: Side,
-        operation: &'static str,
-        errno: Errno,
-        moved: u64,
-    ) -> Self {
-        match stopped {
-            Some(by) => Error::Stopped { by, moved },
-            None => Error::moving(side, operation, errno, moved),
-        }
-    }
-
     /// Returns the kernel's error, if there is one.
     pub fn errno(&self) -> Option<&io::Error> {
         match self {
@@ -185,6 +142,38 @@ impl Error {
                 Stopped::Cancelled => io::ErrorKind::Other,
             },
         }
+    }
+}
+
+/// Returns what makes an [`Error`] of the errno of a system call.
+pub fn system(operation: &'static str) -> impl FnOnce(Errno) -> Error {
+    move |errno| Error::System {
+        operation,
+        errno: errno.into(),
+    }
+}
+
+/// Returns the [`Error`] of a call that moves bytes.
+pub fn moving(side: Side, operation: &'static str, errno: Errno, moved: u64) -> Error {
+    Error::Moving {
+        side,
+        operation,
+        errno: errno.into(),
+        moved,
+    }
+}
+
+/// Returns the [`Error`] of a call that failed with `errno`, or of a wait that was stopped.
+pub fn of_call(
+    stopped: Option<Stopped>,
+    side: Side,
+    operation: &'static str,
+    errno: Errno,
+    moved: u64,
+) -> Error {
+    match stopped {
+        Some(by) => Error::Stopped { by, moved },
+        None => moving(side, operation, errno, moved),
     }
 }
 
@@ -237,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_operation_and_what_the_kernel_said() {
-        let error = Error::system("F_SETPIPE_SZ")(Errno::PERM);
+        let error = system("F_SETPIPE_SZ")(Errno::PERM);
         assert_eq!(error.to_string(), "F_SETPIPE_SZ: Operation not permitted");
         let error = Error::Moving {
             side: Side::Sink,

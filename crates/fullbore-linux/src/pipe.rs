@@ -13,14 +13,15 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 
-use crate::error::{Error, Result};
-use crate::linux;
-use crate::memory::Geometry;
+use crate::error::{self, Error, Result};
+use crate::geometry::Geometry;
+use crate::own::new_pipe;
+use crate::sizes;
 
 /// The default capacity that output pipes, and pipes of our own, are grown to: as much as an
 /// unprivileged user may have, and less in a small memory cgroup, because the cgroup is charged for
 /// the pages in its pipes.
-pub(crate) fn roomy() -> usize {
+pub fn roomy() -> usize {
     Geometry::here().pipe(1024 * 1024)
 }
 
@@ -49,7 +50,7 @@ impl Pipe {
     /// `EMFILE` or `ENFILE` if there are too many open files, or the user has reached
     /// pipe-user-pages-hard.
     pub fn new() -> Result<Self> {
-        let (reader, writer) = linux::new_pipe()?;
+        let (reader, writer) = new_pipe()?;
         Ok(Self { reader, writer })
     }
 
@@ -90,7 +91,7 @@ impl<'fd> PipeEnd<'fd> {
     /// # Errors
     /// [`Error::NotAPipe`] if it is not one.
     pub fn new(fd: BorrowedFd<'fd>) -> Result<Self> {
-        let stat = rustix::fs::fstat(fd).map_err(Error::system("fstat"))?;
+        let stat = rustix::fs::fstat(fd).map_err(error::system("fstat"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
             return Err(Error::NotAPipe);
         }
@@ -99,7 +100,7 @@ impl<'fd> PipeEnd<'fd> {
         match fcntl_getpipe_size(fd) {
             Ok(_) => Ok(Self { fd }),
             Err(Errno::BADF) => Err(Error::NotAPipe),
-            Err(errno) => Err(Error::system("F_GETPIPE_SZ")(errno)),
+            Err(errno) => Err(error::system("F_GETPIPE_SZ")(errno)),
         }
     }
 
@@ -108,7 +109,7 @@ impl<'fd> PipeEnd<'fd> {
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
     pub fn capacity(&self) -> Result<usize> {
-        fcntl_getpipe_size(self.fd).map_err(Error::system("F_GETPIPE_SZ"))
+        fcntl_getpipe_size(self.fd).map_err(error::system("F_GETPIPE_SZ"))
     }
 
     /// Returns the capacity in slots: the number of runs of bytes that it can refer to.
@@ -116,7 +117,7 @@ impl<'fd> PipeEnd<'fd> {
     /// # Errors
     /// As [`capacity`](Self::capacity).
     pub fn slots(&self) -> Result<usize> {
-        Ok(self.capacity()? / linux::page_size())
+        Ok(self.capacity()? / sizes::page_size())
     }
 
     /// Returns the number of bytes that are in the pipe now (`ioctl(FIONREAD)`), from either end.
@@ -128,7 +129,7 @@ impl<'fd> PipeEnd<'fd> {
     /// None that this library knows of, on an fd that is a pipe.
     #[inline]
     pub fn queued(&self) -> Result<usize> {
-        let bytes = rustix::io::ioctl_fionread(self.fd).map_err(Error::system("FIONREAD"))?;
+        let bytes = rustix::io::ioctl_fionread(self.fd).map_err(error::system("FIONREAD"))?;
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
@@ -138,7 +139,7 @@ impl<'fd> PipeEnd<'fd> {
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
     pub fn identity(&self) -> Result<PipeIdentity> {
-        let stat = rustix::fs::fstat(self.fd).map_err(Error::system("fstat"))?;
+        let stat = rustix::fs::fstat(self.fd).map_err(error::system("fstat"))?;
         Ok(PipeIdentity {
             device: stat.st_dev,
             inode: stat.st_ino,
@@ -151,7 +152,7 @@ impl<'fd> PipeEnd<'fd> {
     /// None that this library knows of, on an fd that is a pipe.
     pub fn is_writer(&self) -> Result<bool> {
         let mode =
-            rustix::fs::fcntl_getfl(self.fd).map_err(Error::system("F_GETFL"))? & OFlags::RWMODE;
+            rustix::fs::fcntl_getfl(self.fd).map_err(error::system("F_GETFL"))? & OFlags::RWMODE;
         Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
     }
 
@@ -161,7 +162,7 @@ impl<'fd> PipeEnd<'fd> {
     /// # Errors
     /// `EPERM` above the user's limits, `EBUSY` if the queued bytes use more slots than that.
     pub fn resize(&self, bytes: usize) -> Result<usize> {
-        fcntl_setpipe_size(self.fd, bytes).map_err(Error::system("F_SETPIPE_SZ"))?;
+        fcntl_setpipe_size(self.fd, bytes).map_err(error::system("F_SETPIPE_SZ"))?;
         self.capacity()
     }
 
@@ -193,7 +194,7 @@ impl<'fd> PipeEnd<'fd> {
                     limit = Some(Limit::Busy);
                     break;
                 }
-                Err(errno) => return Err(Error::system("F_SETPIPE_SZ")(errno)),
+                Err(errno) => return Err(error::system("F_SETPIPE_SZ")(errno)),
             }
         }
         Ok(Growth {
@@ -206,12 +207,12 @@ impl<'fd> PipeEnd<'fd> {
 
 /// Returns the limit that caused an `EPERM` at `target` bytes, and the capacity to try next.
 fn next_lower(target: usize) -> (Limit, usize) {
-    match linux::pipe_max_size() {
+    match sizes::pipe_max_size() {
         Some(max) if target > max => (Limit::PipeMaxSize(max), max),
         // Below pipe-max-size, the limit is the one on all pipes of the user (pipe_set_size,
         // fs/pipe.c).
         _ => (
-            Limit::PipeUserPages(linux::pipe_user_pages_soft()),
+            Limit::PipeUserPages(sizes::pipe_user_pages_soft()),
             target / 2,
         ),
     }
@@ -279,7 +280,7 @@ mod tests {
         let pipe = Pipe::new().unwrap();
         let end = PipeEnd::of(&pipe.reader).unwrap().unwrap();
         assert_eq!(
-            end.slots().unwrap() * linux::page_size(),
+            end.slots().unwrap() * sizes::page_size(),
             end.capacity().unwrap()
         );
     }
@@ -351,15 +352,15 @@ mod tests {
     fn shrinking_below_what_is_queued_is_busy() {
         let pipe = Pipe::new().unwrap();
         let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
-        rustix::io::write(&pipe.writer, &vec![0; 8 * linux::page_size()]).unwrap();
-        let error = end.resize(linux::page_size()).unwrap_err();
+        rustix::io::write(&pipe.writer, &vec![0; 8 * sizes::page_size()]).unwrap();
+        let error = end.resize(sizes::page_size()).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");
-        assert_eq!(end.queued().unwrap(), 8 * linux::page_size());
+        assert_eq!(end.queued().unwrap(), 8 * sizes::page_size());
     }
 
     #[test]
     fn limits_are_tried_from_the_top() {
-        let max = linux::pipe_max_size().unwrap();
+        let max = sizes::pipe_max_size().unwrap();
         assert_eq!(next_lower(max * 4), (Limit::PipeMaxSize(max), max));
         let (limit, next) = next_lower(max);
         assert!(matches!(limit, Limit::PipeUserPages(_)));

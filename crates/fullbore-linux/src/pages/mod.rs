@@ -5,7 +5,7 @@
 //! unmapped, no process can write to its pages any more, and pages that a pipe still refers to are
 //! kept until they are read.
 //!
-//! Every mapping begins at a multiple of [`linux::page_table_span`] and has an inaccessible stretch
+//! Every mapping begins at a multiple of [`sizes::page_table_span`] and has an inaccessible stretch
 //! on both sides. So no two of them share a page table (whose lock is a point of contention when
 //! two threads of a process look up pages), none is merged with an adjacent mapping in `/proc/self/smaps`, and
 //! huge pages can be used for as much of it as possible.
@@ -20,8 +20,8 @@ use std::ptr::{self, NonNull};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use crate::error::{Error, Result};
-use crate::linux;
+use crate::error::{self, Error, Result};
+use crate::sizes;
 pub use backed_by::BackedBy;
 
 /// The kind of pages to ask the kernel for.
@@ -79,7 +79,7 @@ impl PagesOptions {
         if self.touched {
             // Nothing is read before: a page that is read first is the zero page, and writing to the huge
             // one gives base pages on Linux 6.12 (`do_huge_pmd_wp_page`, mm/huge_memory.c).
-            for page in pages.chunks_mut(linux::page_size()) {
+            for page in pages.chunks_mut(sizes::page_size()) {
                 // SAFETY: the pointer comes from a live `&mut u8`. The store is volatile, because the
                 // compiler may omit a store of the value that is already there.
                 unsafe { ptr::write_volatile(&mut page[0], 0) };
@@ -97,7 +97,7 @@ impl PagesOptions {
 /// ```
 /// let mut pages = fullbore::Pages::new(1 << 20)?;
 /// pages[..5].copy_from_slice(b"hello");
-/// assert_eq!(pages.as_ptr() as usize % fullbore::linux::page_size(), 0);
+/// assert_eq!(pages.as_ptr() as usize % fullbore_linux::page_size(), 0);
 /// # Ok::<(), fullbore::Error>(())
 /// ```
 pub struct Pages {
@@ -152,11 +152,11 @@ impl Pages {
             return Err(Error::Invalid("memory of 0 bytes makes no sense".into()));
         }
         let unit = match backing {
-            Backing::Base => linux::page_size(),
-            Backing::Huge => linux::huge_page_size().ok_or_else(no_transparent_huge_pages)?,
-            Backing::HugeTlb => linux::hugetlb_page_size().ok_or_else(no_hugetlb)?,
+            Backing::Base => sizes::page_size(),
+            Backing::Huge => sizes::huge_page_size().ok_or_else(no_transparent_huge_pages)?,
+            Backing::HugeTlb => sizes::hugetlb_page_size().ok_or_else(no_hugetlb)?,
         };
-        let align = linux::page_table_span().max(unit);
+        let align = sizes::page_table_span().max(unit);
         let mapped = len
             .checked_next_multiple_of(unit)
             .filter(|&mapped| mapped <= isize::MAX as usize - 4 * align);
@@ -176,7 +176,7 @@ impl Pages {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }
-        .map_err(Error::system("mmap"))?;
+        .map_err(error::system("mmap"))?;
         let first = whole as usize;
         let start = (first + 1).next_multiple_of(align);
         let mut pages = Self {
@@ -216,36 +216,13 @@ impl Pages {
                 MprotectFlags::READ | MprotectFlags::WRITE,
             )
         }
-        .map_err(Error::system("mprotect"))?;
+        .map_err(error::system("mprotect"))?;
         if self.backing == Backing::Base {
             // With transparent_hugepage=always, base pages have to be asked for too. Kernels
             // without huge pages refuse the advice, which they do not need.
             let _ = self.advise(Advice::LinuxNoHugepage);
         }
         Ok(())
-    }
-
-    /// Maps the first `len` bytes of a regular file, which others can change. Only system calls may reach
-    /// them: where the file is shorter or the disk fails, they return `EFAULT`, while other accesses kill
-    /// the process.
-    ///
-    /// # Errors
-    /// As mmap(2).
-    pub(crate) fn of_file(file: OwnedFd, len: usize) -> Result<Self> {
-        let pages = Self::reserve(len, Backing::Base)?;
-        // SAFETY: replaces a part of our own reservation, which nobody has a reference to yet.
-        unsafe {
-            rustix::mm::mmap(
-                pages.start.as_ptr().cast(),
-                pages.mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::FIXED,
-                file,
-                0,
-            )
-        }
-        .map_err(Error::system("mmap"))?;
-        Ok(pages)
     }
 
     fn advise(&mut self, advice: Advice) -> rustix::io::Result<()> {
@@ -265,7 +242,7 @@ impl Pages {
         if self.advise(Advice::LinuxPopulateWrite).is_ok() {
             return;
         }
-        for page in self.chunks_mut(linux::page_size()) {
+        for page in self.chunks_mut(sizes::page_size()) {
             // The store is volatile, because the compiler may omit a store of the value that is
             // already there.
             // SAFETY: the pointer comes from a live `&mut u8`.
@@ -280,7 +257,7 @@ impl Pages {
     pub fn lock(&mut self) -> Result<()> {
         // SAFETY: locking changes no contents, and the range is our own.
         unsafe { rustix::mm::mlock(self.start.as_ptr().cast(), self.mapped) }
-            .map_err(Error::system("mlock"))?;
+            .map_err(error::system("mlock"))?;
         self.locked = true;
         Ok(())
     }
@@ -289,16 +266,6 @@ impl Pages {
     /// than that.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
-    }
-
-    /// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would
-    /// cause a page fault that kills the process.
-    pub(crate) fn make_read_only(&mut self) -> Result<()> {
-        // SAFETY: changes no contents, and the range is our own.
-        unsafe {
-            rustix::mm::mprotect(self.start.as_ptr().cast(), self.mapped, MprotectFlags::READ)
-        }
-        .map_err(Error::system("mprotect"))
     }
 
     /// Gives the pages that are completely in `range` back to the kernel (`MADV_DONTNEED`).
@@ -312,7 +279,7 @@ impl Pages {
     /// # Errors
     /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM` if locked pages cannot be replaced.
     pub fn give_back(&mut self, range: Range<usize>) -> Result<()> {
-        let page = linux::page_size();
+        let page = sizes::page_size();
         if range.start > range.end || range.end > self.mapped {
             return Err(Error::Invalid(format!(
                 "{range:?} does not lie in memory of {} bytes",
@@ -339,7 +306,7 @@ impl Pages {
         };
         match given_back {
             Err(Errno::INVAL) if self.backing != Backing::HugeTlb => self.replace(start..end),
-            answer => answer.map_err(Error::system("MADV_DONTNEED")),
+            answer => answer.map_err(error::system("MADV_DONTNEED")),
         }
     }
 
@@ -355,7 +322,7 @@ impl Pages {
                 MapFlags::PRIVATE | MapFlags::FIXED,
             )
         }
-        .map_err(Error::system("mmap"))?;
+        .map_err(error::system("mmap"))?;
         // The new mapping gets the same advice as the old one. Without it the pages are only
         // slower, and a kernel without huge pages refuses both.
         let _ = match self.backing {
@@ -385,6 +352,7 @@ impl Pages {
 impl Deref for Pages {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: `len` bytes from `start` are mapped readable until `self` is dropped, anonymous
         // memory is initialised (to zero), and whoever writes to it holds `&mut self`.
@@ -393,6 +361,7 @@ impl Deref for Pages {
 }
 
 impl DerefMut for Pages {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` is the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
@@ -422,6 +391,48 @@ impl Drop for Pages {
     }
 }
 
+/// Maps the first `len` bytes of a regular file.
+///
+/// # Safety
+/// Others can change the file, so only system calls may access the bytes. Where the file is shorter or
+/// the disk fails, they return `EFAULT`, while other accesses kill the process.
+///
+/// # Errors
+/// As mmap(2).
+pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
+    let pages = Pages::reserve(len, Backing::Base)?;
+    // SAFETY: replaces a part of our own reservation, which nobody has a reference to yet.
+    unsafe {
+        rustix::mm::mmap(
+            pages.start.as_ptr().cast(),
+            pages.mapped,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::FIXED,
+            file,
+            0,
+        )
+    }
+    .map_err(error::system("mmap"))?;
+    Ok(pages)
+}
+
+/// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would cause a
+/// page fault that kills the process.
+///
+/// # Errors
+/// As mprotect(2).
+pub fn make_read_only(pages: &mut Pages) -> Result<()> {
+    // SAFETY: changes no contents, and the range is that of the mapping.
+    unsafe {
+        rustix::mm::mprotect(
+            pages.start.as_ptr().cast(),
+            pages.mapped,
+            MprotectFlags::READ,
+        )
+    }
+    .map_err(error::system("mprotect"))
+}
+
 fn no_transparent_huge_pages() -> Error {
     Error::Unsupported(
         "this kernel has no transparent huge pages, or they are switched off for this process"
@@ -445,7 +456,7 @@ mod tests {
             let mut pages = Pages::new(len).unwrap();
             assert_eq!(pages.len(), len);
             assert!(pages.iter().all(|&b| b == 0));
-            assert!(pages.as_ptr() as usize % linux::page_table_span() == 0);
+            assert!(pages.as_ptr() as usize % sizes::page_table_span() == 0);
             pages[len - 1] = 7;
             assert_eq!(pages[len - 1], 7);
         }
@@ -459,7 +470,7 @@ mod tests {
 
     #[test]
     fn two_mappings_never_share_a_page_table() {
-        let span = linux::page_table_span();
+        let span = sizes::page_table_span();
         let several: Vec<Pages> = (0..8).map(|_| Pages::new(4096).unwrap()).collect();
         let mut tables: Vec<usize> = several
             .iter()
@@ -472,7 +483,7 @@ mod tests {
 
     #[test]
     fn untouched_memory_has_no_pages_and_touched_memory_has_all() {
-        let len = 64 * linux::page_size();
+        let len = 64 * sizes::page_size();
         let untouched = Pages::new(len).unwrap();
         let touched = Pages::options().touched(true).map(len).unwrap();
         match (untouched.backed_by(), touched.backed_by()) {
@@ -511,7 +522,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_reads_as_zero() {
-        let page = linux::page_size();
+        let page = sizes::page_size();
         let mut pages = Pages::new(4 * page).unwrap();
         pages.fill(9);
         pages.give_back(page - 1..3 * page + 1).unwrap();
@@ -538,7 +549,7 @@ mod tests {
 
     #[test]
     fn locked_memory_is_there() {
-        match Pages::options().locked(true).map(linux::page_size()) {
+        match Pages::options().locked(true).map(sizes::page_size()) {
             Ok(pages) => assert!(matches!(
                 pages.backed_by(),
                 BackedBy::Known { absent: 0, .. }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::error::{Error, Result};
-use crate::linux::own::not_standard;
+use crate::error::{self, Result};
+use crate::own::not_standard;
 
 /// Ends, from another thread, the waits of all objects that have a clone of it.
 ///
@@ -49,7 +49,7 @@ impl Cancel {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let event = eventfd(0, flags)
             .and_then(not_standard)
-            .map_err(Error::system("eventfd2"))?;
+            .map_err(error::system("eventfd2"))?;
         Ok(Self(Arc::new(Cancelled {
             so: AtomicBool::new(false),
             event,
@@ -71,7 +71,7 @@ impl Cancel {
     }
 
     /// Returns the fd that becomes readable with a cancel.
-    pub(crate) fn event(&self) -> BorrowedFd<'_> {
+    pub fn event(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }
 

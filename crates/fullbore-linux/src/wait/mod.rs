@@ -141,7 +141,7 @@ impl Waiter {
     }
 
     /// Respects the timeouts of sockets also if no call sleeps.
-    pub(crate) fn count_timeouts_of_sockets(&mut self) {
+    pub fn count_timeouts_of_sockets(&mut self) {
         self.for_sockets = true;
     }
 
@@ -156,19 +156,19 @@ impl Waiter {
     }
 
     /// Returns whether a call may sleep, which it may if nothing can end the wait early.
-    pub(crate) fn may_wait(&self) -> bool {
+    pub fn may_wait(&self) -> bool {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
     /// Returns whether a call returns at once instead of waiting.
-    pub(crate) fn never_waits(&self) -> bool {
+    pub fn never_waits(&self) -> bool {
         self.never
     }
 
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     #[inline]
-    pub(crate) fn check_stopped(&mut self) -> Result<(), Errno> {
+    pub fn check_stopped(&mut self) -> Result<(), Errno> {
         self.stopped = if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             Some(Stopped::Cancelled)
         } else if self.deadline.is_some_and(|at| Instant::now() >= at) {
@@ -176,7 +176,8 @@ impl Waiter {
         } else {
             None
         };
-        self.stopped.map_or(Ok(()), |stopped| Err(stopped.errno()))
+        self.stopped
+            .map_or(Ok(()), |stopped| Err(errno_of(stopped)))
     }
 
     /// Sleeps until `fd` is `ready`.
@@ -233,7 +234,7 @@ impl Waiter {
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
     /// `EINTR`.
-    pub(crate) fn pause(&mut self, fd: BorrowedFd<'_>, at_most: Duration) -> Result<(), Errno> {
+    pub fn pause(&mut self, fd: BorrowedFd<'_>, at_most: Duration) -> Result<(), Errno> {
         let polled = [(fd, PollFlags::empty())];
         self.poll_for(polled.into_iter(), Some(at_most)).map(drop)
     }
@@ -243,7 +244,7 @@ impl Waiter {
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
     /// `EINTR`.
-    pub(crate) fn sleep_on(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<(), Errno> {
+    pub fn sleep_on(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<(), Errno> {
         self.poll_for(fds.iter().copied(), None).map(drop)
     }
 
@@ -253,7 +254,7 @@ impl Waiter {
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; `EINTR` if it is interruptible.
-    pub(crate) fn sleep_on_futex(
+    pub fn sleep_on_futex(
         &mut self,
         futex: &AtomicU32,
         value: u32,
@@ -338,7 +339,7 @@ impl Waiter {
     ///         done.store(true, Ordering::Release);
     ///         parked.unpark();
     ///     });
-    ///     fullbore::Waiter::new(fullbore::Wait::Adaptive).until(
+    ///     fullbore_linux::Waiter::new(fullbore_linux::Wait::Adaptive).until(
     ///         || if done.load(Ordering::Acquire) { Ok(()) } else { Err(Errno::AGAIN) },
     ///         |_| Ok(std::thread::park()),
     ///     )
@@ -393,20 +394,20 @@ impl Waiter {
 
     /// Makes the next call fail with `EINTR`, because a signal has ended a call that has moved some bytes
     /// and returns their number. It has no effect if the waiter is not interruptible.
-    pub(crate) fn note_signal(&mut self) {
+    pub fn note_signal(&mut self) {
         self.was_short = self.interruptible;
     }
 
     /// Records that a call has moved fewer bytes into `sink` than it was given. If a signal may be the
     /// reason, the rest could wait forever, so the next call is interrupted.
-    pub(crate) fn note_short(&mut self, sink: BorrowedFd<'_>) {
+    pub fn note_short(&mut self, sink: BorrowedFd<'_>) {
         if self.is_cut_short_by_signals(sink) {
             self.note_signal();
         }
     }
 
     /// Returns whether it is interruptible, and its calls sleep while `sink` has no room.
-    pub(crate) fn is_cut_short_by_signals(&self, sink: BorrowedFd<'_>) -> bool {
+    pub fn is_cut_short_by_signals(&self, sink: BorrowedFd<'_>) -> bool {
         let may_sleep = self.interruptible && !self.is_nonblocking();
         may_sleep && !rustix::fs::fcntl_getfl(sink).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
     }
@@ -432,7 +433,7 @@ impl Waiter {
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
     /// `EINTR`.
-    pub(crate) fn until_any_ready(
+    pub fn until_any_ready(
         &mut self,
         fds: &[(BorrowedFd<'_>, Option<Ready>)],
     ) -> Result<Option<usize>, Errno> {
@@ -499,6 +500,16 @@ impl Waiter {
     }
 }
 
+/// Returns the errno that represents it if only an errno can be returned. The kernel may return the
+/// same errno, so only [`Waiter::stopped`] distinguishes the two.
+fn errno_of(stopped: Stopped) -> Errno {
+    match stopped {
+        Stopped::Cancelled => Errno::CANCELED,
+        Stopped::TimedOut => Errno::TIMEDOUT,
+        Stopped::Interrupted => Errno::INTR,
+    }
+}
+
 /// Tries between two readings of the clock, each of which costs about as much as a few of the
 /// cheapest tries.
 const TRIES_BETWEEN_LOOKS: u64 = 8;
@@ -509,7 +520,7 @@ const TRIES_BETWEEN_YIELDS: u32 = 256;
 
 /// Repeats the call as long as a signal interrupts it.
 #[inline]
-pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {
             Err(Errno::INTR) => {}
@@ -585,7 +596,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::linux::Calls;
+    use crate::calls::Calls;
 
     const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::linux;
+use crate::sizes;
 
 /// What the kernel backs a mapping with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) fn by_page_flags(addresses: &Range<usize>) -> Result<BackedBy, String
             .map_err(|e| format!("{path}: {e}"))?;
         Ok::<u64, String>(u64::from_ne_bytes(entry))
     };
-    let page = linux::page_size();
+    let page = sizes::page_size();
     let mut found = Count::default();
     for address in addresses.clone().step_by(page) {
         let entry = read(&map, (address / page) as u64, "/proc/self/pagemap")?;

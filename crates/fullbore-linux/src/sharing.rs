@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
 
-use crate::error::{Error, Result};
+use crate::error::{self, Result};
 use crate::wait::uninterrupted;
 
 /// Returns whether a pipe that is given memory with vmsplice(2) refers to its pages. On a kernel where
@@ -37,7 +37,7 @@ pub fn vmsplice_shares() -> Result<bool> {
 
 /// Gives a byte to a pipe, changes it, and returns whether the byte in the pipe changes too.
 fn the_pipe_changes_too() -> Result<bool> {
-    let (reader, writer) = super::own::new_pipe()?;
+    let (reader, writer) = crate::own::new_pipe()?;
     let byte = AtomicU8::new(1);
     let given = uninterrupted(|| {
         // SAFETY: the byte outlives the pipe's reference to its page, because only this function has
@@ -48,18 +48,18 @@ fn the_pipe_changes_too() -> Result<bool> {
             vmsplice(writer.as_fd(), &[slice], SpliceFlags::NONBLOCK)
         }
     })
-    .map_err(Error::system("vmsplice"))?;
+    .map_err(error::system("vmsplice"))?;
     if given == 0 {
-        return Err(Error::system("vmsplice")(Errno::IO));
+        return Err(error::system("vmsplice")(Errno::IO));
     }
     byte.store(2, Ordering::SeqCst);
     let mut found = [0];
-    uninterrupted(|| rustix::io::read(&reader, &mut found)).map_err(Error::system("read"))?;
+    uninterrupted(|| rustix::io::read(&reader, &mut found)).map_err(error::system("read"))?;
     Ok(found[0] == 2)
 }
 
 /// Returns whether giving pages to a pipe can save a copy. If that cannot be found out, the first call
 /// shows whether the kernel refuses it.
-pub(crate) fn shares_pages() -> bool {
+pub fn shares_pages() -> bool {
     vmsplice_shares().unwrap_or(true)
 }

@@ -14,8 +14,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-use super::own::not_standard;
-use super::refusal::{is_pipe_or_socket, is_refusal};
+use crate::own::not_standard;
+use crate::refusal::{is_pipe_or_socket, is_refusal};
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
@@ -92,7 +92,7 @@ impl Calls {
     }
 
     /// Makes the calls wait with `waiter` from now on.
-    pub(crate) fn wait_as(&mut self, waiter: Waiter) {
+    pub fn wait_as(&mut self, waiter: Waiter) {
         self.waiter = waiter;
         if matches!(self.no_wait, NoWait::Message) {
             self.waiter.count_timeouts_of_sockets();
@@ -100,7 +100,7 @@ impl Calls {
     }
 
     /// Returns the waiter of these calls.
-    pub(crate) fn waiter(&mut self) -> &mut Waiter {
+    pub fn waiter(&mut self) -> &mut Waiter {
         &mut self.waiter
     }
 
@@ -111,7 +111,7 @@ impl Calls {
     }
 
     /// Sets the type of `fd`, if the caller knows it already, which saves an fstat(2).
-    pub(crate) fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
+    pub fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
         self.fd = fd.as_raw_fd();
         self.no_wait = match file_type {
             FileType::RegularFile | FileType::BlockDevice => NoWait::Needless,
@@ -130,7 +130,7 @@ impl Calls {
     }
 
     /// Counts calls that were not made through this.
-    pub(crate) fn also_made(&mut self, calls: u64) {
+    pub fn also_made(&mut self, calls: u64) {
         self.made += calls;
     }
 
@@ -412,7 +412,7 @@ fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
 ///
 /// # Errors
 /// `EINVAL` if there is none; `EBADF` if `fd` is not open for it.
-pub(crate) fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+pub fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // No buffers: the kernel checks the fd, and calls no driver (`vfs_readv`, fs/read_write.c).
     uninterrupted(|| match ready {
         Ready::ToRead => rustix::io::readv(fd, &mut []),
@@ -458,7 +458,7 @@ fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 }
 
 /// Returns whether `fd` is ready now.
-pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
+pub fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
     let events = match ready {
         Ready::ToRead => PollFlags::IN,
         Ready::ToWrite => PollFlags::OUT,
@@ -469,7 +469,7 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> 
 }
 
 /// Returns whether the other end of `pipe` is closed, or `pipe` has an error.
-pub(crate) fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
+pub fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
     let at_once = Timespec::default();
     Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)

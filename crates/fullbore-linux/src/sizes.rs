@@ -1,39 +1,8 @@
-//! What rustix and std do not offer: page sizes, the limits on pipes, and the calls that move
-//! bytes, each with a choice of how to wait ([`Calls`]).
-
-mod calls;
-mod cgroup;
-mod named;
-pub(crate) mod own;
-mod peer;
-mod refusal;
-mod sharing;
-mod sigpipe;
-mod threads;
+//! Page sizes, and the limits on pipes.
 
 use std::fs;
-use std::os::fd::{IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
-
-use crate::error::{Error, Result};
-
-pub use calls::Calls;
-pub(crate) use calls::{can_be, is_closed, is_ready};
-pub use cgroup::memory_limit;
-pub use named::descriptor_of;
-pub(crate) use own::{memfd, new_pipe, not_standard, null};
-pub use peer::{Peer, peer_of};
-pub use refusal::is_pipe_or_socket;
-pub(crate) use refusal::is_refusal;
-/// The kernel's error number, as rustix has it: [`Calls`] and [`Waiter`](crate::Waiter) return it.
-pub use rustix::io::Errno;
-/// The flags of splice(2) and vmsplice(2), as rustix has them.
-pub use rustix::pipe::SpliceFlags;
-pub(crate) use sharing::shares_pages;
-pub use sharing::vmsplice_shares;
-pub(crate) use sigpipe::without_sigpipe;
-pub use threads::{live_thread, proc_directory};
 
 /// Returns the size of a base page in bytes (`AT_PAGESZ`, getauxval(3)).
 pub fn page_size() -> usize {
@@ -108,39 +77,6 @@ pub fn cache_size() -> Option<usize> {
             (level == 2).then_some(kib * 1024)
         })
     })
-}
-
-/// Closes `fd` and returns the error of close(2), which dropping a [`File`](fs::File) ignores.
-///
-/// NFS, FUSE and file systems with quotas may report a failed write only here: a write has
-/// succeeded only once this has returned `Ok`.
-///
-/// ```
-/// use std::io::Write;
-/// let mut file = tempfile::tempfile()?;
-/// file.write_all(b"hello")?;
-/// fullbore::close(file)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// An fd that has to stay open, such as stdout, is checked by closing a duplicate of it: Linux
-/// calls the file system at every close(2) of a descriptor, not only at the last one (`filp_flush`,
-/// fs/open.c).
-///
-/// ```
-/// use std::os::fd::AsFd;
-/// fullbore::close(std::io::stdout().as_fd().try_clone_to_owned()?)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, if a signal came before
-/// the file system had reported whether all is written. The fd is closed in any case, and close(2)
-/// is never repeated, because the number may belong to another file by then.
-pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
-    let fd = fd.into().into_raw_fd();
-    // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.
-    unsafe { rustix::io::try_close(fd) }.map_err(Error::system("close"))
 }
 
 fn number_in(path: impl AsRef<Path>) -> Option<usize> {

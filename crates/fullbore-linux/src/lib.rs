@@ -1,0 +1,68 @@
+//! What [`fullbore`](https://docs.rs/fullbore) stands on: the calls of the kernel that move bytes,
+//! pages and what backs them, pipes, waiting, and the limits of this machine.
+//!
+//! **This crate makes no promise.** Any version may change any function: it exists for `fullbore`,
+//! its laboratory and its command, and for experiments that need the same calls. Programs that move
+//! bytes use `fullbore`, which re-exports the types of this crate that they need. The calls in
+//! [`Calls`] are those of the kernel, and guarantee nothing about what a reader gets.
+//!
+//! | module | contains |
+//! |---|---|
+//! | [`Calls`] | read, write, splice, tee and vmsplice, each of which waits as asked |
+//! | [`wait`] | what to do while a pipe is full or empty |
+//! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
+//! | [`pages`] | page-aligned memory, and what the kernel backs it with |
+//! | [`Geometry`] | sizes of memory and pipes that suit the machine and the memory cgroup |
+//! | [`error`] | the error type, and what makes it of an errno |
+//! | the root | page sizes, limits, descriptors, and facts about processes and sockets |
+
+#![warn(missing_docs)]
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod calls;
+mod cgroup;
+pub mod error;
+mod geometry;
+mod named;
+#[allow(unsafe_code)]
+mod own;
+#[allow(unsafe_code)]
+pub mod pages;
+#[allow(unsafe_code)]
+mod peer;
+pub mod pipe;
+mod refusal;
+#[allow(unsafe_code)]
+mod sharing;
+#[allow(unsafe_code)]
+mod sigpipe;
+mod sizes;
+mod threads;
+pub mod wait;
+
+pub use calls::{Calls, can_be, is_closed, is_ready};
+pub use cgroup::memory_limit;
+pub use error::{Error, Result, Side};
+pub use geometry::{FIRST, Geometry, suits_a_pipe, suits_copying};
+pub use named::descriptor_of;
+pub use own::{close, memfd, new_pipe, not_standard, null};
+pub use pages::{BackedBy, Backing, Pages, PagesOptions};
+pub use peer::{Peer, peer_of};
+pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
+pub use refusal::{is_pipe_or_socket, is_refusal};
+/// The kernel's error number, as rustix has it.
+pub use rustix::io::Errno;
+/// The flags of splice(2) and vmsplice(2), as rustix has them.
+pub use rustix::pipe::SpliceFlags;
+pub use sharing::{shares_pages, vmsplice_shares};
+pub use sigpipe::without_sigpipe;
+pub use sizes::{
+    cache_size, has_huge_pages, huge_page_size, hugetlb_page_size, page_size, page_table_span,
+    pipe_max_size, pipe_user_pages_hard, pipe_user_pages_soft,
+};
+pub use threads::{live_thread, proc_directory};
+pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter};
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("fullbore is about Linux pipes, and builds for Linux only");
