@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::numbers::Numbers;
-use super::place::report::Placed;
 use super::verdict::Verdict;
 
 /// The findings about a pipeline.
@@ -14,9 +13,6 @@ pub struct Findings {
     pub numbers: Numbers,
     /// Which stage is the slow one.
     pub verdict: Verdict,
-    /// What placement on CPUs did; `None` if the scheduler placed the stages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placement: Option<Placed>,
 }
 
 impl From<Numbers> for Findings {
@@ -24,7 +20,6 @@ impl From<Numbers> for Findings {
         Self {
             verdict: Verdict::of(&numbers),
             numbers,
-            placement: None,
         }
     }
 }

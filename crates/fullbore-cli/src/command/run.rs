@@ -10,7 +10,6 @@ use crate::exit;
 use crate::run::{FAILED, Failure, Options, Place, Plan, keep, run};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
-use fullbore_observe::place::Goal;
 
 /// Run a pipeline as the shell would, with larger pipes, and name the slow stage
 ///
@@ -28,7 +27,7 @@ Examples:
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
   fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
-  fullbore run --place auto --report 'head -c 3G /dev/zero | wc -c'
+  fullbore run --place together 'head -c 3G /dev/zero | wc -c'
   fullbore run --shell bash 'sort -m <(seq 3) <(seq 4) | uniq -c'
   fullbore run --no-pipefail 'false | true'
 
@@ -60,10 +59,9 @@ pub struct Run {
     #[arg(long, conflicts_with = "no_pipefail")]
     sigpipe_fails: bool,
 
-    /// Who chooses the CPUs on which the stages run: 'none' leaves it to the scheduler; 'auto' tries
-    /// placements while the pipeline runs, and keeps one that moves more bytes per second or costs
-    /// less CPU time; 'together' puts all stages on one CPU; 'spread' puts each stage on another
-    /// CPU; or the CPUs of each stage, such as 0/0/1 or 0-3/4,6
+    /// The CPUs on which the stages run: 'none' leaves the choice to the scheduler; 'together' puts
+    /// all stages on one CPU; 'spread' puts each stage on another CPU; or the CPUs of each stage,
+    /// such as 0/0/1 or 0-3/4,6
     #[arg(
         long,
         value_name = "HOW",
@@ -71,11 +69,6 @@ pub struct Run {
         value_parser = Place::parse
     )]
     place: Place,
-
-    /// Place the stages so that they use less CPU time, even if the pipeline becomes up to 5% slower
-    /// (implies --place auto)
-    #[arg(long, conflicts_with = "place")]
-    save_cpu: bool,
 
     /// The shell that runs the stages
     #[arg(
@@ -169,14 +162,7 @@ impl Run {
             pipe_size: self.pipe_size,
             pipefail: !self.no_pipefail,
             sigpipe_fails: self.sigpipe_fails,
-            place: match self.save_cpu {
-                true => Place::Auto,
-                false => self.place.clone(),
-            },
-            goal: match self.save_cpu {
-                true => Goal::SaveCpu,
-                false => Goal::Speed,
-            },
+            place: self.place.clone(),
             report: self.report,
             live: self.live,
             json: self.json.clone(),

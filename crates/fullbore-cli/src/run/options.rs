@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use fullbore_observe::place::Goal;
-
 use super::place::Place;
 
 /// How to run a pipeline, and what to report about it.
@@ -15,10 +13,8 @@ pub struct Options {
     pub pipefail: bool,
     /// Whether a stage counts as failed if SIGPIPE ended it because a later stage had read enough.
     pub sigpipe_fails: bool,
-    /// Who decides on which CPUs the stages run.
+    /// Who chooses the CPUs on which the stages run.
     pub place: Place,
-    /// What trials of placements are for.
-    pub goal: Goal,
     /// Whether to print a report at the end.
     pub report: bool,
     /// Whether to show the report while the pipeline runs, if stderr is a terminal.

@@ -1,27 +1,16 @@
-//! The option that says on which CPUs the stages run, and what it means for a pipeline that has been started.
+//! The option that says on which CPUs the stages run.
 
-use std::time::Instant;
-
-use rustix::io::Errno;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu};
+use rustix::thread::{CpuSet, sched_getcpu};
 
 use fullbore_host::machine::{NoSuchCpu, Topology, format_cpu_list, parse_cpu_list};
 use fullbore_host::refusal::Usage;
-use fullbore_observe::place::layout::Layout;
-use fullbore_observe::place::placement::{Kind, Placement};
-use fullbore_observe::place::placing::{Pipeline, Placing};
-use fullbore_observe::place::threads::cpus_of;
-use fullbore_observe::place::{Goal, process_id};
 
-/// Who decides on which CPUs the stages run.
+/// Who chooses the CPUs on which the stages run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Place {
     /// The scheduler.
     #[default]
     None,
-    /// Trials while the pipeline runs.
-    Auto,
     /// All stages are on one CPU.
     Together,
     /// Each stage is on another CPU.
@@ -38,7 +27,6 @@ impl Place {
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(match text {
             "none" => Self::None,
-            "auto" => Self::Auto,
             "together" => Self::Together,
             "spread" => Self::Spread,
             lists => Self::Chosen(
@@ -49,8 +37,8 @@ impl Place {
                         list => match parse_cpu_list(list) {
                             Some(cpus) if !cpus.is_empty() => Ok(Some(cpus)),
                             _ => Err(format!(
-                                "invalid placement '{text}': expected auto, together, spread, none, or the CPUs \
-                                 of each stage, such as 0/0/1 or 0-3/4,6"
+                                "invalid placement '{text}': expected together, spread, none, or the CPUs of each \
+                                 stage, such as 0/0/1 or 0-3/4,6"
                             )),
                         },
                     })
@@ -59,102 +47,99 @@ impl Place {
         })
     }
 
-    /// Checks that CPUs were named for as many stages as there are, and only CPUs that this process may use.
+    /// Returns the CPUs of each stage; `None` for a stage that the scheduler places.
     ///
     /// # Errors
-    /// Returns [`Usage`] if not.
-    pub fn check(&self, stages: usize) -> Result<(), Usage> {
-        let Self::Chosen(lists) = self else {
-            return Ok(());
+    /// Returns [`Usage`] if CPUs were named for more or fewer stages, or a CPU that this process may not use.
+    pub fn cpus(&self, stages: usize) -> Result<Vec<Option<Vec<usize>>>, Usage> {
+        let one_each = |cpus: Vec<usize>| {
+            let cpus = cpus.into_iter().cycle().take(stages);
+            cpus.map(|cpu| Some(vec![cpu])).collect()
         };
-        if lists.len() != stages {
-            return Err(Usage(format!(
-                "--place names CPUs for {} stages, but the pipeline has {stages}",
-                lists.len()
-            )));
-        }
-        let topology = Topology::read();
-        let allowed = || format_cpu_list(topology.allowed());
-        for &cpu in lists.iter().flatten().flatten() {
-            if !topology.is_online(cpu) {
-                let online = format_cpu_list(&topology.online());
-                return Err(Usage(format!(
-                    "--place: {}",
-                    NoSuchCpu::Offline { cpu, online }
-                )));
+        Ok(match self {
+            Self::None => vec![None; stages],
+            Self::Together => one_each(vec![home(&Topology::read(), sched_getcpu())]),
+            Self::Spread => one_each(spread(&Topology::read(), sched_getcpu())),
+            Self::Chosen(lists) => {
+                check(lists, stages)?;
+                lists.clone()
             }
-            if !topology.allowed().contains(&cpu) {
-                let allowed = allowed();
-                return Err(Usage(format!(
-                    "--place: {}",
-                    NoSuchCpu::NotAllowed { cpu, allowed }
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins to place the stages with these first processes, which were started at this time. Returns `None`
-    /// if the scheduler is to do it.
-    ///
-    /// # Errors
-    /// Fails if the CPUs of a process may not be changed.
-    pub fn begin(
-        &self,
-        stages: &[Pid],
-        goal: Goal,
-        began: Instant,
-    ) -> Result<Option<Placing>, Errno> {
-        if *self == Self::None {
-            return Ok(None);
-        }
-        let before = sched_getaffinity(None)?;
-        let home = sched_getcpu();
-        let processes = stages.iter().map(|pid| {
-            let id = process_id(pid.as_raw_nonzero().get() as u32);
-            id.into_iter().collect()
-        });
-        let pipeline = Pipeline {
-            processes: processes.collect(),
-            before: vec![before; stages.len()],
-            began,
-            is_own: true,
-        };
-        let topology = Topology::read();
-        let layout = Layout::new(&topology, &cpus_of(&before), home);
-        let placement = match self {
-            Self::Auto => return Ok(Some(Placing::try_placements(pipeline, layout, goal))),
-            Self::Together => Placement::together(stages.len(), home_in(&before, home)),
-            Self::Spread => {
-                let near = layout.near_cores(stages.len(), &[]);
-                let cpus = near.unwrap_or_else(|| layout.cpus().to_vec());
-                Placement::spread(stages.len(), &cpus)
-            }
-            Self::Chosen(stages) => Placement {
-                kind: Kind::Chosen,
-                stages: stages.clone(),
-            },
-            Self::None => return Ok(None),
-        };
-        Ok(Some(Placing::give(pipeline, placement)?))
+        })
     }
 }
 
-/// Returns the CPU on which this process runs, unless it may not be used any more.
-fn home_in(allowed: &CpuSet, home: usize) -> usize {
-    match home < CpuSet::MAX_CPU && allowed.is_set(home) {
-        true => home,
-        false => cpus_of(allowed).first().copied().unwrap_or(home),
+/// Returns the mask of these CPUs.
+pub fn set_of(cpus: &[usize]) -> CpuSet {
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
     }
+    set
+}
+
+/// Returns the CPU on which this process runs, unless it may not be used any more.
+fn home(topology: &Topology, current: usize) -> usize {
+    match topology.allowed().contains(&current) {
+        true => current,
+        false => topology.allowed()[0],
+    }
+}
+
+/// Returns all CPUs that may be used: first one CPU of each core, beginning with the core on which this process
+/// runs and those that share a cache with it.
+fn spread(topology: &Topology, current: usize) -> Vec<usize> {
+    let allowed = topology.allowed();
+    let core = |cpu| {
+        let mut threads = topology.core(cpu);
+        threads.retain(|thread| allowed.contains(thread));
+        threads
+    };
+    let home = home(topology, current);
+    let home = core(home).first().copied().unwrap_or(home);
+    let mut cpus = allowed.to_vec();
+    cpus.sort_by_key(|&cpu| {
+        let is_before = |thread: &&usize| **thread < cpu;
+        let before = core(cpu).iter().filter(is_before).count();
+        (before, cpu != home, topology.relation(home, cpu))
+    });
+    cpus
+}
+
+/// Checks that CPUs were named for as many stages as there are, and only CPUs that this process may use.
+fn check(lists: &[Option<Vec<usize>>], stages: usize) -> Result<(), Usage> {
+    if lists.len() != stages {
+        return Err(Usage(format!(
+            "--place names CPUs for {} stages, but the pipeline has {stages}",
+            lists.len()
+        )));
+    }
+    let topology = Topology::read();
+    for &cpu in lists.iter().flatten().flatten() {
+        let refused = match cpu {
+            cpu if !topology.is_online(cpu) => NoSuchCpu::Offline {
+                cpu,
+                online: format_cpu_list(&topology.online()),
+            },
+            cpu if !topology.allowed().contains(&cpu) => NoSuchCpu::NotAllowed {
+                cpu,
+                allowed: format_cpu_list(topology.allowed()),
+            },
+            _ => continue,
+        };
+        return Err(Usage(format!("--place: {refused}")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use fullbore_host::fixtures::Fixture;
+
     use super::*;
 
     #[test]
     fn a_placement_is_a_word_or_the_cpus_of_each_stage() {
-        assert_eq!(Place::parse("auto"), Ok(Place::Auto));
+        assert_eq!(Place::parse("together"), Ok(Place::Together));
         assert_eq!(
             Place::parse("0/2-3,5//1"),
             Ok(Place::Chosen(vec![
@@ -164,7 +149,7 @@ mod tests {
                 Some(vec![1])
             ]))
         );
-        for wrong in ["here", "0/x", "3-1/0", "1-"] {
+        for wrong in ["auto", "0/x", "3-1/0", "1-"] {
             assert!(Place::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -172,10 +157,22 @@ mod tests {
     #[test]
     fn there_must_be_cpus_for_each_stage_and_they_must_be_allowed() {
         let chosen = |text| Place::parse(text).unwrap();
-        assert!(chosen("/").check(2).is_ok());
-        assert!(chosen("/").check(3).unwrap_err().0.contains("2 stages"));
-        let wrong = chosen("900/").check(2).unwrap_err();
+        assert_eq!(chosen("/").cpus(2).unwrap(), [None, None]);
+        assert!(chosen("/").cpus(3).unwrap_err().0.contains("2 stages"));
+        let wrong = chosen("900/").cpus(2).unwrap_err();
         assert!(wrong.0.contains("no CPU 900"), "{wrong}");
-        assert!(Place::Together.check(7).is_ok());
+        let together = Place::Together.cpus(7).unwrap();
+        assert!(together.len() == 7 && together.iter().all(|cpus| *cpus == together[0]));
+    }
+
+    #[test]
+    fn stages_are_spread_over_near_cores_before_the_threads_of_one_core() {
+        let smt = Fixture::smt().topology("0-7");
+        assert_eq!(spread(&smt, 0)[..5], [0, 1, 2, 3, 5]);
+        assert_eq!(spread(&smt, 6)[..4], [2, 0, 1, 3]);
+        let two = Fixture::two_l3().topology("0-7");
+        assert_eq!(spread(&two, 5), [5, 4, 6, 7, 0, 1, 2, 3]);
+        let narrow = Fixture::two_l3().topology("3-4");
+        assert_eq!(spread(&narrow, 9), [3, 4]);
     }
 }

@@ -19,10 +19,11 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 use rustix::termios::tcgetwinsize;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use super::failure::Failure;
 use super::options::Options;
-use super::place::Place;
+use super::place::set_of;
 use super::plan::Plan;
 use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
@@ -31,12 +32,12 @@ use crate::ending;
 use crate::interrupt::die_of;
 use crate::terminal::live::Live;
 use crate::terminal::report;
+use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
-use fullbore_host::text::{clean, error_text};
+use fullbore_host::text::clean;
+use fullbore_observe::Watch;
 use fullbore_observe::link::Link;
 use fullbore_observe::numbers::StartedStage;
-use fullbore_observe::place::placing::Placing;
-use fullbore_observe::{Findings, Watch};
 
 /// How long processes that are asked to end may take before they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -84,8 +85,6 @@ pub(super) struct Runner<'a> {
     negated: bool,
     /// The observation of the pipeline; `None` if no report was asked for.
     watch: Option<Watch>,
-    /// The placement of its stages on CPUs; `None` if the scheduler places them.
-    placing: Option<Placing>,
     live: Option<Live>,
     json: Option<File>,
     /// When the live report is drawn next.
@@ -118,7 +117,7 @@ impl<'a> Runner<'a> {
         // that moment, so that it reads the socket.
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let plan = plan()?;
-        options.place.check(plan.stages.len())?;
+        let cpus = options.place.cpus(plan.stages.len())?;
         if options.watched() && !ending::proc_is_ours() {
             bail!(
                 "no report is possible: --report, --live and --json need /proc of this PID namespace; mount it \
@@ -139,7 +138,6 @@ impl<'a> Runner<'a> {
             stages: Vec::with_capacity(plan.stages.len()),
             negated: plan.negated,
             watch: None,
-            placing: None,
             live: None,
             json,
             draw_at: Instant::now(),
@@ -150,7 +148,7 @@ impl<'a> Runner<'a> {
         for note in plan.note.as_deref().into_iter().chain(without_proc()) {
             runner.say_unless_quiet(note);
         }
-        match runner.start(&plan) {
+        match runner.start(&plan, &cpus) {
             Ok(()) => Ok(runner),
             Err(error) => {
                 ending::end_all(Signal::TERM, GRACE, || runner.reap());
@@ -159,7 +157,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn start(&mut self, plan: &Plan) -> Result<()> {
+    fn start(&mut self, plan: &Plan, cpus: &[Option<Vec<usize>>]) -> Result<()> {
         let last = plan.stages.len() - 1;
         let wanted = self.pipe_size(last);
         let began = Instant::now();
@@ -182,13 +180,18 @@ impl<'a> Runner<'a> {
             }
             let (next, stdout) = pipe.map(|(pipe, _)| (pipe.reader, pipe.writer)).unzip();
             let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
-            let pid = starting
-                .start(command, ends[0], ends[1])
+            let cpus = cpus[number].as_deref();
+            let pid = on_cpus(cpus, || starting.start(command, ends[0], ends[1]))
+                .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             self.stages.push(Started { pid, status: None });
             if self.options.verbose {
                 let text = shown(&command.text);
-                say(&format!("stage {}, process {pid}: {text}", number + 1));
+                let number = number + 1;
+                let on = cpus.map_or(String::new(), |cpus| {
+                    format!(", on CPU {}", format_cpu_list(cpus))
+                });
+                say(&format!("stage {number}, process {pid}{on}: {text}"));
             }
             stdin = next;
         }
@@ -203,7 +206,6 @@ impl<'a> Runner<'a> {
             });
             self.watch = Some(Watch::new(stages.collect(), links).started_at(began));
         }
-        self.place(began);
         if self.options.live {
             self.live = Live::new();
         }
@@ -215,25 +217,6 @@ impl<'a> Runner<'a> {
             });
         }
         Ok(())
-    }
-
-    /// Begins to place the stages on CPUs.
-    fn place(&mut self, began: Instant) {
-        let Options { place, goal, .. } = self.options;
-        if *place != Place::None && !ending::proc_is_ours() {
-            return self.say_unless_quiet(
-                "the stages are not placed on CPUs, because that needs /proc of this PID namespace",
-            );
-        }
-        let stages: Vec<Pid> = self.stages.iter().map(|stage| stage.pid).collect();
-        match place.begin(&stages, *goal, began) {
-            Ok(placing) => self.placing = placing,
-            // A stage may be a program of another user, such as sudo.
-            Err(error) => {
-                let error = error_text(&error.into());
-                self.say_unless_quiet(&format!("the stages are not placed on CPUs: {error}"));
-            }
-        }
     }
 
     /// Returns the capacity that each of `pipes` pipes is to have.
@@ -279,13 +262,7 @@ impl<'a> Runner<'a> {
                     due = Some(sample.min(self.draw_at));
                 }
             }
-            let placed = self.placing.as_mut().and_then(|placing| {
-                if placing.due().is_some_and(|due| Instant::now() >= due) {
-                    placing.step();
-                }
-                placing.due()
-            });
-            due = [due, placed, self.stop_by].into_iter().flatten().min();
+            due = [due, self.stop_by].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {
@@ -296,9 +273,6 @@ impl<'a> Runner<'a> {
                 self.end_all(Signal::TERM);
             }
             self.stop_with_the_others();
-        }
-        if let Some(placing) = &mut self.placing {
-            placing.end();
         }
         let reported = self.report();
         self.wait_for_the_background();
@@ -325,9 +299,6 @@ impl<'a> Runner<'a> {
                 self.draw_at = Instant::now() + DRAW_EVERY;
                 if let Some(watch) = &mut self.watch {
                     watch.paused();
-                }
-                if let Some(placing) = &mut self.placing {
-                    placing.paused();
                 }
             }
             // Each stage decides what the signal means to it, as under a shell.
@@ -398,11 +369,7 @@ impl<'a> Runner<'a> {
         let Some(watch) = &self.watch else {
             return Ok(());
         };
-        let placed = self.placing.as_ref().map(Placing::report);
-        let findings = Findings {
-            placement: placed,
-            ..watch.findings()
-        };
+        let findings = watch.findings();
         if let Some(live) = &mut self.live {
             live.end();
         }
@@ -451,6 +418,18 @@ impl<'a> Runner<'a> {
             say(text);
         }
     }
+}
+
+/// Starts a stage while this thread may run only on these CPUs, which the stage inherits.
+fn on_cpus<T>(cpus: Option<&[usize]>, start: impl FnOnce() -> T) -> rustix::io::Result<T> {
+    let Some(cpus) = cpus else {
+        return Ok(start());
+    };
+    let before = sched_getaffinity(None)?;
+    sched_setaffinity(None, &set_of(cpus))?;
+    let started = start();
+    sched_setaffinity(None, &before)?;
+    Ok(started)
 }
 
 fn link(writer: usize, pipe: &fullbore::Pipe, capacity: usize, wanted: usize) -> Result<Link> {

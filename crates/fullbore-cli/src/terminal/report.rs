@@ -19,11 +19,7 @@ pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) 
     if !findings.numbers.pipes.is_empty() {
         tables.extend(pipes(&findings.numbers.pipes));
     }
-    let mut lines = wrapped(&findings.verdict.to_string(), columns);
-    if let Some(placed) = &findings.placement {
-        lines.extend(wrapped(&placed.words, columns));
-    }
-    (tables, lines)
+    (tables, wrapped(&findings.verdict.to_string(), columns))
 }
 
 fn stages(stages: &[StageNumbers]) -> Vec<String> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Options for the shortest possible run.
 const SHORT: &str = "--rounds 1 --seconds 0.01";
 
-const WAYS: [&str; 5] = ["bash", "run", "report", "together", "auto"];
+const WAYS: [&str; 4] = ["bash", "run", "report", "together"];
 
 /// Returns the names of the group's experiments.
 fn listed() -> Vec<String> {

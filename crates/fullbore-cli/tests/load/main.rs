@@ -12,5 +12,4 @@ mod explain;
 mod large;
 mod meter;
 mod pipeline_verdict;
-mod place;
 mod top;

@@ -141,12 +141,6 @@ pub const WAYS: &[Way] = &[
         program: None,
         options: &["run", "--place", "together"],
     },
-    Way {
-        name: "auto",
-        title: "fullbore run --place auto",
-        program: None,
-        options: &["run", "--place", "auto"],
-    },
 ];
 
 /// The shell that runs lines as a reference.
