@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 
 use crate::moving::{Existing, Output};
+use fullbore_host::refusal::Usage;
 
 /// The outputs, in the order of the command line.
 #[derive(Debug, Default)]
@@ -15,17 +16,31 @@ const APPEND: &str = "append";
 const TRUNCATE: &str = "truncate";
 
 impl Outputs {
-    /// Returns the outputs, none of which is open yet; stdout if none was named. A file that exists is
-    /// refused, unless its own options or `otherwise` say what becomes of it.
-    pub fn all(&self, otherwise: Existing, is_synchronous: bool) -> Vec<Output> {
+    /// Returns the outputs, which are not open yet, unless they replace files; stdout if none was named. A file
+    /// that exists is refused, unless its own options or `otherwise` say what becomes of it.
+    ///
+    /// # Errors
+    /// If a file is to be replaced (`is_atomic`) and cannot be, or is to be appended to as well.
+    pub fn all(
+        &self,
+        otherwise: Existing,
+        is_synchronous: bool,
+        is_atomic: bool,
+    ) -> anyhow::Result<Vec<Output>> {
         if self.0.is_empty() {
-            return vec![Output::stdout()];
+            return Ok(vec![Output::stdout()]);
         }
-        let output = |(path, existing): &(PathBuf, Option<Existing>)| match path.as_os_str() == "-"
-        {
-            true => Output::stdout(),
-            false => Output::named(path.clone(), existing.unwrap_or(otherwise))
-                .synchronous(is_synchronous),
+        let output = |(path, existing): &(PathBuf, Option<Existing>)| {
+            let existing = existing.unwrap_or(otherwise);
+            match is_atomic {
+                _ if path.as_os_str() == "-" => Ok(Output::stdout()),
+                true if existing == Existing::Append => Err(Usage(
+                    "--atomic replaces files, and --append adds to them: give one of them".into(),
+                )
+                .into()),
+                true => Output::replacing(path, existing),
+                false => Ok(Output::named(path.clone(), existing).synchronous(is_synchronous)),
+            }
         };
         self.0.iter().map(output).collect()
     }

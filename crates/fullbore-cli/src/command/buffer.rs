@@ -62,6 +62,11 @@ pub struct Buffer {
     #[arg(short, long)]
     force: bool,
 
+    /// Put each output file in its place at once when it is complete; until then, and after any failure, a file that
+    /// exists (-f) is as it was. The input may be an output
+    #[arg(long, requires = "output")]
+    atomic: bool,
+
     /// Memory of the buffer: a size, or a percentage of the memory such as 10% [default: 2%]
     #[arg(short, long, value_name = "SIZE|%")]
     memory: Option<Asked>,
@@ -261,8 +266,8 @@ impl Buffer {
                 all_well = false;
             }
             let name = output.to_string();
-            let closed = output.close();
             let has_failed = error.is_some() || failed_at == Some(i);
+            let closed = output.close(failure.is_none() && !has_failed);
             if let Err(error) = &closed
                 && !has_failed
             {
@@ -410,7 +415,7 @@ impl Buffer {
             true => Existing::Replace,
             false => Existing::Refuse,
         };
-        let all = self.outputs.all(existing, self.synchronous);
+        let all = self.outputs.all(existing, self.synchronous, self.atomic)?;
         let inputs = std::slice::from_ref(input);
         for output in &all {
             output.refuse(inputs)?;

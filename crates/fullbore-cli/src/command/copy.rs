@@ -33,6 +33,7 @@ Examples:
   tar c src | fullbore copy -o src.tar --report
   fullbore copy header.csv - footer.csv < rows.csv > all.csv
   fullbore copy --by-reference --bytes 1G /dev/zero | wc -c
+  sort access.log | fullbore copy --atomic -o access.log
   fullbore copy disk.img -o copy.img --hash sha256 | sha256sum --check
 
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
@@ -49,6 +50,11 @@ pub struct Copy {
     /// Append to the output file instead of replacing its contents
     #[arg(short, long, requires = "output")]
     append: bool,
+
+    /// Replace the output file at once when it is complete; until then, and after any failure, it is as it was. An
+    /// input may be the output
+    #[arg(long, requires = "output", conflicts_with = "append")]
+    atomic: bool,
 
     /// Pass references to pages instead of copying, where possible (correct only if the source does
     /// not change)
@@ -85,10 +91,11 @@ impl Copy {
             true => Existing::Append,
             false => Existing::Replace,
         };
-        let mut output = self
-            .output
-            .clone()
-            .map_or_else(Output::stdout, |path| Output::named(path, existing));
+        let mut output = match &self.output {
+            None => Output::stdout(),
+            Some(path) if self.atomic => Output::replacing(path, existing)?,
+            Some(path) => Output::named(path.clone(), existing),
+        };
         let is_stdout_free = !matches!(output, Output::Stdout(_));
         let mut total = Total::default();
         let mut digest = self.hash.map(Digest::new);
@@ -113,7 +120,8 @@ impl Copy {
             },
         );
         drop(bar);
-        let closed = output.close();
+        let is_complete = matches!(copied, Ok(ExitCode::SUCCESS));
+        let closed = output.close(is_complete);
         if self.report && !self.quiet {
             total.print();
         }

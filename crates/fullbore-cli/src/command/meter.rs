@@ -59,6 +59,11 @@ pub struct Meter {
     #[arg(short, long, value_name = "FILE", help_heading = "Transfer")]
     output: Option<PathBuf>,
 
+    /// Replace the output file at once when it is complete; until then, and after any failure, it is as it was. An
+    /// input may be the output
+    #[arg(long, help_heading = "Transfer", requires = "output")]
+    atomic: bool,
+
     /// Write nothing: only read
     #[arg(
         short = 'X',
@@ -236,9 +241,10 @@ pub struct Meter {
 }
 
 /// The options that say what is copied, and how.
-const TRANSFER: [&str; 13] = [
+const TRANSFER: [&str; 14] = [
     "files",
     "output",
+    "atomic",
     "discard",
     "by_reference",
     "buffer_size",
@@ -294,13 +300,12 @@ impl Meter {
 
     fn pass(&self) -> anyhow::Result<ExitCode> {
         let inputs = Input::all(&self.files);
-        let path = match self.discard {
-            true => Some("/dev/null".into()),
-            false => self.output.clone(),
+        let mut output = match &self.output {
+            Some(path) if self.atomic => Output::replacing(path, Existing::Replace)?,
+            Some(path) => Output::named(path.clone(), Existing::Replace),
+            None if self.discard => Output::named("/dev/null".into(), Existing::Replace),
+            None => Output::stdout(),
         };
-        let mut output = path.map_or_else(Output::stdout, |path| {
-            Output::named(path, Existing::Replace)
-        });
         if self.output.is_some() {
             // No output is truncated for an input that is not there.
             inputs[0].check()?;
@@ -326,7 +331,9 @@ impl Meter {
             |input, output| passing.pass(input, output),
         );
         let skipped = passing.has_skipped();
-        let passed = passed.and_then(|code| output.close().map(|()| code));
+        let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
+        let closed = output.close(is_complete);
+        let passed = passed.and_then(|code| closed.map(|()| code));
         let passed = match passed {
             // Below the last line, another meter would draw over it.
             Err(error) if self.cursor => {

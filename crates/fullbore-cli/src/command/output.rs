@@ -10,6 +10,7 @@ use fullbore_linux::descriptor_of;
 use rustix::fs::OFlags;
 
 use crate::inherited;
+use crate::moving::directory_of;
 use crate::moving::failure::is_closed_output;
 
 /// Writes all of it to `out`.
@@ -103,12 +104,4 @@ fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Res
 /// The file that `path` means: what a symbolic link points to is replaced, not the link.
 pub(super) fn place_of(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// The directory that `path` is in.
-pub(super) fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }

@@ -10,7 +10,8 @@ use fullbore_results::report::table::Table;
 use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 
-use super::output::{directory_of, is_stdout, place_of, takes_bytes_as_they_come};
+use super::output::{is_stdout, place_of, takes_bytes_as_they_come};
+use crate::moving::directory_of;
 use crate::{inherited, terminal};
 
 /// Returns a table with the width and the colours of the terminal, if `out` is one.

@@ -41,6 +41,10 @@ pub struct Tee {
     #[arg(short, long)]
     append: bool,
 
+    /// Replace each of the files at once when it is complete; until then, and after any failure, it is as it was
+    #[arg(long, requires = "files", conflicts_with = "append")]
+    atomic: bool,
+
     /// Ignore SIGINT (Ctrl-C), and continue until stdin ends
     #[arg(short, long)]
     ignore_interrupts: bool,
@@ -115,16 +119,18 @@ impl Tee {
         let failed = (0..outputs.len())
             .map(|i| was_dropped(i) || failed_at == Some(i))
             .collect();
+        // One that has not failed lacks bytes if the tee has ended early.
+        let has_ended = failure.is_none();
         all_well &= say_which_failed(report.sinks, &outputs);
         let failure = failure.map(|(_, error)| {
             let sink = &outputs[failed_at.unwrap_or(0)];
             moving::named(error, &Input::Stdin, sink)
         });
-        // That stdout has no reader is not reported, unless the mode asks for it.
+        // That stdout has no reader is not reported, unless the mode asks for it, or files are not complete.
         let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
-        let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout;
+        let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout || self.atomic;
         // Closed whatever happened before, so that the other outputs are complete.
-        all_well &= close(outputs, failed);
+        all_well &= close(outputs, failed, has_ended);
         match failure {
             None => Ok(ExitCode::from(u8::from(!all_well))),
             Some(error) if exit::code(&error).is_none() && (is_news || !all_well) => {
@@ -143,9 +149,13 @@ impl Tee {
             true => Existing::Append,
             false => Existing::Replace,
         };
-        let named = |path: &PathBuf| Output::named(path.clone(), existing);
         let mut all = vec![Output::stdout()];
-        all.extend(self.files.iter().map(named));
+        for path in &self.files {
+            all.push(match self.atomic {
+                true => Output::replacing(path, existing)?,
+                false => Output::named(path.clone(), existing),
+            });
+        }
         for output in &all {
             output.refuse(&[Input::Stdin])?;
         }
@@ -188,11 +198,11 @@ fn ignore_interrupts() -> anyhow::Result<()> {
 }
 
 /// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there
-/// were none.
-fn close(outputs: Vec<Output>, failed: Vec<bool>) -> bool {
+/// were none. Without a failure, each has all bytes if the input `has_ended`.
+fn close(outputs: Vec<Output>, failed: Vec<bool>, has_ended: bool) -> bool {
     let mut all_well = true;
     for (output, failed) in outputs.into_iter().zip(failed) {
-        if let Err(error) = output.close()
+        if let Err(error) = output.close(has_ended && !failed)
             && !failed
         {
             exit::say("fullbore tee", &error);

@@ -14,6 +14,7 @@ use rustix::fs::{Access, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::failure::{BadInput, close_failed};
+use super::replacement::Replacement;
 use crate::inherited;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
@@ -158,6 +159,8 @@ pub enum Output {
         path: PathBuf,
         file: File,
     },
+    /// A file that takes the place of the named one when it is complete.
+    Replacement(Box<Replacement>),
 }
 
 /// What becomes of a regular file that exists.
@@ -188,6 +191,17 @@ impl Output {
                 is_synchronous: false,
             },
         }
+    }
+
+    /// Returns a file that takes the place of the one of this name when it is complete. No other thread may have been
+    /// started.
+    ///
+    /// # Errors
+    /// If no file can take that place.
+    pub fn replacing(path: &Path, existing: Existing) -> anyhow::Result<Self> {
+        let may_replace = existing != Existing::Refuse;
+        let replacement = Replacement::new(path, may_replace)?;
+        Ok(Output::Replacement(Box::new(replacement)))
     }
 
     /// Makes each write to a file return once the bytes are on the disk (`O_SYNC`).
@@ -238,13 +252,18 @@ impl Output {
         Ok(())
     }
 
-    /// Closes a file. Stdout is closed when the verb has ended (`exit::close_stdout`).
+    /// Closes a file, and puts one that replaces another in its place if it is complete. Stdout is closed when the
+    /// verb has ended (`exit::close_stdout`).
     ///
     /// # Errors
     /// Those of close(2), with the name of the file: some file systems report only now that they could
     /// not store what was written (NFS, FUSE, quotas).
-    pub fn close(self) -> anyhow::Result<()> {
+    pub fn close(self, is_complete: bool) -> anyhow::Result<()> {
         match self {
+            Output::Replacement(replacement) => match is_complete {
+                true => replacement.put_in_place(),
+                false => Ok(()),
+            },
             Output::File { path, file } => fullbore::close(file)
                 .map_err(|error| close_failed(&format!("'{}'", shown(&path)), error)),
             Output::Stdout(_) | Output::Named { .. } => Ok(()),
@@ -256,6 +275,7 @@ impl AsFd for Output {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Output::File { file, .. } => file.as_fd(),
+            Output::Replacement(replacement) => replacement.as_fd(),
             Output::Stdout(stdout) => stdout.as_fd(),
             Output::Named { .. } => unreachable!("an output is opened before it is written to"),
         }
@@ -269,6 +289,7 @@ impl fmt::Display for Output {
             Output::Named { path, .. } | Output::File { path, .. } => {
                 write!(f, "'{}'", shown(path))
             }
+            Output::Replacement(replacement) => write!(f, "'{}'", shown(replacement.path())),
         }
     }
 }

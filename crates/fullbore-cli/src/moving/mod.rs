@@ -5,10 +5,12 @@ mod ends;
 pub mod failure;
 pub mod hash;
 mod join;
+mod replacement;
 mod report;
 
 pub use ends::{Existing, Input, Output, Source, block_size, end};
 pub use join::join;
+pub use replacement::directory_of;
 pub use report::{Total, named, rate};
 
 use fullbore::Guarantee;

@@ -9,6 +9,7 @@
 mod common;
 
 mod article;
+mod atomic;
 mod bad_days;
 mod bench;
 mod buffer;

@@ -31,6 +31,7 @@ pub mod call {
     pub const PRCTL: i64 = 157;
     pub const FUTEX: i64 = 202;
     pub const MQ_OPEN: i64 = 240;
+    pub const OPENAT: i64 = 257;
     pub const MKNODAT: i64 = 259;
     pub const NEWFSTATAT: i64 = 262;
     pub const PPOLL: i64 = 271;
@@ -57,6 +58,7 @@ pub mod call {
     pub const SIGNALFD4: i64 = 74;
     pub const SENDFILE: i64 = 71;
     pub const PPOLL: i64 = 73;
+    pub const OPENAT: i64 = 56;
     pub const VMSPLICE: i64 = 75;
     pub const SPLICE: i64 = 76;
     pub const TEE: i64 = 77;
