@@ -185,6 +185,10 @@ impl Rounds {
             failed,
         };
         experiment.work.describe(&mut outcome, settings);
+        if let (Some(_), Some(why)) = (settings.pipe_size, experiment.work.fixed_pipe_size()) {
+            let note = format!("--pipe-size does not apply: {why}");
+            outcome.notes.push(note);
+        }
         if let (Some(mover), Some((bytes, seconds))) = (&mut outcome.mover, self.into_file) {
             (mover.bytes, mover.seconds) = (Some(bytes), Some(seconds));
         }

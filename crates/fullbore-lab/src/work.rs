@@ -46,6 +46,16 @@ pub trait Work: Debug + Sync {
     /// Adds details that only this kind of work knows to an outcome.
     fn describe(&self, _outcome: &mut Outcome, _settings: &Settings) {}
 
+    /// Returns why the pipe size of the settings does not apply to it, or `None` if it does.
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether its processes may run on all CPUs, and not only on the two of the settings.
+    fn runs_anywhere(&self) -> bool {
+        false
+    }
+
     /// Checks whether its bytes stay right whichever program reads them; `None` means that the question
     /// does not apply.
     ///

@@ -75,7 +75,10 @@ pub struct Bench {
     names: Vec<String>,
 
     /// List the experiments, and exit
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = [
+        "rounds", "seconds", "quick", "cpus", "any_distance", "pipe_size", "peers", "seed", "json", "cost", "limit",
+        "pairs", "ReportFiles", "CopyOptions",
+    ])]
     list: bool,
 
     /// Compare runs instead of measuring. Each FILE holds the output of --json; '-' is stdin.
@@ -83,8 +86,8 @@ pub struct Bench {
     /// Ratios are relative to the first file. Give names of experiments before this option, or
     /// after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "any_distance", "also", "pipe_size", "seed", "cost", "limit", "pairs",
-        "Axes", "CopyOptions",
+        "list", "rounds", "seconds", "quick", "cpus", "any_distance", "peers", "also", "pipe_size", "seed", "cost", "limit",
+        "pairs", "Axes", "CopyOptions",
     ])]
     compare: Vec<PathBuf>,
 
@@ -92,9 +95,9 @@ pub struct Bench {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
 
-    /// How long one measurement takes, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = seconds)]
-    seconds: f64,
+    /// How long one measurement takes, in seconds [default: 0.25]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<f64>,
 
     /// Measure briefly: 10 seconds for the ladder, about 4 minutes for all groups. The figures are
     /// less reliable
@@ -169,11 +172,13 @@ impl Bench {
             catalogue.select(&self.names)?
         };
         self.check_options_of_groups(&experiments)?;
-        self.report_on_stdout()?;
         if self.list {
             list(&catalogue, &experiments, &mut inherited::stdout()?.lock())?;
             return Ok(ExitCode::SUCCESS);
         }
+        let settings = self.settings(&experiments)?;
+        self.check_options_of_experiments(&experiments, &settings)?;
+        self.report_on_stdout()?;
         proc::check(
             Need::Program,
             "the processes of an experiment are started through it",
@@ -181,7 +186,6 @@ impl Bench {
         for (_, path) in &self.files.0 {
             reports::check_path(path)?;
         }
-        let settings = self.settings(&experiments)?;
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
@@ -222,6 +226,38 @@ impl Bench {
         Ok(())
     }
 
+    /// Refuses options that would have an effect only on experiments which were not selected.
+    fn check_options_of_experiments(
+        &self,
+        experiments: &[Experiment],
+        settings: &Settings,
+    ) -> Result<(), Usage> {
+        let counted = |e: &Experiment| e.group == unix_copy::GROUP && self.unix_copy.is_counted();
+        let given = [
+            (
+                self.pipe_size.is_some()
+                    && experiments
+                        .iter()
+                        .all(|e| e.work.fixed_pipe_size().is_some()),
+                "--pipe-size has no effect: each selected experiment sets its own, or has no pipe",
+            ),
+            (
+                self.cpus.is_some() && experiments.iter().all(|e| e.work.runs_anywhere()),
+                "--cpus has no effect: the selected experiments run on all CPUs",
+            ),
+            (
+                self.peers.is_some() && experiments.iter().all(|e| e.work.peer(settings).is_none()),
+                "--peers has no effect: no selected experiment has a C program",
+            ),
+            (
+                self.seconds.is_some() && experiments.iter().all(counted),
+                "--seconds has no effect: --count ends the measurements",
+            ),
+        ];
+        let useless = given.into_iter().find_map(|(is, text)| is.then_some(text));
+        useless.map_or(Ok(()), |text| Err(Usage(text.into())))
+    }
+
     /// Returns the option whose report goes to stdout in place of the table, if there is one.
     ///
     /// # Errors
@@ -247,7 +283,8 @@ impl Bench {
         } else {
             // Transferring a given number of objects takes long, so one round is the default.
             let otherwise = if self.unix_copy.is_counted() { 1 } else { 7 };
-            (self.rounds.unwrap_or(otherwise), self.seconds, 0.1)
+            let seconds = self.seconds.unwrap_or(0.25);
+            (self.rounds.unwrap_or(otherwise), seconds, 0.1)
         };
         let copies = experiments.iter().any(|e| e.group == unix_copy::GROUP);
         Ok(Settings {

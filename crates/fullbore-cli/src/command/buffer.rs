@@ -134,12 +134,12 @@ pub struct Buffer {
     log: Option<PathBuf>,
 
     /// Do not write the summary to the file of --log
-    #[arg(short = 'Q', long)]
+    #[arg(short = 'Q', long, conflicts_with = "json")]
     quiet_log: bool,
 
     /// Also report how full the buffer was, which side was slow, and whether a larger buffer would
     /// have helped, even with -q
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     report: bool,
 
     /// Print the report as one JSON object on stderr, or into the file of --log; docs/buffer.md describes its fields

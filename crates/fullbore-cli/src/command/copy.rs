@@ -67,8 +67,8 @@ pub struct Copy {
 
     /// Print the digest of what was written, as sha256sum prints it: on stdout, or on stderr if the
     /// bytes go to stdout; nothing if the copy is incomplete. Not with --append, because the digest
-    /// would not be that of the file. Disables --by-reference
-    #[arg(long, value_name = "ALGORITHM", conflicts_with = "append")]
+    /// would not be that of the file
+    #[arg(long, value_name = "ALGORITHM", conflicts_with_all = ["append", "by_reference"])]
     hash: Option<Algorithm>,
 
     /// Print on stderr how many bytes were copied, how fast, and by which methods
@@ -78,10 +78,6 @@ pub struct Copy {
     /// Show progress if stderr is a terminal
     #[arg(long)]
     progress: bool,
-
-    /// Print neither report nor progress, whatever other options say
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 impl Copy {
@@ -103,7 +99,7 @@ impl Copy {
             inherited::stdout()?;
         }
         let named = self.output.clone().unwrap_or_else(|| "-".into());
-        let bar = (self.progress && !self.quiet).then(|| Bar::new(self.size(&inputs)));
+        let bar = self.progress.then(|| Bar::new(self.size(&inputs)));
         let copied = join(
             &inputs,
             &mut output,
@@ -122,7 +118,7 @@ impl Copy {
         drop(bar);
         let is_complete = matches!(copied, Ok(ExitCode::SUCCESS));
         let closed = output.close(is_complete);
-        if self.report && !self.quiet {
+        if self.report {
             total.print();
         }
         let code = copied?;

@@ -74,8 +74,8 @@ pub struct Meter {
     discard: bool,
 
     /// Pass references to pages instead of copying, where possible (correct only if the source does
-    /// not change); never with --line-mode
-    #[arg(long, help_heading = "Transfer")]
+    /// not change)
+    #[arg(long, help_heading = "Transfer", conflicts_with_all = READING)]
     by_reference: bool,
 
     /// Limit the rate to SIZE bytes per second; 0 is no limit
@@ -240,6 +240,16 @@ pub struct Meter {
     _of_pv: OptionsOfPv,
 }
 
+/// The options with which bytes are read and written, not spliced.
+const READING: [&str; 6] = [
+    "line_mode",
+    "null",
+    "no_splice",
+    "buffer_size",
+    "skip_errors",
+    "last_written",
+];
+
 /// The options that say what is copied, and how.
 const TRANSFER: [&str; 14] = [
     "files",
@@ -299,6 +309,10 @@ impl Meter {
     }
 
     fn pass(&self) -> anyhow::Result<ExitCode> {
+        if self.by_reference && self.options(None).looks_at().is_some() {
+            let text = "--by-reference cannot be used with a --format that shows the last bytes";
+            return Err(Usage(text.into()).into());
+        }
         let inputs = Input::all(&self.files);
         let mut output = match &self.output {
             Some(path) if self.atomic => Output::replacing(path, Existing::Replace)?,

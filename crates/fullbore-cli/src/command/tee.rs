@@ -50,11 +50,11 @@ pub struct Tee {
     ignore_interrupts: bool,
 
     /// Continue if an output pipe has no reader; the same as --output-error=warn-nopipe
-    #[arg(short = 'p')]
+    #[arg(short = 'p', overrides_with = "output_error")]
     pipes: bool,
 
     /// What to do if an output fails [without MODE: warn-nopipe]
-    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "warn-nopipe")]
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "warn-nopipe", overrides_with = "pipes")]
     output_error: Option<Mode>,
 
     /// Pass references to pages instead of copying, where possible (correct only if the source does

@@ -9,10 +9,12 @@ use fullbore_lab::endpoint::{Options, Role, print, writer};
 /// Write to the pipe on stdout, as an experiment does
 ///
 /// It accepts the options of the program 'write' of the article 'How fast are Linux pipes anyway?',
-/// with underscores or dashes, and some more. Both ends accept the same options: one that is marked
-/// with (write) or (read) has an effect only at that end. The report (--json, --verbose) goes to
+/// with underscores or dashes, and some more. Both ends accept the article's options: one that is
+/// marked with (write) or (read) has an effect only at that end. The report (--json, --verbose) goes to
 /// stderr, because stdout is the pipe.
 #[derive(Args)]
+#[command(mut_arg("sum", |option| option.hide(true)))]
+#[command(mut_arg("pause", |option| option.hide(true)))]
 #[command(after_help = "\
 Examples:
   fullbore write --write-with-vmsplice --huge-page --busy-loop |

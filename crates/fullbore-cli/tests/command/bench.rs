@@ -537,7 +537,7 @@ fn processes_are_waited_for_though_the_parent_ignored_their_end() {
 
 #[test]
 fn a_pipe_size_that_is_the_technique_is_left_alone_and_that_is_said() {
-    let run = short_json("--pipe-size 64K vmsplice_read roomy_pipe");
+    let run = short_json("--pipe-size 64K write_read vmsplice_read roomy_pipe");
     for (name, technique) in [("vmsplice_read", 128 << 10), ("roomy_pipe", 1 << 20)] {
         let experiment = experiment(&run, name);
         if let Some(reason) = &experiment.skipped {

@@ -48,4 +48,5 @@ mod transports;
 mod tune;
 mod unix_copy;
 mod verify;
+mod without_effect;
 mod worth;

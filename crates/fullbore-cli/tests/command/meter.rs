@@ -240,10 +240,7 @@ fn lines_are_newlines_whether_or_not_the_last_has_one() {
         assert_eq!(stdout(&output), text);
     }
     let many = "line\n".repeat(1_000_000);
-    let output = fed(
-        &mut meter("-n -i 60 -l --by-reference", &[]),
-        many.as_bytes(),
-    );
+    let output = fed(&mut meter("-n -i 60 -l", &[]), many.as_bytes());
     assert_eq!(numbers(&output), [1_000_000]);
     assert_eq!(sum(&output.stdout), sum(many.as_bytes()));
     let output = fed(&mut meter("-n -i 60 -l --size 4M", &[]), many.as_bytes());

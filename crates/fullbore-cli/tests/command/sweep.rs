@@ -209,12 +209,3 @@ fn the_chart_is_a_heat_map_and_csv_has_the_axes() {
     assert!(lines.next().unwrap().contains(",chunk,pipe_size,"));
     assert!(lines.next().unwrap().contains(",4096,4096,"));
 }
-
-#[test]
-fn a_capacity_asked_for_leaves_the_sweep_alone_and_says_so() {
-    let output = short("--pipe-size 128K");
-    assert_code(&output, 0);
-    let run = bench_json(&output);
-    assert_measured(&run);
-    assert!(run.experiments[0].notes[0].contains("--pipe-size"));
-}

@@ -111,7 +111,7 @@ fn the_rfcs_command_line_works_as_typed() {
 #[test]
 fn sizes_that_fit_nothing_are_measured_all_the_same() {
     for sizes in [
-        "--object 1 --count 3",
+        "--object 1",
         "--object 12345 --sndbuf 1 --pipe-size 4K --hot 64",
         "--object 3000001 --sndbuf 5000 --pipe-size 12K --hot 100",
     ] {

@@ -213,6 +213,10 @@ impl Work for Sweep {
         self.pair.describe(outcome, settings);
     }
 
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        self.pair.fixed_pipe_size()
+    }
+
     fn peer(&self, settings: &Settings) -> Option<String> {
         self.pair.peer(settings)
     }

@@ -150,7 +150,7 @@ impl Buffers {
         let count = if options.same_buffer { 1 } else { 2 };
         Ok(Self {
             memory: (0..count)
-                .map(|_| prepare::buffer(options, options.buf_size))
+                .map(|_| prepare::buffer(options, options.chunk()))
                 .collect::<Result<_, _>>()?,
             halves: options.same_buffer,
             turn: 0,

@@ -1,6 +1,7 @@
 //! Implements the two ends of an experiment: `fullbore write` and `fullbore read`.
 
 mod by_reference;
+mod check;
 mod lines;
 mod options;
 mod pair;

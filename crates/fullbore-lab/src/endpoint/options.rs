@@ -1,25 +1,22 @@
 //! Defines the options of both endpoints: all options of the article's programs, under their names,
 //! and ours.
 //!
-//! Both endpoints accept all options, as the article's programs do, so that a script can pass the
-//! same options to both; an endpoint ignores those that do not concern it. [`Options::check_writer`]
-//! and [`Options::check_reader`] reject contradictions with a one-line error.
+//! Both endpoints accept the article's options, as its programs do, so that a script can pass the
+//! same options to both; an endpoint ignores those that do not concern it.
 
 use clap::{Args, ValueEnum};
 use fullbore::Wait;
-use fullbore_linux::page_size;
 use serde::{Deserialize, Serialize};
 
 use crate::parent::ParentOptions;
-use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
 /// The options.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Size of the buffer
-    #[arg(help_heading = "Data", long, alias = "buf_size", value_name = "SIZE", default_value = "256K", value_parser = size::parse_in_memory)]
-    pub buf_size: usize,
+    /// Size of the buffer [default: 256K]
+    #[arg(help_heading = "Data", long, alias = "buf_size", value_name = "SIZE", value_parser = size::parse_in_memory)]
+    pub buf_size: Option<usize>,
 
     /// Total number of bytes to move
     #[arg(help_heading = "Data", long, alias = "bytes_to_pipe", value_name = "SIZE", default_value = "10G", value_parser = size::parse)]
@@ -83,12 +80,17 @@ pub struct Options {
     #[arg(help_heading = "Technique", long, alias = "same_buffer")]
     pub same_buffer: bool,
 
-    /// Bytes per system call, when reading, or when writing with --ring [default: the buffer size]
-    #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    /// Bytes per system call, instead of --buf-size
+    #[arg(
+        help_heading = "Technique",
+        long,
+        value_name = "SIZE",
+        value_parser = size::parse_in_memory,
+        conflicts_with = "buf_size"
+    )]
     pub chunk: Option<usize>,
 
     /// Write with vmsplice(2) from a ring of SIZE bytes, and reuse pages after they were read
-    /// (write)
     #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub ring: Option<usize>,
 
@@ -104,7 +106,7 @@ pub struct Options {
     pub way: Option<WayName>,
 
     /// Write in pieces of SIZE bytes, as a program that prints lines does, through std's BufWriter
-    /// or the Producer of --way (write)
+    /// or the Producer of --way
     #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub lines: Option<usize>,
 
@@ -112,11 +114,11 @@ pub struct Options {
     #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub period: Option<usize>,
 
-    /// What to write (write)
+    /// What to write
     #[arg(help_heading = "Data", long, value_enum, value_name = "WHAT")]
     pub data: Option<Data>,
 
-    /// Sum all 64-bit words that are read (read)
+    /// Sum all 64-bit words that are read
     #[arg(help_heading = "Data", long)]
     pub sum: bool,
 
@@ -144,7 +146,7 @@ pub struct Options {
     #[arg(help_heading = "Report", long, short)]
     pub verbose: bool,
 
-    /// Sleep for this many microseconds after each read, like a slow reader (read)
+    /// Sleep for this many microseconds after each read, like a slow reader
     #[arg(
         help_heading = "Waiting",
         long,
@@ -215,9 +217,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     fullbore_host::seconds::parse(text, 0.001..=1e6)
 }
 
-/// The longest line of `--lines`, in bytes.
-const LONGEST_LINE: usize = 1 << 20;
-
 /// Parses the capacity of a pipe, in bytes; 0 leaves a pipe as it is.
 ///
 /// # Errors
@@ -240,9 +239,9 @@ impl Options {
         }
     }
 
-    /// Returns the bytes of one system call.
+    /// Returns the bytes of one system call, which is the size of a buffer.
     pub fn chunk(&self) -> usize {
-        self.chunk.unwrap_or(self.buf_size)
+        self.chunk.or(self.buf_size).unwrap_or(256 << 10)
     }
 
     /// Returns what to write.
@@ -277,181 +276,5 @@ impl Options {
     /// Returns whether a socket is spliced from, through a private pipe.
     pub fn splices_through_a_pipe(&self) -> bool {
         self.read_with_splice && self.through_pipe
-    }
-
-    fn check_both(&self) -> Result<(), String> {
-        let by_flags = match (self.busy_loop, self.poll) {
-            (true, _) => Some((Wait::Spin, "spin")),
-            (false, true) => Some((Wait::Poll, "poll")),
-            (false, false) => None,
-        };
-        if let (Some(name), Some((wait, other))) = (self.wait, by_flags)
-            && Wait::from(name) != wait
-        {
-            return Err(format!(
-                "--wait contradicts --busy-loop or --poll, which mean --wait {other}: give one of \
-                 them"
-            ));
-        }
-        if self.buf_size == 0 || self.chunk == Some(0) {
-            return Err("--buf-size and --chunk must be above 0".into());
-        }
-        if self.period == Some(0) {
-            return Err("--period must be above 0".into());
-        }
-        if self.dont_touch_pages && self.check_huge_page {
-            return Err(
-                "--check-huge-page cannot be used with --dont-touch-pages: pages that were not \
-                 touched cannot be checked"
-                    .into(),
-            );
-        }
-        if self.check_huge_page && !self.huge_page {
-            return Err("--check-huge-page requires --huge-page".into());
-        }
-        Ok(())
-    }
-
-    /// Rejects options that no writer can follow, on any machine.
-    pub fn check_writer(&self) -> Result<(), Usage> {
-        self.check_both()
-            .and_then(|()| self.check_double_buffering())
-            .and_then(|()| self.check_way())
-            .and_then(|()| {
-                if self.verify && self.data == Some(Data::Constant) {
-                    Err("--verify requires --data words".into())
-                } else if self.dont_touch_pages && self.data() == Data::Words {
-                    Err(
-                        "--dont-touch-pages cannot be used with --data words: pages that were not \
-                     touched hold zeros"
-                            .into(),
-                    )
-                } else {
-                    Ok(())
-                }
-            })
-            .map_err(Usage)
-    }
-
-    fn check_double_buffering(&self) -> Result<(), String> {
-        if !self.double_buffers() {
-            return if self.same_buffer {
-                Err("--same-buffer requires --write-with-vmsplice".into())
-            } else {
-                Ok(())
-            };
-        }
-        let half = self.buf_size / 2;
-        if self.pipe_size != 0 && self.pipe_size != half {
-            return Err(format!(
-                "--pipe-size {} cannot be used with --write-with-vmsplice: its two buffers are \
-                 safe only in a pipe with the capacity of half a buffer. Omit it, or use --ring",
-                size::typed(self.pipe_size as u64)
-            ));
-        }
-        if !self.buf_size.is_multiple_of(2) {
-            return Err(format!(
-                "--write-with-vmsplice needs an even --buf-size, and {} is odd",
-                self.buf_size
-            ));
-        }
-        if !half.is_multiple_of(page_size()) || !(half / page_size()).is_power_of_two() {
-            return Err(format!(
-                "--write-with-vmsplice needs a --buf-size of two times a power of two of {}-byte \
-                 pages, because the pipe gets half of it as its capacity; {} bytes is not",
-                page_size(),
-                self.buf_size
-            ));
-        }
-        if self.chunk.is_some() {
-            return Err(
-                "--chunk cannot be used with --write-with-vmsplice: --buf-size sets the size of \
-                 its buffers"
-                    .into(),
-            );
-        }
-        Ok(())
-    }
-
-    fn check_way(&self) -> Result<(), String> {
-        if let Some(ring) = self.ring {
-            if self.way.is_some_and(|way| way != WayName::Recycle) {
-                return Err("--ring can be used only with --way recycle".into());
-            }
-            let chunk = self.chunk();
-            if ring < 2 * chunk {
-                return Err(format!(
-                    "--ring {} is too small: it must hold two chunks of {}",
-                    size::typed(ring as u64),
-                    size::format(chunk as u64)
-                ));
-            }
-        }
-        if self
-            .lines
-            .is_some_and(|len| !(1..=LONGEST_LINE).contains(&len))
-        {
-            let most = size::typed(LONGEST_LINE as u64);
-            return Err(format!("--lines must be above 0, and {most} at most"));
-        }
-        if self.lines.is_some() && (self.write_with_vmsplice || self.way == Some(WayName::Repeat)) {
-            return Err("--lines can be used only alone, or with another --way than repeat".into());
-        }
-        if self.way == Some(WayName::Socket) && self.chunk() < 32 * 1024 {
-            return Err("--way socket requires chunks of 32K or more".into());
-        }
-        let Some(way) = self.way() else {
-            return Ok(());
-        };
-        if way == WayName::Repeat && self.verify && self.period.is_none() {
-            return Err(
-                "--way repeat writes the same words again and again, and --verify cannot know after \
-                 how many bytes; give --period SIZE here and the same to 'fullbore read'"
-                    .into(),
-            );
-        }
-        if self.period.is_some() && way != WayName::Repeat {
-            return Err("--period requires --way repeat".into());
-        }
-        for (given, name) in [
-            (self.gift, "--gift"),
-            (self.same_buffer, "--same-buffer"),
-            (self.dont_touch_pages, "--dont-touch-pages"),
-            (self.lock_memory, "--lock-memory"),
-        ] {
-            if given {
-                return Err(format!("{name} cannot be used with --way or --ring"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Rejects options that no reader can follow, on any machine.
-    pub fn check_reader(&self) -> Result<(), Usage> {
-        self.check_both()
-            .and_then(|()| {
-                if self.read_with_splice && self.consumes() {
-                    Err(
-                        "--read-with-splice cannot be used with --way auto or --way ring, which read \
-                         with the library's Consumer: omit one of them"
-                            .into(),
-                    )
-                } else if self.read_with_splice && self.sum {
-                    Err(
-                        "--sum cannot be used with --read-with-splice, which does not read the \
-                         data: use --verify"
-                            .into(),
-                    )
-                } else if self.splices_through_a_pipe() && self.verify {
-                    Err(
-                        "--verify cannot be used with --read-with-splice and --through-pipe: omit \
-                         those two"
-                            .into(),
-                    )
-                } else {
-                    Ok(())
-                }
-            })
-            .map_err(Usage)
     }
 }

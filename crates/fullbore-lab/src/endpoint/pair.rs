@@ -84,13 +84,13 @@ impl Work for Pair {
         Ok(self.judge(&written, &read))
     }
 
-    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+    fn describe(&self, outcome: &mut Outcome, _: &Settings) {
         outcome.cell = self.cell;
-        if settings.pipe_size.is_some() && self.pipe_size_is_fixed() {
-            outcome
-                .notes
-                .push("--pipe-size does not apply: the capacity is part of the technique".into());
-        }
+    }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        let is_fixed = self.pipe_size_is_fixed();
+        is_fixed.then_some("the capacity is part of the technique")
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {

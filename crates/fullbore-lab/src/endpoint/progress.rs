@@ -211,8 +211,8 @@ fn line(report: &EndpointReport, options: &Options) -> String {
     format!(
         "{:.1}GiB/s, {} buffer, {} iterations ({} piped)",
         report.gib_per_s,
-        size(options.buf_size as u64),
-        report.bytes / options.buf_size as u64,
+        size(options.chunk() as u64),
+        report.bytes / options.chunk() as u64,
         size(report.bytes),
     )
 }
@@ -235,6 +235,9 @@ fn csv(report: &EndpointReport, options: &Options) -> String {
     .join(",");
     format!(
         "{:.6},{},{},{},{flags}",
-        report.gib_per_s, report.bytes, options.buf_size, options.pipe_size,
+        report.gib_per_s,
+        report.bytes,
+        options.chunk(),
+        options.pipe_size,
     )
 }

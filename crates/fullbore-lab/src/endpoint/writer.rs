@@ -88,7 +88,7 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
 /// Gives the pipe the capacity that the options ask for, and returns the capacity that it has.
 fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> {
     let wanted = if options.double_buffers() {
-        options.buf_size / 2
+        options.chunk() / 2
     } else {
         options.pipe_size
     };

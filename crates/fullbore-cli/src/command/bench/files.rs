@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
+use clap::{Arg, ArgGroup, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 
 use fullbore_results::report::forms::{FORMS, Form};
 
@@ -26,6 +26,8 @@ impl FromArgMatches for ReportFiles {
 
 impl Args for ReportFiles {
     fn augment_args(command: Command) -> Command {
+        let group = ArgGroup::new("ReportFiles").multiple(true);
+        let command = command.group(group.args(FORMS.iter().map(|form| form.name)));
         FORMS.iter().fold(command, |command, form| {
             command.arg(
                 Arg::new(form.name)

@@ -158,6 +158,10 @@ impl Work for RoundTrip {
         (self.transport.is_in_c && is_alike)
             .then(|| format!("pingpong {name} --message {message} --wait {how}"))
     }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        (!self.transport.is_pipe).then_some("it uses no pipe")
+    }
 }
 
 /// The tasks of this group's processes.
@@ -200,5 +204,9 @@ impl Work for WakeUp {
 
     fn peer(&self, _: &Settings) -> Option<String> {
         Some("pingpong wake_up".into())
+    }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("it uses no pipe")
     }
 }

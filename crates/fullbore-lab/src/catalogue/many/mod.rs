@@ -28,7 +28,7 @@ use crate::measurement::Measurement;
 use crate::part::Part;
 use crate::work::{Bench, Work};
 use cgroup::{EnterTask, RemoveTask};
-use fullbore_results::run::{Outcome, Settings};
+use fullbore_results::run::Outcome;
 use receive::ReceiveTask;
 use send::SendTask;
 use shortage::{ReadAllTask, TakeTask};
@@ -81,12 +81,12 @@ impl Work for Many {
         Some(self.row.table)
     }
 
-    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
-        if settings.pipe_size.is_some() {
-            outcome
-                .notes
-                .push("--pipe-size does not apply: the pipes have the default capacity".into());
-        }
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("the pipes have the default capacity")
+    }
+
+    fn runs_anywhere(&self) -> bool {
+        true
     }
 
     fn remark(&self, table: &[&Outcome]) -> Option<String> {

@@ -138,13 +138,12 @@ impl Work for Move {
         Some(self.job.title)
     }
 
-    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
+    fn describe(&self, outcome: &mut Outcome, _: &Settings) {
         outcome.mover = Some(self.mover.report(self.job));
-        if settings.pipe_size.is_some() {
-            outcome
-                .notes
-                .push("--pipe-size does not apply: the capacities are part of the job".into());
-        }
+    }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("the capacities are part of the job")
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {

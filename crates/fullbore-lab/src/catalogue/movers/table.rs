@@ -76,8 +76,8 @@ pub const JOBS: &[Job] = {
 #[rustfmt::skip]
 pub const BUFFER_JOBS: &[Job] = {
     use End::Pipe;
-    const USUAL: Ends = Ends { writer: "--way copy --buf-size 128K --chunk 128K", reader: "--chunk 128K", capacity: None };
-    const ROOMY: Ends = Ends { writer: "--way copy --buf-size 1M --chunk 1M", reader: "--chunk 1M", capacity: Some(1 << 20) };
+    const USUAL: Ends = Ends { writer: "--way copy --chunk 128K", reader: "--chunk 128K", capacity: None };
+    const ROOMY: Ends = Ends { writer: "--way copy --chunk 1M", reader: "--chunk 1M", capacity: Some(1 << 20) };
     &[
         Job { name: "usual", title: "buffer between usual ends", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(USUAL) },
         Job { name: "roomy", title: "buffer between pipes of 1 MiB", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(ROOMY) },

@@ -77,6 +77,10 @@ impl Work for Turns {
         outcome.mover = Some(self.mover.report(self.job));
     }
 
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("the capacities are part of the job")
+    }
+
     fn patience(&self, settings: &Settings) -> Duration {
         patience(settings)
     }

@@ -80,6 +80,10 @@ impl Work for Lookup {
     fn peer(&self, _settings: &Settings) -> Option<String> {
         Some(self.peer.into())
     }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("it uses no pipe")
+    }
 }
 
 fn judge(ended: &Ended) -> Measurement {

@@ -74,6 +74,14 @@ impl Work for PipelineRun {
         Some(self.way.title)
     }
 
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("the capacities are part of what is compared")
+    }
+
+    fn runs_anywhere(&self) -> bool {
+        true
+    }
+
     fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
         let line = self
             .pipeline
@@ -81,10 +89,6 @@ impl Work for PipelineRun {
         if line != self.pipeline.line {
             let note = format!("run as '{line}': the amount of data depends on --seconds");
             outcome.notes.push(note);
-        }
-        if settings.pipe_size.is_some() {
-            let note = "--pipe-size does not apply: the capacities are part of what is compared";
-            outcome.notes.push(note.into());
         }
         outcome.mover = Some(MoverReport {
             job: self.pipeline.line.into(),

@@ -137,6 +137,10 @@ impl Work for Transport {
         };
         self.is_in_c.then(|| format!("stream {}{size}", self.name))
     }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        (!self.is_pipe).then_some("it uses no pipe")
+    }
 }
 
 impl Work for Alone {
@@ -167,6 +171,10 @@ impl Work for Alone {
 
     fn peer(&self, _: &Settings) -> Option<String> {
         Some(format!("stream {}", self.name()))
+    }
+
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("it uses no pipe")
     }
 }
 

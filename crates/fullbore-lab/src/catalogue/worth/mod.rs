@@ -30,7 +30,7 @@ use crate::measurement::{Measured, Measurement, Stop};
 use crate::part::{Part, Timing};
 use crate::process::{self, Process};
 use crate::work::{Bench, Work};
-use fullbore_results::run::{Outcome, Settings};
+use fullbore_results::run::Outcome;
 use pass_on::DropTask;
 use produce::ProduceTask;
 use read::ReadTask;
@@ -177,12 +177,8 @@ impl Work for Worth {
         Some(self.reader.title)
     }
 
-    fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
-        if settings.pipe_size.is_some() {
-            outcome
-                .notes
-                .push("--pipe-size does not apply: the capacity is part of the way".into());
-        }
+    fn fixed_pipe_size(&self) -> Option<&'static str> {
+        Some("the capacity is part of the way")
     }
 
     fn remark(&self, table: &[&Outcome]) -> Option<String> {
