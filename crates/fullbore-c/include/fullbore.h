@@ -569,8 +569,6 @@ typedef struct fullbore_chain {
   size_t slow_stages;
   // The verdict in words, as one line of UTF-8; NULL if there is none.
   const char *words;
-  // Why its stages may cost less on one CPU; NULL if there is no reason to think so.
-  const char *together;
   // Which stage is slow: FULLBORE_VERDICT_...
   int32_t verdict;
   // How sure that is: FULLBORE_NOT_SURE, FULLBORE_LIKELY or FULLBORE_SURE.

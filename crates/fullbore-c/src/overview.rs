@@ -107,8 +107,6 @@ pub struct fullbore_chain {
     pub slow_stages: usize,
     /// The verdict in words, as one line of UTF-8; NULL if there is none.
     pub words: *const c_char,
-    /// Why its stages may cost less on one CPU; NULL if there is no reason to think so.
-    pub together: *const c_char,
     /// Which stage is slow: FULLBORE_VERDICT_...
     pub verdict: i32,
     /// How sure that is: FULLBORE_NOT_SURE, FULLBORE_LIKELY or FULLBORE_SURE.
@@ -312,7 +310,6 @@ impl Texts {
                 pipes: chain.pipes.len(),
                 slow_stages: slow.len(),
                 words: self.add_some(verdict.map(|verdict| verdict.words.as_str())),
-                together: self.add_some(chain.together.as_deref()),
                 verdict: verdict.map_or(FULLBORE_VERDICT_NONE, |it| number_of_verdict(&it.kind)),
                 sure: verdict.map_or(FULLBORE_NOT_SURE, |verdict| match verdict.sure {
                     Sureness::NotSure => FULLBORE_NOT_SURE,

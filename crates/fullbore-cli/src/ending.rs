@@ -28,7 +28,7 @@ use rustix::thread::gettid;
 
 use fullbore_observe::census::ProcessId;
 use fullbore_observe::descendants;
-use fullbore_observe::place::process_id;
+use fullbore_observe::process_id;
 
 /// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);

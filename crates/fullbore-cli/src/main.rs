@@ -16,7 +16,6 @@ mod interrupt;
 mod launch;
 mod manual;
 mod meter;
-mod moved;
 mod moving;
 mod run;
 mod terminal;

@@ -70,24 +70,6 @@ impl Reading {
     }
 }
 
-impl Reading {
-    /// Returns the share of the time since an earlier reading in which each of these CPUs was idle; 0 for one
-    /// that is unknown.
-    pub fn idle_since(&self, before: &Self, cpus: &[usize]) -> Vec<f64> {
-        let seconds = (self.at - before.at).as_secs_f64().max(1e-9);
-        let idle = |all: &[(usize, Duration)], cpu: usize| {
-            let found = all.iter().find(|(number, _)| *number == cpu);
-            found.map(|(_, idle)| *idle)
-        };
-        let share = |cpu: usize| {
-            let (now, then) = (idle(&self.idle, cpu)?, idle(&before.idle, cpu)?);
-            Some((now.saturating_sub(then).as_secs_f64() / seconds).min(1.0))
-        };
-        let shares = cpus.iter().map(|&cpu| share(cpu).unwrap_or(0.0));
-        shares.collect()
-    }
-}
-
 /// Returns for each CPU the time that it was idle, including the time in which a task waited for a
 /// disk.
 fn parse(stat: &str) -> Vec<(usize, Duration)> {

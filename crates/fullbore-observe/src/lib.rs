@@ -8,9 +8,8 @@
 //! ```
 //!
 //! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and
-//! by opening a pipe for a moment to read how full it is ([`link`]). Nothing is printed, and only two modules
-//! change anything: [`tune`] makes the pipes of a pipeline larger, and [`place`] chooses the CPUs of its
-//! stages.
+//! by opening a pipe for a moment to read how full it is ([`link`]). Nothing is printed, and only
+//! [`tune`] changes anything: it makes the pipes of a pipeline larger.
 //!
 //! | to | use |
 //! |---|---|
@@ -19,7 +18,6 @@
 //! | find all pipes and the processes that have them open, once | [`census`] |
 //! | find out which of these pipes form a pipeline | [`chains`] |
 //! | enlarge the pipes of a running pipeline | [`tune`] |
-//! | find the CPUs on which a pipeline costs least | [`place`] |
 
 mod attribution;
 mod blame;
@@ -39,7 +37,6 @@ mod moment;
 mod monitor;
 pub mod numbers;
 pub mod overview;
-pub mod place;
 mod proc_files;
 mod process;
 mod rings;
@@ -60,6 +57,7 @@ pub use error::Error;
 pub use findings::Findings;
 pub use moment::Cause;
 pub use monitor::Monitor;
+pub use process::process_id;
 pub use watch::Watch;
 
 #[doc(no_inline)]

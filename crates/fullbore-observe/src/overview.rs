@@ -59,8 +59,6 @@ pub struct ChainState {
     pub is_circle: bool,
     /// Which stage was slow in the last seconds; `None` if the pipeline is not watched.
     pub verdict: Option<Verdict>,
-    /// Why its stages may cost less on one CPU; `None` if there is no reason to think so.
-    pub together: Option<String>,
 }
 
 /// A stage of a chain.
@@ -74,8 +72,6 @@ pub struct StageState {
     pub cpus: Option<f64>,
     /// The share of the last seconds in which the others waited for it.
     pub blame: Option<f64>,
-    /// The CPUs on which its processes last ran, in ascending order; empty if that is not known.
-    pub ran_on: Vec<u32>,
 }
 
 /// A process.
@@ -312,14 +308,12 @@ impl Overview {
             time: None,
             cpus: None,
             blame: None,
-            ran_on: Vec::new(),
         };
         self.chains.push(ChainState {
             stages: stages.iter().map(stage).collect(),
             pipes: (first..self.pipes.len()).collect(),
             is_circle: chain.is_circle,
             verdict: None,
-            together: None,
         });
     }
 

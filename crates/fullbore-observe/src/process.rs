@@ -127,8 +127,6 @@ pub struct Watched {
     pub start: u64,
     /// The process id of its parent.
     pub parent: u32,
-    /// The CPU on which its first thread last ran, when it was last [refreshed](Self::refresh).
-    pub ran_on: Option<u32>,
     /// Whether the caller will ask for its children.
     with_children: bool,
     stat: File,
@@ -175,7 +173,6 @@ impl Watched {
             pid,
             start: 0,
             parent: 0,
-            ran_on: None,
             with_children,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
             io: File::open(proc_directory(pid).join("io")).ok(),
@@ -294,7 +291,6 @@ impl Watched {
         };
         self.start = stat.starttime;
         self.parent = stat.ppid.max(0) as u32;
-        self.ran_on = stat.processor.and_then(|cpu| cpu.try_into().ok());
         self.stopped = matches!(stat.state, 'T' | 't');
         let had_hidden_threads = self.has_hidden_threads;
         self.has_hidden_threads = stat.num_threads > THREADS as i64;

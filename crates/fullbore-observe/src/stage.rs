@@ -169,12 +169,6 @@ impl WatchedStage {
         }
     }
 
-    /// Returns whether one of its processes is still running.
-    pub fn is_there(&mut self) -> bool {
-        let is_ended = |doing| doing == Doing::Ended;
-        (self.members.iter_mut()).any(|member| member.process.sample(is_ended))
-    }
-
     /// Returns whether a thread of it sleeps in read(2), or a similar call, on its input.
     pub fn sleeps_in_read(&self) -> bool {
         let Some(input) = self.input else {

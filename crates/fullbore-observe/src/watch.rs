@@ -6,7 +6,7 @@
 //! sample reads little (what threads do, how full pipes are). Counters, which only grow (times,
 //! bytes, the processes of a stage), are read less often, and when a stage has ended.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,9 @@ use super::findings::Findings;
 use super::link::{Fill, Link, WriteEnd};
 use super::moment::{AdjacentPipe, Moment};
 use super::numbers::{Bytes, Mixes, Numbers, StageFacts, StartedStage};
-use super::place::window::Usage;
 use super::rings::Rings;
 use super::stage::{Counted, WatchedStage};
-use super::sums::{StageSums, Sums, Unread};
+use super::sums::{Sums, Unread};
 
 /// The least and the most time between two samples. Samples are frequent at first, for pipelines
 /// that run only for a short time.
@@ -72,25 +71,6 @@ pub struct Watch {
 /// What processes had used when their counters were last read.
 pub(crate) type Readings = HashMap<ProcessId, Counted>;
 
-/// The counters of a stage, which only grow, and its processes.
-#[derive(Debug, Clone)]
-pub(crate) struct Counters {
-    /// Its CPU time.
-    pub cpu: Duration,
-    /// The time that its threads waited for a CPU, added up.
-    pub queued: Duration,
-    /// The number of times that a thread of it got a CPU.
-    pub turns: u64,
-    /// Bytes that it has read, if that is known.
-    pub read: Option<u64>,
-    /// Bytes that it has written, if that is known.
-    pub written: Option<u64>,
-    /// Whether one of its processes is still running.
-    pub exists: bool,
-    /// Its processes.
-    pub pids: Vec<u32>,
-}
-
 impl Watch {
     /// Watches a pipeline whose processes have just been started.
     pub fn new(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
@@ -116,30 +96,6 @@ impl Watch {
     pub(crate) fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let mut watch = Self::of(stages, links);
         watch.is_of_others = true;
-        watch
-    }
-
-    /// Watches only the counters of stages that consist of these processes, and of those that they start if
-    /// `grows` is true.
-    pub(crate) fn of_processes(stages: &[Vec<ProcessId>], grows: bool) -> Self {
-        let unnamed = stages.iter().map(|_| StartedStage {
-            text: String::new(),
-            pid: 0,
-        });
-        let mut watch = Self::of(unnamed.collect(), Vec::new());
-        for (stage, processes) in watch.stages.iter_mut().zip(stages) {
-            stage.facts.told = !grows;
-            for process in processes {
-                stage.join(process.pid, false);
-            }
-            // Another process may have one of the ids by now.
-            stage.members.retain(|member| {
-                let mut known = processes.iter();
-                known.any(|known| {
-                    (known.pid, known.start) == (member.process.pid, member.process.start)
-                })
-            });
-        }
         watch
     }
 
@@ -222,58 +178,6 @@ impl Watch {
             }
         }
         self.remember(now);
-    }
-
-    /// Reads the counters of all stages.
-    pub(crate) fn counters(&mut self) -> Vec<Counters> {
-        self.account(Instant::now());
-        let stages = self.stages.iter_mut().zip(&self.sums.stages);
-        stages
-            .map(|(stage, sums)| Counters {
-                cpu: sums.cpu,
-                queued: sums.queues,
-                turns: sums.turns,
-                read: sums.read,
-                written: sums.written,
-                exists: stage.is_there(),
-                pids: (stage.members.iter())
-                    .map(|member| member.process.pid)
-                    .collect(),
-            })
-            .collect()
-    }
-
-    /// Returns the CPUs on which the processes of a stage last ran, in ascending order.
-    pub(crate) fn ran_on(&self, stage: usize) -> Vec<u32> {
-        let members = self.stages[stage].members.iter();
-        let cpus: BTreeSet<u32> = members.filter_map(|member| member.process.ran_on).collect();
-        cpus.into_iter().collect()
-    }
-
-    /// Returns what decides on placement, given the numbers about the recent past.
-    pub(crate) fn usage(&self, recent: &Numbers) -> Usage {
-        let turns = |at: usize, now: &StageSums| {
-            let before = self
-                .past
-                .front()
-                .map_or(0, |(_, sums)| sums.stages[at].turns);
-            (now.turns - before) as f64 / recent.seconds.max(1e-9)
-        };
-        Usage {
-            rates: recent
-                .pipes
-                .iter()
-                .map(|pipe| pipe.bytes_per_second)
-                .collect(),
-            loads: recent.stages.iter().map(|stage| stage.cpus).collect(),
-            turns: (self.sums.stages.iter().enumerate())
-                .map(|(at, now)| turns(at, now))
-                .collect(),
-            idle: Vec::new(),
-            existing: (self.stages.iter())
-                .map(|stage| !stage.members.is_empty())
-                .collect(),
-        }
     }
 
     /// Sets the processes of a stage, each with whether its parent is one of them. They were found by a
@@ -881,17 +785,15 @@ mod tests {
             .map(|child| process_id(child.id()).unwrap())
             .collect();
         for (pids, expected) in [(&pids[1..], false), (&pids[..], true)] {
-            let mut watch = Watch::of_processes(&[pids.to_vec()], false);
+            let unnamed = StartedStage {
+                text: String::new(),
+                pid: 0,
+            };
+            let mut watch = Watch::of_others(vec![unnamed.clone()], Vec::new());
+            let named: Vec<_> = pids.iter().map(|&pid| (pid, true)).collect();
+            watch.set_members(0, unnamed, &named, Mixes::default(), 0);
             assert_eq!(watch.stages[0].members.len(), PROCESSES);
-            let mixes = Mixes::default();
-            for is_told in [false, true] {
-                if is_told {
-                    let named: Vec<_> = pids.iter().map(|&pid| (pid, true)).collect();
-                    let started = watch.stages[0].facts.started.clone();
-                    watch.set_members(0, started, &named, mixes, 0);
-                }
-                assert_eq!(watch.stages[0].has_hidden_processes, expected);
-            }
+            assert_eq!(watch.stages[0].has_hidden_processes, expected);
             watch.sample_processes(OFTEN);
             let attribution = watch.stages[0].attribution;
             assert!(!expected || attribution == Attribution::Unclear);

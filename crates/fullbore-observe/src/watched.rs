@@ -9,7 +9,6 @@ use super::link::{Link, WriteEnd};
 use super::moment::Moment;
 use super::numbers::{Certainty, Mixes, StageNumbers, StartedStage};
 use super::overview::{Blocked, Overview, Side, Slow};
-use super::place::estimate;
 use super::process::awaits_a_child;
 use super::stage::PROCESSES;
 use super::verdict::{Verdict, VerdictKind};
@@ -128,10 +127,7 @@ impl WatchedChain {
         // Nothing has been observed yet at the first scan.
         let is_known = |stage: &StageNumbers| found.numbers.samples > 0 && stage.seconds > 0.0;
         let chain = &mut overview.chains[chain];
-        for (at, (stage, numbers)) in
-            (chain.stages.iter_mut().zip(&found.numbers.stages)).enumerate()
-        {
-            stage.ran_on = self.watch.ran_on(at);
+        for (stage, numbers) in chain.stages.iter_mut().zip(&found.numbers.stages) {
             let is_known = is_known(numbers);
             stage.time = is_known.then_some(numbers.time);
             stage.cpus = is_known.then_some(numbers.cpus);
@@ -163,13 +159,6 @@ impl WatchedChain {
             row.reader_waits = is_known(reader).then_some(reader.time.waited_for_input);
             row.slow = slow(&found.verdict, at);
         }
-        let cpus: BTreeSet<u32> = chain
-            .stages
-            .iter()
-            .flat_map(|stage| &stage.ran_on)
-            .copied()
-            .collect();
-        chain.together = estimate::together(&self.watch.usage(&found.numbers), cpus.len());
         chain.verdict = Some(found.verdict);
     }
 

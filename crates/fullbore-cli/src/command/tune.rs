@@ -1,4 +1,4 @@
-//! `fullbore tune`: enlarges the pipes of a running pipeline, or finds the CPUs on which it costs least.
+//! `fullbore tune`: enlarges the pipes of a running pipeline.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,8 +10,6 @@ use fullbore_host::size;
 
 use crate::enlarged::Report;
 use crate::inherited;
-use crate::moved::Moved;
-use fullbore_observe::place::Goal;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
@@ -30,7 +28,6 @@ Examples:
   fullbore tune --pipeline $(pgrep -n zstd)
   fullbore tune 4711 --size 256K --dry-run
   fullbore tune zstd --revert              restore the original capacities
-  fullbore tune --place --pipeline 4711    find the CPUs on which it costs least
 
 Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --size, there is no \
 such process, or another process of fullbore is changing pipes; 2 the command line is invalid; 3 a limit \
@@ -62,16 +59,6 @@ pub struct Tune {
     #[arg(long)]
     force: bool,
 
-    /// Instead of enlarging pipes, try for at most 10 seconds on which CPUs the pipeline is fastest,
-    /// and leave it there; with --revert, let it run on the same CPUs as before. All processes of
-    /// the pipeline must belong to this user
-    #[arg(long, conflicts_with_all = ["size", "force", "dry_run"])]
-    place: bool,
-
-    /// With --place: use less CPU time, even if the pipeline becomes up to 5% slower
-    #[arg(long, requires = "place", conflicts_with = "revert")]
-    save_cpu: bool,
-
     /// Print what would be done, and change nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -90,9 +77,6 @@ impl Tune {
                 return Err(Usage("no process was given: give a PID or a name".into()).into());
             }
         };
-        if self.place {
-            return self.place(&target);
-        }
         let tuning = tune(
             &target,
             Options {
@@ -116,22 +100,5 @@ impl Tune {
             let _ = writeln!(stderr(), "fullbore tune: {warning}");
         }
         Ok(ExitCode::from(report.code()))
-    }
-
-    fn place(&self, target: &Target) -> anyhow::Result<ExitCode> {
-        let moved = match (self.revert, self.save_cpu) {
-            (true, _) => Moved::revert(target)?,
-            (false, true) => Moved::place(target, Goal::SaveCpu)?,
-            (false, false) => Moved::place(target, Goal::Speed)?,
-        };
-        let mut out = inherited::stdout()?.lock();
-        if self.json {
-            serde_json::to_writer_pretty(&mut out, &moved.0)?;
-            out.write_all(b"\n")?;
-        } else {
-            write!(out, "{moved}")?;
-        }
-        out.flush()?;
-        Ok(ExitCode::SUCCESS)
     }
 }

@@ -91,13 +91,7 @@ const RELATED: &[(&str, &[&str])] = &[
     ),
     (
         "tune",
-        &[
-            "fullbore-top(1)",
-            "fullbore-run(1)",
-            "fcntl(2)",
-            "pipe(7)",
-            "taskset(1)",
-        ],
+        &["fullbore-top(1)", "fullbore-run(1)", "fcntl(2)", "pipe(7)"],
     ),
     (
         "write",

@@ -1,14 +1,11 @@
 //! A pipe in words: the text of each column, for the table and for the screen.
 
-use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
 use fullbore_host::size::amount;
 use fullbore_host::text::Percent;
 use fullbore_observe::Cause;
 use fullbore_observe::numbers::Certainty;
-use fullbore_observe::overview::{
-    ChainState, Overview, PipeState, ProcessInfo, Side, Slow, StageState,
-};
+use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
 use fullbore_observe::verdict::{Bound, VerdictKind};
 
 /// The length of a single wait, in seconds, from which its duration is shown instead of the share of the
@@ -104,28 +101,6 @@ pub fn waits(row: &PipeState) -> String {
         None if row.writer_waits.or(row.reader_waits).is_none() => "?".to_owned(),
         None => "-".to_owned(),
     }
-}
-
-/// Returns the CPUs on which the two sides last ran, with a mark if the pipeline may cost less on one CPU:
-/// `0 → 1*`.
-pub fn cpus(overview: &Overview, row: &PipeState) -> String {
-    let Some(chain) = row.chain.map(|chain| &overview.chains[chain]) else {
-        return String::new();
-    };
-    let is_this = |&&pipe: &&usize| overview.pipes[pipe].identity() == row.identity();
-    let Some(at) = (chain.pipes.iter()).position(|pipe| is_this(&pipe)) else {
-        return String::new();
-    };
-    let side = |stage: &StageState| {
-        let cpus: Vec<usize> = stage.ran_on.iter().map(|&cpu| cpu as usize).collect();
-        match cpus.is_empty() {
-            true => "?".to_owned(),
-            false => format_cpu_list(&cpus),
-        }
-    };
-    let mark = if chain.together.is_some() { "*" } else { "" };
-    let (writer, reader) = (side(&chain.stages[at]), side(&chain.stages[at + 1]));
-    format!("{writer} → {reader}{mark}")
 }
 
 /// Returns which side is slow, and why.

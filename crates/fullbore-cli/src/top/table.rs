@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::cells::{branch, capacity, cpus, ends, filled, notes, rate, slow, waits};
+use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
 use super::order::{Sort, order};
 use crate::terminal::report;
 use fullbore_observe::overview::Overview;
@@ -19,15 +19,7 @@ impl fmt::Display for Shown<'_> {
         if overview.pipes.is_empty() {
             writeln!(f, "no pipes")?;
         } else {
-            let header = [
-                "writer → reader",
-                "holds",
-                "full",
-                "rate",
-                "waits",
-                "CPUs",
-                "slow",
-            ];
+            let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
             let mut table = report::table(&header);
             for at in order(overview, Sort::default(), false, "") {
                 let row = &overview.pipes[at];
@@ -37,7 +29,6 @@ impl fmt::Display for Shown<'_> {
                     filled(row),
                     rate(row),
                     waits(row),
-                    cpus(overview, row),
                     slow(overview, row),
                 ]);
             }
@@ -49,9 +40,6 @@ impl fmt::Display for Shown<'_> {
             for chain in &overview.chains {
                 if let Some(verdict) = &chain.verdict {
                     writeln!(f, "{verdict}")?;
-                }
-                if let Some(why) = &chain.together {
-                    writeln!(f, "* {why}")?;
                 }
             }
         }

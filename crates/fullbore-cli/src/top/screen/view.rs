@@ -30,7 +30,6 @@ const COLUMNS: &[Column] = &[
     Column { name: "rate", least: 11, most: 11, weight: 6, right: true, text: |_, row, _| cells::rate(row) },
     Column { name: "passed", least: 9, most: 9, weight: 3, right: true, text: |_, row, _| passed(row) },
     Column { name: "waits", least: 11, most: 12, weight: 6, right: true, text: |_, row, _| cells::waits(row) },
-    Column { name: "CPUs", least: 8, most: 12, weight: 3, right: true, text: |overview, row, _| cells::cpus(overview, row) },
     Column { name: "slow", least: 12, most: 20, weight: 7, right: false, text: |overview, row, _| cells::slow(overview, row) },
     Column { name: "seen", least: 7, most: 7, weight: 2, right: true, text: |overview, row, _| cells::time(overview.taken_at - row.first_seen) },
     Column { name: "inode", least: 9, most: 12, weight: 1, right: true, text: |_, row, _| row.inode.to_string() },
@@ -268,9 +267,6 @@ fn details(state: &State, width: usize) -> Vec<String> {
         let chain = row.chain.map(|chain| &state.overview.chains[chain]);
         if let Some(verdict) = chain.and_then(|chain| chain.verdict.as_ref()) {
             add(&verdict.to_string());
-        }
-        if let Some(why) = chain.and_then(|chain| chain.together.as_ref()) {
-            add(&format!("* {why}"));
         }
         for (side, all) in [("writer", &row.writers), ("reader", &row.readers)] {
             match all.as_slice() {
