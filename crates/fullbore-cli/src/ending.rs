@@ -7,13 +7,11 @@
 //! descendants: a process that executes this program keeps its children. What such a process starts later, and
 //! leaves without a parent, cannot be told from what was started here.
 //!
-//! /proc names the parents. If /proc is missing or shows another PID namespace, the kernel still says of each
-//! PID whether it is a child of this process. The children of a child are found after it has ended, because
-//! they are children of this process then.
+//! /proc names the parents. If /proc is missing or shows another PID namespace, only the processes that this
+//! process has started itself are ended.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,7 +22,6 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process, pidfd_open,
     pidfd_send_signal, waitid,
 };
-use rustix::thread::gettid;
 
 use fullbore_observe::census::ProcessId;
 use fullbore_observe::descendants;
@@ -94,8 +91,9 @@ fn kill_all(mut reap: impl FnMut()) -> BTreeSet<u32> {
 /// its parent becomes a child. What has ended since then is reaped the next time.
 fn is_left(reap: &mut impl FnMut()) -> bool {
     reap();
+    let is_sure = || proc_is_ours() && spared().is_empty();
     // What has lost its parent during the first look is a child at the second.
-    has_children() && (spared().is_empty() || !living().is_empty() || !living().is_empty())
+    has_children() && (is_sure() || !living().is_empty() || !living().is_empty())
 }
 
 /// The descendants that a process had before it started any, and the PID of that process: a fork of it has none
@@ -127,6 +125,15 @@ fn spared() -> BTreeSet<u32> {
         }
     }
     all
+}
+
+/// The processes that this process has started itself, or that its runner has: they are ended also without /proc.
+static STARTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// Records that a process was started here.
+pub fn note_started(pid: u32) {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    started.push(pid);
 }
 
 /// Sends a signal to all descendants of this process, once to each. A process that was about to start another
@@ -163,8 +170,8 @@ pub fn tell_all(signal: Signal) {
     }
 }
 
-/// Returns the descendants that are not zombies and are not spared. Without /proc, only children are found, and
-/// none is spared.
+/// Returns the descendants that are not zombies and are not spared. Without /proc, these are the children that were
+/// [recorded](note_started).
 pub fn living() -> BTreeSet<u32> {
     let mut all = match proc_is_ours() {
         true => descendants(std::process::id()),
@@ -172,7 +179,7 @@ pub fn living() -> BTreeSet<u32> {
     };
     // If there are children, /proc could not be read (EMFILE).
     if all.is_empty() {
-        return children_by_number();
+        return started_children();
     }
     let spared = spared();
     all.retain(|&pid| !spared.contains(&pid) && live_thread(pid).is_some());
@@ -201,62 +208,12 @@ const ASK: WaitIdOptions = WaitIdOptions::EXITED
     .union(WaitIdOptions::NOHANG)
     .union(WaitIdOptions::NOWAIT);
 
-/// The largest PID that there can be (`PID_MAX_LIMIT` in include/linux/threads.h).
-const LARGEST: u32 = 1 << 22;
-
-/// The largest PID on a machine where nobody has set another, on up to 32 CPUs (`pid_idr_init` in kernel/pid.c).
-const USUALLY_LARGEST: u32 = 1 << 15;
-
-/// Returns children that are not zombies, by asking for each PID; none if there are none.
-fn children_by_number() -> BTreeSet<u32> {
-    if !has_children() {
-        return BTreeSet::new();
-    }
+/// Returns the processes that were started here and are children of this process, but not zombies.
+fn started_children() -> BTreeSet<u32> {
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     let is_child = |number: &u32| {
         let pid = Pid::from_raw(*number as i32);
         pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), ASK), Ok(None)))
     };
-    let own = std::process::id();
-    let newest = thread::Builder::new()
-        .spawn(gettid)
-        .ok()
-        .and_then(|thread| thread.join().ok())
-        .map_or(LARGEST, |tid| tid.as_raw_nonzero().get() as u32);
-    let (above, below) = younger(own, newest);
-    let found: BTreeSet<u32> = above.chain(below).filter(is_child).collect();
-    // There is a child that is not a zombie: the largest PID is an unusual one, or the PIDs have wrapped around
-    // more than once. Asking for all takes a second.
-    if found.is_empty() && matches!(waitid(WaitId::All, ASK), Ok(None)) {
-        return (1..=LARGEST).filter(is_child).collect();
-    }
-    found
-}
-
-/// Returns the PIDs that were assigned after `own` up to `newest`, if the largest is a usual one. PIDs are
-/// assigned in ascending order, and from the smallest on after the largest (`alloc_pid` in kernel/pid.c).
-fn younger(own: u32, newest: u32) -> (Range<u32>, Range<u32>) {
-    match own < newest {
-        true => (own + 1..newest, 0..0),
-        false => {
-            let largest = own.next_power_of_two().clamp(USUALLY_LARGEST, LARGEST);
-            (own + 1..largest + 1, 1..newest)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_is_younger_is_looked_for_on_both_sides_of_the_largest_pid() {
-        for (own, newest, above, below) in [
-            (100, 110, 101..110, 0..0),
-            (32_760, 310, 32_761..32_769, 1..310),
-            (40_000, 310, 40_001..65_537, 1..310),
-            (4_194_300, 310, 4_194_301..4_194_305, 1..310),
-        ] {
-            assert_eq!(younger(own, newest), (above, below), "{own}, {newest}");
-        }
-    }
+    started.iter().copied().filter(is_child).collect()
 }

@@ -62,6 +62,7 @@ pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -
     let mut child = command
         .spawn()
         .with_context(|| format!("start '{}'", command.get_program().display()))?;
+    ending::note_started(child.id());
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
     loop {
         match &pidfd {

@@ -5,7 +5,7 @@
 //! and ends all its descendants. When the runner is gone without having reported that it is done, the keeper
 //! ends all its own descendants: as a subreaper it has become the parent of the processes that the runner has
 //! left. It spares the processes that it had before, such as those in the background of a script that executed it.
-//! Therefore even SIGKILL for either of them leaves no process behind.
+//! Therefore even SIGKILL for either of them leaves no process behind; without /proc, no first process of a stage.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -55,9 +55,14 @@ pub fn keep(
     };
     drop(theirs);
     let status = stay(runner, &mut signals);
-    // The runner writes one byte when it is done, and nothing if it was ended before.
-    let done = ours.read(&mut [0]).is_ok_and(|bytes| bytes > 0);
-    if !done {
+    // Without /proc, the runner writes the PIDs of the stages. It writes one byte when it is done, and none if it
+    // was ended before.
+    let mut said = Vec::new();
+    let _ = ours.read_to_end(&mut said);
+    let (pids, done) = said.as_chunks();
+    if done.is_empty() {
+        pids.iter()
+            .for_each(|pid| ending::note_started(u32::from_ne_bytes(*pid)));
         if live {
             footer::give_back();
         }

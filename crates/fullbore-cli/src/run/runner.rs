@@ -185,6 +185,7 @@ impl<'a> Runner<'a> {
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             self.stages.push(Started { pid, status: None });
+            ending::note_started(pid.as_raw_nonzero().get() as u32);
             if self.options.verbose {
                 let text = shown(&command.text);
                 let number = number + 1;
@@ -194,6 +195,9 @@ impl<'a> Runner<'a> {
                 say(&format!("stage {number}, process {pid}{on}: {text}"));
             }
             stdin = next;
+        }
+        if !ending::proc_is_ours() {
+            self.tell_keeper_the_stages();
         }
         if let Some(note) = start::too_small(&growths, wanted) {
             self.say_unless_quiet(&note);
@@ -217,6 +221,14 @@ impl<'a> Runner<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Writes the PIDs of the stages to the keeper, which cannot find them without /proc.
+    fn tell_keeper_the_stages(&self) {
+        let pids = self.stages.iter().map(|stage| stage.pid.as_raw_nonzero());
+        let pids: Vec<u8> = pids.flat_map(|pid| pid.get().to_ne_bytes()).collect();
+        // If the keeper is gone, the socket says so.
+        let _ = (&mut &*self.keeper).write_all(&pids);
     }
 
     /// Returns the capacity that each of `pipes` pipes is to have.
@@ -460,8 +472,8 @@ pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
 /// Returns a note about what cannot be promised without /proc.
 fn without_proc() -> Option<&'static str> {
     (!ending::proc_is_ours()).then_some(
-        "/proc is missing or belongs to another PID namespace: a signal to fullbore first reaches only the first \
-         process of each stage; the processes that it has started get the signal after it has ended",
+        "/proc is missing or belongs to another PID namespace: fullbore can end only the first process of each stage, \
+         and not the processes that it has started",
     )
 }
 

@@ -519,8 +519,11 @@ const WITHOUT_PROC: [&str; 5] = [
     "umount -l /proc && exec \"$0\" \"$@\"",
 ];
 
+/// Two stages of one process each.
+const STAGES: &str = "exec sleep @MARK@ | exec sleep @MARK@";
+
 #[test]
-fn without_proc_all_is_ended_too() {
+fn without_proc_the_first_process_of_each_stage_is_ended() {
     if !may_unshare() {
         return;
     }
@@ -531,53 +534,33 @@ fn without_proc_all_is_ended_too() {
         (Signal::TERM, Running::runner),
         (Signal::KILL, Running::runner),
     ] {
-        for line in ["yes @MARK@ > /dev/null | cat", DAEMONS] {
-            let running = Running::start_by(&WITHOUT_PROC, line);
-            running.wait_for_stages(1);
-            tell(whom(&running), signal);
-            let output = running.end(&format!("signal {}, no /proc", signal.as_raw()));
-            assert!(
-                stderr(&output).contains("/proc is missing"),
-                "{}",
-                said(&output)
-            );
-        }
+        let running = Running::start_by(&WITHOUT_PROC, STAGES);
+        running.wait_for_stages(2);
+        // It sleeps when it has told the keeper the PIDs of the stages.
+        let runner = running.runner().as_raw_pid() as u32;
+        wait_for("a runner that sleeps", || {
+            state(runner).filter(|state| *state == 'S')
+        });
+        tell(whom(&running), signal);
+        let output = running.end(&format!("signal {}, no /proc", signal.as_raw()));
+        assert!(
+            stderr(&output).contains("/proc is missing"),
+            "{}",
+            said(&output)
+        );
     }
 }
 
 #[test]
-fn in_a_pid_namespace_with_the_proc_of_another_all_is_ended_too() {
+fn with_the_proc_of_another_pid_namespace_the_first_process_of_each_stage_is_ended() {
     if !may_unshare() {
         return;
     }
-    // The PIDs go on from the smallest after the largest: so it is not reached, or it is between the two
-    // processes of `run`, or among the stages.
-    let numbers: &[u32] = match output_of(Command::new("unshare").args([
-        "--pid",
-        "--fork",
-        "sh",
-        "-c",
-        "echo 400 > /proc/sys/kernel/ns_last_pid",
-    ])) {
-        Ok(output) if output.status.success() => &[0, 3, 5, 8, 12],
-        _ => {
-            skipped("PIDs after the largest: /proc/sys/kernel/ns_last_pid cannot be written");
-            &[0]
-        }
-    };
-    let cases = numbers
-        .iter()
-        .map(|left| [(Signal::TERM, left), (Signal::KILL, left)]);
-    for (signal, left) in cases.flatten() {
+    for signal in [Signal::TERM, Signal::KILL] {
         // The shell is the first process of the namespace, and its end would kill all others.
-        let script = format!(
-            "if [ {left} -gt 0 ]; then \
-             echo $(($(cat {SYSTEM}/pid_max) - {left})) > {SYSTEM}/ns_last_pid; fi; \
-             \"$0\" \"$@\"; sleep 1000; :",
-            SYSTEM = "/proc/sys/kernel"
-        );
-        let by = ["unshare", "--pid", "--fork", "sh", "-c", &script];
-        let running = Running::start_by(&by, DAEMONS);
+        let script = "\"$0\" \"$@\"; sleep 1000; :";
+        let by = ["unshare", "--pid", "--fork", "sh", "-c", script];
+        let running = Running::start_by(&by, STAGES);
         let keeper = wait_for("the keeper", || {
             let shell = children(running.keeper.id()).first()?.0;
             let found = children(shell.as_raw_nonzero().get() as u32);
