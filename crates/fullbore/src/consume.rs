@@ -12,13 +12,13 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use crate::error::{self, Error, Result, Side};
-use crate::linux::{self, Calls};
 use crate::memory::{self, Memory};
-use crate::pipe::PipeEnd;
 use crate::ring::{Joining, Next};
 use crate::transfer::was_empty_message;
-use crate::wait::{Cancel, Ready, Wait, Waiter};
+use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::pipe::PipeEnd;
+use fullbore_linux::wait::{Cancel, Ready, Wait, Waiter};
+use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
@@ -525,7 +525,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::pipe::Pipe;
+    use fullbore_linux::pipe::Pipe;
 
     /// Returns a pipe into which another thread writes these pieces, with a pause between them.
     fn pieces(pieces: &'static [&'static [u8]]) -> std::os::fd::OwnedFd {

@@ -67,9 +67,6 @@ pub mod split;
 pub mod transfer;
 mod turns;
 
-// What the modules stand on, by the names that they use.
-use fullbore_linux::{self as linux, error, pages, pipe, wait};
-
 pub use buffer::Buffer;
 pub use consume::{Consumer, ConsumerOptions};
 pub use fullbore_linux::{

@@ -7,10 +7,10 @@
 
 use std::ops::{Deref, DerefMut, Range};
 
-use crate::error::Result;
-pub(crate) use crate::linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
-use crate::pages::{Backing, Pages};
 use crate::ring::Giving;
+use fullbore_linux::error::Result;
+use fullbore_linux::pages::{Backing, Pages};
+pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
 /// More bytes than a message of a socket has: an unprivileged user can send about 416 KiB over a Unix socket
 /// (twice `net.core.wmem_max` as the kernel has it), and 64 KiB by UDP.
@@ -69,7 +69,7 @@ impl Memory {
     /// Maps `len` bytes, on huge pages if they are wanted and there are any of a suitable size.
     ///
     /// # Errors
-    /// As [`PagesOptions::map`](crate::pages::PagesOptions::map).
+    /// As [`PagesOptions::map`](fullbore_linux::pages::PagesOptions::map).
     pub(crate) fn map(len: usize, huge: bool) -> Result<Pages> {
         let options = Pages::options();
         if huge && Geometry::here().huge_that_suits().is_some() {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::wait::Cancel;
+use fullbore_linux::wait::Cancel;
 
 /// How the threads of a buffer are ended, and how it is known that they have ended.
 #[derive(Debug)]

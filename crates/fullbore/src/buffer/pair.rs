@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use super::ends::{AtLast, Writer};
 use super::reading::{Reading, Took};
 use super::writing::{Writing, Written};
-use crate::error::Result;
 use crate::produce::store::Store;
+use fullbore_linux::error::Result;
 
 /// For how long a source may be held back by the output before the other thread reads on.
 const PATIENCE: Duration = Duration::from_millis(2);

@@ -7,12 +7,12 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
-use crate::error::{self, Result, Side};
-use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::store::{Filler, Store};
 use crate::transfer;
-use crate::wait::{Pace, Ready, uninterrupted};
+use fullbore_linux::error::{self, Result, Side};
+use fullbore_linux::wait::{Pace, Ready, uninterrupted};
+use fullbore_linux::{self as linux, Calls};
 
 /// The side that reads.
 pub(super) struct Reading<'a> {

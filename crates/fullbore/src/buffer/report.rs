@@ -4,11 +4,11 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
 pub use crate::produce::store::Waits;
 use crate::produce::store::{Counts, Look, Store};
 use crate::split::SinkReport;
 use crate::transfer::Ended;
+use fullbore_linux::error::Error;
 
 /// How full a [`Buffer`](crate::Buffer) is, and what it has moved so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::error::{self, Error, Side};
 use crate::memory;
-use crate::pipe::PipeEnd;
 use crate::produce::stage::Outlet;
 use crate::produce::store::{Emptier, Step, Store};
 use crate::split::{OnError, Policy, SinkReport};
-use crate::wait::Pace;
+use fullbore_linux::error::{self, Error, Side};
+use fullbore_linux::pipe::PipeEnd;
+use fullbore_linux::wait::Pace;
 
 /// One output.
 pub(super) struct Writing<'a> {

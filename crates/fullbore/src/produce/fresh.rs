@@ -13,10 +13,10 @@
 
 use std::ops::Range;
 
-use crate::error::Result;
-use crate::linux;
 use crate::memory::Geometry;
-use crate::pages::Pages;
+use fullbore_linux as linux;
+use fullbore_linux::error::Result;
+use fullbore_linux::pages::Pages;
 
 /// The position of *fresh* in its memory.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use super::producer::{Policy, Producer};
 use super::stage::queued;
-use crate::error::Result;
+use fullbore_linux::error::Result;
 
 impl<Fd: AsFd> io::Write for Producer<Fd> {
     #[inline]

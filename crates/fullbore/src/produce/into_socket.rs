@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use crate::linux::{self, Calls, without_sigpipe};
 use crate::memory;
-use crate::pipe::Pipe;
-use crate::wait::Ready;
+use fullbore_linux::pipe::Pipe;
+use fullbore_linux::wait::Ready;
+use fullbore_linux::{self as linux, Calls, without_sigpipe};
 
 /// The pipe before a Unix stream socket.
 #[derive(Debug)]

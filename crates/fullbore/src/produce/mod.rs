@@ -34,9 +34,9 @@ pub(crate) mod trial;
 
 use std::os::fd::AsFd;
 
-use crate::error::{Error, Result};
-use crate::linux;
-use crate::pipe::PipeEnd;
+use fullbore_linux as linux;
+use fullbore_linux::error::{Error, Result};
+use fullbore_linux::pipe::PipeEnd;
 pub use options::{Produced, ProducerOptions, Way};
 use output::Output;
 use producer::Policy;

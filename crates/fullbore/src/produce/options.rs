@@ -4,8 +4,8 @@
 use std::fmt;
 use std::time::Instant;
 
-use crate::error::{Error, Result};
-use crate::wait::{Cancel, Wait, Waiter};
+use fullbore_linux::error::{Error, Result};
+use fullbore_linux::wait::{Cancel, Wait, Waiter};
 
 /// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is
 /// filled while another is read.

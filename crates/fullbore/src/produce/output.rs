@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::error::{self, Error, Result};
-use crate::pipe::PipeEnd;
+use fullbore_linux::error::{self, Error, Result};
+use fullbore_linux::pipe::PipeEnd;
 
 /// The output that a producer sends to.
 #[derive(Debug)]

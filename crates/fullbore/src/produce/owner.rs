@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::linux;
+use fullbore_linux as linux;
 
 /// A bit that is set in an owner that was identified by its process id, and in no other.
 const BY_PROCESS_ID: u64 = 1 << 63;

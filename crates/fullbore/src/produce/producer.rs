@@ -16,11 +16,11 @@ use super::owner::Owner;
 use super::recycle::Recycle;
 use super::socket::Through;
 use super::trial::{Trial, Tried};
-use crate::error::{Error, Result};
-use crate::linux::Calls;
 use crate::memory::{self, Geometry, Memory};
-use crate::pages::{BackedBy, Pages};
 use crate::ring::{self, Offering};
+use fullbore_linux::Calls;
+use fullbore_linux::error::{Error, Result};
+use fullbore_linux::pages::{BackedBy, Pages};
 
 /// The way of sending, with the state that provides the next window.
 #[derive(Debug)]

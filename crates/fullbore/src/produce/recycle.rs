@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::linux;
-use crate::wait::{Waiter, uninterrupted};
+use fullbore_linux as linux;
+use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// Which stretches of the memory the pipe may still refer to.
 #[derive(Debug, Default)]

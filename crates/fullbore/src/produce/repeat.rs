@@ -22,12 +22,12 @@ use rustix::pipe::SpliceFlags;
 use super::options::{Produced, ProducerOptions, Way};
 use super::output::Output;
 use super::socket::RUN;
-use crate::error::{self, Error, Result, Side};
-use crate::linux::{self, Calls};
 use crate::memory::{Geometry, Memory};
-use crate::pages::{self, Pages};
-use crate::pipe::{Pipe, PipeEnd, roomy};
-use crate::wait::Ready;
+use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::pages::{self, Pages};
+use fullbore_linux::pipe::{Pipe, PipeEnd, roomy};
+use fullbore_linux::wait::Ready;
+use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of repeated pattern in memory, for everything that is not sent from a master pipe.
 const BLOCK: usize = 1024 * 1024;

@@ -8,9 +8,9 @@
 use std::os::fd::AsFd;
 
 use super::producer::{Before, Policy, Producer};
-use crate::error::Result;
 use crate::memory::Memory;
 use crate::ring::Published;
+use fullbore_linux::error::Result;
 
 impl<Fd: AsFd> Producer<Fd> {
     /// Offers a ring to the consumer, if there is one. What is gathered is sent through it.

@@ -11,11 +11,11 @@ use super::producer::{Policy, Producer};
 use super::socket::{RUN, Through};
 use super::stage::queued;
 use super::trial::Trial;
-use crate::error::{self, Error, Result, Side};
-use crate::linux;
 use crate::memory::{Geometry, Memory};
-use crate::pipe::{PipeEnd, roomy};
-use crate::wait::Stopped;
+use fullbore_linux as linux;
+use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::pipe::{PipeEnd, roomy};
+use fullbore_linux::wait::Stopped;
 
 impl<Fd: AsFd> Producer<Fd> {
     /// Waits until the pipe no longer refers to recycled pages.

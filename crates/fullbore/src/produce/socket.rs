@@ -13,10 +13,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use rustix::pipe::SpliceFlags;
 
 use super::options::Way;
-use crate::linux::{self, Calls};
 use crate::memory::Geometry;
-use crate::pipe::PipeEnd;
-use crate::wait::{Ready, Stopped, uninterrupted};
+use fullbore_linux::pipe::PipeEnd;
+use fullbore_linux::wait::{Ready, Stopped, uninterrupted};
+use fullbore_linux::{self as linux, Calls};
 
 /// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
 pub(super) const RUN: usize = 32 * 1024;

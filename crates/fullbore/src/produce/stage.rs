@@ -16,10 +16,10 @@ use super::options::{self, BY_REFERENCE_FROM, Way};
 use super::output::own_writable;
 use super::socket::{RUN, Through};
 use super::trial::Trial;
-use crate::error::Result;
-use crate::linux::{self, Calls};
 use crate::memory::{self, Geometry, Memory};
-use crate::wait::uninterrupted;
+use fullbore_linux::error::Result;
+use fullbore_linux::wait::uninterrupted;
+use fullbore_linux::{self as linux, Calls};
 
 /// The most bytes that a stage has memory for, whatever chunk was asked for.
 const MOST: usize = 16 << 20;

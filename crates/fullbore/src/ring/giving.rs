@@ -14,9 +14,9 @@ use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
 use super::sleeping::{self, Looks};
 use super::stores::{PIECE, copy_past_caches, fill_past_caches};
-use crate::linux;
 use crate::turns::{Lengths, Turns};
-use crate::wait::{Waiter, uninterrupted};
+use fullbore_linux as linux;
+use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// How often a side tries to go on between two system calls that show whether the other side is gone,
 /// while it spins.

@@ -11,8 +11,8 @@ use super::control::Control;
 use super::meeting::{self, Listener, Peer};
 use super::memory::Shared;
 use super::{Giving, Joining, Next, Offering, Published};
-use crate::pipe::Pipe;
-use crate::wait::{Wait, Waiter};
+use fullbore_linux::pipe::Pipe;
+use fullbore_linux::wait::{Wait, Waiter};
 
 /// How long a test waits for what has to happen.
 const LONG: Duration = Duration::from_secs(30);
@@ -219,7 +219,7 @@ fn wrong_offers_leave_the_consumer_with_the_pipe() {
 }
 
 fn is_full(link: &OwnedFd) -> bool {
-    !crate::linux::is_ready(link.as_fd(), crate::wait::Ready::ToWrite).unwrap()
+    !fullbore_linux::is_ready(link.as_fd(), fullbore_linux::wait::Ready::ToWrite).unwrap()
 }
 
 #[test]

@@ -29,8 +29,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use crate::linux;
-use crate::wait::{Ready, uninterrupted};
+use fullbore_linux as linux;
+use fullbore_linux::wait::{Ready, uninterrupted};
 
 /// The version of all that the two sides must agree on; a part of the name.
 const VERSION: u32 = 4;

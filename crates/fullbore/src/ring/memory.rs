@@ -22,8 +22,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::control::Control;
 use super::view;
-use crate::linux;
 use crate::produce::owner::Owner;
+use fullbore_linux as linux;
 
 /// The largest ring that is made or accepted, in bytes.
 pub(super) const MOST: usize = 64 << 20;

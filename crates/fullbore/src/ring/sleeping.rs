@@ -16,7 +16,7 @@ use rustix::thread::futex;
 use super::control::{Sleep, is_awake, will_sleep};
 use super::meeting::{self, Peer};
 use super::memory::Flag;
-use crate::wait::Waiter;
+use fullbore_linux::wait::Waiter;
 
 /// How long a side sleeps in futex(2), and so how late it may notice what does not wake it: the end of the
 /// other side, bytes of another writer in the pipe, and a [`Cancel`](crate::Cancel). A time that is over before

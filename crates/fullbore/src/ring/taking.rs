@@ -14,8 +14,8 @@ use super::giving::{TRIES_BETWEEN_LOOKS, broken};
 use super::meeting::{self, Offer, Peer};
 use super::memory::Shared;
 use super::sleeping::{self, Looks};
-use crate::linux;
-use crate::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux as linux;
+use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 
 /// The ring of a consumer that was offered one.
 #[derive(Debug)]

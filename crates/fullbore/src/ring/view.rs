@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::control::{BITS, CLOSED, Control};
-use crate::error::{self, Result};
+use fullbore_linux::error::{self, Result};
 
 /// What the name of the file begins with. The inode and the size follow, with a colon between them.
 const NAME: &str = "fullbore-ring:";
@@ -154,7 +154,7 @@ fn device_of_memfds() -> Result<u64> {
     if let Some(device) = DEVICE.get() {
         return Ok(*device);
     }
-    let file = crate::linux::memfd("fullbore", MemfdFlags::empty())
+    let file = fullbore_linux::memfd("fullbore", MemfdFlags::empty())
         .map_err(error::system("memfd_create"))?;
     let stat = rustix::fs::fstat(&file).map_err(error::system("fstat"))?;
     Ok(*DEVICE.get_or_init(|| stat.st_dev))

@@ -4,11 +4,11 @@
 use rustix::io::Errno;
 
 use super::splitting::{Branch, Broken, Splitting};
-use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::Stage;
 use crate::transfer::{Ended, Kind, was_empty_message};
-use crate::wait::Waiter;
+use fullbore_linux::wait::Waiter;
+use fullbore_linux::{self as linux, Calls};
 
 /// The bytes that were read, until every sink has them.
 pub(super) struct Copying {

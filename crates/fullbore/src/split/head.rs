@@ -9,10 +9,10 @@ use rustix::pipe::SpliceFlags;
 
 use super::line::Line;
 use super::splitting::{Broken, Splitting};
-use crate::error::Side;
 use crate::transfer::through::OwnPipe;
 use crate::transfer::{Ends, Kind, Route, Stop, direct};
-use crate::wait::{Waiter, uninterrupted};
+use fullbore_linux::error::Side;
+use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// A number of bytes that is larger than most pipes.
 const ALL: usize = 16 << 20;

@@ -4,12 +4,12 @@
 use rustix::io::Errno;
 
 use super::splitting::{Broken, Splitting};
-use crate::error::{Error, Side};
 use crate::memory;
 use crate::produce::stage::Stage;
 use crate::transfer::through::OwnPipe;
 use crate::transfer::{Route, Stop, direct};
-use crate::wait::Waiter;
+use fullbore_linux::error::{Error, Side};
+use fullbore_linux::wait::Waiter;
 
 /// How one sink gets its bytes.
 pub(super) struct Line {

@@ -31,13 +31,13 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
 
-use crate::error::{Error, Result, Side};
-use crate::linux::Calls;
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
 use crate::transfer::{self, Ended, Guarantee, Kind, Options};
-use crate::wait::{Cancel, Wait, Waiter};
 use copying::Copying;
+use fullbore_linux::Calls;
+use fullbore_linux::error::{Error, Result, Side};
+use fullbore_linux::wait::{Cancel, Wait, Waiter};
 use referring::Referring;
 pub use report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
@@ -155,7 +155,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// default is 1 MiB. 0 leaves them as they are. A pipe is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of 1
+    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1
     /// MiB. Past that, new pipes of all programs of this user get two pages instead of 16, and none
     /// can grow. A program that moves bytes over many pipes at once, or whose user has other
     /// programs that need large pipes, should ask for less.

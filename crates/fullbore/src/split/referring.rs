@@ -14,12 +14,12 @@ use rustix::pipe::SpliceFlags;
 use super::head::{Advanced, Duplicated, Filled, Head, is_at_end};
 use super::line::Line;
 use super::splitting::{Branch, Broken, Splitting};
-use crate::error::Error;
-use crate::linux::{self, can_be, is_ready};
 use crate::memory;
-use crate::pipe::Pipe;
 use crate::transfer::{Ended, Kind, direct, has_flag};
-use crate::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux::error::Error;
+use fullbore_linux::pipe::Pipe;
+use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux::{self as linux, can_be, is_ready};
 
 /// The state of *reference* between two rounds.
 pub(super) struct Referring {

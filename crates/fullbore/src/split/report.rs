@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::error::Error;
-use crate::linux::is_pipe_or_socket;
 use crate::transfer::{Ended, Guarantee};
+use fullbore_linux::error::Error;
+use fullbore_linux::is_pipe_or_socket;
 
 /// What an error of one sink does to the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

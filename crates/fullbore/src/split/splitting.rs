@@ -9,10 +9,10 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
-use crate::error::{self, Error, Result, Side};
 use crate::produce::stage::Outlet;
 use crate::transfer::{Ended, Guarantee, Kind, Options, Stop};
-use crate::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 
 /// A sink, and what it has got.
 pub(super) struct Branch {

@@ -8,10 +8,10 @@ use rustix::pipe::SpliceFlags;
 
 use super::plan::{Kind, Route};
 use super::step::{Ends, Stop, has_flag};
-use crate::error::Side;
-use crate::linux::{self, is_ready, without_sigpipe};
-use crate::pages::Pages;
-use crate::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux::error::Side;
+use fullbore_linux::pages::Pages;
+use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux::{self as linux, is_ready, without_sigpipe};
 
 /// Bytes of one copy_file_range(2). The number is large, but small enough to show progress and to
 /// stop between two calls.

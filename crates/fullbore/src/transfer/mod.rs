@@ -33,9 +33,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::error::{self, Result, Side};
 use crate::produce::{Tried, Way};
-use crate::wait::{Cancel, Wait};
+use fullbore_linux::error::{self, Result, Side};
+use fullbore_linux::wait::{Cancel, Wait};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Kind, Route};
 pub(crate) use plan::{longest_message, was_empty_message};
@@ -205,7 +205,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// is never shrunk.
     ///
     /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](crate::linux::pipe_user_pages_soft)), which is 64 pipes of 1
+    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1
     /// MiB. Past that, new pipes of all programs of this user get two pages instead of 16, and none
     /// can grow. A program that moves bytes over many pipes at once, or whose user has other
     /// programs that need large pipes, should ask for less.

@@ -5,9 +5,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use super::plan::Guarantee;
-use crate::error::{Error, Result};
-use crate::pipe::{PipeEnd, roomy};
-use crate::wait::{Cancel, Stopped, Wait, Waiter};
+use fullbore_linux::error::{Error, Result};
+use fullbore_linux::pipe::{PipeEnd, roomy};
+use fullbore_linux::wait::{Cancel, Stopped, Wait, Waiter};
 
 #[derive(Debug, Default)]
 pub(crate) struct Options {

@@ -13,9 +13,9 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::ioctl_fionread;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use crate::linux;
 use crate::memory;
-use crate::wait::uninterrupted;
+use fullbore_linux as linux;
+use fullbore_linux::wait::uninterrupted;
 
 /// What a reader is guaranteed to get after bytes have been moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

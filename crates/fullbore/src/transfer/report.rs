@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use super::plan::{Kind, Route};
-use crate::error::{Error, Side};
-use crate::wait::Stopped;
+use fullbore_linux::error::{Error, Side};
+use fullbore_linux::wait::Stopped;
 
 /// The result of a [`Transfer`](super::Transfer).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use super::direct;
 use super::options::Options;
 use super::step::Stop;
-use crate::error::Side;
-use crate::linux;
-use crate::wait::uninterrupted;
+use fullbore_linux as linux;
+use fullbore_linux::error::Side;
+use fullbore_linux::wait::uninterrupted;
 
 /// The next part of the source.
 pub(super) enum Stretch {

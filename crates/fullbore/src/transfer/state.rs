@@ -14,11 +14,11 @@ use super::report::Progress;
 use super::sparse::{Sparse, Stretch};
 use super::step::{Ends, Step, Stepped, Stop, has_flag};
 use super::through::OwnPipe;
-use crate::error::{self, Error, Result, Side};
-use crate::linux::{self, Calls};
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
-use crate::wait::{Waiter, uninterrupted};
+use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::wait::{Waiter, uninterrupted};
+use fullbore_linux::{self as linux, Calls};
 
 /// What is known about the fds, and what has been moved so far.
 pub(super) struct State {

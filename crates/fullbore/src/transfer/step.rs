@@ -6,8 +6,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::plan::Kind;
-use crate::error::{Error, Result, Side};
-use crate::wait::Stopped;
+use fullbore_linux::error::{Error, Result, Side};
+use fullbore_linux::wait::Stopped;
 
 /// The result of a step.
 pub(super) enum Step {

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use super::direct;
 use super::plan::Kind;
 use super::step::{Ends, Stop};
-use crate::error::{Result, Side};
-use crate::pipe::Pipe;
-use crate::wait::{Waiter, uninterrupted};
+use fullbore_linux::error::{Result, Side};
+use fullbore_linux::pipe::Pipe;
+use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// A pipe of the transfer itself, and the number of bytes in it.
 #[derive(Debug)]

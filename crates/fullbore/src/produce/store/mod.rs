@@ -17,11 +17,11 @@ use rustix::io::Errno;
 
 use super::options::BY_REFERENCE_FROM;
 use super::stage::{Outlet, Sent};
-use crate::error::{self, Error, Result};
-use crate::linux;
 use crate::memory::{Geometry, Memory};
-use crate::pages::{self, Pages};
-use crate::wait::uninterrupted;
+use fullbore_linux as linux;
+use fullbore_linux::error::{self, Error, Result};
+use fullbore_linux::pages::{self, Pages};
+use fullbore_linux::wait::uninterrupted;
 use state::{Next, Released, State};
 
 /// The number of slots that memory is divided into if it is too small for huge pages.
