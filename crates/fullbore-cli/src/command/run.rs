@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::exit;
 use crate::run::{FAILED, Failure, Options, Place, Plan, keep, run};
 use fullbore_host::refusal::Usage;
-use fullbore_host::size;
+use fullbore_host::{seconds, size};
 
 /// Run a pipeline as the shell would, with larger pipes, and name the slow stage
 ///
@@ -25,6 +26,7 @@ Examples:
   fullbore run 'tar c src | gzip | wc -c'
   fullbore run 'seq 100000 | sort -R | head -n 3 2> /dev/null'
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
+  fullbore run --whole 'tar c src | gzip | tee src.tgz | sha256sum'
   fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
   fullbore run --place together 'head -c 3G /dev/zero | wc -c'
@@ -49,6 +51,16 @@ pub struct Run {
     /// Capacity of each pipe
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = capacity)]
     pipe_size: usize,
+
+    /// All or nothing: a stage sees the end of its input only after the stage before it has
+    /// succeeded. If a stage fails, those behind it are ended before they can take what they have
+    /// for the whole, and the exit code is that of the failed stage
+    #[arg(long, conflicts_with = "no_pipefail")]
+    whole: bool,
+
+    /// Time between SIGTERM and SIGKILL for processes that have to end
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
+    grace: Duration,
 
     /// Exit with the code of the last stage, even if another stage failed
     #[arg(long)]
@@ -105,8 +117,8 @@ pub struct Run {
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.check()?;
-        let ran = keep(self.live, |keeper, signals| {
-            run(keeper, signals, || self.plan(), &self.options())
+        let ran = keep(self.live, self.grace, |keeper, signals, shelf| {
+            run(keeper, signals, shelf, || self.plan(), &self.options())
         });
         ran.or_else(|error| {
             if error.is::<Usage>() {
@@ -162,6 +174,8 @@ impl Run {
             pipe_size: self.pipe_size,
             pipefail: !self.no_pipefail,
             sigpipe_fails: self.sigpipe_fails,
+            whole: self.whole,
+            grace: self.grace,
             place: self.place.clone(),
             report: self.report,
             live: self.live,
@@ -178,4 +192,9 @@ fn capacity(text: &str) -> Result<usize, String> {
         0 => size::parse_capacity(text),
         size => Ok(size),
     }
+}
+
+/// Reads how long processes may take to end.
+fn grace(text: &str) -> Result<Duration, String> {
+    seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
 }

@@ -7,7 +7,7 @@ use nix::unistd::getsid;
 use procfs::process::Process;
 use rustix::process::Signal;
 
-use super::runner::{Ending, GRACE, Runner, wait_for};
+use super::runner::{Ending, Runner, wait_for};
 use crate::ending;
 use fullbore_host::text::clean;
 
@@ -27,7 +27,7 @@ impl Runner<'_> {
         while ending::has_children() && self.ended_by.is_none() {
             if let Ending::Signal(signal) = self.ending() {
                 // The stages have died of Ctrl-C, which a shell makes its background processes ignore.
-                ending::end_all(Signal::TERM, GRACE, || self.reap());
+                self.end_left();
                 self.ended_by = Signal::from_named_raw(signal);
                 return;
             }
@@ -43,7 +43,7 @@ impl Runner<'_> {
                         "ended processes that the pipeline has left running in sessions of their own: {daemons}; to keep \
                          such a process running, start it before the pipeline"
                     ));
-                    ending::end_all(Signal::TERM, GRACE, || self.reap());
+                    self.end_left();
                     let ends = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP];
                     while let Some(came) = self.signals.next() {
                         if ends.contains(&came.signal) {

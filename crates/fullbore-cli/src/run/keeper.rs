@@ -21,7 +21,8 @@ use rustix::process::{
 use rustix::thread::set_name;
 
 use super::failure::FAILED;
-use super::runner::{GRACE, TO_STOP, say_left, wait_for};
+use super::runner::{TO_STOP, say_left, wait_for};
+use super::shelf::Shelf;
 use super::signals::{Signals, is_ending, is_stopped, stop};
 use crate::ending;
 use crate::fork::fork;
@@ -29,32 +30,32 @@ use crate::interrupt::die_of;
 use crate::terminal::footer;
 use crate::terminal::stderr;
 
-/// How long the runner may take to end the pipeline after it was asked to.
-const PATIENCE: Duration = ending::longest(GRACE);
-
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the
-/// runner may draw on the terminal. Signals are already blocked and queued for the runner when it starts.
+/// runner may draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and queued for the runner when it starts. What the
+/// runner puts on the shelf stays open until both have ended or it takes it off.
 ///
 /// # Errors
 /// Fails if the runner cannot be started; in the runner, fails as `run` does.
 pub fn keep(
     live: bool,
-    run: impl FnOnce(&UnixStream, Signals) -> Result<ExitCode>,
+    grace: Duration,
+    run: impl FnOnce(&UnixStream, Signals, &Shelf) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let mut signals = Signals::noted()?;
     ending::spare_the_living();
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
+    let shelf = Shelf::new()?;
     let Some(runner) = fork().context("fork")? else {
         // Otherwise the runner would never read the end of the file.
         drop(ours);
         // The runner gets a name of its own: pkill(1) and killall(1) select processes by name, and so kill
         // only one of the two.
         let _ = set_name(c"pipeline");
-        return run(&theirs, signals);
+        return run(&theirs, signals, &shelf);
     };
     drop(theirs);
-    let status = stay(runner, &mut signals);
+    let status = stay(runner, &mut signals, ending::longest(grace));
     // Without /proc, the runner writes the PIDs of the stages. It writes one byte when it is done, and none if it
     // was ended before.
     let mut said = Vec::new();
@@ -66,7 +67,7 @@ pub fn keep(
         if live {
             footer::give_back();
         }
-        let left = ending::end_all(Signal::TERM, GRACE, || reap(runner, &mut None));
+        let left = ending::end_all(Signal::TERM, grace, || reap(runner, &mut None));
         say_left(&left);
     }
     match (status.code(), status.signal()) {
@@ -83,8 +84,9 @@ pub fn keep(
     }
 }
 
-/// Waits for the runner, and forwards the signals that only this process has received.
-fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
+/// Waits for the runner, and forwards the signals that only this process has received. `patience` is how long the
+/// runner may take to end the pipeline after it was asked to.
+fn stay(runner: Pid, signals: &mut Signals, patience: Duration) -> ExitStatus {
     let mut status = None;
     let mut until: Option<Instant> = None;
     let mut stop_by: Option<Instant> = None;
@@ -113,7 +115,7 @@ fn stay(runner: Pid, signals: &mut Signals) -> ExitStatus {
                     tell(runner, came.signal);
                     // The runner may be stopped.
                     tell(runner, Signal::CONT);
-                    until = until.or(Some(Instant::now() + PATIENCE));
+                    until = until.or(Some(Instant::now() + patience));
                 }
                 Signal::TSTP => stop_by = Some(Instant::now() + TO_STOP + TO_STOP),
                 Signal::CONT => stop_by = None,

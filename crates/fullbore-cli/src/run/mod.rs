@@ -8,8 +8,11 @@
 //! | `words.rs` | … from words, without a shell |
 //! | `keeper.rs` | the process that the user started, which watches the runner |
 //! | `runner.rs` | the process that runs the pipeline |
+//! | `report.rs` | … and reports how it performed |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
+//! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
+//! | `shelf.rs` | … and where the write ends of the pipes are kept open |
 //! | `start.rs` | making pipes, starting programs |
 //! | `place.rs` | the CPUs on which the stages run |
 //! | `signals.rs` | Ctrl-C and other signals |
@@ -27,11 +30,14 @@ mod line;
 mod options;
 mod place;
 mod plan;
+mod report;
 mod runner;
 mod scan;
+mod shelf;
 mod signals;
 mod start;
 mod status;
+mod whole;
 mod words;
 
 pub use failure::{FAILED, Failure};

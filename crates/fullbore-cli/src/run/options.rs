@@ -1,6 +1,7 @@
 //! The options that a caller of `run` chooses.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::place::Place;
 
@@ -13,6 +14,10 @@ pub struct Options {
     pub pipefail: bool,
     /// Whether a stage counts as failed if SIGPIPE ended it because a later stage had read enough.
     pub sigpipe_fails: bool,
+    /// Whether a failure must not look like the end of the input to the stages behind.
+    pub whole: bool,
+    /// How long processes that are asked to end may take before they are killed.
+    pub grace: Duration,
     /// Who chooses the CPUs on which the stages run.
     pub place: Place,
     /// Whether to print a report at the end.

@@ -24,8 +24,16 @@ pub struct Plan {
     pub stages: Vec<Command>,
     /// Whether a `!` inverts the exit code.
     pub negated: bool,
-    /// A note for the user that says why the pipes are not enlarged.
-    pub note: Option<String>,
+    /// Why a line with pipes was not split.
+    pub unsplit: Option<Unsplit>,
+}
+
+/// The reason why a shell runs a line with pipes as a whole.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unsplit {
+    why: &'static str,
+    /// A note for the user.
+    pub note: String,
 }
 
 impl Plan {
@@ -37,8 +45,22 @@ impl Plan {
         Ok(Self {
             stages: words::stages(words)?,
             negated: false,
-            note: None,
+            unsplit: None,
         })
+    }
+
+    /// Refuses a line that was not split.
+    ///
+    /// # Errors
+    /// Returns [`Usage`] if the line has pipes that only the shell makes.
+    pub fn require_stages(&self) -> Result<(), Usage> {
+        match &self.unsplit {
+            Some(Unsplit { why, .. }) => Err(Usage(format!(
+                "--whole needs one pipeline that can be split into its stages: {why}; put a stage that is more than \
+                 one command into parentheses or a script, and run each pipeline by itself"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Makes a plan from a line for a shell.
@@ -47,10 +69,10 @@ impl Plan {
     /// Returns [`Usage`] if the shell does not understand the line, and [`Failure`] if the shell is not
     /// found.
     pub fn of_line(line: &OsStr, shell: &OsStr) -> Result<Self> {
-        let whole = |note: Option<String>| Self {
+        let whole = |unsplit: Option<Unsplit>| Self {
             stages: vec![by_shell(shell, line)],
             negated: false,
-            note,
+            unsplit,
         };
         let shown = clean(&shell.to_string_lossy());
         // Perhaps no stage needs the shell, but a wrong name is an error in any case.
@@ -76,7 +98,7 @@ impl Plan {
                         return Ok(Self {
                             stages: planned,
                             negated,
-                            note: None,
+                            unsplit: None,
                         });
                     }
                     Some(said) if refusal(line, shell)?.is_some() => bail!(Usage(said)),
@@ -85,11 +107,14 @@ impl Plan {
                 }
             }
             Some(CommandLine::Background) => {
-                return Ok(whole(Some(format!(
-                    "the line ends with '&', so {shown} runs it in its background, its pipes keep their usual \
-                     size, and this command waits for it; put the '&' after this command: \
-                     fullbore run 'a | b' &"
-                ))));
+                return Ok(whole(Some(Unsplit {
+                    why: "the line ends with '&'",
+                    note: format!(
+                        "the line ends with '&', so {shown} runs it in its background, its pipes keep their \
+                         usual size, and this command waits for it; put the '&' after this command: \
+                         fullbore run 'a | b' &"
+                    ),
+                })));
             }
             Some(CommandLine::Other { has_pipes }) => {
                 has_pipes.then_some("the line is more than one pipeline")
@@ -104,12 +129,13 @@ impl Plan {
                 has_pipe(line).then_some("only lines for sh, bash, dash, ksh and zsh are split")
             }
         };
-        Ok(whole(why.map(|why| {
-            format!(
+        Ok(whole(why.map(|why| Unsplit {
+            why,
+            note: format!(
                 "{why}, so {shown} runs it unchanged, with pipes of the default capacity. For \
                  larger pipes, run each pipeline separately: fullbore run 'a | b'; fullbore run \
                 'c | d'"
-            )
+            ),
         })))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -18,29 +18,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
-use rustix::termios::tcgetwinsize;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use super::failure::Failure;
 use super::options::Options;
 use super::place::set_of;
 use super::plan::Plan;
+use super::shelf::Shelf;
 use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
 use super::status::{code, whole};
+use super::whole::Whole;
 use crate::ending;
 use crate::interrupt::die_of;
 use crate::terminal::live::Live;
-use crate::terminal::report;
 use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
 use fullbore_host::text::clean;
 use fullbore_observe::Watch;
-use fullbore_observe::link::Link;
 use fullbore_observe::numbers::StartedStage;
-
-/// How long processes that are asked to end may take before they are killed.
-pub const GRACE: Duration = Duration::from_secs(2);
 
 /// How long programs may take to stop when the terminal asks them to: a program that draws restores the
 /// terminal first. Some programs never stop.
@@ -63,10 +59,11 @@ pub(super) enum Ending {
 pub fn run(
     keeper: &UnixStream,
     signals: Signals,
+    shelf: &Shelf,
     plan: impl FnOnce() -> Result<Plan>,
     options: &Options,
 ) -> Result<ExitCode> {
-    let ended = Runner::begin(keeper, signals, plan, options).and_then(Runner::finish);
+    let ended = Runner::begin(keeper, signals, shelf, plan, options).and_then(Runner::finish);
     // No process is left to be ended. If the keeper is gone, this error does not matter.
     let mut to_keeper = keeper;
     let _ = to_keeper.write(&[1]);
@@ -79,26 +76,30 @@ pub fn run(
 /// A running pipeline.
 pub(super) struct Runner<'a> {
     pub(super) keeper: &'a UnixStream,
-    options: &'a Options,
+    pub(super) options: &'a Options,
     pub(super) signals: Signals,
     stages: Vec<Started>,
+    /// What `--whole` needs, if it was asked for.
+    pub(super) whole: Option<Whole<'a>>,
     negated: bool,
     /// The observation of the pipeline; `None` if no report was asked for.
-    watch: Option<Watch>,
-    live: Option<Live>,
-    json: Option<File>,
+    pub(super) watch: Option<Watch>,
+    pub(super) live: Option<Live>,
+    pub(super) json: Option<File>,
     /// When the live report is drawn next.
     draw_at: Instant,
     /// The time until which to wait for the stages to stop, before this process stops as well.
     stop_by: Option<Instant>,
     /// A signal that the stages have received, and that may or may not end them.
-    noted: Option<Signal>,
+    pub(super) noted: Option<Signal>,
     /// The signal that ended the pipeline.
     pub(super) ended_by: Option<Signal>,
 }
 
 /// The first process of a stage.
 struct Started {
+    /// The source of the stage, as it is printed.
+    text: String,
     pid: Pid,
     status: Option<ExitStatus>,
 }
@@ -108,6 +109,7 @@ impl<'a> Runner<'a> {
     fn begin(
         keeper: &'a UnixStream,
         signals: Signals,
+        shelf: &'a Shelf,
         plan: impl FnOnce() -> Result<Plan>,
         options: &'a Options,
     ) -> Result<Self> {
@@ -118,6 +120,13 @@ impl<'a> Runner<'a> {
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let plan = plan()?;
         let cpus = options.place.cpus(plan.stages.len())?;
+        let whole = match options.whole {
+            false => None,
+            true => {
+                plan.require_stages()?;
+                Some(Whole::new(shelf, plan.stages.len())?)
+            }
+        };
         if options.watched() && !ending::proc_is_ours() {
             bail!(
                 "no report is possible: --report, --live and --json need /proc of this PID namespace; mount it \
@@ -136,6 +145,7 @@ impl<'a> Runner<'a> {
             options,
             signals,
             stages: Vec::with_capacity(plan.stages.len()),
+            whole,
             negated: plan.negated,
             watch: None,
             live: None,
@@ -145,13 +155,16 @@ impl<'a> Runner<'a> {
             noted: None,
             ended_by: None,
         };
-        for note in plan.note.as_deref().into_iter().chain(without_proc()) {
+        let unsplit = plan.unsplit.as_ref().map(|unsplit| unsplit.note.as_str());
+        for note in unsplit.into_iter().chain(without_proc()) {
             runner.say_unless_quiet(note);
         }
         match runner.start(&plan, &cpus) {
             Ok(()) => Ok(runner),
             Err(error) => {
-                ending::end_all(Signal::TERM, GRACE, || runner.reap());
+                // The write ends stay on the shelf.
+                runner.whole = None;
+                runner.end_left();
                 Err(error)
             }
         }
@@ -172,9 +185,12 @@ impl<'a> Runner<'a> {
                 true => Some(start::pipe(number + 1, last, wanted)?),
                 false => None,
             };
+            if let (Some((pipe, _)), Some(whole)) = (&pipe, &mut self.whole) {
+                whole.hold(number, &pipe.writer)?;
+            }
             if let Some((pipe, growth)) = &pipe {
                 if watched {
-                    links.push(link(number, pipe, growth.after, wanted)?);
+                    links.push(start::link(number, pipe, growth.after, wanted)?);
                 }
                 growths.push(*growth);
             }
@@ -184,16 +200,20 @@ impl<'a> Runner<'a> {
             let pid = on_cpus(cpus, || starting.start(command, ends[0], ends[1]))
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
-            self.stages.push(Started { pid, status: None });
             ending::note_started(pid.as_raw_nonzero().get() as u32);
+            let text = shown(&command.text);
             if self.options.verbose {
-                let text = shown(&command.text);
                 let number = number + 1;
                 let on = cpus.map_or(String::new(), |cpus| {
                     format!(", on CPU {}", format_cpu_list(cpus))
                 });
                 say(&format!("stage {number}, process {pid}{on}: {text}"));
             }
+            self.stages.push(Started {
+                text,
+                pid,
+                status: None,
+            });
             stdin = next;
         }
         if !ending::proc_is_ours() {
@@ -274,7 +294,9 @@ impl<'a> Runner<'a> {
                     due = Some(sample.min(self.draw_at));
                 }
             }
-            due = [due, self.stop_by].into_iter().flatten().min();
+            self.kill_asked();
+            let kill = self.whole.as_ref().and_then(Whole::due);
+            due = [due, self.stop_by, kill].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {
@@ -287,7 +309,9 @@ impl<'a> Runner<'a> {
             self.stop_with_the_others();
         }
         let reported = self.report();
-        self.wait_for_the_background();
+        if !self.end_after_failure() {
+            self.wait_for_the_background();
+        }
         reported.map(|()| self.ending())
     }
 
@@ -339,8 +363,26 @@ impl<'a> Runner<'a> {
 
     pub(super) fn end_all(&mut self, signal: Signal) {
         self.ended_by = Some(signal);
-        let left = ending::end_all(signal, GRACE, || self.reap());
+        let left = ending::end_all(signal, self.options.grace, || self.reap());
         say_left(&left);
+    }
+
+    /// Ends what is still running, without a word.
+    pub(super) fn end_left(&mut self) {
+        ending::end_all(Signal::TERM, self.options.grace, || self.reap());
+    }
+
+    /// Returns the stages that are running, by their numbers, and their first processes.
+    pub(super) fn running(&self) -> impl Iterator<Item = (usize, Pid)> {
+        let stages = self.stages.iter().enumerate();
+        stages
+            .filter(|(_, stage)| stage.status.is_none())
+            .map(|(number, stage)| (number, stage.pid))
+    }
+
+    /// Returns the source of a stage, as it is printed.
+    pub(super) fn text_of(&self, stage: usize) -> &str {
+        &self.stages[stage].text
     }
 
     /// Waits for all children that have ended: stages, and processes that have become children of this one.
@@ -366,6 +408,7 @@ impl<'a> Runner<'a> {
                 if let Some(watch) = &mut self.watch {
                     watch.status(stage, status);
                 }
+                self.settle(stage, status);
             }
         }
     }
@@ -376,45 +419,14 @@ impl<'a> Runner<'a> {
         self.stages.iter().position(is)
     }
 
-    /// Reports how the pipeline performed.
-    fn report(&mut self) -> Result<()> {
-        let Some(watch) = &self.watch else {
-            return Ok(());
-        };
-        let findings = watch.findings();
-        if let Some(live) = &mut self.live {
-            live.end();
-        }
-        if self.options.report || self.options.live {
-            let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());
-            let (tables, verdict) = report::parts(
-                &findings,
-                match columns {
-                    0 => usize::MAX,
-                    columns => columns,
-                },
-            );
-            let text = [tables, verdict].concat().join("\n");
-            // An error is ignored, because stderr may be closed.
-            let _ = writeln!(stderr(), "{text}");
-        }
-        if let Some(file) = &mut self.json {
-            let mut write = || -> io::Result<()> {
-                serde_json::to_writer_pretty(&mut *file, &findings)?;
-                writeln!(file)
-            };
-            write().context("write the JSON")?;
-        }
-        Ok(())
-    }
-
     /// Returns the exit code or the signal that follows from the statuses of the stages.
     pub(super) fn ending(&self) -> Ending {
         if let Some(signal) = self.ended_by {
             return Ending::Signal(signal.as_raw());
         }
         let statuses: Vec<ExitStatus> = self.stages.iter().filter_map(|s| s.status).collect();
-        let status = whole(&statuses, self.options);
+        let failed = self.whole.as_ref().and_then(Whole::failed);
+        let status = failed.unwrap_or_else(|| whole(&statuses, self.options));
         match (status.signal(), self.noted) {
             // The stages have died of Ctrl-C, and the parent of this process should see the same signal.
             (Some(signal), Some(noted)) if signal == noted.as_raw() => Ending::Signal(signal),
@@ -442,17 +454,6 @@ fn on_cpus<T>(cpus: Option<&[usize]>, start: impl FnOnce() -> T) -> rustix::io::
     let started = start();
     sched_setaffinity(None, &before)?;
     Ok(started)
-}
-
-fn link(writer: usize, pipe: &fullbore::Pipe, capacity: usize, wanted: usize) -> Result<Link> {
-    Ok(Link {
-        writer,
-        reader: writer + 1,
-        handle: start::handle(pipe)?,
-        capacity,
-        wanted,
-        write_end: None,
-    })
 }
 
 /// Waits until a descriptor can be read or its other end is closed, but no longer than `time`. Returns which
@@ -490,6 +491,6 @@ fn shown(text: &std::ffi::OsStr) -> String {
 }
 
 /// Prints a message on stderr. Unlike eprintln!, it does not panic if stderr is closed.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _ = writeln!(stderr(), "fullbore run: {text}");
 }

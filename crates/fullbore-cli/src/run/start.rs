@@ -18,6 +18,7 @@ use rustix::process::Pid;
 
 use crate::inherited;
 use fullbore_host::size;
+use fullbore_observe::link::Link;
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,12 +186,27 @@ pub fn too_small(pipes: &[Growth], wanted: usize) -> Option<String> {
     ))
 }
 
+/// Returns what is observed of the pipe between a stage and the next one.
+///
+/// # Errors
+/// Fails if /proc is not mounted.
+pub fn link(writer: usize, pipe: &Pipe, capacity: usize, wanted: usize) -> Result<Link> {
+    Ok(Link {
+        writer,
+        reader: writer + 1,
+        handle: handle(pipe)?,
+        capacity,
+        wanted,
+        write_end: None,
+    })
+}
+
 /// Opens the pipe with `O_PATH`, which makes this process neither a reader nor a writer of it, so that no
 /// process waits for this one or because of it.
 ///
 /// # Errors
 /// Fails if /proc is not mounted.
-pub fn handle(pipe: &Pipe) -> Result<OwnedFd> {
+fn handle(pipe: &Pipe) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
     rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .with_context(|| format!("open {path}"))

@@ -16,11 +16,15 @@ pub fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
         return last;
     }
     let failed = |status: &&ExitStatus| {
-        // A shell exits with this code if SIGPIPE has ended the program that it started.
-        let had_enough = code(**status) == 128 + Signal::PIPE.as_raw() as u8;
-        !status.success() && (options.sigpipe_fails || !had_enough)
+        !status.success() && (options.sigpipe_fails || !was_ended_by_sigpipe(**status))
     };
     before.iter().rfind(failed).copied().unwrap_or(last)
+}
+
+/// Returns whether SIGPIPE ended the stage. A shell exits with this code if SIGPIPE has ended the program that it
+/// started.
+pub fn was_ended_by_sigpipe(status: ExitStatus) -> bool {
+    code(status) == 128 + Signal::PIPE.as_raw() as u8
 }
 
 /// Returns the exit code as a shell does: the code of the process, or 128 plus the number of the signal.

@@ -39,6 +39,7 @@ mod quoted_figures;
 mod ring;
 mod run;
 mod run_signals;
+mod run_whole;
 mod structure;
 mod sweep;
 mod tee;

@@ -12,4 +12,5 @@ mod explain;
 mod large;
 mod meter;
 mod pipeline_verdict;
+mod run_whole;
 mod top;
