@@ -12,6 +12,7 @@
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
+//! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
 //! | `start.rs` | making pipes, starting programs |
 //! | `place.rs` | the CPUs on which the stages run |
@@ -33,6 +34,7 @@ mod plan;
 mod report;
 mod runner;
 mod scan;
+mod settle;
 mod shelf;
 mod signals;
 mod start;
