@@ -26,7 +26,7 @@ Examples:
   fullbore run 'tar c src | gzip | wc -c'
   fullbore run 'seq 100000 | sort -R | head -n 3 2> /dev/null'
   fullbore run --report 'seq 5000000 | sort -n | md5sum'
-  fullbore run --whole 'tar c src | gzip | tee src.tgz | sha256sum'
+  fullbore run --whole -o src.tgz 'tar c src | gzip'
   fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
   fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
   fullbore run --place together 'head -c 3G /dev/zero | wc -c'
@@ -57,6 +57,10 @@ pub struct Run {
     /// for the whole, and the exit code is that of the failed stage
     #[arg(long, conflicts_with = "no_pipefail")]
     whole: bool,
+
+    /// Replace FILE with the output of the last stage, when all stages have succeeded and not before
+    #[arg(short, long, value_name = "FILE", requires = "whole")]
+    output: Option<PathBuf>,
 
     /// Time between SIGTERM and SIGKILL for processes that have to end
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
@@ -175,6 +179,7 @@ impl Run {
             pipefail: !self.no_pipefail,
             sigpipe_fails: self.sigpipe_fails,
             whole: self.whole,
+            output: self.output.clone(),
             grace: self.grace,
             place: self.place.clone(),
             report: self.report,

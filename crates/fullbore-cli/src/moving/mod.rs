@@ -10,7 +10,7 @@ mod report;
 
 pub use ends::{Existing, Input, Output, Source, block_size, end};
 pub use join::join;
-pub use replacement::directory_of;
+pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};
 
 use fullbore::Guarantee;

@@ -16,6 +16,8 @@ pub struct Options {
     pub sigpipe_fails: bool,
     /// Whether a failure must not look like the end of the input to the stages behind.
     pub whole: bool,
+    /// The file that the output replaces when everything has succeeded.
+    pub output: Option<PathBuf>,
     /// How long processes that are asked to end may take before they are killed.
     pub grace: Duration,
     /// Who chooses the CPUs on which the stages run.

@@ -1,6 +1,6 @@
 //! The option that says on which CPUs the stages run.
 
-use rustix::thread::{CpuSet, sched_getcpu};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use fullbore_host::machine::{NoSuchCpu, Topology, format_cpu_list, parse_cpu_list};
 use fullbore_host::refusal::Usage;
@@ -68,8 +68,20 @@ impl Place {
     }
 }
 
+/// Starts a stage while this thread may run only on these CPUs, which the stage inherits.
+pub fn on_cpus<T>(cpus: Option<&[usize]>, start: impl FnOnce() -> T) -> rustix::io::Result<T> {
+    let Some(cpus) = cpus else {
+        return Ok(start());
+    };
+    let before = sched_getaffinity(None)?;
+    sched_setaffinity(None, &set_of(cpus))?;
+    let started = start();
+    sched_setaffinity(None, &before)?;
+    Ok(started)
+}
+
 /// Returns the mask of these CPUs.
-pub fn set_of(cpus: &[usize]) -> CpuSet {
+fn set_of(cpus: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
     for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
         set.set(cpu);

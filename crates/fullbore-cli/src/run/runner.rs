@@ -18,11 +18,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
-use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use super::failure::Failure;
 use super::options::Options;
-use super::place::set_of;
+use super::place::on_cpus;
 use super::plan::Plan;
 use super::shelf::Shelf;
 use super::signals::{Came, Signals, is_stopped, stop};
@@ -124,7 +123,11 @@ impl<'a> Runner<'a> {
             false => None,
             true => {
                 plan.require_stages()?;
-                Some(Whole::new(shelf, plan.stages.len())?)
+                Some(Whole::new(
+                    shelf,
+                    plan.stages.len(),
+                    options.output.as_deref(),
+                )?)
             }
         };
         if options.watched() && !ending::proc_is_ours() {
@@ -195,7 +198,9 @@ impl<'a> Runner<'a> {
                 growths.push(*growth);
             }
             let (next, stdout) = pipe.map(|(pipe, _)| (pipe.reader, pipe.writer)).unzip();
+            let output = self.whole.as_ref().and_then(Whole::output);
             let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
+            let ends = [ends[0], ends[1].or(output)];
             let cpus = cpus[number].as_deref();
             let pid = on_cpus(cpus, || starting.start(command, ends[0], ends[1]))
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
@@ -312,7 +317,12 @@ impl<'a> Runner<'a> {
         if !self.end_after_failure() {
             self.wait_for_the_background();
         }
-        reported.map(|()| self.ending())
+        reported?;
+        let ending = self.ending();
+        if let (Ending::Code(0), Some(whole)) = (&ending, &mut self.whole) {
+            whole.put_in_place()?;
+        }
+        Ok(ending)
     }
 
     fn is_running(&self) -> bool {
@@ -442,18 +452,6 @@ impl<'a> Runner<'a> {
             say(text);
         }
     }
-}
-
-/// Starts a stage while this thread may run only on these CPUs, which the stage inherits.
-fn on_cpus<T>(cpus: Option<&[usize]>, start: impl FnOnce() -> T) -> rustix::io::Result<T> {
-    let Some(cpus) = cpus else {
-        return Ok(start());
-    };
-    let before = sched_getaffinity(None)?;
-    sched_setaffinity(None, &set_of(cpus))?;
-    let started = start();
-    sched_setaffinity(None, &before)?;
-    Ok(started)
 }
 
 /// Waits until a descriptor can be read or its other end is closed, but no longer than `time`. Returns which

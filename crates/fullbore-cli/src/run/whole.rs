@@ -5,14 +5,16 @@
 //! so that none of them can mistake the failure for the end of its input.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::shelf::{MOST, Shelf};
+use crate::moving::Replacement;
 use fullbore_host::refusal::Usage;
 use fullbore_observe::census::ProcessId;
 
@@ -28,16 +30,18 @@ pub struct Whole<'a> {
     /// When the processes that have been asked to end are killed.
     pub(super) kill_at: Option<Instant>,
     pub(super) asked: BTreeSet<ProcessId>,
+    /// The file that gets the output of the last stage.
+    output: Option<Replacement>,
 }
 
 impl<'a> Whole<'a> {
-    /// Prepares for a pipeline of so many stages.
+    /// Prepares for a pipeline of so many stages, whose output replaces the file `output` if all succeed.
     ///
     /// # Errors
-    /// Returns [`Usage`] if there are too many.
-    pub fn new(shelf: &'a Shelf, stages: usize) -> Result<Self, Usage> {
+    /// Returns [`Usage`] if there are too many stages. Fails if the file cannot be replaced.
+    pub fn new(shelf: &'a Shelf, stages: usize, output: Option<&Path>) -> Result<Self> {
         if stages > MOST + 1 {
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "--whole takes at most {} stages, and the pipeline has {stages}",
                 MOST + 1
             )));
@@ -49,6 +53,9 @@ impl<'a> Whole<'a> {
             broken: None,
             kill_at: None,
             asked: BTreeSet::new(),
+            output: output
+                .map(|path| Replacement::new(path, true))
+                .transpose()?,
         })
     }
 
@@ -89,6 +96,19 @@ impl<'a> Whole<'a> {
         let asked = poll(&mut polled, Some(&Timespec::default()));
         // poll(2) reports POLLERR for a write end without readers.
         asked.is_err() || !polled[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// Returns the file that gets the output of the last stage.
+    pub fn output(&self) -> Option<BorrowedFd<'_>> {
+        self.output.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Puts the output in place.
+    ///
+    /// # Errors
+    /// Those of storing and of naming the file. The old file is as it was then.
+    pub fn put_in_place(&mut self) -> Result<()> {
+        self.output.take().map_or(Ok(()), Replacement::put_in_place)
     }
 
     /// Returns how the stage that failed first ended.

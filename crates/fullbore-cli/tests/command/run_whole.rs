@@ -176,6 +176,46 @@ fn a_stage_that_ignores_the_signal_is_killed_after_the_grace_period() {
 }
 
 #[test]
+fn the_output_file_is_replaced_only_if_all_stages_have_succeeded() {
+    let place = Place::new();
+    let file = place.path().join("out");
+    let kept = || {
+        let names = fs::read_dir(place.path()).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect::<Vec<_>>()
+    };
+    assert_quiet_success(&place.run("-o out", "seq 3 | tr 1 x"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "x\n2\n3\n");
+    for (line, code) in [
+        ("sh -c 'echo a; exit 3' | cat", 3),
+        ("echo a | sh -c 'cat; exit 4'", 4),
+        ("echo a | sh -c 'cat; kill -9 $$'", 137),
+        ("! echo a | cat", 1),
+        ("echo a | no-such-program", 127),
+    ] {
+        let output = place.run("-o out", line);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{line}: {}",
+            said(&output)
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), "x\n2\n3\n", "{line}");
+    }
+    // What is left in the background writes too.
+    assert_quiet_success(&place.run(
+        "-o out",
+        "cat out | sh -c 'cat; (sleep 0.2; echo late) & exit 0'",
+    ));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "x\n2\n3\nlate\n");
+    assert_eq!(kept(), ["out"]);
+    let output = place.run("-o /dev/full", "echo a | cat");
+    assert_code(&output, 125);
+    assert!(stderr(&output).contains("/dev/full"), "{}", said(&output));
+    assert_code(&finish(start(fullbore("run -o out").arg("echo a"))), 2);
+}
+
+#[test]
 fn groups_loops_and_run_itself_can_be_stages() {
     let place = Place::new();
     for (line, code) in [
