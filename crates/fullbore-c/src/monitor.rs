@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
-use fullbore_observe::scope::{Scope, Whose};
+use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::{Error, Monitor};
 
 use crate::arguments::{nanoseconds, only, span, text};

@@ -4,11 +4,11 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use fullbore_observe::Cause;
-use fullbore_observe::chains::PipeKind;
-use fullbore_observe::numbers::Certainty;
+use fullbore_observe::census::chains::PipeKind;
 use fullbore_observe::overview::{
     ChainState, Overview, PipeState, ProcessInfo, Side, Slow, StageState,
 };
+use fullbore_observe::verdict::numbers::Certainty;
 use fullbore_observe::verdict::{Bound, Sureness, VerdictKind};
 
 use crate::call::{Failure, number, status};
@@ -280,7 +280,7 @@ impl Texts {
     }
 
     fn stage(&mut self, stage: &StageState) -> Stage {
-        let share = |which: fn(&fullbore_observe::numbers::Shares) -> f64| {
+        let share = |which: fn(&fullbore_observe::verdict::numbers::Shares) -> f64| {
             stage.time.as_ref().map_or(f64::NAN, which)
         };
         Stage {

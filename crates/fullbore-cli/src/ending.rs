@@ -25,7 +25,6 @@ use rustix::process::{
 
 use fullbore_observe::census::ProcessId;
 use fullbore_observe::descendants;
-use fullbore_observe::process_id;
 
 /// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -104,7 +103,7 @@ static SPARED: OnceLock<(u32, BTreeSet<ProcessId>)> = OnceLock::new();
 pub fn spare_the_living() {
     if has_children() && proc_is_ours() {
         let living = living();
-        let ids = living.into_iter().filter_map(process_id).collect();
+        let ids = living.into_iter().filter_map(ProcessId::of).collect();
         let _ = SPARED.set((std::process::id(), ids));
     }
 }
@@ -119,7 +118,7 @@ fn spared() -> BTreeSet<u32> {
         .into_iter()
         .flat_map(|(_, ids)| ids)
     {
-        if !all.contains(&id.pid) && process_id(id.pid) == Some(*id) {
+        if !all.contains(&id.pid) && ProcessId::of(id.pid) == Some(*id) {
             all.extend(descendants(id.pid));
             all.insert(id.pid);
         }

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use fullbore_observe::scope::{Scope, Whose};
+use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::{Error, Monitor};
 
 /// Returns for each pipeline of this process the names of its slow stages and the verdict in words.

@@ -26,7 +26,7 @@ pub enum Error {
 
 impl Error {
     /// Returns a function for `map_err` that adds `what` was attempted to an error.
-    pub(super) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+    pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         |error| Self::System {
             what,
@@ -35,7 +35,7 @@ impl Error {
     }
 
     /// Returns whether another process holds what is needed.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nothing here starts or ends a process, and no byte passes through it. Everything is read from /proc, and
-//! by opening a pipe for a moment to read how full it is ([`link`]). Nothing is printed, and only
+//! by opening a pipe for a moment to read how full it is ([`census::link`]). Nothing is printed, and only
 //! [`tune`] changes anything: it makes the pipes of a pipeline larger.
 //!
 //! | to | use |
@@ -16,48 +16,36 @@
 //! | observe all pipelines of a machine, or those of some processes | [`Monitor`], which makes an [`overview`] |
 //! | observe one pipeline that you have started yourself | [`Watch`], which makes [`Findings`] |
 //! | find all pipes and the processes that have them open, once | [`census`] |
-//! | find out which of these pipes form a pipeline | [`chains`] |
+//! | find out which of these pipes form a pipeline | [`census::chains`] |
 //! | enlarge the pipes of a running pipeline | [`tune`] |
+//!
+//! The folders follow the way of a verdict, and each uses only those above it:
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `census` | the pipes and the processes that have them open, at one time |
+//! | `sampling` | what the processes of a pipeline do at a moment, and the sums of many moments |
+//! | `verdict` | the sums as numbers, and which stage is slow |
+//! | `watch` | when a pipeline is sampled, from its start to its end |
+//! | `monitor` | the pipelines of other programs, scan by scan |
+//! | `tune` | enlarging pipes; it uses only `census` and `sampling` |
 
-mod attribution;
-mod blame;
 mod capacity;
 pub mod census;
-pub mod chains;
-mod cpus;
-mod derived;
-mod descendants;
 mod error;
-mod findings;
-mod history;
-mod judge;
-mod kept;
-pub mod link;
-mod moment;
 mod monitor;
-pub mod numbers;
-pub mod overview;
-mod proc_files;
-mod process;
-mod rings;
-pub mod scope;
-mod stage;
-mod sums;
+mod sampling;
 pub mod tune;
 pub mod verdict;
-mod waiting;
-mod walk;
 mod watch;
-mod watched;
-mod words;
 
 pub use capacity::affordable;
-pub use descendants::descendants;
+pub use census::descendants::descendants;
 pub use error::Error;
-pub use findings::Findings;
-pub use moment::Cause;
-pub use monitor::Monitor;
-pub use process::process_id;
+pub use monitor::{Monitor, overview};
+pub use sampling::facts::StartedStage;
+pub use sampling::moment::Cause;
+pub use verdict::findings::Findings;
 pub use watch::Watch;
 
 #[doc(no_inline)]

@@ -8,10 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fullbore_host::text::error_text;
-use fullbore_observe::link::Link;
-use fullbore_observe::numbers::StartedStage;
-use fullbore_observe::scope::{Scope, Whose};
-use fullbore_observe::{Monitor, Watch};
+use fullbore_observe::census::link::Link;
+use fullbore_observe::census::scope::{Scope, Whose};
+use fullbore_observe::{Monitor, StartedStage, Watch};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -16,8 +16,8 @@ use crate::top::metrics::{self, Address};
 use crate::top::screen;
 use crate::top::table::Shown;
 use fullbore_observe::Monitor;
+use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::overview::Overview;
-use fullbore_observe::scope::{Scope, Whose};
 
 /// How long pipes are sampled for a single overview.
 const A_MOMENT: Duration = Duration::from_millis(600);

@@ -26,7 +26,7 @@ use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, Unit, gauge};
 use crate::terminal::lines::{Screen, say};
 use fullbore_host::text::{clean, cut, error_text};
-use fullbore_observe::scope::is_hidden;
+use fullbore_observe::census::scope::is_hidden;
 
 /// A closed fd or a signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(100);

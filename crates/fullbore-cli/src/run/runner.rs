@@ -34,8 +34,7 @@ use crate::terminal::live::Live;
 use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
 use fullbore_host::text::clean;
-use fullbore_observe::Watch;
-use fullbore_observe::numbers::StartedStage;
+use fullbore_observe::{StartedStage, Watch};
 
 /// How long programs may take to stop when the terminal asks them to: a program that draws restores the
 /// terminal first. Some programs never stop.

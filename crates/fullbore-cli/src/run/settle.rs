@@ -12,7 +12,7 @@ use super::runner::{Runner, say};
 use super::status::{code, was_ended_by_sigpipe};
 use crate::ending;
 use fullbore_observe::census::ProcessId;
-use fullbore_observe::{descendants, process_id};
+use fullbore_observe::descendants;
 
 impl Runner<'_> {
     /// Acts on the end of a stage: a success lets the next stage see the end of its input, and a failure ends
@@ -57,7 +57,7 @@ impl Runner<'_> {
                 descendants(pid)
                     .into_iter()
                     .chain([pid])
-                    .filter_map(process_id),
+                    .filter_map(ProcessId::of),
             );
         }
         signal_all(&asked, Signal::TERM);
@@ -102,8 +102,8 @@ impl Runner<'_> {
         whole.kill_at = None;
         let mut left: BTreeSet<ProcessId> = BTreeSet::new();
         for &id in &whole.asked {
-            if process_id(id.pid) == Some(id) {
-                left.extend(descendants(id.pid).into_iter().filter_map(process_id));
+            if ProcessId::of(id.pid) == Some(id) {
+                left.extend(descendants(id.pid).into_iter().filter_map(ProcessId::of));
                 left.insert(id);
             }
         }
@@ -129,7 +129,7 @@ impl Runner<'_> {
 fn signal_all(processes: &BTreeSet<ProcessId>, signal: Signal) {
     for id in processes {
         if let Some(pid) = Pid::from_raw(id.pid as i32)
-            && process_id(id.pid) == Some(*id)
+            && ProcessId::of(id.pid) == Some(*id)
         {
             let _ = kill_process(pid, signal);
         }

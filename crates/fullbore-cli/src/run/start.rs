@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use crate::inherited;
 use fullbore_host::size;
-use fullbore_observe::link::Link;
+use fullbore_observe::census::link::Link;
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use fullbore_host::size::amount;
 use fullbore_host::text::Percent;
 use fullbore_host::text::{one_line, wrapped};
 use fullbore_observe::Findings;
-use fullbore_observe::numbers::{Certainty, PipeNumbers, StageNumbers};
+use fullbore_observe::verdict::numbers::{Certainty, PipeNumbers, StageNumbers};
 
 /// The most columns that the text of a stage takes.
 const TEXT: usize = 27;

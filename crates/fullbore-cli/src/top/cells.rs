@@ -4,8 +4,8 @@ use fullbore_host::size;
 use fullbore_host::size::amount;
 use fullbore_host::text::Percent;
 use fullbore_observe::Cause;
-use fullbore_observe::numbers::Certainty;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
+use fullbore_observe::verdict::numbers::Certainty;
 use fullbore_observe::verdict::{Bound, VerdictKind};
 
 /// The length of a single wait, in seconds, from which its duration is shown instead of the share of the

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use crate::common::top::*;
 use crate::common::users::ForEverybody;
 use crate::common::*;
-use fullbore_observe::chains::PipeKind;
-use fullbore_observe::numbers::Certainty;
+use fullbore_observe::census::chains::PipeKind;
 use fullbore_observe::overview::{Overview, PipeState, Side, Slow, StageState};
+use fullbore_observe::verdict::numbers::Certainty;
 use rustix::fs::{CWD, FileType, Mode, fstat, mknodat};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use fullbore_observe::Findings;
-use fullbore_observe::numbers::Certainty;
+use fullbore_observe::verdict::numbers::Certainty;
 use fullbore_observe::verdict::{Bound, Sureness, Verdict, VerdictKind};
 
 use super::*;

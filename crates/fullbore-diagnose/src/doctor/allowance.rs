@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fullbore_linux::{live_thread, page_size};
-use fullbore_observe::link::Fill;
+use fullbore_observe::census::link::Fill;
 use fullbore_results::doctor::Allowance;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev};
 

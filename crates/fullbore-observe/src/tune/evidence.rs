@@ -17,10 +17,11 @@ use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat};
 use rustix::io::Errno;
 
-use super::super::census::{Census, Holder, Pipe};
-use super::super::descendants::descendants;
-use super::super::process::{THREADS, call};
 use super::producers::{self, Sends};
+use crate::census::descendants::descendants;
+use crate::census::{Census, Holder, Pipe};
+use crate::sampling::process::THREADS;
+use crate::sampling::process_files::call;
 
 /// How long an unknown program is sampled, and the interval.
 const TIME: Duration = Duration::from_millis(400);

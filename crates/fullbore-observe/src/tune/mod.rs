@@ -9,6 +9,7 @@ pub mod outcome;
 pub mod producers;
 pub mod report;
 mod sizes;
+mod state_file;
 pub mod target;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,11 +20,11 @@ use fullbore_linux::Limit;
 use fullbore_linux::PipeEnd;
 use rustix::io::Errno;
 
-use super::census::{Census, Holder, Pipe};
-use super::chains::PipeKind;
-use super::error::Error;
-use super::link::{Fill, WriteEnd, open_for_writing};
-use super::proc_files::needs_proc;
+use crate::census::chains::PipeKind;
+use crate::census::link::{Fill, WriteEnd, open_for_writing};
+use crate::census::proc_files::needs_proc;
+use crate::census::{Census, Holder, Pipe};
+use crate::error::Error;
 use evidence::gather;
 use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
 use sizes::Sizes;

@@ -3,11 +3,11 @@
 use fullbore_linux::Limit;
 use rustix::io::Errno;
 
-use super::super::census::Census;
-use super::super::error::Error;
 use super::evidence::Writers;
 use super::producers::Sends;
 use super::target::TargetPipes;
+use crate::census::Census;
+use crate::error::Error;
 
 /// The options of [`tune`](super::tune).
 #[derive(Debug, Clone, Copy)]

@@ -4,10 +4,10 @@
 use fullbore_linux::Limit;
 use serde::{Deserialize, Serialize};
 
-use super::super::census::{Census, Holder};
 use super::evidence::Writer;
 use super::outcome::{Outcome, Tuned, Tuning};
 use super::producers::Sends;
+use crate::census::{Census, Holder};
 use fullbore_host::text::error_text;
 
 /// What was done, or would be.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fullbore_linux::PipeIdentity;
 use serde::{Deserialize, Serialize};
 
-use super::super::error::Error;
-use super::super::kept::Kept;
+use crate::error::Error;
+use crate::tune::state_file::StateFile;
 
 const FILE: &str = "tuned.json";
 
@@ -34,7 +34,7 @@ struct TunedPipes {
 
 /// The sizes, locked so that no other process changes them.
 #[derive(Debug)]
-pub struct Sizes(Kept<TunedPipes>);
+pub struct Sizes(StateFile<TunedPipes>);
 
 impl Sizes {
     /// Opens and locks the sizes of this user.
@@ -42,7 +42,7 @@ impl Sizes {
     /// # Errors
     /// If there is no safe directory for them, or another process has locked them for some seconds.
     pub fn open() -> Result<Self, Error> {
-        Kept::open(FILE, PATIENCE).map(Self)
+        StateFile::open(FILE, PATIENCE).map(Self)
     }
 
     /// Returns the sizes of a pipe.
@@ -105,7 +105,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let uid = rustix::process::geteuid().as_raw();
         let directory = place.path().join("fullbore");
-        let open = || Sizes(Kept::open_at(directory.clone(), uid, FILE, Duration::MAX).unwrap());
+        let open =
+            || Sizes(StateFile::open_at(directory.clone(), uid, FILE, Duration::MAX).unwrap());
         let mut sizes = open();
         sizes.keep(pipe(1), 1 << 16, 1 << 20);
         sizes.keep(pipe(1), 1 << 20, 1 << 21);

@@ -6,11 +6,11 @@ use std::path::Path;
 use fullbore_linux::PipeIdentity;
 use fullbore_linux::proc_directory;
 
-use super::super::census::{Census, Unseen};
-use super::super::chains::{Flow, PipeKind};
-use super::super::descendants::descendants;
-use super::super::error::Error;
-use super::super::scope::not_found;
+use crate::census::chains::{Flow, PipeKind};
+use crate::census::descendants::descendants;
+use crate::census::scope::not_found;
+use crate::census::{Census, Unseen};
+use crate::error::Error;
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 

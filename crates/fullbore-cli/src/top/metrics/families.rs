@@ -16,9 +16,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
 
-use fullbore_observe::chains::PipeKind;
-use fullbore_observe::numbers::Certainty;
+use fullbore_observe::census::chains::PipeKind;
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Side, Slow, StageState};
+use fullbore_observe::verdict::numbers::Certainty;
 
 /// The names and the values of labels.
 type Labels<'a> = Vec<(&'static str, &'a str)>;

@@ -248,7 +248,7 @@ impl SharedPage {
 
 #[cfg(test)]
 mod tests {
-    use fullbore_observe::scope::{Scope, Whose};
+    use fullbore_observe::census::scope::{Scope, Whose};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! A verdict as a line of text.
 
-use super::attribution::Attribution;
-use super::numbers::{Numbers, StageNumbers};
-use super::verdict::{Bound, Sureness, VerdictKind};
+use crate::sampling::attribution::Attribution;
+use crate::verdict::numbers::{Numbers, StageNumbers};
+use crate::verdict::{Bound, Sureness, VerdictKind};
 use fullbore_host::text::{Percent, counted, one_line};
 
 /// Returns the verdict as a line of text.

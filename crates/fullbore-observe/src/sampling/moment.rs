@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::link::Fill;
-use super::waiting::{Doing, Object, On, Side};
+use crate::census::link::Fill;
+use crate::sampling::waiting::{Doing, Object, On, Side};
 
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::numbers::Numbers;
-use super::verdict::Verdict;
+use crate::verdict::Verdict;
+use crate::verdict::numbers::Numbers;
 
 /// The findings about a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize)]

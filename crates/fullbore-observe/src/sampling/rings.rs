@@ -10,7 +10,7 @@ use fullbore::RingView;
 use fullbore::ring::RingState;
 use fullbore_linux::proc_directory;
 
-use super::link::Fill;
+use crate::census::link::Fill;
 
 /// The most fds of a process that are looked at.
 const MOST: usize = 4096;

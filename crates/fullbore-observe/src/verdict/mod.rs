@@ -1,10 +1,16 @@
 //! The verdict: which stage of a pipeline is the slow one, and how sure that is.
 
+mod derived;
+pub(crate) mod findings;
+mod judge;
+pub mod numbers;
+mod sentence;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::moment::Cause;
+use crate::sampling::moment::Cause;
 
 /// Which stage is the slow one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

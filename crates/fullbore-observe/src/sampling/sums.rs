@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::attribution::Doubtful;
-use super::blame::blamed;
-use super::cpus::Offer;
-use super::link::Fill;
-use super::moment::{Cause, Moment};
+use crate::census::link::Fill;
+use crate::sampling::attribution::Doubtful;
+use crate::sampling::blame::blamed;
+use crate::sampling::cpus::Offer;
+use crate::sampling::moment::{Cause, Moment};
 
 /// The number of steps in which it is counted how full a pipe was.
 const STEPS: usize = 100;

@@ -1,14 +1,14 @@
 //! Figures that are derived from the numbers of a pipeline: how much work each stage had, and how much of
 //! the time was not spent on the work of any stage.
 
-use super::attribution::Attribution;
-use super::moment::Cause;
-use super::numbers::{Numbers, PipeNumbers, StageNumbers};
+use crate::sampling::attribution::Attribution;
+use crate::sampling::moment::Cause;
+use crate::verdict::numbers::{Numbers, PipeNumbers, StageNumbers};
 
 impl Numbers {
     /// Returns the share of the time in which more was ready to run than there were CPUs: the time that
     /// stages waited for a CPU, unless CPUs were idle.
-    pub(super) fn starved(&self) -> f64 {
+    pub(crate) fn starved(&self) -> f64 {
         let queued = self.queued();
         match self.cpus_idle {
             Some(idle) if idle >= 0.15 => 0.0,
@@ -17,7 +17,7 @@ impl Numbers {
     }
 
     /// Returns the share of the pipeline's time in which a stage waited for no other.
-    pub(super) fn busy(&self, stage: &StageNumbers) -> f64 {
+    pub(crate) fn busy(&self, stage: &StageNumbers) -> f64 {
         let time = &stage.time;
         let busy = time.ran + time.waited_for_cpu + time.waited_elsewhere;
         busy * stage.seconds / self.seconds.max(1e-9)
@@ -26,7 +26,7 @@ impl Numbers {
     /// Returns the share of the pipeline's time that a stage's work took: it ran, or waited for something
     /// outside of this pipeline. The time in which it waited for a CPU is not its own work, but is due to
     /// everything that runs on this machine.
-    pub(super) fn work(&self, stage: &StageNumbers) -> f64 {
+    pub(crate) fn work(&self, stage: &StageNumbers) -> f64 {
         let time = &stage.time;
         (time.ran + time.waited_elsewhere) * stage.seconds / self.seconds.max(1e-9)
     }
@@ -34,7 +34,7 @@ impl Numbers {
     /// Returns whether a stage may be spinning: it runs all the time, although there is nothing to read or no
     /// room to write. A stage that reads bytes as soon as they arrive, and is busy with them until the next
     /// ones arrive, looks the same.
-    pub(super) fn may_spin(&self, stage: &StageNumbers) -> bool {
+    pub(crate) fn may_spin(&self, stage: &StageNumbers) -> bool {
         let (before, after) = self.pipes_of(stage.number);
         stage.time.ran >= 0.5
             && stage.time.waited_for_input + stage.time.waited_for_output < 0.05
@@ -43,7 +43,7 @@ impl Numbers {
     }
 
     /// Returns the pipes before and after a stage, if they were observed for long enough.
-    pub(super) fn pipes_of(&self, number: usize) -> (Option<&PipeNumbers>, Option<&PipeNumbers>) {
+    pub(crate) fn pipes_of(&self, number: usize) -> (Option<&PipeNumbers>, Option<&PipeNumbers>) {
         let long = |pipe: &&PipeNumbers| pipe.seconds >= 0.5 * self.seconds;
         let mut pipes = self.pipes.iter().filter(long);
         let before = pipes.clone().find(|pipe| pipe.reader == number);
@@ -52,7 +52,7 @@ impl Numbers {
 
     /// Returns the share of the time that was spent on wake-ups: all stages waited for each other,
     /// or for a CPU although CPUs were idle.
-    pub(super) fn waking(&self) -> f64 {
+    pub(crate) fn waking(&self) -> f64 {
         let queued = match self.starved() > 0.0 {
             true => 0.0,
             false => self.queued(),
@@ -62,7 +62,7 @@ impl Numbers {
 
     /// Returns the share of the time that all stages together waited for a CPU. Stages whose figures may
     /// be of an unrelated process are not included.
-    pub(super) fn queued(&self) -> f64 {
+    pub(crate) fn queued(&self) -> f64 {
         (self.stages.iter())
             .filter(|stage| stage.attribution != Attribution::Unclear)
             .map(|stage| stage.time.waited_for_cpu * stage.seconds / self.seconds.max(1e-9))

@@ -16,7 +16,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::census::{Census, Pipe};
+use crate::census::{Census, Pipe};
 
 /// A pipe between two stages.
 #[derive(Debug)]

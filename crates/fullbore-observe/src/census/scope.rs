@@ -6,16 +6,14 @@ use std::io::ErrorKind;
 
 use fullbore_host::refusal::Unsupported;
 use fullbore_linux::live_thread;
-use procfs::FromRead;
-use procfs::process::Stat;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use serde::{Deserialize, Serialize};
 
-use super::census::{Census, Pipe, ProcessId};
-use super::chains::{Chain, Flow, PipeKind};
-use super::descendants::descendants;
-use super::error::Error;
-use super::overview::LeftOut;
+use crate::census::chains::{Chain, Flow, PipeKind};
+use crate::census::descendants::descendants;
+use crate::census::{Census, Pipe, ProcessId};
+use crate::error::Error;
 
 /// Whose pipes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,13 +47,21 @@ pub(crate) struct ScopedPipes {
     pub left_out: LeftOut,
 }
 
+/// Pipes that were seen, but are not shown in full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Pipes that one process keeps to itself (`--all` shows them).
+    pub own: usize,
+    /// Pipes of processes that were not asked for.
+    pub of_others: usize,
+    /// Pipes that are shown without the processes that wait for them, because watching them would
+    /// need too many open files.
+    pub not_watched: usize,
+}
+
 /// Returns the process that has this id now, if it has not ended.
 fn process(pid: u32) -> Option<ProcessId> {
-    let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
-    live_thread(pid).map(|_| ProcessId {
-        pid,
-        start: stat.starttime,
-    })
+    ProcessId::of(pid).filter(|_| live_thread(pid).is_some())
 }
 
 /// Returns whether /proc hides the process that has this id, because it belongs to another user (proc(5),

@@ -4,10 +4,19 @@
 //! A pipe is identified by device and inode, and a process by its id and its start time, because ids are
 //! reused.
 
+pub mod chains;
+pub(crate) mod descendants;
+pub mod link;
+pub(crate) mod proc_files;
+pub mod scope;
+pub(crate) mod walk;
+
 use std::os::fd::OwnedFd;
 
 use fullbore_linux::PipeIdentity;
 use fullbore_linux::proc_directory;
+use procfs::FromRead;
+use procfs::process::Stat;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -19,6 +28,17 @@ pub struct ProcessId {
     pub pid: u32,
     /// When it started, in clock ticks since boot (proc_pid_stat(5), `starttime`).
     pub start: u64,
+}
+
+impl ProcessId {
+    /// Returns the identity of the process that has this id now, also of a zombie; `None` if there is none.
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+        Some(Self {
+            pid,
+            start: stat.starttime,
+        })
+    }
 }
 
 /// A process that has an end of a pipe open.
@@ -184,7 +204,7 @@ impl Census {
 
 impl Pipe {
     /// Adds an fd of a process.
-    pub(super) fn hold(&mut self, process: usize, fd: i32, reads: bool, writes: bool) {
+    pub(crate) fn hold(&mut self, process: usize, fd: i32, reads: bool, writes: bool) {
         // All fds of one process are added in sequence.
         let holder = match self.holders.last_mut() {
             Some(holder) if holder.process == process => holder,

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::attribution::Attribution;
-use super::census::{Census, Holder, Pipe, ProcessId};
-use super::chains::{self, PipeKind};
-use super::link::{Link, WriteEnd};
-use super::moment::Moment;
-use super::numbers::{Certainty, Mixes, StageNumbers, StartedStage};
-use super::overview::{Blocked, Overview, Side, Slow};
-use super::process::awaits_a_child;
-use super::stage::PROCESSES;
-use super::verdict::{Verdict, VerdictKind};
-use super::watch::Watch;
+use crate::census::chains::{self, PipeKind};
+use crate::census::link::{Link, WriteEnd};
+use crate::census::{Census, Holder, Pipe, ProcessId};
+use crate::monitor::overview::{Blocked, Overview, Side, Slow};
+use crate::sampling::attribution::Attribution;
+use crate::sampling::facts::{Mixes, StartedStage};
+use crate::sampling::moment::Moment;
+use crate::sampling::process::awaits_a_child;
+use crate::sampling::stage::PROCESSES;
+use crate::verdict::numbers::{Certainty, StageNumbers};
+use crate::verdict::{Verdict, VerdictKind};
+use crate::watch::Watch;
 
 /// Files that are kept open for a process with one thread.
 const FILES: usize = 5;
@@ -55,7 +56,7 @@ impl Loads {
 }
 
 /// Returns the number of files that are kept open to watch these stages.
-pub fn files(stages: &[Vec<usize>]) -> usize {
+pub fn files_for(stages: &[Vec<usize>]) -> usize {
     let processes: usize = stages.iter().map(|stage| stage.len().min(PROCESSES)).sum();
     stages.len() + processes * FILES
 }
@@ -113,10 +114,12 @@ impl WatchedChain {
                 ..loads.mixes(stage)
             };
             self.watch
+                .pipeline
                 .set_members(at, to, &processes, mixes, census.began);
         }
         for (at, &pipe) in chain.pipes.iter().enumerate() {
             self.watch
+                .pipeline
                 .set_write_end(at, WriteEnd::of(census, &census.pipes[pipe]));
         }
     }
@@ -135,7 +138,7 @@ impl WatchedChain {
         }
         for (at, (&index, numbers)) in chain.pipes.iter().zip(&found.numbers.pipes).enumerate() {
             let row = &mut overview.pipes[index];
-            let fill = self.watch.fill(at);
+            let fill = self.watch.pipeline.fill(at);
             row.fill(fill);
             let was_seen = numbers.seconds > 0.0;
             row.empty = was_seen.then_some(numbers.empty);
@@ -146,7 +149,10 @@ impl WatchedChain {
                 Some(_) => numbers.bytes.bytes_are,
                 None => Certainty::Unknown,
             };
-            let (writer, reader) = (self.watch.moment(at), self.watch.moment(at + 1));
+            let (writer, reader) = (
+                self.watch.pipeline.moment(at),
+                self.watch.pipeline.moment(at + 1),
+            );
             if matches!(writer, Moment::Output | Moment::Both) {
                 row.blocked.push(self.blocked(Side::Writer, at));
             }
@@ -165,7 +171,7 @@ impl WatchedChain {
     fn blocked(&self, side: Side, stage: usize) -> Blocked {
         Blocked {
             side,
-            seconds: self.watch.waiting_time(stage).as_secs_f64(),
+            seconds: self.watch.pipeline.waiting_time(stage).as_secs_f64(),
         }
     }
 }
@@ -266,8 +272,8 @@ fn slow(verdict: &Verdict, writer: usize) -> Slow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::{Bound, Sureness};
     use super::*;
+    use crate::verdict::{Bound, Sureness};
 
     #[test]
     fn a_slow_stage_is_on_one_side_of_every_pipe_of_its_chain() {

@@ -8,12 +8,13 @@ use fullbore_linux::PipeIdentity;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
-use super::chains::{self, PipeKind};
-use super::history::Histories;
-use super::link::{Fill, WriteEnd};
-use super::numbers::{Bytes, Certainty, Shares};
-use super::verdict::Verdict;
+use crate::census::chains::{self, PipeKind};
+use crate::census::link::{Fill, WriteEnd};
+use crate::census::scope::LeftOut;
+use crate::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
+use crate::monitor::history::Histories;
+use crate::verdict::Verdict;
+use crate::verdict::numbers::{Bytes, Certainty, Shares};
 use fullbore_host::text::{error_text, one_line};
 
 /// Characters of a command line that are kept, because some are very long.
@@ -174,18 +175,6 @@ pub enum Slow {
     Cpus,
     /// The pipeline was not observed, or not for long enough, or no stage is clearly the slow one.
     Unknown,
-}
-
-/// Pipes that were seen, but are not shown in full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Pipes that one process keeps to itself (`--all` shows them).
-    pub own: usize,
-    /// Pipes of processes that were not asked for.
-    pub of_others: usize,
-    /// Pipes that are shown without the processes that wait for them, because watching them would
-    /// need too many open files.
-    pub not_watched: usize,
 }
 
 impl PipeState {

@@ -17,14 +17,14 @@ use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::error::Error;
+use crate::error::Error;
 
 /// The interval at which a lock is tried that another process holds.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The contents of a file, locked so that no other process changes them.
 #[derive(Debug)]
-pub struct Kept<T> {
+pub struct StateFile<T> {
     directory: PathBuf,
     name: &'static str,
     contents: Contents<T>,
@@ -41,7 +41,7 @@ struct Contents<T> {
     value: T,
 }
 
-impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
+impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
     /// Opens and locks the file of this name, which may take this long while another process has locked it.
     ///
     /// # Errors
@@ -172,9 +172,9 @@ mod tests {
         rustix::process::geteuid().as_raw()
     }
 
-    fn open(directory: PathBuf, uid: u32) -> Result<Kept<Numbers>, Error> {
+    fn open(directory: PathBuf, uid: u32) -> Result<StateFile<Numbers>, Error> {
         // A process that another test is starting may still hold a lock that was released here.
-        Kept::open_at(directory, uid, NAME, Duration::MAX)
+        StateFile::open_at(directory, uid, NAME, Duration::MAX)
     }
 
     #[test]
@@ -182,8 +182,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let at = place.path().join("fullbore");
         let mut held = open(at.clone(), uid()).unwrap();
-        let try_to_open =
-            |name| Kept::<Numbers>::open_at(at.clone(), uid(), name, Duration::from_millis(30));
+        let try_to_open = |name| {
+            StateFile::<Numbers>::open_at(at.clone(), uid(), name, Duration::from_millis(30))
+        };
         let error = try_to_open(NAME).unwrap_err();
         assert!(error.is_busy(), "{error}");
         let text = error.to_string();

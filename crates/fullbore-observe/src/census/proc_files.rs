@@ -13,7 +13,7 @@ use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
 
-use super::census::{Process, ProcessId};
+use crate::census::{Process, ProcessId};
 
 /// The most bytes of a command line that are read.
 const MOST_OF_COMMAND: usize = 4096;

@@ -6,91 +6,23 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fullbore_linux::proc_directory;
-use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
 use procfs::FromRead;
-use procfs::process::{Io, Schedstat, Stat};
+use procfs::process::Schedstat;
 use rustix::fs::CWD;
 
-use super::attribution::Part;
-use super::census::ProcessId;
-use super::proc_files::pipe_at;
-use super::waiting::{self, Doing, Object, On};
+use crate::census::ProcessId;
+use crate::census::proc_files::pipe_at;
+use crate::sampling::attribution::Part;
+use crate::sampling::process_files::{call, cpu_time, io, read, stat};
+use crate::sampling::resources::{Activity, Used};
+use crate::sampling::waiting::{self, Doing, Object, On};
 
 /// The most threads that are sampled; a process may have thousands.
 pub const THREADS: usize = 32;
-
-/// The resources that a process has used.
-#[derive(Debug, Clone, Copy)]
-pub struct Used {
-    /// CPU time of its own, and of the children that it has waited for.
-    pub cpu: Duration,
-    /// Bytes that it has read, by calls that count them; `None` if this user may not read that.
-    pub read: Option<u64>,
-    /// Bytes that it has written, by calls that count them; `None` if this user may not read that.
-    pub written: Option<u64>,
-}
-
-impl Used {
-    /// Nothing.
-    pub const NOTHING: Self = Self {
-        cpu: Duration::ZERO,
-        read: Some(0),
-        written: Some(0),
-    };
-
-    /// No CPU time, and an unknown number of bytes read and written.
-    const UNCOUNTED: Self = Self {
-        read: None,
-        written: None,
-        ..Self::NOTHING
-    };
-
-    /// Returns the same with 0 for unknown numbers, for sums that continue after the process has
-    /// ended.
-    pub fn as_far_as_known(self) -> Self {
-        Self {
-            read: self.read.or(Some(0)),
-            written: self.written.or(Some(0)),
-            ..self
-        }
-    }
-
-    /// Adds the resources that another process has used. If a number is not known for both, the sum
-    /// is not known.
-    pub fn add(&mut self, other: Self) {
-        let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
-        self.cpu += other.cpu;
-        self.read = sum(self.read, other.read);
-        self.written = sum(self.written, other.written);
-    }
-
-    /// Subtracts the resources that a process had used before.
-    pub fn less(self, before: Self) -> Self {
-        let less = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
-        Self {
-            cpu: self.cpu.saturating_sub(before.cpu),
-            read: less(self.read, before.read),
-            written: less(self.written, before.written),
-        }
-    }
-}
-
-/// How long its threads ran and waited for a CPU since the last time that this was read.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Activity {
-    /// The time that all threads together waited for a CPU.
-    pub queued: Duration,
-    /// The number of times that a thread got a CPU.
-    pub turns: u64,
-    /// The time that the busiest thread ran or waited for a CPU.
-    pub busiest: Duration,
-}
 
 /// Returns whether all threads of a process wait for the end of a child, or for a signal, at this
 /// moment.
@@ -104,18 +36,6 @@ pub fn awaits_a_child(pid: u32) -> bool {
         part <= Part::AwaitsChild
     });
     part == Part::AwaitsChild
-}
-
-/// Returns when a process started, in clock ticks since boot; `None` if it has gone.
-pub fn started(pid: u32) -> Option<u64> {
-    let file = File::open(format!("/proc/{pid}/stat")).ok()?;
-    Some(stat(&file)?.starttime)
-}
-
-/// Returns the identity of a process; `None` if it has gone.
-pub fn process_id(pid: u32) -> Option<ProcessId> {
-    let start = started(pid)?;
-    Some(ProcessId { pid, start })
 }
 
 /// A process that is sampled repeatedly.
@@ -461,42 +381,6 @@ fn fifo(path: PathBuf) -> Option<u64> {
     let path = CString::new(path.into_os_string().into_encoded_bytes()).ok()?;
     let (identity, _) = pipe_at(CWD, &path)?;
     Some(identity.inode)
-}
-
-/// Reads the start of a file of /proc.
-fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
-    let length = file.read_at(buffer, 0)?;
-    std::str::from_utf8(&buffer[..length]).map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-fn stat(file: &File) -> Option<Stat> {
-    let mut buffer = [0; 1024];
-    let length = file.read_at(&mut buffer, 0).ok()?;
-    Stat::from_read(&buffer[..length]).ok()
-}
-
-fn io(file: &File) -> Option<Io> {
-    let mut buffer = [0; 512];
-    let length = file.read_at(&mut buffer, 0).ok()?;
-    Io::from_read(&buffer[..length]).ok()
-}
-
-/// Parses a line of /proc/PID/task/TID/syscall into the number of the call and its arguments; the number is
-/// -1 outside of calls.
-pub fn call(line: &str) -> (i64, Vec<u64>) {
-    let mut words = line.split_whitespace();
-    let number = words.next().and_then(|word| word.parse().ok());
-    let arguments = words
-        .take(6)
-        .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    (number.unwrap_or(-1), arguments.collect())
-}
-
-/// Returns the CPU time of a process or zombie in nanoseconds, including threads that have ended
-/// (clock_getcpuclockid(3); `thread_group_cputime`, kernel/sched/cputime.c).
-fn cpu_time(pid: u32) -> Option<Duration> {
-    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid as i32)).ok()?;
-    clock_gettime(clock).ok().map(Duration::from)
 }
 
 #[cfg(test)]

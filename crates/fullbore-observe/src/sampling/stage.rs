@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use fullbore_host::machine::Topology;
 
-use super::attribution::{Attribution, Children, Part};
-use super::census::ProcessId;
-use super::descendants::{descendants, kernel_lists_children};
-use super::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
-use super::numbers::{Mixes, StageFacts, StartedStage};
-use super::process::{Used, Watched, started};
-use super::scope::exists;
-use super::sums::StageSums;
-use super::waiting::{Doing, Object, On};
+use crate::census::ProcessId;
+use crate::census::descendants::{descendants, kernel_lists_children};
+use crate::census::scope::exists;
+use crate::sampling::attribution::{Attribution, Children, Part};
+use crate::sampling::facts::{Mixes, StageFacts, StartedStage};
+use crate::sampling::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
+use crate::sampling::process::Watched;
+use crate::sampling::resources::Used;
+use crate::sampling::sums::StageSums;
+use crate::sampling::waiting::{Doing, Object, On};
 
 /// The most processes of a stage that are sampled.
 pub const PROCESSES: usize = 32;
@@ -330,7 +331,7 @@ impl WatchedStage {
             children.retain(|child| {
                 pids.contains(child)
                     || member.counted_children.contains(child)
-                    || started(*child).is_some_and(|start| start < census_began)
+                    || ProcessId::of(*child).is_some_and(|id| id.start < census_began)
             });
             member.counted_children = children;
         }

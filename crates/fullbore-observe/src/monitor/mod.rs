@@ -5,23 +5,28 @@
 //! pipes are, from files that are kept open. A sample is cheap, and a verdict needs many of them. An end of
 //! a pipe is open only for as long as it takes to read one number.
 
+mod history;
+mod open_files;
+pub mod overview;
+mod watched_chain;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullbore_linux::PipeIdentity;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::census::{Census, ProcessId};
-use super::chains::{Chain, Flow};
-use super::cpus::{Reading, of_this_thread};
-use super::error::Error;
-use super::history::Histories;
-use super::overview::Overview;
-use super::proc_files::needs_proc;
-use super::scope::{self, Scope};
-use super::walk::KnownProcesses;
-use super::watch::Readings;
-use super::watched::{self, Loads, WatchedChain};
+use crate::census::chains::{Chain, Flow};
+use crate::census::proc_files::needs_proc;
+use crate::census::scope::{self, Scope};
+use crate::census::walk::KnownProcesses;
+use crate::census::{Census, ProcessId};
+use crate::error::Error;
+use crate::monitor::history::Histories;
+use crate::monitor::open_files::{Files, all_files_allowed};
+use crate::monitor::overview::Overview;
+use crate::monitor::watched_chain::{Loads, WatchedChain, files_for};
+use crate::sampling::cpus::{Reading, of_this_thread};
+use crate::sampling::pipeline::Readings;
 
 /// File descriptors that are left for everything else.
 const SPARE_FILES: usize = 256;
@@ -134,7 +139,7 @@ impl Monitor {
     /// Reads the capacities of all pipes again, because they may have changed.
     pub fn requery_capacities(&mut self) {
         for watched in self.watched.values_mut() {
-            watched.watch.requery_capacities();
+            watched.watch.pipeline.requery_capacities();
         }
     }
 
@@ -157,7 +162,7 @@ impl Monitor {
     /// its file system busy.
     pub fn forget(&mut self) {
         for (_, watched) in self.watched.drain() {
-            self.readings.extend(watched.watch.readings());
+            self.readings.extend(watched.watch.pipeline.readings());
         }
         self.known = KnownProcesses::at_most(self.most_files / 4);
         self.samples = 0;
@@ -262,18 +267,22 @@ impl Monitor {
                 let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
                 let stages = flow.stages(&chain);
                 let known = before.remove(&key);
-                files.open += known.as_ref().map_or(0, |watched| watched.watch.files());
+                files.open += known
+                    .as_ref()
+                    .map_or(0, |watched| watched.watch.pipeline.files());
                 (chain, key, stages, known)
             })
             .collect();
         // Files of pipelines that have ended are closed before others are opened.
         for watched in before.into_values() {
-            self.readings.extend(watched.watch.readings());
+            self.readings.extend(watched.watch.pipeline.readings());
         }
         for (chain, key, stages, known) in chains {
             let is_new = known.is_none();
-            let had = known.as_ref().map_or(0, |watched| watched.watch.files());
-            let has_room = !is_new || files.have_room(watched::files(&stages));
+            let had = known
+                .as_ref()
+                .map_or(0, |watched| watched.watch.pipeline.files());
+            let has_room = !is_new || files.have_room(files_for(&stages));
             let watched = match known {
                 None if has_room => WatchedChain::new(census, &chain, &stages),
                 known => known,
@@ -281,11 +290,13 @@ impl Monitor {
             let watched = watched.map(|mut watched| {
                 watched.set_members(census, &chain, &stages, &loads);
                 if is_new {
-                    watched.watch.count_from(&self.readings);
+                    watched.watch.pipeline.count_from(&self.readings);
                 }
                 watched
             });
-            let has = watched.as_ref().map_or(0, |watched| watched.watch.files());
+            let has = watched
+                .as_ref()
+                .map_or(0, |watched| watched.watch.pipeline.files());
             let has_room = files.replace(had, has) && has_room;
             if !has_room {
                 overview.left_out.not_watched += chain.pipes.len();
@@ -319,44 +330,6 @@ impl Monitor {
     }
 }
 
-/// The files that are open, and how many may be.
-struct Files {
-    open: usize,
-    most: usize,
-}
-
-impl Files {
-    /// Returns whether this many more may be opened.
-    fn have_room(&self, more: usize) -> bool {
-        self.open + more <= self.most
-    }
-
-    /// Counts the files of a pipeline, which had others before. A process with many threads has more than
-    /// were expected. Returns false if there are too many files now, and does not count these any more,
-    /// because the pipeline must not be watched.
-    fn replace(&mut self, had: usize, has: usize) -> bool {
-        self.open = self.open.saturating_sub(had);
-        let is_room = self.have_room(has);
-        self.open += if is_room { has } else { 0 };
-        is_room
-    }
-}
-
-/// Raises the limit on open files as far as possible, and returns it.
-fn all_files_allowed() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    // This process does not use select(2), which supports no more than 1024 files.
-    let limit = match setrlimit(Resource::Nofile, all) {
-        Ok(()) => all,
-        Err(_) => limit,
-    };
-    limit.current.map_or(1 << 20, |files| files as usize)
-}
-
 fn seconds_since_1970() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -367,9 +340,9 @@ fn seconds_since_1970() -> f64 {
 mod tests {
     use std::process::{Child, Command, Stdio};
 
-    use super::super::overview::PipeState;
-    use super::super::scope::Whose;
     use super::*;
+    use crate::census::scope::Whose;
+    use crate::monitor::overview::PipeState;
 
     /// A pipeline of two processes, which are killed at the end of the test.
     struct Pair([Child; 2]);

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::waiting::{Doing, On};
+use crate::sampling::waiting::{Doing, On};
 
 /// How certain it is that a stage's figures are of the process that the others wait for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,8 +138,8 @@ fn matters(part: Duration, time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::waiting::Object;
     use super::*;
+    use crate::sampling::waiting::Object;
 
     /// Parses processes, each of which is a letter for what it does: `.` has ended, `c` waits for a child,
     /// `p` polls, `r` runs, `t` waits for a timer, `w` waits for room in a pipe. A `+` after the letter means

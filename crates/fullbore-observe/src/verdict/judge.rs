@@ -5,11 +5,11 @@
 //! stage is named with less certainty, or not at all, if the pipes next to it or its own time contradict
 //! this. A wrong name is worse than none.
 
-use super::attribution::Attribution;
-use super::moment::Cause;
-use super::numbers::{Numbers, StageNumbers};
-use super::verdict::{Bound, Sureness, Verdict, VerdictKind};
-use super::words::words;
+use crate::sampling::attribution::Attribution;
+use crate::sampling::moment::Cause;
+use crate::verdict::numbers::{Numbers, StageNumbers};
+use crate::verdict::sentence::words;
+use crate::verdict::{Bound, Sureness, Verdict, VerdictKind};
 
 /// The least number of samples for a verdict.
 const SAMPLES: u64 = 15;
@@ -190,8 +190,8 @@ impl Numbers {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::numbers::{Bytes, Certainty, PipeNumbers, Shares};
     use super::*;
+    use crate::verdict::numbers::{Bytes, Certainty, PipeNumbers, Shares};
 
     /// A stage as percentages of the time: it ran, waited for a CPU, for input, for output, for a
     /// cause, and kept others waiting.

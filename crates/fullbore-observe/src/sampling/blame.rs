@@ -6,8 +6,8 @@
 //! is empty, and by the stage after it while the pipe between them is full, because it will soon
 //! have to wait.
 
-use super::link::Fill;
-use super::moment::Moment;
+use crate::census::link::Fill;
+use crate::sampling::moment::Moment;
 
 /// Returns the indices of the stages that keep the others waiting. `pipes` are the pipes between each
 /// stage and the next. If no stage waits for another, these are the stages that the others would wait
@@ -102,8 +102,8 @@ impl Pipeline<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::moment::Cause;
     use super::*;
+    use crate::sampling::moment::Cause;
 
     /// Parses stages: `A`ctive, `E`lsewhere, `<` waiting for the one before, `>` for the one after, `x`
     /// for both, `.` ended. A character between two stages shows how full the pipe is: `0` empty, `5`

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::census::{Census, Holder, Pipe};
+use crate::census::{Census, Holder, Pipe};
 
 const STDIN: i32 = 0;
 const STDOUT: i32 = 1;
@@ -228,8 +228,8 @@ fn reached(from: &[usize], next: &[BTreeSet<usize>]) -> BTreeSet<usize> {
 mod tests {
     use fullbore_linux::PipeIdentity;
 
-    use super::super::census::{Process, ProcessId};
     use super::*;
+    use crate::census::{Process, ProcessId};
 
     /// Makes a census of processes with ids from 10 on, and of pipes, each given by the fds that
     /// processes have of it: `(process, fd, 'r' or 'w')`.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use fullbore_linux::PipeIdentity;
 
-use super::numbers::{Bytes, Certainty};
+use crate::verdict::numbers::{Bytes, Certainty};
 
 /// Scans that are remembered.
 const FILLS: usize = 60;
