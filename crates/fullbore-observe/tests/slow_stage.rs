@@ -34,7 +34,7 @@ fn the_example_names_the_slow_stage_of_a_pipeline() {
     start(sleep.arg("600").stdin(reader).stdout(Stdio::null()));
     drop(sleep);
     let pid = running.0[0].id();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(300);
     loop {
         let found = slow_stage::slow_stages(pid).unwrap();
         // Whatever the tests were started with may have other pipes open in these processes too.

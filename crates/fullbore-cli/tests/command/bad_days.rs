@@ -189,10 +189,11 @@ fn where_one_cpu_is_allowed_that_is_said_and_everything_runs_on_it() {
     let mut only = CpuSet::new();
     let cpu = rustix::thread::sched_getcpu();
     only.set(cpu);
-    let output = until_measured(|| {
-        let mut command = fullbore(&format!(
-            "bench --json {SHORT} write_read vmsplice_splice_same_buffer roomy_pipe busy_loop_huge"
-        ));
+    let words = format!(
+        "bench --json {SHORT} write_read vmsplice_splice_same_buffer roomy_pipe busy_loop_huge"
+    );
+    let output = until_measured(&words, |words| {
+        let mut command = fullbore(words);
         // SAFETY: between fork and exec it makes one system call and allocates nothing.
         unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &only)?)) };
         finish(start(&mut command))
@@ -216,9 +217,11 @@ fn who_is_not_root_gets_the_whole_ladder() {
     let words = format!("bench --json {SHORT}");
     let output = if is_root() {
         copy = ForEverybody::new();
-        until_measured(|| finish(start(&mut copy.command(NOBODY, &words))))
+        until_measured(&words, |words| {
+            finish(start(&mut copy.command(NOBODY, words)))
+        })
     } else {
-        until_measured(|| run(&words))
+        run(&words)
     };
     assert_code(&output, 0);
     let run = bench_json(&output);
@@ -246,8 +249,8 @@ fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
     }
     let copy = ForEverybody::new();
     let words = format!("bench --json {SHORT} write_read vmsplice_read roomy_pipe");
-    let output = until_measured(|| {
-        let mut command = copy.command(SOMEBODY, &words);
+    let output = until_measured(&words, |words| {
+        let mut command = copy.command(SOMEBODY, words);
         // SAFETY: between fork and exec it makes system calls and allocates nothing.
         unsafe { command.pre_exec(hold_pipes) };
         finish(start(&mut command))
@@ -457,7 +460,7 @@ fn a_refused_vmsplice_is_the_reason_also_where_the_reader_has_gone() {
 fn bench_needs_no_ioctl() {
     let filter = refusing(&[(call::IOCTL, &[])], Errno::PERM);
     let words = format!("bench --json {SHORT} write_read");
-    let output = until_measured(|| run_under(&filter, &words));
+    let output = run_under(&filter, &words);
     assert_skipped(&output, &[], "");
 }
 

@@ -529,7 +529,7 @@ fn a_pipe_size_of_0_leaves_pipes_as_they_are() {
 #[test]
 fn processes_are_waited_for_though_the_parent_ignored_their_end() {
     let line = format!("trap '' CHLD; exec $F bench --json {SHORT} write_read");
-    let output = until_measured(|| finish(start(&mut sh(&line))));
+    let output = until_measured(&line, |line| finish(start(&mut sh(line))));
     assert_code(&output, 0);
     let run = bench_json(&output);
     assert!(has_figure(experiment(&run, "write_read")));
@@ -676,7 +676,9 @@ fn files_have_no_endpoint_and_the_mover_is_timed_in_its_place() {
 fn a_program_that_is_not_on_path_is_skipped() {
     for path in ["", "/no/such/directory"] {
         let words = format!("bench --json {SHORT_MOVE} pipe_pipe_pv pipe_pipe_std file_file_cat");
-        let output = until_measured(|| finish(start(fullbore(&words).env("PATH", path))));
+        let output = until_measured(&words, |words| {
+            finish(start(fullbore(words).env("PATH", path)))
+        });
         assert_code(&output, 0);
         let run = bench_json(&output);
         assert!(has_figure(experiment(&run, "pipe_pipe_std")));

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::*;
 use fullbore::PipeEnd;
@@ -380,13 +380,13 @@ fn a_full_disk_under_the_buffer_is_one_clear_line() {
 #[test]
 fn the_watchdog_ends_a_side_that_has_stalled() {
     let (stdin, _writer) = pipe();
-    let output = finish(start(fullbore("buffer -q -W 0.2").stdin(stdin)));
+    let output = finish(start(fullbore("buffer -q -W 1").stdin(stdin)));
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("watchdog: the input has stalled"));
 
     let (stdout, _reader) = full_pipe();
     let zeros = std::fs::File::open("/dev/zero").unwrap();
-    let mut command = fullbore("buffer -q -m 64K -W 0.2");
+    let mut command = fullbore("buffer -q -m 64K -W 1");
     let output = finish(start(command.stdin(zeros).stdout(stdout)));
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("watchdog: the output has stalled"));
@@ -443,9 +443,7 @@ fn kill_one(options: &str, killed: usize, time: Duration) {
     std::thread::sleep(time);
     let pid = Pid::from_child(&all[killed]);
     kill_process(pid, Signal::KILL).unwrap();
-    let began = Instant::now();
     let [writing, moving, reading] = all.map(finish);
-    assert!(began.elapsed() < Duration::from_secs(60));
     let what = format!("{options}, {killed} killed after {time:?}");
     if killed != 1 {
         assert_quiet_success(&moving);

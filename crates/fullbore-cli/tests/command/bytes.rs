@@ -54,11 +54,8 @@ fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
         moving.push(start(fullbore(mover).stdin(source).stdout(sink)));
         source = next;
     }
-    let read = fullbore(&format!("read --json --pause 300 {bytes}"))
-        .stdin(source)
-        .spawn()
-        .expect("a reader");
-    let read = finish(read);
+    let reading = start(fullbore(&format!("read --json --pause 300 {bytes}")).stdin(source));
+    let read = finish(reading);
     assert_quiet_success(&finish(writing));
     for child in moving {
         assert_quiet_success(&finish(child));

@@ -70,7 +70,7 @@ fn remark<'a>(run: &'a Run, name: &str) -> &'a str {
 #[test]
 fn what_needs_more_fds_than_it_may_have_is_skipped_and_the_others_are_measured() {
     let line = format!("ulimit -n 100; exec $F bench --json {SHORT} pipes_64_write write_read");
-    let output = until_measured(|| finish(start(&mut sh(&line))));
+    let output = until_measured(&line, |line| finish(start(&mut sh(line))));
     assert_code(&output, 0);
     let run = bench_json(&output);
     let reason = experiment(&run, "pipes_64_write").skipped.as_deref();
@@ -120,7 +120,13 @@ fn memory_is_short_for_both_and_the_notes_say_how() {
     }
     if has_figure(experiment(&run, "w5_r10_reclaim")) {
         let text = remark(&run, "w1_r1");
-        assert!(text.contains("; while "), "{text}");
+        // How often the limit is reached depends on how much the process that reads the file gets done.
+        let mut notes = experiment(&run, "w1_r1_reclaim").notes.iter();
+        let when = match notes.any(|note| note.starts_with("the limit was not reached")) {
+            true => "; in a cgroup with a limit that was not always reached, ",
+            false => "; while ",
+        };
+        assert!(text.contains(when), "{text}");
         assert!(text.contains("5 writers and 10 readers keep "), "{text}");
     }
 }
@@ -169,7 +175,9 @@ fn a_user_who_may_not_make_cgroups_gets_another_shortage() {
     }
     let everybody = ForEverybody::new();
     let words = format!("bench --json {SHORT} w1_r1_reclaim");
-    let output = until_measured(|| finish(start(&mut everybody.command(NOBODY, &words))));
+    let output = until_measured(&words, |words| {
+        finish(start(&mut everybody.command(NOBODY, words)))
+    });
     assert_code(&output, 0);
     let run = bench_json(&output);
     let experiment = experiment(&run, "w1_r1_reclaim");

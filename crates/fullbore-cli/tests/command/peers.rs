@@ -48,12 +48,12 @@ fn build() -> Option<PathBuf> {
     Some(directory)
 }
 
-/// Returns the command for a short run of one of the programs, with the options in `words`.
-fn program(directory: &Path, words: &str) -> Command {
+/// Returns the command for a run of so many seconds of one of the programs, with the options in `words`.
+fn program(directory: &Path, words: &str, seconds: f64) -> Command {
     let mut words = words.split_whitespace();
     let mut command = Command::new(directory.join(words.next().unwrap()));
     command
-        .args("--seconds 0.02 --warm-up 0.01".split(' '))
+        .args(["--seconds", &seconds.to_string(), "--warm-up", "0.01"])
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -61,18 +61,24 @@ fn program(directory: &Path, words: &str) -> Command {
     command
 }
 
-/// Runs a program. On a busy machine, a short run may end before any bytes have arrived, or the
-/// program may end because its processes did not get a CPU; it is then run again.
+/// Runs a program. On a busy machine, a short run may end before any bytes have arrived, or the program may end
+/// because its processes did not get a CPU; it is then run again for twice as long.
 fn run_program(directory: &Path, words: &str) -> Output {
-    for _ in 0..20 {
-        let output = finish(start(&mut program(directory, words)));
+    run_with(words, |seconds| program(directory, words, seconds))
+}
+
+fn run_with(words: &str, program: impl Fn(f64) -> Command) -> Output {
+    let mut seconds = 0.02;
+    while seconds < 40.0 {
+        let output = finish(start(&mut program(seconds)));
         let said = stderr(&output);
         let busy = ["no bytes arrived", "nothing came back", "no end in time"];
         if !busy.iter().any(|words| said.contains(words)) {
             return output;
         }
+        seconds *= 2.0;
     }
-    panic!("{words}: no figure in 20 runs");
+    panic!("{words}: no figure in {seconds} s");
 }
 
 /// Returns every command line that the experiments have programs for, and more.
@@ -247,7 +253,7 @@ fn what_the_machine_refuses_is_said_and_is_exit_code_3() {
         ),
     ] {
         let filter = refusing(&[(call, conditions)], Errno::NOSYS);
-        let output = finish(start(under(filter, &mut program(directory, line))));
+        let output = finish(start(under(filter, &mut program(directory, line, 0.02))));
         assert_code(&output, 3);
         assert!(output.stdout.is_empty(), "{}", said(&output));
         one_line(stderr(&output));
@@ -259,15 +265,17 @@ fn nothing_is_left_behind() {
     let Some(directory) = built() else { return };
     let temporary = tempfile::tempdir().unwrap();
     for line in ["stream fifo", "stream file_reread"] {
-        let output = finish(start(
-            program(directory, line).env("TMPDIR", temporary.path()),
-        ));
+        let output = run_with(line, |seconds| {
+            let mut command = program(directory, line, seconds);
+            command.env("TMPDIR", temporary.path());
+            command
+        });
         assert_quiet_success(&output);
     }
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
     // If a program is killed, its processes end too; and if one of them dies, the program ends.
     for kill_program in [true, false] {
-        let program = start(&mut program(directory, "stream shared_memory --seconds 60"));
+        let program = start(&mut program(directory, "stream shared_memory", 600.0));
         let processes = wait_for("two processes", || {
             let processes = children(program.id());
             (processes.len() == 2).then_some(processes)
@@ -297,7 +305,9 @@ fn peer<'a>(run: &'a Run, name: &str) -> &'a Peer {
 /// Returns the result of `bench --json` for experiments with the programs in a directory.
 fn beside(directory: &Path, rounds: usize, words: &str) -> (Output, Run) {
     let words = format!("bench --json --rounds {rounds} --seconds 0.01 {words} --peers");
-    let output = until_measured(|| finish(start(fullbore(&words).arg(directory))));
+    let output = until_measured(&words, |words| {
+        finish(start(fullbore(words).arg(directory)))
+    });
     assert_code(&output, 0);
     let run = bench_json(&output);
     (output, run)

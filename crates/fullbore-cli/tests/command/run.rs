@@ -413,9 +413,13 @@ fn order_and_data_are_kept() {
         case(format!("cat words {} | sort", "| cat ".repeat(40))),
         case("seq 100000 | sort -n | tail -n 1"),
         case("dd if=binary bs=1000 2> /dev/null | dd bs=7777 2> /dev/null | cksum"),
-        case("{ sleep 0.1; echo late > late; echo late; } & echo now; wait").whole(),
-        case("{ { sleep 0.1; echo late; } & echo now; } | cat"),
-        case("{ (sleep 0.1; echo late > late; echo x) & echo now; } | { read x; echo $x; cat; }"),
+        case("{ until test -e go; do sleep 0.01; done; echo late > late; echo late; } & echo now; : > go; wait")
+            .whole(),
+        case("{ { until test -e go; do sleep 0.01; done; echo late; } & echo now; : > go; } | cat"),
+        case(
+            "{ (until test -e go; do sleep 0.01; done; echo late > late; echo x) & echo now; : > go; } | \
+             { read x; echo $x; cat; }",
+        ),
         case("echo a | { cat & wait; }").only_bash(),
         case("echo a | (cat & wait) > out | cat").only_bash(),
         case("echo a | { cat > out & wait; } <&0").only_bash(),
@@ -501,10 +505,7 @@ fn many_stages_need_few_open_files() {
         "run",
         &line,
     ];
-    let output = Command::new(wrapped[0])
-        .args(&wrapped[1..])
-        .output()
-        .unwrap();
+    let output = output_of(Command::new(wrapped[0]).args(&wrapped[1..])).unwrap();
     assert_eq!((code(&output), output.stdout), (0, b"hi".to_vec()));
 }
 
@@ -517,10 +518,7 @@ fn a_line_as_long_as_the_kernel_allows_is_run() {
             "{line}{}{end}",
             "x".repeat(longest - line.len() - end.len())
         );
-        let output = Command::new(FULLBORE)
-            .args(["run", &line])
-            .output()
-            .unwrap();
+        let output = output_of(Command::new(FULLBORE).args(["run", &line])).unwrap();
         assert_eq!(
             (code(&output), &output.stdout[..]),
             (0, &b"2\n"[..]),

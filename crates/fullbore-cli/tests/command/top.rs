@@ -118,7 +118,6 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_scans_a_second() {
     let began = Instant::now();
     let mut rounds = 0;
     while rounds <= 5 || began.elapsed() < a_while() {
-        assert!(began.elapsed() < a_while() * 30, "{rounds} rounds");
         // The reader gets all bytes and then the end of file.
         assert_eq!(shell("head -c 300000 /dev/zero | cat | wc -c"), "300000\n");
         // This also holds if the pipe is empty when the reader starts, and if the writer ends
@@ -538,8 +537,9 @@ fn a_command_line_that_makes_no_sense_is_one_line_and_code_2() {
 fn one_overview_for_machines_takes_as_long_as_one_for_people() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
     let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
-    overviews.until("the pipeline", |overview| {
-        pipe_between(overview, "cat", "sleep").map(|_| ())
+    overviews.until("a writer that waits", |overview| {
+        let pipe = pipe_between(overview, "cat", "sleep")?;
+        (pipe.slow == Slow::Reader).then_some(())
     });
     for words in ["--json --count 1", "--json", "--once --json"] {
         let output = run(&format!("top {words} --pid {}", line.pid()));

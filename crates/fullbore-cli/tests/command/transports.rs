@@ -188,11 +188,10 @@ fn without_unix_sockets_or_fifos_the_others_are_measured() {
 
 #[test]
 fn without_a_place_for_temporary_files_the_others_are_measured() {
-    let mut bench = fullbore(&format!(
-        "bench --json {SHORT} pipe fifo file_reread mmap_reread memory_read"
-    ));
-    bench.env("TMPDIR", "/nowhere");
-    let output = until_measured(|| finish(start(&mut bench)));
+    let words = format!("bench --json {SHORT} pipe fifo file_reread mmap_reread memory_read");
+    let output = until_measured(&words, |words| {
+        finish(start(fullbore(words).env("TMPDIR", "/nowhere")))
+    });
     assert_skipped(
         &output,
         &["fifo", "file_reread", "mmap_reread"],
@@ -203,11 +202,10 @@ fn without_a_place_for_temporary_files_the_others_are_measured() {
 #[test]
 fn nothing_is_left_in_the_directory_of_temporary_files() {
     let directory = tempfile::tempdir().unwrap();
-    let mut bench = fullbore(&format!(
-        "bench --json {SHORT} fifo unix_stream file_reread message_queue"
-    ));
-    bench.env("TMPDIR", directory.path());
-    let output = until_measured(|| finish(start(&mut bench)));
+    let words = format!("bench --json {SHORT} fifo unix_stream file_reread message_queue");
+    let output = until_measured(&words, |words| {
+        finish(start(fullbore(words).env("TMPDIR", directory.path())))
+    });
     assert_code(&output, 0);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }

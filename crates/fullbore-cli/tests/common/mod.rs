@@ -29,7 +29,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 
 /// A time limit that is longer than any process of these tests takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The command that was built for these tests.
 pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");
@@ -113,21 +113,33 @@ pub fn run_without_proc(words: &str) -> Option<Output> {
     Some(finish(start(&mut unshare(&line))))
 }
 
-/// Runs bench again if an experiment got no CPU while it was measured, which is only 10 ms and can
-/// happen on a busy machine.
-pub fn until_measured(mut run: impl FnMut() -> Output) -> Output {
-    for _ in 0..50 {
-        let output = run();
+/// Runs `bench` with the options in `words`, and again if an experiment got no CPU while it was measured: each time
+/// with twice the `--seconds` of the time before, so that how busy the machine is only decides how long it takes.
+pub fn until_measured(words: &str, run: impl Fn(&str) -> Output) -> Output {
+    let mut words = words.to_owned();
+    for _ in 0..10 {
+        let output = run(&words);
         if !String::from_utf8_lossy(&output.stdout).contains("no bytes arrived during") {
             return output;
         }
+        words = with_twice_the_seconds(&words);
     }
-    run()
+    run(&words)
+}
+
+/// Doubles the value of the option `--seconds`, if it is there.
+pub fn with_twice_the_seconds(words: &str) -> String {
+    let Some((before, rest)) = words.split_once("--seconds ") else {
+        return words.to_owned();
+    };
+    let end = rest.find(' ').unwrap_or(rest.len());
+    let seconds: f64 = rest[..end].parse().expect("a number of seconds");
+    format!("{before}--seconds {}{}", 2.0 * seconds, &rest[end..])
 }
 
 /// Runs `fullbore` with the options in `words`.
 pub fn run(words: &str) -> Output {
-    until_measured(|| finish(start(&mut fullbore(words))))
+    until_measured(words, |words| finish(start(&mut fullbore(words))))
 }
 
 /// The lock of all functions that start a process here.
@@ -233,7 +245,7 @@ pub fn finish(child: Child) -> Output {
     let output = ended.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         // The process is waited for after its output has ended, so its id is not reused.
         let _ = kill_process(pid, Signal::KILL);
-        match ended.recv_timeout(Duration::from_secs(10)) {
+        match ended.recv_timeout(Duration::from_secs(60)) {
             Ok(output) => panic!("no end: {:?}", output.as_ref().map(said)),
             Err(_) => panic!("no end, and another process has its stdout or stderr"),
         }

@@ -132,7 +132,9 @@ pub fn under(filter: BpfProgram, command: &mut Command) -> &mut Command {
 
 /// Runs `fullbore` under the filter.
 pub fn run_under(filter: &BpfProgram, words: &str) -> Output {
-    until_measured(|| finish(start(under(filter.clone(), &mut fullbore(words)))))
+    until_measured(words, |words| {
+        finish(start(under(filter.clone(), &mut fullbore(words))))
+    })
 }
 
 /// Asserts that each of these experiments was skipped for a reason that contains `word`, in JSON

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -95,15 +95,18 @@ impl Terminal {
 
     #[track_caller]
     pub fn shows_what(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
-        let mut last = String::new();
-        for _ in 0..3000 {
-            last = self.screen();
-            if is(&last) {
-                return last;
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if is(&screen) {
+                return screen;
             }
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{what} is not on the screen:\n{screen}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("{what} is not on the screen:\n{last}");
     }
 
     /// Runs a line that prints something without reading, and returns its output. Keys that are typed

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -73,7 +73,7 @@ impl Overviews {
             if let Some(found) = found(&overview) {
                 return found;
             }
-            let is_late = began.elapsed() > Duration::from_secs(60);
+            let is_late = began.elapsed() > PATIENCE;
             assert!(!is_late, "{what}: not seen: {overview:#?}");
         }
     }

@@ -2,6 +2,7 @@
 //! draw and programs that read.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::common::terminal::Terminal;
 use crate::common::*;
@@ -202,13 +203,14 @@ fn a_program_that_takes_the_terminal_late_is_asked_to_draw_again() {
 
 #[test]
 fn a_program_that_puts_the_terminal_back_before_it_stops_has_the_time_to() {
-    // A program that gets no CPU for a second is not waited for.
-    assert!((0..5).any(|_| is_put_back_first()));
+    wait_for("a program that gets a CPU in this time", is_put_back_first);
 }
 
-fn is_put_back_first() -> bool {
+/// Returns `None` if the program did not put the terminal back within the second for which `run` waits, because it
+/// got no CPU.
+fn is_put_back_first() -> Option<()> {
     let Some(terminal) = Terminal::start("Ctrl-Z with a trap") else {
-        return true;
+        return Some(());
     };
     terminal.writes(
         "writer",
@@ -217,15 +219,18 @@ fn is_put_back_first() -> bool {
     );
     terminal.types("run 'sh writer | cat'; echo code=$?");
     terminal.wait_for_sleepers(1);
+    let began = Instant::now();
     terminal.presses("C-z");
     let screen = terminal.shows("Stopped");
     let (back, stopped) = (screen.find("put back"), screen.find("Stopped"));
     if back.is_none() || back > stopped {
-        return false;
+        let took = began.elapsed();
+        assert!(took >= Duration::from_secs(1), "{took:?}: {screen}");
+        return None;
     }
     terminal.types("fg");
     terminal.shows("goes on");
-    true
+    Some(())
 }
 
 #[test]

@@ -143,12 +143,12 @@ mod tests {
     #[test]
     fn what_is_below_this_process_is_found_and_accounted_for() {
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "while :; do :; done & sleep 60; kill $!"])
+            .args(["-c", "while :; do :; done & sleep 600; kill $!"])
             .spawn()
             .unwrap();
         let mut processes = Processes::default();
         let began = Instant::now();
-        while began.elapsed().as_secs() < 30 {
+        while began.elapsed().as_secs() < 300 {
             processes.read();
             let names: Vec<&str> = processes
                 .iter()

@@ -72,13 +72,13 @@ mod tests {
     #[test]
     fn children_and_theirs_are_found_by_either_way() {
         let mut child = Command::new("sh")
-            .args(["-c", "sh -c 'sleep 60; :' & wait"])
+            .args(["-c", "sh -c 'sleep 600; :' & wait"])
             .spawn()
             .unwrap();
         let began = Instant::now();
         let two = loop {
             let found = descendants_by_parents(child.id());
-            if found.len() == 2 || began.elapsed() > Duration::from_secs(30) {
+            if found.len() == 2 || began.elapsed() > Duration::from_secs(300) {
                 break found;
             }
             std::thread::sleep(Duration::from_millis(10));

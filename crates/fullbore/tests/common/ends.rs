@@ -264,7 +264,7 @@ impl Sink {
             Arrived::OnTerminal(receive) => {
                 let mut bytes = Vec::new();
                 while bytes.len() < expected.len() {
-                    let more = receive.recv_timeout(Duration::from_secs(20));
+                    let more = receive.recv_timeout(Duration::from_secs(300));
                     bytes.extend(more.unwrap_or_else(|e| panic!("{e}: {what}")));
                 }
                 drop(terminal);

@@ -117,7 +117,8 @@ impl Target {
     pub fn arrived(self, sent: usize) -> Option<Vec<u8>> {
         if let (SinkKind::Pty, Behind::Reader(_, read)) = (self.kind, &self.behind) {
             let began = Instant::now();
-            while read.load(Ordering::Acquire) < sent && began.elapsed() < Duration::from_secs(60) {
+            while read.load(Ordering::Acquire) < sent && began.elapsed() < Duration::from_secs(300)
+            {
                 thread::sleep(Duration::from_millis(1));
             }
         }

@@ -18,7 +18,7 @@ use fullbore::{Buffer, Ended, Error, Pipe, PipeEnd, Side};
 const MEMORY: [usize; 3] = [64 << 10, MIB, 16 * MIB];
 
 /// How long a test waits for what has to happen.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// A buffer of `memory` from such a source to such sinks, each of which gets every byte or is `/dev/full`.
 #[track_caller]

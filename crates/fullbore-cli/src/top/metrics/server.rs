@@ -224,8 +224,8 @@ mod tests {
 
     const SHORT: Limits = Limits {
         clients: 8,
-        to_ask: Duration::from_millis(500),
-        to_fetch: Duration::from_millis(1500),
+        to_ask: Duration::from_secs(1),
+        to_fetch: Duration::from_secs(3),
     };
     const PATIENT: Limits = Limits {
         to_ask: Duration::from_secs(60),

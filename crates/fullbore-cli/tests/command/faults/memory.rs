@@ -49,9 +49,6 @@ impl Drop for Small {
     }
 }
 
-/// How often a job is run that was killed.
-const TRIES: usize = 5;
-
 const JOBS: &[Job] = &[
     ("copy IN", Nothing, Pipe),
     ("copy", Pipe, Pipe),
@@ -83,18 +80,14 @@ fn where_cat_survives_with_4_mib_so_do_copy_tee_and_meter() {
     }
     for &job in JOBS {
         for by in GUARANTEES {
-            let run = || files.run(job, by, |command| small.confine(&command));
-            let was_killed = |(output, _): &(Output, _)| output.status.signal() == Some(9);
+            let what = format!("{job:?} {by}");
             // Pages of a file that are not on the disk yet can fill the group, whichever program writes them, so a
             // run may end with SIGKILL while the disk is busy. A program that needs too much memory always does.
-            let mut ran = run();
-            for _ in 1..TRIES {
-                if was_killed(&ran) {
-                    ran = run();
-                }
-            }
-            let (output, outputs) = ran;
-            assert_everything(&format!("{job:?} {by}"), &output, &outputs, &files.bytes);
+            let (output, outputs) = wait_for(&format!("{what}: an end without SIGKILL"), || {
+                let ran = files.run(job, by, |command| small.confine(&command));
+                (ran.0.status.signal() != Some(9)).then_some(ran)
+            });
+            assert_everything(&what, &output, &outputs, &files.bytes);
         }
     }
 }
