@@ -147,13 +147,16 @@ impl Calls {
     pub fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
         self.made += 1;
         if self.is_plain(fd) {
-            return self
-                .waiter
-                .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf));
+            return to_the_end_of(fd, || {
+                self.waiter
+                    .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf))
+            });
         }
         let no_wait = &mut self.no_wait;
-        self.waiter.until_ready(fd, Ready::ToRead, || {
-            read_without_waiting(no_wait, fd, &mut *buf)
+        to_the_end_of(fd, || {
+            self.waiter.until_ready(fd, Ready::ToRead, || {
+                read_without_waiting(no_wait, fd, &mut *buf)
+            })
         })
     }
 
@@ -166,7 +169,9 @@ impl Calls {
         self.made += 1;
         self.look_at(fd);
         let no_wait = &mut self.no_wait;
-        uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
+        to_the_end_of(fd, || {
+            uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
+        })
     }
 
     /// Calls write(2), and returns the number of bytes written.
@@ -235,8 +240,10 @@ impl Calls {
             Ready::ToRead => source,
             Ready::ToWrite => sink,
         };
-        self.waiter.until_ready(waited_for, ready, || {
-            rustix::pipe::splice(source, None, sink, None, len, flags)
+        to_the_end_of(source, || {
+            self.waiter.until_ready(waited_for, ready, || {
+                rustix::pipe::splice(source, None, sink, None, len, flags)
+            })
         })
     }
 
@@ -323,6 +330,20 @@ impl Calls {
         } else {
             flags
         }
+    }
+}
+
+/// Makes a call that reads, and makes it again if the master of a pseudo terminal answers `EIO`, which says that no slave
+/// is open: `n_tty_read` (drivers/tty/n_tty.c) looks for bytes before it looks at that, so bytes that came in between are
+/// still there. Only the second `EIO` in a row is the end.
+#[inline]
+fn to_the_end_of(
+    source: BorrowedFd<'_>,
+    mut read: impl FnMut() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    match read() {
+        Err(Errno::IO) if is_ptmx(source) => read(),
+        answer => answer,
     }
 }
 

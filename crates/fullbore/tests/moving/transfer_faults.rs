@@ -829,3 +829,39 @@ fn assert_device(mut file: File, what: &str) {
     file.read_to_end(&mut bytes).unwrap();
     same_bytes(&bytes, content(), what);
 }
+
+#[test]
+fn what_is_left_in_a_pseudo_terminal_that_says_its_slave_is_closed_is_read() {
+    const LINE: &[u8] = b"the last line\n";
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        for wait in [Wait::Block, Wait::Poll] {
+            let (Some((master, slave)), pipe) = (raw_pty(), Pipe::new().unwrap()) else {
+                fullbore_tests::skipped("no pseudo-terminal here");
+                return;
+            };
+            rustix::io::write(&slave, LINE).unwrap();
+            drop(slave);
+            let mut transfer = Transfer::new(&master, &pipe.writer)
+                .guarantee(guarantee)
+                .wait(wait);
+            let calls = [libc::SYS_read, libc::SYS_preadv2, libc::SYS_splice];
+            let Some(ran) = failing_once(&calls, 1, Errno::IO, || transfer.run()) else {
+                return;
+            };
+            // The next EIO is the end.
+            let failure = ran.unwrap_err();
+            assert!(matches!(
+                failure.error,
+                Error::Moving {
+                    side: Side::Source,
+                    ..
+                }
+            ));
+            assert_eq!(failure.error.raw_os_error(), Some(libc::EIO));
+            assert_eq!(failure.report.bytes, LINE.len() as u64);
+            let mut got = [0; 99];
+            let n = rustix::io::read(&pipe.reader, &mut got).unwrap();
+            assert_eq!(&got[..n], LINE, "{guarantee:?} {wait:?}");
+        }
+    }
+}
