@@ -239,8 +239,6 @@ fn who_is_not_root_gets_the_whole_ladder() {
 
 #[test]
 fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
-    // A separate user, so that other tests are not affected.
-    const SOMEBODY: u32 = 65533;
     if !is_root() {
         return skipped("a user beyond pipe-user-pages-soft: making one needs root");
     }
@@ -250,7 +248,7 @@ fn a_user_who_has_too_many_pipes_gets_what_small_pipes_allow() {
     let copy = ForEverybody::new();
     let words = format!("bench --json {SHORT} write_read vmsplice_read roomy_pipe");
     let output = until_measured(&words, |words| {
-        let mut command = copy.command(SOMEBODY, words);
+        let mut command = copy.command(nobody_else(2), words);
         // SAFETY: between fork and exec it makes system calls and allocates nothing.
         unsafe { command.pre_exec(hold_pipes) };
         finish(start(&mut command))

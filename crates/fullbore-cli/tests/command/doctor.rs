@@ -227,7 +227,7 @@ fn placement_is_measured_or_the_reason_is_said() {
 
 #[test]
 fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
-    const SOMEBODY: u32 = 65532;
+    let somebody = nobody_else(4);
     if !is_root() {
         return skipped("a user beyond pipe-user-pages-soft: making one needs root");
     }
@@ -236,12 +236,12 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
         return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
     };
     let copy = ForEverybody::new();
-    let mut command = copy.command(SOMEBODY, "doctor --json");
+    let mut command = copy.command(somebody, "doctor --json");
     // SAFETY: between fork and exec it makes system calls and allocates nothing.
     unsafe { command.pre_exec(hold_pipes) };
     let found = report(&finish(start(&mut command)));
     assert_refused(&found, "roomy_pipe", "EPERM", "fs.pipe-user-pages-soft");
-    assert_eq!(found.allowance.uid, SOMEBODY);
+    assert_eq!(found.allowance.uid, somebody);
     // All pipes are of this process, so the doctor sees them. The process stopped making pipes less
     // than one large pipe below the limit.
     let allowance = &found.allowance;

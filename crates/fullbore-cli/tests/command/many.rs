@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::common::meter::sh;
 use crate::common::refusing::*;
-use crate::common::users::{ForEverybody, hold_pipes};
+use crate::common::users::{ForEverybody, hold_pipes, nobody_else};
 use crate::common::*;
 use fullbore_results::run::{Outcome, Run, Unit};
 use rustix::io::Errno;
@@ -197,8 +197,7 @@ fn pipes_that_are_smaller_than_usual_are_not_measured() {
     }
     let everybody = ForEverybody::new();
     let words = format!("bench --json {SHORT} pipes_1_write");
-    // No other test uses this user.
-    let mut command = everybody.command(NOBODY - 7, &words);
+    let mut command = everybody.command(nobody_else(3), &words);
     // SAFETY: between fork and exec it makes only system calls.
     unsafe { command.pre_exec(hold_pipes) };
     let output = finish(start(&mut command));

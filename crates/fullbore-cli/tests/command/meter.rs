@@ -736,10 +736,12 @@ fn the_size_may_be_that_of_a_file() {
 fn several_processes_and_names_of_processes_can_be_watched() {
     let files = Files::new();
     let (path, _) = files.file("a", 1000);
+    // No other run of these tests has processes of this name.
+    let name = format!("fb-{}", std::process::id());
     let readers: Vec<Child> = (0..2)
         .map(|_| {
             // The name of a script is that of its file.
-            let script = files.0.path().join("fb-watched");
+            let script = files.0.path().join(&name);
             std::fs::copy("/bin/cat", &script).unwrap_or(0);
             let mut command = Command::new(&script);
             command.args([&path, Path::new("-")]);
@@ -753,7 +755,8 @@ fn several_processes_and_names_of_processes_can_be_watched() {
         })
         .collect();
     // They wait for stdin, and have the file open no more: each has a line of its own.
-    let mut by_name = start(meter("-f -i 0.05 -d =fb-watched", &[]).stdout(Stdio::null()));
+    let words = format!("-f -i 0.05 -d ={name}");
+    let mut by_name = start(meter(&words, &[]).stdout(Stdio::null()));
     let both: Vec<String> = readers.iter().map(|r| format!("-d {}", r.id())).collect();
     let mut by_pid = start(&mut meter(&format!("-f -i 0.05 {}", both.join(" ")), &[]));
     for watching in [&mut by_name, &mut by_pid] {

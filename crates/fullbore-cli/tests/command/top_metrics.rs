@@ -349,10 +349,12 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
     let served = Served::of_process(pipeline.pid());
     served.page();
     let pipe = pipeline.pipe();
-    // The socket that listens, and the threads that listen, make the page and serve it.
-    let at_rest = (1, 3);
-    let is_at_rest = || (served.sockets_and_threads() == at_rest).then_some(());
-    wait_for("connections to close", is_at_rest);
+    // Each client has a thread of its own.
+    let threads = 3;
+    let resting = wait_for("connections to close", || {
+        let (sockets, now) = served.sockets_and_threads();
+        (now == threads).then_some(sockets)
+    });
 
     let before = served.scans();
     let began = Instant::now();
@@ -414,9 +416,11 @@ fn a_hundred_scrapes_at_once_do_no_harm() {
         after - before <= seconds * 4.0 + 2.0,
         "{before}, {after} in {seconds} s"
     );
-    // As many as it serves at once, one that it has accepted and not begun to serve, and the one that listens.
-    assert!(most <= 162, "{most} sockets");
-    wait_for("sockets to be closed and threads to end", is_at_rest);
+    // As many as it serves at once, and some that were closed while they were counted.
+    assert!(most <= resting + 200, "{most} and {resting} at rest");
+    wait_for("sockets to be closed and threads to end", || {
+        (served.sockets_and_threads() == (resting, threads)).then_some(())
+    });
 }
 
 #[test]

@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::users::{ForEverybody, hold_pipes};
+use crate::common::users::{ForEverybody, hold_pipes, nobody_else};
 use crate::common::*;
 use fullbore_observe::tune::report::{OutcomeKind, PipeUser, SendsKind, TunedPipe, TuningReport};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-
-/// A user id that no other program here uses.
-const SOMEBODY: u32 = 54_322;
 
 /// Processes that are killed at the end of the test, and a directory for the sizes that tune keeps.
 struct Stage {
@@ -366,20 +363,21 @@ fn a_limit_that_stops_it_is_named() {
     }
     let mut stage = Stage::new();
     let copy = ForEverybody::new();
+    let somebody = nobody_else(1);
     let source = stage.silence();
     let (reader, writer) = pipe();
     let mut cat = Command::new("cat");
-    let cat = stage.start(cat.uid(SOMEBODY).gid(SOMEBODY), source, writer);
+    let cat = stage.start(cat.uid(somebody).gid(somebody), source, writer);
     let mut sleep = Command::new("sleep");
     stage.start(
-        sleep.arg("600").uid(SOMEBODY).gid(SOMEBODY),
+        sleep.arg("600").uid(somebody).gid(somebody),
         reader,
         Stdio::null(),
     );
     // A pipe belongs to the user who created it, here root, so another user may see it, but not
     // open it.
     let output = finish(start(
-        &mut copy.command(SOMEBODY, &format!("tune {cat} --json")),
+        &mut copy.command(somebody, &format!("tune {cat} --json")),
     ));
     assert_code(&output, 3);
     assert!(
@@ -391,8 +389,8 @@ fn a_limit_that_stops_it_is_named() {
     let mut shell = Command::new("sh");
     shell
         .args(["-c", "sleep 600 | sleep 600; exit 3"])
-        .uid(SOMEBODY)
-        .gid(SOMEBODY);
+        .uid(somebody)
+        .gid(somebody);
     let shell = stage.start(&mut shell, Stdio::null(), Stdio::null());
     let two = format!("--pipeline {shell} --size {}", max * 2);
     wait_for("the pipeline", || {
@@ -404,13 +402,13 @@ fn a_limit_that_stops_it_is_named() {
             == 2;
         are_there.then_some(())
     });
-    let output = finish(start(&mut copy.command(SOMEBODY, &format!("tune {two}"))));
+    let output = finish(start(&mut copy.command(somebody, &format!("tune {two}"))));
     assert_code(&output, 3);
     let text = stdout(&output);
     assert!(text.contains("/proc/sys/fs/pipe-max-size is"), "{text}");
     // Without a requested size, growing as far as possible is a success.
     let output = finish(start(
-        &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell}")),
+        &mut copy.command(somebody, &format!("tune --pipeline {shell}")),
     ));
     assert_code(&output, 0);
     let soft = fullbore_linux::pipe_user_pages_soft();
@@ -418,12 +416,12 @@ fn a_limit_that_stops_it_is_named() {
         return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
     }
     let _ = finish(start(
-        &mut copy.command(SOMEBODY, &format!("tune --pipeline {shell} --revert")),
+        &mut copy.command(somebody, &format!("tune --pipeline {shell} --revert")),
     ));
     // The dry run reports what the real run does.
     for dry_run in ["--dry-run", ""] {
         let words = format!("tune --pipeline {shell} --size 1M {dry_run}");
-        let mut command = copy.command(SOMEBODY, &words);
+        let mut command = copy.command(somebody, &words);
         // SAFETY: between fork and exec it makes system calls and allocates nothing.
         unsafe { command.pre_exec(hold_pipes) };
         let output = finish(start(&mut command));
@@ -518,7 +516,9 @@ fn a_fifo_whose_writer_goes_while_it_is_judged_is_not_opened() {
 #[test]
 fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     let mut stage = Stage::new();
-    let program = stage.place.path().join("two-of-them");
+    // No other run of these tests has processes of this name.
+    let name = format!("two-{}", std::process::id());
+    let program = stage.place.path().join(&name);
     fs::write(&program, "#!/bin/sh\nread line\n").unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(&program, executable).unwrap();
@@ -528,7 +528,7 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     for source in [first, second] {
         pids.push(stage.start(&mut Command::new(&program), source, Stdio::null()));
     }
-    let output = stage.tune("two-of-them --dry-run");
+    let output = stage.tune(&format!("{name} --dry-run"));
     let said = stderr(&output);
     for pid in pids {
         assert!(
@@ -558,7 +558,7 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     }
     if is_root() {
         let copy = ForEverybody::new();
-        let output = finish(start(&mut copy.command(SOMEBODY, "tune 1")));
+        let output = finish(start(&mut copy.command(nobody_else(1), "tune 1")));
         assert_code(&output, 3);
         assert!(
             stderr(&output).contains("this user may not inspect"),

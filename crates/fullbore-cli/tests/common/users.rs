@@ -51,6 +51,12 @@ impl ForEverybody {
     }
 }
 
+/// Returns the id of a user of whom no other test makes pipes: each that does has a number of its own, and another run
+/// of these tests at the same time has another PID.
+pub fn nobody_else(number: u32) -> u32 {
+    1_000_000 + 10 * std::process::id() + number
+}
+
 /// Returns whether /proc is mounted such that it hides processes from other users (proc(5), `hidepid`).
 pub fn others_are_hidden() -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
