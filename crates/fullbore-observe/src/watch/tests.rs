@@ -68,7 +68,7 @@ impl Pair {
         let began = Instant::now();
         while !seen(&mut self.watch) {
             assert!(
-                began.elapsed() < Duration::from_secs(60),
+                began.elapsed() < Duration::from_secs(300),
                 "{what}: not seen"
             );
             thread::sleep(self.watch.next_sample());
@@ -130,7 +130,7 @@ fn what_nobody_has_read_did_not_go_through_the_pipe() {
         bytes_are: Certainty::Counted,
     };
     for writer in ["head -c 1000 /dev/zero", "exec cat /dev/zero"] {
-        let mut pair = start(writer, "exec sleep 600");
+        let mut pair = start(writer, "exec sleep 6000");
         pair.sample_until("all bytes in the pipe", |watch| {
             watch.pipeline.sums.pipes[0].unread.is_some() && bytes(&watch.findings()) == counted(0)
         });
@@ -189,7 +189,7 @@ fn the_whole_life_of_a_child_is_not_the_time_in_which_it_was_waited_for() {
     let fifo = folder.path().join("fifo");
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let burn = "i=0; while [ $i -lt 150000 ]; do i=$((i + 1)); done";
-    let line = format!("sh -c '{burn}; read x <{}'; sleep 60; :", fifo.display());
+    let line = format!("sh -c '{burn}; read x <{}'; sleep 600; :", fifo.display());
     let mut pair = start(&line, "exec cat");
     let shell = pair.children[0].id();
     // The child is no process of the stage, as if it did not have the pipe.
@@ -210,7 +210,10 @@ fn the_whole_life_of_a_child_is_not_the_time_in_which_it_was_waited_for() {
     drop(go);
     let began = Instant::now();
     while !descendants(shell).is_disjoint(&child) {
-        assert!(began.elapsed() < Duration::from_secs(60), "it does not end");
+        assert!(
+            began.elapsed() < Duration::from_secs(300),
+            "it does not end"
+        );
         thread::sleep(Duration::from_millis(1));
     }
     pair.watch.pipeline.account(Instant::now());
@@ -224,13 +227,13 @@ fn the_whole_life_of_a_child_is_not_the_time_in_which_it_was_waited_for() {
 
 #[test]
 fn who_waits_for_whom_is_seen() {
-    let mut pair = start("sleep 60", "cat");
+    let mut pair = start("sleep 600", "cat");
     pair.sample_until("a wait for input", |watch| {
         let [writer, reader] = [0, 1].map(|stage| watch.pipeline.stages[stage].moment);
         writer == Moment::Elsewhere(Cause::Timer) && reader == Moment::Input
     });
     pair.kill();
-    let mut pair = start("cat /dev/zero", "sleep 60");
+    let mut pair = start("cat /dev/zero", "sleep 600");
     pair.sample_until("a wait for output", |watch| {
         let [writer, reader] = [0, 1].map(|stage| watch.pipeline.stages[stage].moment);
         writer == Moment::Output && reader == Moment::Elsewhere(Cause::Timer)
@@ -240,7 +243,7 @@ fn who_waits_for_whom_is_seen() {
 
 #[test]
 fn a_pipe_whose_reader_sleeps_in_read_is_known_to_be_empty_without_opening_it() {
-    let mut pair = start("exec sleep 60", "exec cat");
+    let mut pair = start("exec sleep 600", "exec cat");
     pair.sample_until("a wait for input", |watch| {
         watch.pipeline.stages[1].moment == Moment::Input && watch.pipeline.asked[0].is_some()
     });
@@ -260,13 +263,13 @@ fn a_pipe_whose_reader_sleeps_in_read_is_known_to_be_empty_without_opening_it() 
 
 #[test]
 fn a_shell_is_what_it_waits_for_and_what_it_has_left_behind() {
-    let mut pair = start("sh -c 'cat /dev/zero; :'; :", "sleep 60");
+    let mut pair = start("sh -c 'cat /dev/zero; :'; :", "sleep 600");
     pair.sample_until("a child that writes", |watch| {
         watch.pipeline.stages[0].moment == Moment::Output
     });
     pair.kill();
     // The shell has ended, and the process that it started continues.
-    let mut pair = start("sleep 60 & kill -STOP $$", "cat");
+    let mut pair = start("sleep 600 & kill -STOP $$", "cat");
     pair.sample_until("who is left", |watch| {
         watch.pipeline.stages[0].members.len() == 2
     });
@@ -292,7 +295,7 @@ fn a_child_that_no_census_has_found_yet_makes_it_unclear_whose_the_figures_are()
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let mut pair = start(&format!("cat {}; sleep 60; :", fifo.display()), "exec cat");
+    let mut pair = start(&format!("cat {}; sleep 600; :", fifo.display()), "exec cat");
     let shell = pair.children[0].id();
     pair.sample_until("the first child", |_| descendants(shell).len() == 1);
     pair.set_members(0);
@@ -321,7 +324,7 @@ fn a_child_that_no_census_has_found_yet_makes_it_unclear_whose_the_figures_are()
 
 #[test]
 fn with_more_processes_than_are_sampled_it_is_unclear_whose_the_figures_are() {
-    let sleep = || Command::new("sleep").arg("60").spawn().unwrap();
+    let sleep = || Command::new("sleep").arg("600").spawn().unwrap();
     let mut all: Vec<Child> = (0..=PROCESSES).map(|_| sleep()).collect();
     let pids: Vec<ProcessId> = (all.iter())
         .map(|child| ProcessId::of(child.id()).unwrap())
@@ -349,7 +352,7 @@ fn with_more_processes_than_are_sampled_it_is_unclear_whose_the_figures_are() {
 
 #[test]
 fn a_stage_that_is_stopped_is_seen_to_be() {
-    let mut pair = start("exec sleep 60", "exec cat");
+    let mut pair = start("exec sleep 600", "exec cat");
     kill_process(Pid::from_child(&pair.children[1]), Signal::STOP).unwrap();
     pair.sample_until("a stop", |watch| {
         watch.pipeline.stages[1].moment == Moment::Elsewhere(Cause::Stopped)
@@ -359,18 +362,18 @@ fn a_stage_that_is_stopped_is_seen_to_be() {
 
 #[test]
 fn time_in_which_it_was_stopped_does_not_count() {
-    let mut pair = start("sleep 60", "cat");
     let began = Instant::now();
+    let mut pair = start("sleep 600", "cat");
     pair.watch.sample();
     let before = began.elapsed();
     thread::sleep(Duration::from_millis(300));
-    pair.watch.paused();
     let paused = Instant::now();
+    pair.watch.paused();
     pair.watch.sample();
     pair.watch.pipeline.account(Instant::now());
     let after = paused.elapsed();
     let found = pair.watch.findings();
-    let most = (before + after).as_secs_f64() + 0.1;
+    let most = (before + after).as_secs_f64();
     assert!(found.numbers.seconds < most, "{found:?}");
     assert!(found.numbers.stages[0].seconds < most, "{found:?}");
     pair.kill();
@@ -378,7 +381,7 @@ fn time_in_which_it_was_stopped_does_not_count() {
 
 #[test]
 fn whoever_has_gone_unnoticed_has_ended() {
-    let mut pair = start("exec sleep 60", "exec cat");
+    let mut pair = start("exec sleep 600", "exec cat");
     pair.watch.sample();
     for child in &mut pair.children {
         child.kill().unwrap();
@@ -393,7 +396,7 @@ fn whoever_has_gone_unnoticed_has_ended() {
 
 #[test]
 fn sampling_takes_no_more_than_its_share() {
-    let mut pair = start("sleep 60", "cat");
+    let mut pair = start("sleep 600", "cat");
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(700) {
         thread::sleep(pair.watch.next_sample());

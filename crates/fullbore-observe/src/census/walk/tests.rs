@@ -27,7 +27,7 @@ impl Drop for Running {
 
 impl Running {
     fn sleep(stdin: impl Into<Stdio>, stdout: impl Into<Stdio>) -> Self {
-        Self::start(Command::new("sleep").arg("60").stdin(stdin).stdout(stdout))
+        Self::start(Command::new("sleep").arg("600").stdin(stdin).stdout(stdout))
     }
 
     fn start(command: &mut Command) -> Self {
@@ -58,7 +58,7 @@ fn pipe_of(child: &Running, fd: i32, others: usize) -> (Census, Pipe) {
         if let Some(found) = found.cloned() {
             return (census, found);
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "not seen");
+        assert!(began.elapsed() < Duration::from_secs(300), "not seen");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -90,7 +90,7 @@ fn a_pipeline_is_seen_with_who_writes_and_who_reads() {
     let process = &census.processes[census.process(feeding.0.id()).unwrap()];
     assert_eq!(
         (process.name.as_str(), process.command.as_str()),
-        ("sleep", "sleep 60")
+        ("sleep", "sleep 600")
     );
     assert_eq!(process.parent, std::process::id());
     let handle = census.handle(&pipe).unwrap();
@@ -204,7 +204,7 @@ fn who_has_slept_is_as_before_and_who_has_run_is_looked_at_again() {
         for _ in 0..3 * CENSUSES_PER_DESCRIPTION {
             while !expected.iter().all(|end| fds(known).contains(end)) {
                 assert!(
-                    began.elapsed() < Duration::from_secs(60),
+                    began.elapsed() < Duration::from_secs(300),
                     "{expected:?}: not seen"
                 );
                 std::thread::sleep(Duration::from_millis(2));
@@ -219,7 +219,7 @@ fn who_has_slept_is_as_before_and_who_has_run_is_looked_at_again() {
     let began = Instant::now();
     while until(&mut known, &[(0, false), (1, true)]).contains(&(7, true)) {
         assert!(
-            began.elapsed() < Duration::from_secs(60),
+            began.elapsed() < Duration::from_secs(300),
             "7 is still there"
         );
     }
