@@ -38,7 +38,7 @@ impl Outputs {
                     "--atomic replaces files, and --append adds to them: give one of them".into(),
                 )
                 .into()),
-                true => Output::replacing(path, existing),
+                true => Output::replacing(path, existing, is_synchronous),
                 false => Ok(Output::named(path.clone(), existing).synchronous(is_synchronous)),
             }
         };

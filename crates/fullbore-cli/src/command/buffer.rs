@@ -25,7 +25,7 @@ use crate::buffer::summary;
 use crate::exit;
 use crate::inherited::descriptor;
 use crate::moving::failure::Broken;
-use crate::moving::{Existing, Input, Output};
+use crate::moving::{self, Existing, Input, Output};
 use crate::terminal::lines::Screen;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
@@ -113,9 +113,10 @@ pub struct Buffer {
     )]
     file: Option<PathBuf>,
 
-    /// Write output files with O_SYNC: each write returns once the bytes are on the disk
-    #[arg(short = 'c', long)]
-    synchronous: bool,
+    /// Write output files with O_SYNC: each write returns once the bytes are on the disk. At the end, their
+    /// directories are synced too
+    #[arg(short = 'c', long, alias = "synchronous")]
+    sync: bool,
 
     /// Stop at the first error of an output, instead of going on with the others
     #[arg(short = 'e', long)]
@@ -198,12 +199,14 @@ impl Buffer {
         if self.pid {
             messages.line(&format!("PID is {}", std::process::id()));
         }
+        let is_plain = moving::is_plain()?;
         let named: Vec<PathBuf> = self.input.iter().cloned().collect();
         let input = &Input::all(&named)[0];
         let source = input.open()?;
         let file = self.buffer_file(sizes)?;
         let (outputs, mut all_well) = self.open(input, messages)?;
         let mut buffer = fullbore::Buffer::new(source.as_fd())
+            .plain(is_plain)
             .memory(sizes.memory)
             .start_at(self.start_writing.unwrap_or(0.0))
             .resume_at(self.start_reading.unwrap_or(100.0))
@@ -267,7 +270,7 @@ impl Buffer {
             }
             let name = output.to_string();
             let has_failed = error.is_some() || failed_at == Some(i);
-            let closed = output.close(failure.is_none() && !has_failed);
+            let closed = output.close(failure.is_none() && !has_failed, self.sync);
             if let Err(error) = &closed
                 && !has_failed
             {
@@ -415,7 +418,7 @@ impl Buffer {
             true => Existing::Replace,
             false => Existing::Refuse,
         };
-        let all = self.outputs.all(existing, self.synchronous, self.atomic)?;
+        let all = self.outputs.all(existing, self.sync, self.atomic)?;
         let inputs = std::slice::from_ref(input);
         for output in &all {
             output.refuse(inputs)?;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use crate::terminal::stderr;
 use anyhow::Context;
@@ -13,7 +14,7 @@ use fullbore::Transfer;
 use crate::exit;
 use crate::inherited;
 use crate::moving::hash::{Algorithm, Digest};
-use crate::moving::{self, Existing, Input, Output, Total, join};
+use crate::moving::{self, Existing, Input, Output, Sealing, Total, WriteBack, join};
 use crate::terminal::bar::Bar;
 use fullbore_host::size;
 
@@ -34,10 +35,11 @@ Examples:
   fullbore copy header.csv - footer.csv < rows.csv > all.csv
   fullbore copy --by-reference --bytes 1G /dev/zero | wc -c
   sort access.log | fullbore copy --atomic -o access.log
+  tar c src | fullbore copy --seal | fullbore copy --unseal --atomic -o src.tar
   fullbore copy disk.img -o copy.img --hash sha256 | sha256sum --check
 
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
-or written; 2 the command line is invalid, or an input is also the output.")]
+or written, or a stream has no seal; 2 the command line is invalid, or an input is also the output.")]
 pub struct Copy {
     /// Files to copy, in order; '-' means stdin [default: stdin]
     #[arg(value_name = "FILE")]
@@ -56,10 +58,24 @@ pub struct Copy {
     #[arg(long, requires = "output", conflicts_with = "append")]
     atomic: bool,
 
+    /// Wait until the bytes are on the disk: --progress shows what is, and at the end the file and its directory are
+    /// synced. The output has to be a file or a block device
+    #[arg(long)]
+    sync: bool,
+
     /// Pass references to pages instead of copying, where possible (correct only if the source does
     /// not change)
     #[arg(long)]
     by_reference: bool,
+
+    /// Write a sealed stream, whose end shows that it is complete: see docs/seal.md. It gets no seal if an input could
+    /// not be read
+    #[arg(long, conflicts_with_all = ["unseal", "by_reference", "hash"])]
+    seal: bool,
+
+    /// Read sealed streams, and write their content; fail if one has no seal at its end, or was changed
+    #[arg(long, conflicts_with_all = ["by_reference", "bytes"])]
+    unseal: bool,
 
     /// Stop after SIZE bytes
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
@@ -80,8 +96,20 @@ pub struct Copy {
     progress: bool,
 }
 
+/// What was copied so far, and what is done with it besides.
+struct Copying {
+    total: Total,
+    digest: Option<Digest>,
+    bar: Option<Bar>,
+    write_back: WriteBack,
+    /// Once it has begun.
+    sealing: Option<Sealing>,
+    is_plain: bool,
+}
+
 impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let is_plain = moving::is_plain()?;
         let inputs = Input::all(&self.files);
         let existing = match self.append {
             true => Existing::Append,
@@ -89,35 +117,45 @@ impl Copy {
         };
         let mut output = match &self.output {
             None => Output::stdout(),
-            Some(path) if self.atomic => Output::replacing(path, existing)?,
+            Some(path) if self.atomic => Output::replacing(path, existing, false)?,
             Some(path) => Output::named(path.clone(), existing),
         };
         let is_stdout_free = !matches!(output, Output::Stdout(_));
-        let mut total = Total::default();
-        let mut digest = self.hash.map(Digest::new);
-        if digest.is_some() && is_stdout_free {
+        if self.hash.is_some() && is_stdout_free {
             inherited::stdout()?;
         }
         let named = self.output.clone().unwrap_or_else(|| "-".into());
-        let bar = self.progress.then(|| Bar::new(self.size(&inputs)));
+        let mut copying = Copying {
+            total: Total::default(),
+            digest: self.hash.map(Digest::new),
+            bar: self.progress.then(|| Bar::new(self.size(&inputs))),
+            write_back: WriteBack::default(),
+            sealing: None,
+            is_plain,
+        };
         let copied = join(
             &inputs,
             &mut output,
             |error| exit::say("fullbore copy", error),
-            |input, output| {
-                self.copy(
-                    input,
-                    &inputs,
-                    output,
-                    &mut total,
-                    &mut digest,
-                    bar.as_ref(),
-                )
-            },
+            |input, output| self.copy(input, &inputs, output, &mut copying),
         );
+        let Copying {
+            total,
+            digest,
+            bar,
+            sealing,
+            ..
+        } = copying;
+        // Anything else than success leaves the stream without its seal.
+        let copied = copied.and_then(|code| {
+            if let Some(sealing) = sealing.filter(|_| code == ExitCode::SUCCESS) {
+                sealing.finish(&inputs[0], &output)?;
+            }
+            Ok(code)
+        });
         drop(bar);
         let is_complete = matches!(copied, Ok(ExitCode::SUCCESS));
-        let closed = output.close(is_complete);
+        let closed = output.close(is_complete, self.sync);
         if self.report {
             total.print();
         }
@@ -141,35 +179,83 @@ impl Copy {
         input: &Input,
         inputs: &[Input],
         output: &mut Output,
-        total: &mut Total,
-        digest: &mut Option<Digest>,
-        bar: Option<&Bar>,
+        copying: &mut Copying,
     ) -> anyhow::Result<ControlFlow<()>> {
         let source = input.open()?;
         output.open(inputs)?;
-        let mut transfer =
-            Transfer::new(&source, &*output).guarantee(moving::guarantee(self.by_reference));
+        let Copying {
+            total,
+            digest,
+            bar,
+            write_back,
+            sealing,
+            is_plain,
+        } = copying;
+        if self.sync {
+            write_back.begin(&*output)?;
+        }
+        if self.seal || self.unseal {
+            let sealing = match sealing {
+                Some(sealing) => sealing,
+                none if self.seal => none.insert(Sealing::seal(output, *is_plain)?),
+                none => none.insert(Sealing::unseal(output, *is_plain)?),
+            };
+            let (most, began) = (self.bytes.map(|bytes| bytes - total.bytes), Instant::now());
+            let mut synced = Ok(());
+            let copied = sealing.copy((input, &source), output, most, |content| {
+                total.bytes += content.len() as u64;
+                if let Some(digest) = digest {
+                    digest.add(content);
+                }
+                let done = write_back.wrote(content.len() as u64, content.len() as u64);
+                synced = done.map(|done| bar.iter().for_each(|bar| bar.add(done)));
+                match synced {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            });
+            total.elapsed += began.elapsed();
+            copied?;
+            synced?;
+            return Ok(self.goes_on(total));
+        }
+        let mut transfer = Transfer::new(&source, &*output)
+            .guarantee(moving::guarantee(self.by_reference))
+            .plain(*is_plain);
         if let Some(bytes) = self.bytes {
             transfer = transfer.limit(bytes - total.bytes);
         }
         if digest.is_some() {
             transfer = transfer.in_sight();
         }
+        let mut synced = Ok(());
         let ran = transfer.run_with(|progress| {
             if let Some(digest) = digest {
                 digest.add(progress.seen);
             }
-            if let Some(bar) = bar {
-                bar.add(progress.step);
+            let done = write_back.wrote(progress.step, progress.step);
+            match (done, &bar) {
+                (Err(error), _) => {
+                    synced = Err(error);
+                    return ControlFlow::Break(());
+                }
+                (Ok(done), Some(bar)) => bar.add(done),
+                (Ok(_), None) => {}
             }
             ControlFlow::Continue(())
         });
         total.tried = transfer.tried().or(total.tried);
         total.add(ran, input, output)?;
-        Ok(match self.bytes == Some(total.bytes) {
+        synced?;
+        Ok(self.goes_on(total))
+    }
+
+    /// Breaks off if no more bytes are wanted.
+    fn goes_on(&self, total: &Total) -> ControlFlow<()> {
+        match self.bytes == Some(total.bytes) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
-        })
+        }
     }
 
     /// Bytes there are to copy, where that is known.

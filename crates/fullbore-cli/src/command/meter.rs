@@ -64,6 +64,11 @@ pub struct Meter {
     #[arg(long, help_heading = "Transfer", requires = "output")]
     atomic: bool,
 
+    /// Wait until the bytes are on the disk, if the output is a file or a block device: the line shows what is, and
+    /// at the end the file and its directory are synced
+    #[arg(short = 'Y', long, help_heading = "Transfer")]
+    sync: bool,
+
     /// Write nothing: only read
     #[arg(
         short = 'X',
@@ -251,10 +256,11 @@ const READING: [&str; 6] = [
 ];
 
 /// The options that say what is copied, and how.
-const TRANSFER: [&str; 14] = [
+const TRANSFER: [&str; 15] = [
     "files",
     "output",
     "atomic",
+    "sync",
     "discard",
     "by_reference",
     "buffer_size",
@@ -309,13 +315,14 @@ impl Meter {
     }
 
     fn pass(&self) -> anyhow::Result<ExitCode> {
+        let is_plain = moving::is_plain()?;
         if self.by_reference && self.options(None).looks_at().is_some() {
             let text = "--by-reference cannot be used with a --format that shows the last bytes";
             return Err(Usage(text.into()).into());
         }
         let inputs = Input::all(&self.files);
         let mut output = match &self.output {
-            Some(path) if self.atomic => Output::replacing(path, Existing::Replace)?,
+            Some(path) if self.atomic => Output::replacing(path, Existing::Replace, false)?,
             Some(path) => Output::named(path.clone(), Existing::Replace),
             None if self.discard => Output::named("/dev/null".into(), Existing::Replace),
             None => Output::stdout(),
@@ -337,7 +344,11 @@ impl Meter {
         };
         let mut meter = self.meter(known.or(fills), &output);
         meter.listen();
-        let mut passing = Passing::new(&meter, self.how(stop));
+        let mut passing = Passing::new(&meter, self.how(stop, is_plain));
+        // As with pv, it has no effect where nothing is stored.
+        if self.sync && moving::is_stored(&output) {
+            passing.write_back.begin(&output)?;
+        }
         let passed = join(
             &inputs,
             &mut output,
@@ -346,7 +357,11 @@ impl Meter {
         );
         let skipped = passing.has_skipped();
         let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
-        let closed = output.close(is_complete);
+        let unreported = passing.write_back.unreported();
+        let closed = output.close(is_complete, self.sync);
+        if closed.is_ok() {
+            meter.add(unreported);
+        }
         let passed = passed.and_then(|code| closed.map(|()| code));
         let passed = match passed {
             // Below the last line, another meter would draw over it.
@@ -368,9 +383,10 @@ impl Meter {
         })
     }
 
-    fn how(&self, stop: Option<u64>) -> How {
+    fn how(&self, stop: Option<u64>, is_plain: bool) -> How {
         How {
             guarantee: moving::guarantee(self.by_reference),
+            is_plain,
             by_splice: !self.no_splice,
             most: self.buffer_size,
             stop,

@@ -8,10 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use fullbore::Ended;
 use fullbore::split::{OnError, Policy, SinkReport};
 
 use crate::exit;
-use crate::moving::{self, Existing, Input, Output};
+use crate::moving::{self, Existing, Input, Output, WriteBack};
 use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout, and to each of the files
@@ -45,6 +46,11 @@ pub struct Tee {
     #[arg(long, requires = "files", conflicts_with = "append")]
     atomic: bool,
 
+    /// Wait until the bytes are on the disk, every 64 MiB and at the end, when the directories of the files are synced
+    /// too. Needs an output that is a file or a block device
+    #[arg(long)]
+    sync: bool,
+
     /// Ignore SIGINT (Ctrl-C), and continue until stdin ends
     #[arg(short, long)]
     ignore_interrupts: bool,
@@ -62,6 +68,9 @@ pub struct Tee {
     #[arg(long)]
     by_reference: bool,
 }
+
+/// The bytes after which to wait for the disk.
+const WINDOW: u64 = 64 << 20;
 
 /// What to do when an output fails.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,6 +101,7 @@ const BY_DEFAULT: Policy = Policy::of(OnError::FailAll, OnError::Drop);
 
 impl Tee {
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let is_plain = moving::is_plain()?;
         if self.ignore_interrupts {
             ignore_interrupts()?;
         }
@@ -102,15 +112,32 @@ impl Tee {
             return Ok(ExitCode::FAILURE);
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
-        let mut tee =
-            fullbore::Tee::new(stdin.as_fd()).guarantee(moving::guarantee(self.by_reference));
+        let mut tee = fullbore::Tee::new(stdin.as_fd())
+            .guarantee(moving::guarantee(self.by_reference))
+            .plain(is_plain);
         if self.mode().is_some() {
             tee = tee.fail_without_readers();
         }
         for output in &outputs {
             tee = tee.sink(output.as_fd(), policy);
         }
-        let (report, failure) = match tee.run() {
+        if self.sync {
+            tee = tee.limit(WINDOW);
+        }
+        let mut write_backs = self.write_backs(&outputs)?;
+        let mut ran = tee.run();
+        while self.sync
+            && let Ok(report) = &ran
+            && report.ended == Ended::AtLimit
+        {
+            let taken = report.taken;
+            for write_back in &mut write_backs {
+                write_back.wait()?;
+            }
+            tee = tee.limit(taken + WINDOW);
+            ran = tee.run();
+        }
+        let (report, failure) = match ran {
             Ok(report) => (report, None),
             Err(failure) => (failure.report, Some((failure.sink, failure.error))),
         };
@@ -130,7 +157,7 @@ impl Tee {
         let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
         let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout || self.atomic;
         // Closed whatever happened before, so that the other outputs are complete.
-        all_well &= close(outputs, failed, has_ended);
+        all_well &= self.close(outputs, failed, has_ended);
         match failure {
             None => Ok(ExitCode::from(u8::from(!all_well))),
             Some(error) if exit::code(&error).is_none() && (is_news || !all_well) => {
@@ -152,7 +179,7 @@ impl Tee {
         let mut all = vec![Output::stdout()];
         for path in &self.files {
             all.push(match self.atomic {
-                true => Output::replacing(path, existing)?,
+                true => Output::replacing(path, existing, false)?,
                 false => Output::named(path.clone(), existing),
             });
         }
@@ -179,6 +206,38 @@ impl Tee {
         Ok((outputs, all_well))
     }
 
+    /// Returns what writes each output back to its disk, if that was asked for.
+    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
+        let stored = outputs.iter().filter(|output| moving::is_stored(output));
+        let begun = stored.filter(|_| self.sync).map(|output| {
+            let mut write_back = WriteBack::default();
+            write_back.begin(output).map(|()| write_back)
+        });
+        let begun: Vec<WriteBack> = begun.collect::<Result<_, _>>()?;
+        match self.sync && begun.is_empty() {
+            true => Err(Usage(
+                "--sync needs a file or a block device to write to, and no output is one".into(),
+            )
+            .into()),
+            false => Ok(begun),
+        }
+    }
+
+    /// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there
+    /// were none. Without a failure, each has all bytes if the input `has_ended`.
+    fn close(&self, outputs: Vec<Output>, failed: Vec<bool>, has_ended: bool) -> bool {
+        let mut all_well = true;
+        for (output, failed) in outputs.into_iter().zip(failed) {
+            if let Err(error) = output.close(has_ended && !failed, self.sync)
+                && !failed
+            {
+                exit::say("fullbore tee", &error);
+                all_well = false;
+            }
+        }
+        all_well
+    }
+
     fn mode(&self) -> Option<Mode> {
         self.output_error.or(self.pipes.then_some(Mode::WarnNopipe))
     }
@@ -195,21 +254,6 @@ fn ignore_interrupts() -> anyhow::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, flag)
         .context("cannot ignore SIGINT")?;
     Ok(())
-}
-
-/// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there
-/// were none. Without a failure, each has all bytes if the input `has_ended`.
-fn close(outputs: Vec<Output>, failed: Vec<bool>, has_ended: bool) -> bool {
-    let mut all_well = true;
-    for (output, failed) in outputs.into_iter().zip(failed) {
-        if let Err(error) = output.close(has_ended && !failed)
-            && !failed
-        {
-            exit::say("fullbore tee", &error);
-            all_well = false;
-        }
-    }
-    all_well
 }
 
 /// Reports the outputs that failed and did not stop the others. Returns whether there are none.

@@ -11,6 +11,11 @@ pub struct Variable {
 /// The variables that fullbore reads.
 pub const ENVIRONMENT: &[Variable] = &[
     Variable {
+        name: "FULLBORE_PLAIN",
+        verbs: &["buffer", "copy", "meter", "tee"],
+        meaning: "If it is 1, bytes are moved by read(2) and write(2) only, also with --by-reference.",
+    },
+    Variable {
         name: "NO_COLOR",
         verbs: &["bench", "doctor", "top"],
         meaning: "If it is set to a value that is not empty, nothing is coloured.",

@@ -15,11 +15,13 @@ use rustix::fs::SeekFrom;
 use super::live::Meter;
 use super::skip::{Next, Skipping};
 use crate::exit;
-use crate::moving::{self, Input, Output, Source, Total};
+use crate::moving::{self, Input, Output, Source, Total, WriteBack};
 
 /// How bytes are passed on.
 pub struct How {
     pub guarantee: Guarantee,
+    /// By read(2) and write(2) only.
+    pub is_plain: bool,
     pub by_splice: bool,
     /// The most bytes to move with one system call.
     pub most: Option<usize>,
@@ -45,6 +47,8 @@ pub struct Passing<'a> {
     /// The limit to the rate in bytes per second, and what keeps it.
     pace: Option<(u64, Pace)>,
     has_skipped: bool,
+    /// Reports only what is on the disk, once it has begun.
+    pub write_back: WriteBack,
 }
 
 /// The most bytes at a time when a limit was taken away.
@@ -59,6 +63,7 @@ impl<'a> Passing<'a> {
             lines: 0,
             pace: None,
             has_skipped: false,
+            write_back: WriteBack::default(),
         }
     }
 
@@ -108,7 +113,7 @@ impl<'a> Passing<'a> {
             let position = rustix::fs::tell(source).ok();
             let failed = match (self.how.stop, self.how.lines_end_with) {
                 (Some(_), Some(end)) => self.pass_lines(end, source, input, output, &mut skips)?,
-                _ => match self.pass_stretch(source, output, &mut skips) {
+                _ => match self.pass_stretch(source, output, &mut skips)? {
                     Ok(report) => {
                         self.total.add(Ok(report), input, output)?;
                         None
@@ -160,10 +165,14 @@ impl<'a> Passing<'a> {
 
     fn write_zeros(&mut self, bytes: u64, input: &Input, output: &Output) -> anyhow::Result<()> {
         let zeros = File::open("/dev/zero").map_err(|error| anyhow!("open /dev/zero: {error}"))?;
-        let wrote = Transfer::new(&zeros, output).in_sight().limit(bytes).run();
+        let wrote = Transfer::new(&zeros, output)
+            .in_sight()
+            .plain(self.how.is_plain)
+            .limit(bytes)
+            .run();
         self.total.add(wrote, input, output)?;
         if matches!(self.how.lines_end_with, None | Some(0)) {
-            self.meter.add(bytes);
+            self.meter.add(self.write_back.wrote(bytes, bytes)?);
             self.lines += bytes;
         }
         Ok(())
@@ -184,7 +193,9 @@ impl<'a> Passing<'a> {
         let pipe = Pipe::new()?;
         let room = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
         let looks_at = self.meter.looks_at();
-        let mut onward = Transfer::new(&pipe.reader, output).in_sight();
+        let mut onward = Transfer::new(&pipe.reader, output)
+            .in_sight()
+            .plain(self.how.is_plain);
         let (mut sent, mut written) = (0, None);
         let ended = loop {
             if self.is_enough() {
@@ -198,6 +209,7 @@ impl<'a> Passing<'a> {
             let mut last = Vec::new();
             let read = Transfer::new(Arc::clone(source), &pipe.writer)
                 .in_sight()
+                .plain(self.how.is_plain)
                 .chunk(most)
                 .limit(most as u64)
                 .run_with(|progress| {
@@ -230,7 +242,7 @@ impl<'a> Passing<'a> {
                 }
             }
             self.lines += lines;
-            self.meter.add(lines);
+            self.meter.add(self.write_back.wrote(wanted, lines)?);
             if let Some(most) = looks_at {
                 self.meter.saw(&last, most);
             }
@@ -244,15 +256,20 @@ impl<'a> Passing<'a> {
     }
 
     /// Moves bytes up to the end, or the next byte that cannot be read.
+    ///
+    /// # Errors
+    /// What the disk could not store; the result in it is that of moving bytes.
     fn pass_stretch(
         &mut self,
         source: &Arc<Source>,
         output: &Output,
         skips: &mut Skips<'_>,
-    ) -> Result<Report, Failure> {
+    ) -> anyhow::Result<Result<Report, Failure>> {
         let meter = self.meter;
         let mut position = rustix::fs::tell(source).unwrap_or(0);
-        let mut transfer = Transfer::new(Arc::clone(source), output).guarantee(self.how.guarantee);
+        let mut transfer = Transfer::new(Arc::clone(source), output)
+            .guarantee(self.how.guarantee)
+            .plain(self.how.is_plain);
         if let Some(left) = self.left() {
             transfer = transfer.limit(left);
         }
@@ -270,12 +287,19 @@ impl<'a> Passing<'a> {
             transfer = transfer.chunk(bytes);
         }
         loop {
-            let mut other = None;
+            let (mut other, mut synced) = (None, Ok(()));
             let report = transfer.run_with(|progress| {
-                meter.add(match self.how.lines_end_with {
+                let count = match self.how.lines_end_with {
                     Some(end) => memchr::memchr_iter(end, progress.seen).count() as u64,
                     None => progress.step,
-                });
+                };
+                match self.write_back.wrote(progress.step, count) {
+                    Ok(done) => meter.add(done),
+                    Err(error) => {
+                        synced = Err(error);
+                        return ControlFlow::Break(());
+                    }
+                }
                 if let Some(most) = looks_at {
                     meter.saw(progress.seen, most);
                 }
@@ -290,7 +314,8 @@ impl<'a> Passing<'a> {
                         ControlFlow::Break(())
                     }
                 }
-            })?;
+            });
+            synced?;
             match other {
                 None => return Ok(report),
                 // What was set cannot be unset.

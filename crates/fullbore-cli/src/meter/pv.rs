@@ -69,7 +69,7 @@ pub const TABLE: &[Row] = &[
     ('u', "bar-style", RefusedValue("use --format with %{bar-plain}, %{bar-block}, %{bar-granular} or %{bar-shaded}")),
     ('v', "stats", Refused("the last line of meter has the average, and 'fullbore run --report' has more")),
     ('x', "extra-display", RefusedValue("use --format for the line on the terminal")),
-    ('Y', "sync", Refused("use 'dd oflag=dsync', or sync(1) when the copy is done")),
+    ('Y', "sync", Taken),
 ];
 
 /// The options that are refused, for the command line.

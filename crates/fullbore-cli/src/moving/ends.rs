@@ -14,7 +14,8 @@ use rustix::fs::{Access, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::failure::{BadInput, close_failed};
-use super::replacement::Replacement;
+use super::replacement::{Replacement, directory_of};
+use super::sync::{is_stored, sync_directory, sync_file};
 use crate::inherited;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
@@ -193,14 +194,22 @@ impl Output {
         }
     }
 
-    /// Returns a file that takes the place of the one of this name when it is complete. No other thread may have been
-    /// started.
+    /// Returns a file that takes the place of the one of this name when it is complete; with `O_SYNC` if it
+    /// `is_synchronous`. No other thread may have been started.
     ///
     /// # Errors
     /// If no file can take that place.
-    pub fn replacing(path: &Path, existing: Existing) -> anyhow::Result<Self> {
+    pub fn replacing(
+        path: &Path,
+        existing: Existing,
+        is_synchronous: bool,
+    ) -> anyhow::Result<Self> {
         let may_replace = existing != Existing::Refuse;
-        let replacement = Replacement::new(path, may_replace)?;
+        let flags = match is_synchronous {
+            true => OFlags::SYNC,
+            false => OFlags::empty(),
+        };
+        let replacement = Replacement::new(path, may_replace, flags)?;
         Ok(Output::Replacement(Box::new(replacement)))
     }
 
@@ -253,19 +262,30 @@ impl Output {
     }
 
     /// Closes a file, and puts one that replaces another in its place if it is complete. Stdout is closed when the
-    /// verb has ended (`exit::close_stdout`).
+    /// verb has ended (`exit::close_stdout`). If it `is_synced`, waits until the bytes, and the name of a file, are on
+    /// the disk.
     ///
     /// # Errors
-    /// Those of close(2), with the name of the file: some file systems report only now that they could
+    /// Those of fsync(2) and close(2), with the name of the file: some file systems report only now that they could
     /// not store what was written (NFS, FUSE, quotas).
-    pub fn close(self, is_complete: bool) -> anyhow::Result<()> {
+    pub fn close(self, is_complete: bool, is_synced: bool) -> anyhow::Result<()> {
+        let name = self.to_string();
+        if is_synced && !matches!(self, Output::Replacement(_) | Output::Named { .. }) {
+            sync_file(&self)?;
+        }
         match self {
             Output::Replacement(replacement) => match is_complete {
-                true => replacement.put_in_place(),
+                true => replacement.put_in_place(is_synced),
                 false => Ok(()),
             },
-            Output::File { path, file } => fullbore::close(file)
-                .map_err(|error| close_failed(&format!("'{}'", shown(&path)), error)),
+            Output::File { path, file } => {
+                let is_named = descriptor_of(&path).is_none() && is_stored(&file);
+                fullbore::close(file).map_err(|error| close_failed(&name, error))?;
+                match is_synced && is_named {
+                    true => sync_names_beside(&path, &name),
+                    false => Ok(()),
+                }
+            }
             Output::Stdout(_) | Output::Named { .. } => Ok(()),
         }
     }
@@ -289,7 +309,7 @@ impl fmt::Display for Output {
             Output::Named { path, .. } | Output::File { path, .. } => {
                 write!(f, "'{}'", shown(path))
             }
-            Output::Replacement(replacement) => write!(f, "'{}'", shown(replacement.path())),
+            Output::Replacement(replacement) => replacement.fmt(f),
         }
     }
 }
@@ -344,6 +364,15 @@ fn open_output(
             .map_err(|error| anyhow!("truncate '{}': {}", shown(path), error_text(&error)))?;
     }
     Ok(file)
+}
+
+/// Waits until the names in the directory of a file are on the disk. What a symbolic link points to has its name in
+/// another one.
+fn sync_names_beside(path: &Path, shown: &str) -> anyhow::Result<()> {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let directory = File::open(directory_of(&path))
+        .map_err(|error| anyhow!("sync the directory of {shown}: {}", error_text(&error)))?;
+    sync_directory(&directory, shown)
 }
 
 fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {

@@ -6,6 +6,7 @@
 //! file has a temporary name from the start, and a [`Guard`] removes it if this process is killed.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::failure::close_failed;
+use super::sync::{sync_directory, sync_file};
 use crate::guard::Guard;
 use crate::interrupt::Interrupt;
 
@@ -55,14 +57,14 @@ struct Temporary {
 
 impl Replacement {
     /// Creates a file that is to take the place of `path`: with the owner, the mode and the ACL of the file that is
-    /// there, or with those of any new file. What a symbolic link points to is replaced, not the link.
+    /// there, or with those of any new file. `flags` are more flags of open(2). What a symbolic link points to is replaced, not the link.
     ///
     /// No other thread may have been started.
     ///
     /// # Errors
     /// If `path` cannot be replaced: it is no regular file, may not be written to, is a mount point, or exists and is
     /// not to be replaced; or its directory allows no new file.
-    pub fn new(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
+    pub fn new(path: &Path, may_replace: bool, flags: OFlags) -> anyhow::Result<Self> {
         let shown = shown(path);
         if descriptor_of(path).is_some() {
             bail!("'{shown}' is an open descriptor, which cannot be replaced atomically");
@@ -74,7 +76,6 @@ impl Replacement {
             bail!("open '{shown}': File exists (-f replaces it)");
         }
         let parent = directory_of(&place);
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let name = match place.file_name() {
             Some(name) if !place.as_os_str().as_bytes().ends_with(b"/") => name.to_owned(),
             _ => bail!("open '{shown}': {}", error_text(&Errno::ISDIR.into())),
@@ -86,10 +87,12 @@ impl Replacement {
                 error_text(&errno.into())
             )
         };
-        let directory = rustix::fs::openat(CWD, &parent, flags, Mode::empty()).map_err(cannot)?;
+        let of_directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, &parent, of_directory, Mode::empty());
+        let directory = directory.map_err(cannot)?;
         // What is to have other permissions has the fewest until then.
         let mode = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { 0o666 });
-        let (file, temporary) = create(&directory, mode).map_err(cannot)?;
+        let (file, temporary) = create(&directory, flags, mode).map_err(cannot)?;
         if let Some(existing) = &existing {
             take_owner_and_acl(&file, existing, &place).map_err(|errno| {
                 anyhow!(
@@ -109,22 +112,21 @@ impl Replacement {
         })
     }
 
-    /// Returns the target as it was named.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Puts the complete file in the place of the target. Without this, it is removed.
+    /// Puts the complete file in the place of the target, and waits until both are on the disk if it `is_synced`.
+    /// Without this, it is removed.
     ///
     /// # Errors
-    /// Those of storing and of naming it. The target is as it was then.
-    pub fn put_in_place(mut self) -> anyhow::Result<()> {
+    /// Those of storing and of naming it. The target is as it was then, unless only its directory could not be synced.
+    pub fn put_in_place(mut self, is_synced: bool) -> anyhow::Result<()> {
         let shown = shown(&self.path);
         let failed =
             |what: &str, errno: Errno| anyhow!("{what} '{shown}': {}", error_text(&errno.into()));
         if let Some(mode) = self.mode {
             // Writing to a file takes its set-user-ID bit away (chmod(2)), so this is last.
             rustix::fs::fchmod(&self.file, mode).map_err(|errno| failed("chmod", errno))?;
+        }
+        if is_synced {
+            sync_file(&self)?;
         }
         // A close(2) of a duplicate reports what the file system could not store.
         let duplicate = self.file.try_clone()?;
@@ -137,7 +139,11 @@ impl Replacement {
         // Removes the temporary name if there still is one.
         drop(self.temporary.take());
         signals.obey();
-        named
+        named?;
+        match is_synced {
+            true => sync_directory(&self.directory, &self.to_string()),
+            false => Ok(()),
+        }
     }
 
     fn name_it(&mut self) -> Result<(), Errno> {
@@ -171,6 +177,12 @@ impl Replacement {
     fn link(&self, name: &OsString) -> Result<(), Errno> {
         let flags = AtFlags::SYMLINK_FOLLOW;
         rustix::fs::linkat(CWD, name_in_proc(&self.file), &self.directory, name, flags)
+    }
+}
+
+impl fmt::Display for Replacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", shown(&self.path))
     }
 }
 
@@ -215,8 +227,12 @@ impl Drop for Temporary {
 }
 
 /// Creates a file in this directory, without a name if the file system can do that.
-fn create(directory: &OwnedFd, mode: Mode) -> Result<(File, Option<Temporary>), Errno> {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+fn create(
+    directory: &OwnedFd,
+    more: OFlags,
+    mode: Mode,
+) -> Result<(File, Option<Temporary>), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | more;
     let nameless = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode);
     if let Ok(file) = nameless
         && fs::metadata(name_in_proc(&file)).is_ok()

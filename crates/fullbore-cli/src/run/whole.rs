@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 
 use super::shelf::{MOST, Shelf};
 use crate::moving::Replacement;
@@ -54,7 +55,7 @@ impl<'a> Whole<'a> {
             kill_at: None,
             asked: BTreeSet::new(),
             output: output
-                .map(|path| Replacement::new(path, true))
+                .map(|path| Replacement::new(path, true, OFlags::empty()))
                 .transpose()?,
         })
     }
@@ -108,7 +109,8 @@ impl<'a> Whole<'a> {
     /// # Errors
     /// Those of storing and of naming the file. The old file is as it was then.
     pub fn put_in_place(&mut self) -> Result<()> {
-        self.output.take().map_or(Ok(()), Replacement::put_in_place)
+        let output = self.output.take();
+        output.map_or(Ok(()), |output| output.put_in_place(false))
     }
 
     /// Returns how the stage that failed first ended.

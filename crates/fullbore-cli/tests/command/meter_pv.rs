@@ -302,10 +302,6 @@ fn what_makes_no_sense_is_refused_in_one_line() {
             "-T, --buffer-percent of pv is not supported: meter has no buffer",
         ),
         (
-            "--sync",
-            "-Y, --sync of pv is not supported: use 'dd oflag=dsync'",
-        ),
-        (
             "-U x",
             "-U, --store-and-forward of pv is not supported: use 'fullbore buffer'",
         ),

@@ -16,11 +16,17 @@ const REFUSED: &[(&str, &str)] = &[
     ("copy --by-reference --hash sha256", "--by-reference"),
     ("copy --atomic", "--output"),
     ("copy -o out --atomic --append", "--append"),
+    ("copy --seal --unseal", "--unseal"),
+    ("copy --seal --by-reference", "--by-reference"),
+    ("copy --seal --hash sha256", "--hash"),
+    ("copy --unseal --by-reference", "--by-reference"),
+    ("copy --unseal --bytes 1", "--bytes"),
     // tee
     ("tee --atomic", "<FILE>"),
     ("tee --atomic --append out", "--append"),
     // meter
     ("meter --atomic", "--output"),
+    ("meter --watch 1 --sync", "--sync"),
     ("meter --by-reference --line-mode", "--by-reference"),
     ("meter --by-reference --null", "--by-reference"),
     ("meter --by-reference --no-splice", "--by-reference"),

@@ -88,6 +88,7 @@ struct Options {
     cancel: Option<Cancel>,
     deadline: Option<Instant>,
     pipe_size: Option<usize>,
+    plain: bool,
 }
 
 /// What is needed before the first byte.
@@ -118,6 +119,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 cancel: None,
                 deadline: None,
                 pipe_size: None,
+                plain: false,
             },
             file: None,
         }
@@ -209,6 +211,13 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
+    /// Sets whether to move bytes by read(2) and write(2) only, where other system calls are not trusted. It is
+    /// slower.
+    pub fn plain(mut self, plain: bool) -> Self {
+        self.options.plain = plain;
+        self
+    }
+
     /// Moves bytes until the source ends, no sink is left, or it is told to stop.
     ///
     /// # Errors
@@ -268,6 +277,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 pace: pace(options.write_rate),
                 pause: options.pause,
                 is_roomy: false,
+                plain: options.plain,
             })
             .collect();
         let stop = || {

@@ -26,6 +26,8 @@ pub(super) struct Writing<'a> {
     pub(super) pause: Duration,
     /// Whether the output was grown, if it is a pipe.
     pub(super) is_roomy: bool,
+    /// Whether to move bytes by write(2) only.
+    pub(super) plain: bool,
 }
 
 /// What an output has got, and what ended it, if that was no end of the source.
@@ -84,8 +86,10 @@ impl Writing<'_> {
         if let Ok(pipe) = PipeEnd::new(self.sink) {
             // With a small pipe, writing is only slower.
             let _ = pipe.grow(self.pipe_size);
-            self.outlet.take_pages(self.sink, self.pipe_size);
-            self.outlet.try_both(Some(self.chunk));
+            if !self.plain {
+                self.outlet.take_pages(self.sink, self.pipe_size);
+                self.outlet.try_both(Some(self.chunk));
+            }
         }
     }
 

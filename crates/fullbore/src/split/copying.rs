@@ -97,7 +97,8 @@ impl Splitting<'_> {
     fn get_roomy(&mut self, stage: &mut Stage) {
         let (mut any, capacity) = (false, self.options.pipe_size());
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
-            any |= branch.kind == Kind::Pipe && branch.outlet.take_pages(*sink, capacity);
+            let may_give = branch.kind == Kind::Pipe && !self.options.plain;
+            any |= may_give && branch.outlet.take_pages(*sink, capacity);
         }
         let chunk = self.options.read_chunk(self.state.longest_message);
         stage.grow(chunk, any && linux::has_huge_pages());

@@ -164,6 +164,13 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
+    /// Sets whether to move bytes by read(2) and write(2) only, where other system calls are not trusted. It is
+    /// slower, and the guarantee is then [`Guarantee::Snapshot`].
+    pub fn plain(mut self, plain: bool) -> Self {
+        self.options.plain = plain;
+        self
+    }
+
     /// Fails once no sink has a reader, also while the source has nothing and although a policy says
     /// [`OnError::FailAll`]. Without this, such a tee waits for the next byte: if there is none, every sink has
     /// got every byte, and readers that have left by then are no error.
@@ -283,7 +290,7 @@ impl Begun {
             state: &mut self.state,
         };
         if self.referring.is_none() && self.copying.is_none() {
-            if options.guarantee == Guarantee::Reference {
+            if options.guarantee == Guarantee::Reference && !options.plain {
                 self.referring = splitting.referring();
             }
             if self.referring.is_none() {

@@ -221,6 +221,13 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
+    /// Sets whether to move bytes by read(2) and write(2) only, as [`Route::ReadWrite`], where other system calls
+    /// are not trusted. It is slower, and the guarantee is then [`Guarantee::Snapshot`]. Holes of files are kept.
+    pub fn plain(mut self, plain: bool) -> Self {
+        self.options.plain = plain;
+        self
+    }
+
     /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
     ///
     /// # Errors

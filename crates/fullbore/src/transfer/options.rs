@@ -23,6 +23,7 @@ pub(crate) struct Options {
     pub(crate) chunk: Option<usize>,
     pub(crate) pipe_size: Option<usize>,
     pub(crate) in_sight: bool,
+    pub(crate) plain: bool,
     pub(crate) interruptible: bool,
 }
 

@@ -111,6 +111,7 @@ pub(super) fn begin(
         .copied()
         .filter(|route| match route {
             Route::ReadWrite => true,
+            _ if options.plain => false,
             Route::Fresh => options.sink_offset.is_none(),
             _ => !options.in_sight,
         })
