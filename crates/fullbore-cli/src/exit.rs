@@ -35,7 +35,18 @@ pub fn say(who: &str, error: &anyhow::Error) {
 /// Returns the line about an error of `who`.
 pub fn line(who: &str, error: &anyhow::Error) -> String {
     // The text can contain names that others chose: files, arguments, programs.
-    format!("{who}: {}", clean(&format!("{error:#}")))
+    let text = without_numbers(&format!("{error:#}"));
+    format!("{who}: {}", clean(&text))
+}
+
+/// Removes the numbers of errors, such as ' (os error 2)', which Rust appends to the kernel's words.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.split_once(')').map_or("", |(_, rest)| rest);
+        text + rest
+    })
 }
 
 /// Flushes stdout, and closes it so that the file system reports its errors: the last thing that a verb
@@ -69,4 +80,22 @@ pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
 
 fn is_unsupported(error: &anyhow::Error) -> bool {
     error.is::<Unsupported>() || matches!(error.downcast_ref(), Some(Error::Unsupported(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_no_numbers_of_errors() {
+        let of = |number| anyhow::Error::new(io::Error::from_raw_os_error(number));
+        let error = of(2).context("read 'a'");
+        assert_eq!(
+            line("who", &error),
+            "who: read 'a': No such file or directory"
+        );
+        let both = anyhow::anyhow!("{} and {}", of(2), of(13));
+        let expected = "who: No such file or directory and Permission denied";
+        assert_eq!(line("who", &both), expected);
+    }
 }

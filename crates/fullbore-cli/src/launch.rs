@@ -13,6 +13,7 @@ use rustix::process::{
 
 use crate::ending;
 use crate::interrupt::Interrupt;
+use crate::run::Failure;
 
 /// The interval at which Ctrl-C and the time limit are checked.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -61,7 +62,7 @@ pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -
     let mut command = command(words);
     let mut child = command
         .spawn()
-        .with_context(|| format!("start '{}'", command.get_program().display()))?;
+        .map_err(|error| Failure::of_program(command.get_program(), &error))?;
     ending::note_started(child.id());
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
     loop {

@@ -26,7 +26,9 @@ use std::process::ExitCode;
 
 use crate::terminal::stderr;
 use anyhow::Context;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap_complete::CompleteEnv;
 use fullbore_host::text::clean;
 
 const ABOUT: &str = "Move bytes through Linux pipes as fast as memory allows, and measure it";
@@ -51,7 +53,7 @@ macro_rules! verbs {
             name: $name,
             about: $about,
             hidden: $hidden,
-            options: <$options>::augment_args,
+            options: |command| with_negative_numbers(<$options>::augment_args(command)),
             run: |matches| Ok(<$options>::from_arg_matches_mut(matches)?.run($($parser())?)),
         }),*]
     };
@@ -72,12 +74,23 @@ const VERBS: &[Verb] = verbs! {
     "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
     #[cfg(feature = "lab")] "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
     #[cfg(feature = "lab")] "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
-    "man" "Write the manual pages, one for each verb" command::man::Man, hidden: false, of: parser;
-    "completions" "Print what makes a shell complete verbs, options and values" command::completions::Completions, hidden: false;
-    "complete" "Print what can stand in place of the last word" command::complete::Complete, hidden: true, of: parser;
+    "generate" "Print a manual page, or what makes a shell complete command lines" command::generate::Generate, hidden: true, of: parser;
     #[cfg(feature = "lab")] "middleman" "Copy stdin to stdout with one behaviour that programs in pipelines have" command::middleman::Middleman, hidden: true;
     #[cfg(feature = "lab")] "part" "Run one process of an experiment" command::part::Part, hidden: true;
 };
+
+/// Lets the values of options be negative numbers, so that `-n -5` is an invalid number, and `-5` not taken for an
+/// option.
+fn with_negative_numbers(command: Command) -> Command {
+    let has_values = |arg: &clap::Arg| {
+        let count = arg.get_num_args();
+        arg.get_action().takes_values() && count.is_none_or(|count| count.takes_values())
+    };
+    command.mut_args(|arg| match !arg.is_positional() && has_values(&arg) {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    })
+}
 
 /// The parser of the command line. The options of a verb are only built when it is named: some verbs have
 /// no more than a moment's work to do.
@@ -101,6 +114,16 @@ fn parser() -> Command {
 }
 
 fn main() -> ExitCode {
+    let completes = CompleteEnv::with_factory(parser).var(command::generate::VARIABLE);
+    // bash completes the names of files by itself, and quotes them.
+    let is_bash =
+        std::env::var_os(command::generate::VARIABLE).is_some_and(|shell| shell == "bash");
+    let directory = std::env::current_dir().ok().filter(|_| !is_bash);
+    match completes.try_complete(std::env::args_os(), directory.as_deref()) {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(error) => return bad_command_line(&error),
+    }
     let mut parser = parser();
     let outcome = parser
         .try_get_matches_from_mut(std::env::args_os())
@@ -153,8 +176,28 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         .collect();
     let line = first.join(" ");
     let line = clean(line.strip_prefix("error: ").unwrap_or(&line));
-    let _ = writeln!(stderr(), "fullbore: {line} (see '{} --help')", asked_for());
+    let meant =
+        suggestion(error).map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
+    let _ = writeln!(
+        stderr(),
+        "fullbore: {line}{meant} (see '{} --help')",
+        asked_for()
+    );
     ExitCode::from(2)
+}
+
+/// Returns the verb, option or value that was probably meant.
+fn suggestion(error: &clap::Error) -> Option<&str> {
+    let kinds = [
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedValue,
+    ];
+    kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(word) => Some(word.as_str()),
+        ContextValue::Strings(words) => words.first().map(String::as_str),
+        _ => None,
+    })
 }
 
 /// Prints help or the version on stdout.

@@ -26,6 +26,7 @@ pub mod distance;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod machine;
+pub mod number;
 pub mod proc;
 pub mod refusal;
 pub mod seconds;

@@ -8,7 +8,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::completion::groups_and_experiments;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use fullbore_host::number::within;
 
 use super::{output, reports};
 use crate::inherited;
@@ -71,7 +74,7 @@ invalid, a report cannot be written to its file, or a file of --compare does not
 pub struct Bench {
     /// Experiments to measure, by name, group or glob pattern [default: ladder; with --compare,
     /// all]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(groups_and_experiments))]
     names: Vec<String>,
 
     /// List the experiments, and exit
@@ -92,7 +95,7 @@ pub struct Bench {
     compare: Vec<PathBuf>,
 
     /// How many times to measure each experiment [default: 7; with --count, 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = within::<u32>(1..=10_000))]
     rounds: Option<u32>,
 
     /// How long one measurement takes, in seconds [default: 0.25]

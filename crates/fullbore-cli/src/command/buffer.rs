@@ -14,6 +14,7 @@ use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::split::{OnError, Policy};
 use fullbore::{Error, PipeEnd, Side};
+use fullbore_host::number::within;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -76,7 +77,7 @@ pub struct Buffer {
     block_size: Option<u64>,
 
     /// Size of the buffer in blocks of -s, at least 5
-    #[arg(short = 'b', long, value_name = "N", value_parser = clap::value_parser!(u64).range(5..))]
+    #[arg(short = 'b', long, value_name = "N", value_parser = within::<u64>(5..=u64::MAX))]
     blocks: Option<u64>,
 
     /// Begin to write when the buffer is filled to PERCENT, and again after it was empty
@@ -157,7 +158,7 @@ pub struct Buffer {
     keep_input: bool,
 
     /// Accepted as in mbuffer, without effect
-    #[arg(short, value_name = "0-6", hide = true, value_parser = clap::value_parser!(u8).range(0..=6))]
+    #[arg(short, value_name = "0-6", hide = true, value_parser = within::<u8>(0..=6))]
     verbose: Option<u8>,
 
     /// Accepted as in mbuffer: files are never written with O_DIRECT

@@ -5,14 +5,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::completion::experiments;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use fullbore_host::number::within;
 
 use super::output::{is_stdout, write_to, write_to_file};
 use super::reports::check_path;
 use crate::ending;
+use crate::exit;
 use crate::inherited;
 use crate::interrupt::Interrupt;
 use crate::launch::{self, Ended};
+use crate::run::Failure;
 use crate::terminal::stderr;
 use fullbore_diagnose::explain::{self, Explained};
 use fullbore_host::machine::{CpuPair, Topology};
@@ -42,10 +47,11 @@ Examples:
   fullbore explain --twice --output report.txt -- sort --parallel=2 /etc/services
 
 Exit codes: 0 done, even if sampling is not permitted (the report says so); 1 the experiment or \
-the command failed; 2 the command line is invalid; 3 this machine does not allow the experiment.")]
+the command failed; 2 the command line is invalid; 3 this machine does not allow the experiment; 126 the command cannot \
+be run; 127 it is not found.")]
 pub struct Explain {
     /// Name of an experiment
-    #[arg(value_name = "EXPERIMENT", required_unless_present = "command")]
+    #[arg(value_name = "EXPERIMENT", required_unless_present = "command", add = ArgValueCandidates::new(experiments))]
     experiment: Option<String>,
 
     /// A command and its arguments, or a shell command line in quotes
@@ -58,7 +64,7 @@ pub struct Explain {
     command: Vec<String>,
 
     /// Number of pairs of measurements; each pair is one with and one without sampling
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = within::<u32>(1..=1000))]
     rounds: u32,
 
     /// How long one measurement takes, in seconds [default: 0.5]; a command is ended after this
@@ -102,7 +108,16 @@ impl Explain {
                 Ok(ExitCode::SUCCESS)
             }
             None => {
-                let ended = self.watch()?;
+                let ended = match self.watch() {
+                    Ok(ended) => ended,
+                    Err(error) => {
+                        let Some(failure) = error.downcast_ref::<Failure>() else {
+                            return Err(error);
+                        };
+                        exit::say("fullbore explain", &error);
+                        return Ok(ExitCode::from(failure.code));
+                    }
+                };
                 Ok(self.end(&ended))
             }
         }
@@ -201,7 +216,11 @@ impl Explain {
                     stderr(),
                     "fullbore explain: the command ended with {status}"
                 );
-                ExitCode::FAILURE
+                match status.code() {
+                    // As a shell says that there is no such program, or that it cannot be run.
+                    Some(code @ (126 | 127)) => ExitCode::from(code as u8),
+                    _ => ExitCode::FAILURE,
+                }
             }
             _ => ExitCode::SUCCESS,
         }

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::completion::pids;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use fullbore_host::number::{self, within};
 use rustix::process::Pid;
 
 use crate::exit;
@@ -138,7 +141,7 @@ pub struct Meter {
 
     /// Show the last NUM bytes that were written
     #[arg(short = 'A', long, value_name = "NUM", help_heading = "Line")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(value_parser = within::<u16>(1..=256))]
     last_written: Option<u16>,
 
     /// Show bits instead of bytes
@@ -188,12 +191,12 @@ pub struct Meter {
 
     /// The columns of a line [default: those of the terminal, or 80]
     #[arg(short, long, value_name = "COLUMNS", help_heading = "Line")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(value_parser = within::<u16>(1..=65_535))]
     width: Option<u16>,
 
     /// The rows that lines may take [default: those of the terminal]
     #[arg(short = 'H', long, value_name = "ROWS", help_heading = "Line")]
-    #[arg(value_parser = clap::value_parser!(u16).range(2..))]
+    #[arg(value_parser = within::<u16>(2..=65_535))]
     height: Option<u16>,
 
     /// Print one number per line, for scripts: the percentage if the size is known, otherwise the number of bytes or
@@ -219,16 +222,17 @@ pub struct Meter {
         value_name = "PID[:FD]|=NAME"
     )]
     #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER, conflicts_with = "cursor")]
+    #[arg(add = ArgValueCandidates::new(pids))]
     watch: Vec<Target>,
 
     /// Copy nothing. Change the running meter with this PID: its rate limit, size, name, interval,
     /// width, height, or what its line shows
-    #[arg(short = 'R', long, value_name = "PID", value_parser = pid, help_heading = "Other processes")]
+    #[arg(short = 'R', long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids), help_heading = "Other processes")]
     #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "cursor", "force", "wait", "delay_start"])]
     remote: Option<Pid>,
 
     /// Copy nothing. Show how far the running meter with this PID is
-    #[arg(short = 'Q', long, value_name = "PID", value_parser = pid, help_heading = "Other processes")]
+    #[arg(short = 'Q', long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids), help_heading = "Other processes")]
     #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "remote", "rate_limit"])]
     query: Option<Pid>,
 
@@ -528,9 +532,8 @@ fn format(text: &str) -> Result<String, String> {
 }
 
 fn pid(text: &str) -> Result<Pid, String> {
-    let number = text.parse().ok().filter(|_| !text.starts_with('+'));
-    let pid = number.filter(|&number| number > 0).and_then(Pid::from_raw);
-    pid.ok_or_else(|| format!("invalid PID '{text}': expected the number of a process"))
+    let pid = number::pid(text)?;
+    Ok(Pid::from_raw(pid.cast_signed()).expect("it is not 0"))
 }
 
 /// Parses the time between updates.

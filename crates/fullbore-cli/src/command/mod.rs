@@ -3,14 +3,12 @@
 #[cfg(feature = "lab")]
 pub mod bench;
 pub mod buffer;
-pub mod complete;
-pub mod completions;
 pub mod copy;
 #[cfg(feature = "lab")]
 pub mod doctor;
 #[cfg(feature = "lab")]
 pub mod explain;
-pub mod man;
+pub mod generate;
 pub mod meter;
 #[cfg(feature = "lab")]
 pub mod middleman;

@@ -4,8 +4,11 @@ use std::io::{IsTerminal, Write, stdin, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::completion::{pids, process_names};
 use anyhow::Context;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use fullbore_host::number::{pid, within};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
@@ -49,12 +52,12 @@ address or inspect that process, or /proc is not mounted.
 docs/top.md explains each column and how it is determined.")]
 pub struct Top {
     /// Show only pipelines that contain a process or a FIFO with this name
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(process_names))]
     name: Option<String>,
 
     /// Show only pipelines that contain this process or one of its descendants
     #[arg(long, value_name = "PID", conflicts_with = "name")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = pid, add = ArgValueCandidates::new(pids))]
     pid: Option<u32>,
 
     /// Also show pipes with both ends in the same processes, such as self-pipes and make's
@@ -76,7 +79,7 @@ pub struct Top {
 
     /// With --json, exit after this many scans
     #[arg(short = 'n', long, value_name = "SCANS", requires = "json")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = within::<u64>(1..=u64::MAX))]
     count: Option<u64>,
 
     /// Serve metrics for Prometheus until Ctrl-C, at PORT on the loopback interface, or at

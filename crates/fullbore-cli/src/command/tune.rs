@@ -3,8 +3,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use crate::completion::{pids, pids_and_names};
 use crate::terminal::stderr;
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use fullbore_host::number::pid;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
@@ -37,13 +40,14 @@ pub struct Tune {
     /// The process, by PID or by name
     #[arg(
         value_name = "PID|NAME",
+        add = ArgValueCandidates::new(pids_and_names),
         required_unless_present = "pipeline",
         conflicts_with = "pipeline"
     )]
     target: Option<String>,
 
     /// Enlarge all pipes of the pipeline that contains this process
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids))]
     pipeline: Option<u32>,
 
     /// Least capacity of each pipe [default: 1M, or as much as the limits allow]

@@ -1,5 +1,6 @@
 //! The failure to start a stage, and its exit code.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 
@@ -10,7 +11,7 @@ use fullbore_host::text::error_text;
 /// The exit code if `run` itself failed, and not one of its stages.
 pub const FAILED: u8 = 125;
 
-/// A stage that could not be started.
+/// A stage, or another program, that could not be started.
 #[derive(Debug)]
 pub struct Failure {
     text: String,
@@ -21,11 +22,7 @@ pub struct Failure {
 impl Failure {
     /// Describes the failure to start a stage, whose number counts from 1.
     pub fn not_started(command: &Command, number: usize, error: &io::Error) -> Self {
-        let program = clean(&command.program.to_string_lossy());
-        let (what, code) = match error.kind() {
-            io::ErrorKind::NotFound => ("not found".to_owned(), 127),
-            _ => (error_text(error), 126),
-        };
+        let Self { text, code } = Self::of_program(&command.program, error);
         let hint = match command.words.as_slice() {
             [only] if code == 127 && only.to_string_lossy().contains([' ', '|']) => {
                 "; to run a shell command line, omit '--'"
@@ -33,9 +30,20 @@ impl Failure {
             _ => "",
         };
         Self {
-            text: format!("stage {number} cannot be started: {program}: {what}{hint}"),
+            text: format!("stage {number} cannot be started: {text}{hint}"),
             code,
         }
+    }
+
+    /// Describes the failure to start a program.
+    pub fn of_program(program: &OsStr, error: &io::Error) -> Self {
+        let program = clean(&program.to_string_lossy());
+        let (what, code) = match error.kind() {
+            io::ErrorKind::NotFound => ("not found".to_owned(), 127),
+            _ => (error_text(error), 126),
+        };
+        let text = format!("{program}: {what}");
+        Self { text, code }
     }
 }
 

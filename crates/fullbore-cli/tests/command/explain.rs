@@ -261,8 +261,8 @@ fn said_by(output: &Output) -> String {
 #[test]
 fn a_command_that_fails_or_is_not_there_is_a_failure() {
     let output = run("explain -- /nowhere/at-all");
-    assert_code(&output, 1);
-    assert!(one_line(stderr(&output)).contains("start '/nowhere/at-all'"));
+    assert_code(&output, 127);
+    assert!(one_line(stderr(&output)).contains("/nowhere/at-all: not found"));
     let output = finish(start(fullbore("explain --").arg("exit 7")));
     assert_code(&output, 1);
     assert!(stderr(&output).contains("the command ended with exit status: 7"));

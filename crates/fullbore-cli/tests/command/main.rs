@@ -29,6 +29,7 @@ mod manual;
 mod many;
 mod meter;
 mod meter_pv;
+mod mistakes;
 mod packaging;
 mod page_lookup;
 mod peers;

@@ -16,7 +16,7 @@ fn terminal(shell: &str, script: &str) -> Option<Terminal> {
     }
     let terminal = Terminal::start(&what)?;
     symlink(FULLBORE, terminal.path("fullbore")).unwrap();
-    let printed = run(&format!("completions {shell}"));
+    let printed = run(&format!("generate complete-{shell}"));
     assert_code(&printed, 0);
     fs::write(terminal.path(script), stdout(&printed)).unwrap();
     fs::write(terminal.path("some file"), "").unwrap();

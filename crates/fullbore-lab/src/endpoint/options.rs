@@ -18,9 +18,9 @@ pub struct Options {
     #[arg(help_heading = "Data", long, alias = "buf_size", value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub buf_size: Option<usize>,
 
-    /// Total number of bytes to move
-    #[arg(help_heading = "Data", long, alias = "bytes_to_pipe", value_name = "SIZE", default_value = "10G", value_parser = size::parse)]
-    pub bytes_to_pipe: u64,
+    /// Total number of bytes to move [default: 10G]
+    #[arg(help_heading = "Data", long, alias = "bytes_to_pipe", value_name = "SIZE", value_parser = size::parse)]
+    pub bytes_to_pipe: Option<u64>,
 
     /// Stop after this many seconds instead
     #[arg(help_heading = "Data", long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes_to_pipe")]

@@ -60,7 +60,7 @@ impl EndpointProgress {
         let state = State {
             bytes_left: match options.seconds {
                 Some(_) => u64::MAX,
-                None => options.bytes_to_pipe,
+                None => options.bytes_to_pipe.unwrap_or(10 << 30),
             },
             time: options.seconds.map(Duration::from_secs_f64),
             warm_up: warm_up.unwrap_or_default(),

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::{Context, bail};
 use fullbore::{Error, PipeEnd, ProducerOptions, Way};
 use fullbore_linux::{Calls, is_pipe_or_socket};
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
 use super::lines::write_lines;
@@ -28,6 +29,14 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         ));
     }
     let sink = stdout.as_fd();
+    let is_limited = options.bytes_to_pipe.is_some() || options.seconds.is_some();
+    if !is_limited && FileType::from_raw_mode(fstat(sink)?.st_mode) == FileType::RegularFile {
+        bail!(Usage(
+            "stdout is a file, and would get 10 GiB: give --bytes-to-pipe, or connect stdout to a reader, such as \
+             'fullbore read'"
+                .into()
+        ));
+    }
     let pipe = PipeEnd::of(&sink)?;
     let capacity = match &pipe {
         Some(_) if options.double_buffers_through_a_pipe() => bail!(Usage(

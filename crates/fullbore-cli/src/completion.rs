@@ -1,0 +1,74 @@
+//! What a shell can complete and the parser does not know: names of experiments and processes.
+
+use clap_complete::engine::CompletionCandidate;
+
+#[cfg(feature = "lab")]
+pub use of_the_lab::{experiments, groups_and_experiments};
+
+#[cfg(feature = "lab")]
+mod of_the_lab {
+    use clap_complete::engine::CompletionCandidate;
+    use fullbore_lab::catalogue::Catalogue;
+    use fullbore_lab::catalogue::sweep::Axes;
+    use fullbore_results::names;
+
+    /// Returns the names of the experiments.
+    pub fn experiments() -> Vec<CompletionCandidate> {
+        let catalogue = Catalogue::new(&Axes::default());
+        let candidate = |experiment: &fullbore_lab::experiment::Experiment| {
+            CompletionCandidate::new(experiment.name).help(Some(experiment.shows.into()))
+        };
+        catalogue.iter().map(candidate).collect()
+    }
+
+    /// Returns the names of the groups, and of the experiments.
+    pub fn groups_and_experiments() -> Vec<CompletionCandidate> {
+        let catalogue = Catalogue::new(&Axes::default());
+        let groups = catalogue
+            .groups()
+            .iter()
+            .map(|group| (group.name, group.shows));
+        let groups = groups.chain([(names::ALL, "all groups")]);
+        let candidate = |(name, shows): (&'static str, &'static str)| {
+            CompletionCandidate::new(name).help(Some(shows.into()))
+        };
+        groups.map(candidate).chain(experiments()).collect()
+    }
+}
+
+/// Returns the numbers of the processes, with their names.
+pub fn pids() -> Vec<CompletionCandidate> {
+    let mut all: Vec<(i32, String)> = processes().collect();
+    all.sort_unstable();
+    let candidate = |(pid, name): (i32, String)| {
+        CompletionCandidate::new(pid.to_string()).help(Some(name.into()))
+    };
+    all.into_iter().map(candidate).collect()
+}
+
+/// Returns the names of the processes that need no quotes.
+pub fn process_names() -> Vec<CompletionCandidate> {
+    let mut names: Vec<String> = processes().map(|(_, name)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.+-".contains(c);
+    names.retain(|name| name.chars().all(is_plain));
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the names and the numbers of the processes.
+pub fn pids_and_names() -> Vec<CompletionCandidate> {
+    process_names().into_iter().chain(pids()).collect()
+}
+
+/// Returns the processes but this one, and without threads of the kernel, which have no command line.
+fn processes() -> impl Iterator<Item = (i32, String)> {
+    let own = std::process::id().cast_signed();
+    let all = procfs::process::all_processes()
+        .into_iter()
+        .flatten()
+        .flatten();
+    all.filter(move |process| process.pid != own)
+        .filter(|process| process.cmdline().is_ok_and(|line| !line.is_empty()))
+        .filter_map(|process| Some((process.pid, process.stat().ok()?.comm)))
+}

@@ -1,0 +1,76 @@
+//! The first mistakes that people make: each is one line, which says what to type instead.
+
+use std::fs::File;
+
+use crate::common::{fullbore, one_line, run, said, stderr};
+
+/// A command line, its exit code, and what the line on stderr contains.
+#[rustfmt::skip]
+const MISTAKES: &[(&str, i32, &str)] = &[
+    // Names that are nearly right.
+    ("cpy", 2, "did you mean 'copy'?"),
+    ("copy --apend", 2, "did you mean '--append'?"),
+    ("copy --hash sha265", 2, "did you mean 'sha256'?"),
+    ("run --pipesize 1M true", 2, "did you mean '--pipe-size'?"),
+    // Negative numbers.
+    ("copy -n -5", 2, "invalid size '-5'"),
+    ("copy --bytes -5", 2, "invalid size '-5'"),
+    ("top --json -n -5", 2, "expected a whole number, at least 1"),
+    ("meter -i -1", 2, "invalid time '-1'"),
+    ("tune -s -1 1", 2, "invalid size '-1'"),
+    // Ranges.
+    ("buffer -b 3", 2, "expected a whole number, at least 5"),
+    ("bench --rounds 0", 2, "expected a whole number from 1 to 10000"),
+    ("explain --rounds 0 write_read", 2, "expected a whole number from 1 to 1000"),
+    ("meter --height 1", 2, "expected a whole number from 2 to 65535"),
+    // Processes.
+    ("top --pid x", 2, "invalid PID 'x': expected the number of a process"),
+    ("tune --pipeline 0", 2, "invalid PID '0': expected the number of a process"),
+    ("meter --query cat", 2, "invalid PID 'cat': expected the number of a process"),
+    // Programs that are not there.
+    ("explain -- no-such-program", 127, "no-such-program: not found"),
+    ("explain -- /", 126, "/: "),
+    ("run -- no-such-program", 127, "no-such-program: not found"),
+    // Files that are not there.
+    ("copy no-such-file", 1, "No such file or directory"),
+    ("meter -q no-such-file", 1, "No such file or directory"),
+    ("buffer -q -i no-such-file", 1, "No such file or directory"),
+    ("bench --compare no-such-file no-such-file", 2, "no-such-file"),
+    ("bench --html /no/such/place write_read", 2, "/no/such/place"),
+];
+
+#[test]
+fn a_mistake_is_one_line_that_says_what_to_type_instead() {
+    for (line, code, text) in MISTAKES {
+        let output = run(line);
+        assert_eq!(
+            output.status.code(),
+            Some(*code),
+            "{line}: {}",
+            said(&output)
+        );
+        let error = one_line(stderr(&output));
+        assert!(error.contains(text), "{line}: {error}");
+        for never in [
+            "os error",
+            "18446744073709551615",
+            "unexpected argument '-5'",
+        ] {
+            assert!(!error.contains(never), "{line}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_on_stdout_of_write_is_not_filled_without_being_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    for (line, code, bytes) in [("write", 2, 0), ("write --bytes-to-pipe 64K", 0, 64 << 10)] {
+        let file = File::create(&path).unwrap();
+        let child = fullbore(line).stdout(file).spawn().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert_eq!(stderr(&output).contains("--bytes-to-pipe"), code == 2);
+        assert_eq!(path.metadata().unwrap().len(), bytes);
+    }
+}
