@@ -29,14 +29,6 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         ));
     }
     let sink = stdout.as_fd();
-    let is_limited = options.bytes_to_pipe.is_some() || options.seconds.is_some();
-    if !is_limited && FileType::from_raw_mode(fstat(sink)?.st_mode) == FileType::RegularFile {
-        bail!(Usage(
-            "stdout is a file, and would get 10 GiB: give --bytes-to-pipe, or connect stdout to a reader, such as \
-             'fullbore read'"
-                .into()
-        ));
-    }
     let pipe = PipeEnd::of(&sink)?;
     let capacity = match &pipe {
         Some(_) if options.double_buffers_through_a_pipe() => bail!(Usage(
@@ -45,6 +37,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         Some(pipe) => Some(set_capacity(options, pipe)?),
         None => {
             check_without_pipe(options)?;
+            check_file(options, sink)?;
             None
         }
     };
@@ -90,6 +83,19 @@ fn check_without_pipe(options: &Options) -> Result<(), Usage> {
         if given {
             return Err(Usage(format!("{what} needs a pipe on stdout")));
         }
+    }
+    Ok(())
+}
+
+/// Refuses to fill a file without a limit that was asked for.
+fn check_file(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<()> {
+    let is_limited = options.bytes_to_pipe.is_some() || options.seconds.is_some();
+    if !is_limited && FileType::from_raw_mode(fstat(sink)?.st_mode) == FileType::RegularFile {
+        bail!(Usage(
+            "stdout is a file, and would get 10 GiB: give --bytes-to-pipe, or connect stdout to a reader, such as \
+             'fullbore read'"
+                .into()
+        ));
     }
     Ok(())
 }
