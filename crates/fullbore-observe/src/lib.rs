@@ -47,6 +47,7 @@ pub use sampling::facts::StartedStage;
 pub use sampling::moment::Cause;
 pub use verdict::findings::Findings;
 pub use watch::Watch;
+pub use watch::progress::Progress;
 
 #[doc(no_inline)]
 pub use rustix::io::Errno;

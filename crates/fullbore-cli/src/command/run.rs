@@ -104,6 +104,15 @@ pub struct Run {
     #[arg(long)]
     live: bool,
 
+    /// Show how far the whole pipeline is, in the last row of the terminal on stderr: by the position
+    /// of the first stage in the file that it reads, or by --size, and the name of the slow stage
+    #[arg(long, conflicts_with = "live")]
+    progress: bool,
+
+    /// Bytes that the first stage writes, for --progress
+    #[arg(long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
+    size: Option<u64>,
+
     /// Write the report as JSON to FILE (stdout belongs to the pipeline)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -121,9 +130,11 @@ pub struct Run {
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.check()?;
-        let ran = keep(self.live, self.grace, |keeper, signals, shelf| {
-            run(keeper, signals, shelf, || self.plan(), &self.options())
-        });
+        let ran = keep(
+            self.live || self.progress,
+            self.grace,
+            |keeper, signals, shelf| run(keeper, signals, shelf, || self.plan(), &self.options()),
+        );
         ran.or_else(|error| {
             if error.is::<Usage>() {
                 return Err(error);
@@ -184,6 +195,7 @@ impl Run {
             place: self.place.clone(),
             report: self.report,
             live: self.live,
+            progress: self.progress.then_some(self.size),
             json: self.json.clone(),
             quiet: self.quiet,
             verbose: self.verbose,

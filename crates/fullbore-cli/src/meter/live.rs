@@ -13,7 +13,6 @@ use fullbore::PipeEnd;
 
 use super::display::Display;
 use super::options::{Look, Options};
-use super::rate::Rate;
 use super::remote::{self, Request, State};
 use super::sample;
 use super::verdict::Seen;
@@ -21,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::moving::Source;
 use crate::terminal::line::{Reading, Unit};
 use crate::terminal::lines::say;
+use crate::terminal::rate::Rate;
 
 /// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.
 const SAMPLING_INTERVAL: Duration = Duration::from_millis(20);

@@ -6,7 +6,6 @@
 //! | `live.rs` | the meter of what passes |
 //! | `display.rs` | where lines are drawn |
 //! | `format.rs` | pv's line, and its formats |
-//! | `rate.rs` | rates, and the remaining time |
 //! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
 //! | `options.rs` | what is shown, and how; what can be changed while it runs |
@@ -25,7 +24,6 @@ mod pass;
 mod pid_file;
 pub mod pv;
 mod query;
-mod rate;
 pub mod remote;
 mod sample;
 mod skip;

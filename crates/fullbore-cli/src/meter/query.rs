@@ -6,11 +6,11 @@ use rustix::process::Pid;
 
 use super::display::Display;
 use super::options::{Look, Options};
-use super::rate::Rate;
 use super::remote::{Request, State, ask};
 use crate::interrupt::Interrupt;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::say;
+use crate::terminal::rate::Rate;
 
 /// A signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(50);

@@ -21,10 +21,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::options::Options;
-use super::rate::Rate;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, Unit, gauge};
 use crate::terminal::lines::{Screen, say};
+use crate::terminal::rate::Rate;
 use fullbore_host::text::{clean, cut, error_text};
 use fullbore_observe::census::scope::is_hidden;
 

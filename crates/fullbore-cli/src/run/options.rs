@@ -26,6 +26,9 @@ pub struct Options {
     pub report: bool,
     /// Whether to show the report while the pipeline runs, if stderr is a terminal.
     pub live: bool,
+    /// Whether to show one line of progress while the pipeline runs, and how many bytes are to go through the first
+    /// pipe, if the user has said that.
+    pub progress: Option<Option<u64>>,
     /// The file to which the report is written as JSON.
     pub json: Option<PathBuf>,
     /// Whether to suppress messages about requests that could not be met.
@@ -37,6 +40,6 @@ pub struct Options {
 impl Options {
     /// Returns whether the pipeline has to be observed for a report.
     pub fn watched(&self) -> bool {
-        self.report || self.live || self.json.is_some()
+        self.report || self.live || self.progress.is_some() || self.json.is_some()
     }
 }

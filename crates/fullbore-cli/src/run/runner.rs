@@ -131,7 +131,7 @@ impl<'a> Runner<'a> {
         };
         if options.watched() && !ending::proc_is_ours() {
             bail!(
-                "no report is possible: --report, --live and --json need /proc of this PID namespace; mount it \
+                "no report is possible: --report, --live, --progress and --json need /proc of this PID namespace; mount it \
                  ('mount -t proc proc /proc'), or run without these options"
             );
         }
@@ -234,9 +234,11 @@ impl<'a> Runner<'a> {
             });
             self.watch = Some(Watch::new(stages.collect(), links).started_at(began));
         }
-        if self.options.live {
-            self.live = Live::new();
-        }
+        self.live = match self.options.progress {
+            Some(size) => Live::progress(size),
+            None if self.options.live => Live::new(),
+            None => None,
+        };
         // A signal that came before all stages were started may not have reached all of them.
         while let Some(came) = self.signals.next() {
             self.obey(Came {

@@ -345,3 +345,34 @@ fn the_terminal_is_whole_again_when_the_one_who_draws_is_killed() {
     let screen = terminal.shows("\n50\n");
     assert_eq!(screen.lines().count(), 24, "{screen}");
 }
+
+#[test]
+fn the_progress_is_that_of_the_whole_pipeline() {
+    let Some(terminal) = Terminal::start("the progress of a pipeline") else {
+        return;
+    };
+    terminal.types("head -c 1000000 /dev/zero > million");
+    // Half of the file has been read and has come out of the last pipe.
+    terminal
+        .types("run --progress '(head -c 500000; sleep @MARK@) < million | cat | cat > /dev/null'");
+    terminal.shows(" 50% ETA");
+    terminal.presses("C-c");
+    terminal.wait_for_sleepers(0);
+    // What lies unread in a pipe has not come out.
+    terminal.types("run --progress '(head -c 40000; sleep @MARK@) < million | (head -c 20000 > /dev/null; sleep @MARK@)'");
+    terminal.shows("  2% ETA");
+    terminal.presses("C-c");
+    terminal.wait_for_sleepers(0);
+    terminal.types(
+        "run --progress --size 1000000 '(head -c 250000 million; sleep @MARK@) | cat > /dev/null'",
+    );
+    terminal.shows(" 25% ETA");
+    terminal.presses("C-c");
+    terminal.wait_for_sleepers(0);
+    terminal.types(
+        "run --progress 'sh -c \"head -c 250000 /dev/zero; sleep @MARK@\" | cat > /dev/null'",
+    );
+    terminal.shows("size unknown");
+    terminal.presses("C-c");
+    terminal.wait_for_sleepers(0);
+}

@@ -9,6 +9,7 @@
 //! | `attribution.rs` | how certain it is that the figures of a stage are those of the process that others wait for |
 //! | `moment.rs` | what a stage does at a moment |
 //! | `facts.rs` | what is known about a stage apart from samples |
+//! | `input_file.rs` | how far a stage is in the file that it reads |
 //! | `stage.rs` | the processes of a stage, and what they have used |
 //! | `blame.rs` | which stages keep the others waiting at a moment |
 //! | `cpus.rs` | the idle time of the CPUs |
@@ -19,6 +20,7 @@ pub mod attribution;
 mod blame;
 pub mod cpus;
 pub mod facts;
+pub mod input_file;
 pub mod moment;
 pub mod pipeline;
 pub mod process;

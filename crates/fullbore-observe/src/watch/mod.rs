@@ -6,6 +6,8 @@
 //! sample reads little (what threads do, how full pipes are). Counters, which only grow (times,
 //! bytes, the processes of a stage), are read less often, and when a stage has ended.
 
+pub mod progress;
+
 use std::collections::VecDeque;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
