@@ -67,11 +67,11 @@ const VERBS: &[Verb] = verbs! {
     "meter" "Copy files, or stdin, to stdout, and show progress, rate and which side is slow" command::meter::Meter, hidden: false;
     "buffer" "Copy stdin to stdout through a large buffer, so that neither side waits for the other" command::buffer::Buffer, hidden: false;
     "run" "Run a pipeline as the shell would, with larger pipes, and name the slow stage" command::run::Run, hidden: false;
-    #[cfg(feature = "lab")] "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
-    #[cfg(feature = "lab")] "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
-    #[cfg(feature = "lab")] "explain" "Report where an experiment, or any command, spends its time" command::explain::Explain, hidden: false;
     "top" "Show all pipes and FIFOs that this user may inspect, live" command::top::Top, hidden: false;
     "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
+    #[cfg(feature = "lab")] "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;
+    #[cfg(feature = "lab")] "bench" "Measure how fast pipes are on this machine, and how much each technique gains" command::bench::Bench, hidden: false;
+    #[cfg(feature = "lab")] "explain" "Report where an experiment, or any command, spends its time" command::explain::Explain, hidden: false;
     #[cfg(feature = "lab")] "write" "Write to the pipe on stdout, as an experiment does" command::write::Write, hidden: false;
     #[cfg(feature = "lab")] "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
     "generate" "Print a manual page, or what makes a shell complete command lines" command::generate::Generate, hidden: true, of: parser;

@@ -111,8 +111,7 @@ pub struct Bench {
     #[arg(long, value_name = "A,B", value_parser = cpu_pair)]
     cpus: Option<(usize, usize)>,
 
-    /// Keep measurements however far apart the CPUs are, instead of repeating those that are taken
-    /// while they are farther apart than usual
+    /// Do not repeat measurements taken while the CPUs were far apart
     #[arg(long)]
     any_distance: bool,
 
@@ -125,8 +124,7 @@ pub struct Bench {
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
 
-    /// In the group 'move', measure also the programs in DIR, beside those with the same names on PATH.
-    /// Their experiments are named after their versions, such as file_pipe_cat_9.1
+    /// In the group 'move', also benchmark the programs in DIR. Their experiments are named after their versions, such as file_pipe_cat_9.1
     #[arg(long, value_name = "DIR")]
     also: Vec<PathBuf>,
 
@@ -134,12 +132,11 @@ pub struct Bench {
     #[arg(long, help_heading = "Reports")]
     json: bool,
 
-    /// Show in the table also what a GiB costs: CPU seconds of all processes
+    /// Add a column: CPU seconds per GiB, of all processes
     #[arg(long, help_heading = "Reports")]
     cost: bool,
 
-    /// Show in the table also each figure as a percentage of the highest rate at which the two CPUs can hand over
-    /// memory
+    /// Add a column: each figure in percent of the measured core-to-core bandwidth
     #[arg(long, help_heading = "Reports")]
     limit: bool,
 

@@ -181,11 +181,11 @@ pub struct Meter {
     #[arg(short, long, value_name = "SECONDS", value_parser = interval, help_heading = "Line")]
     interval: Option<Duration>,
 
-    /// Show nothing, and measure no time, before the first byte has passed
+    /// Start the display and the timer at the first byte
     #[arg(short = 'W', long, help_heading = "Line")]
     wait: bool,
 
-    /// Show nothing before this time
+    /// Wait SECONDS before the first line
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = delay, help_heading = "Line")]
     delay_start: Option<Duration>,
 
