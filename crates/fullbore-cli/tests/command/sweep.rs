@@ -201,7 +201,7 @@ fn the_chart_is_a_heat_map_and_csv_has_the_axes() {
     let output = short(&format!("--svg {} --csv {}", svg.display(), csv.display()));
     assert_code(&output, 0);
     let svg = fs::read_to_string(svg).unwrap();
-    for word in ["heat map in GiB/s", "capacity of the pipe", "best "] {
+    for word in ["heat map in GiB/s", "capacity of the pipe", "best: "] {
         assert!(svg.contains(word), "{word}");
     }
     let csv = fs::read_to_string(csv).unwrap();

@@ -1,83 +1,67 @@
-//! The comparison as one HTML page that needs nothing else: the runs, the facts in which they differ, and
-//! for each group the ratios as dots around 1 and a table that sorts.
-//!
-//! What stands where is in `templates/compare.html`; what every page has, in `report/html/page.rs`.
+//! The comparison as one HTML page, with the same parts as that of a run: for each group a chart with a bar
+//! for each run, and a table that sorts.
 
 use std::io;
 
 use askama::Template;
 
-use super::comparison::{ComparedFigure, ComparedRun, Comparison, Difference, Pair, Verdict};
-use super::words::{closing, date, name, number, row_name, tables, unit};
-use crate::report::Report;
+use super::comparison::{ComparedFigure, ComparedRun, Comparison, Pair, Verdict};
+use super::words::{closing, described, name, number, row_name, tables, unit};
+use crate::report::chart::{self, Chart, Line, Row, Scale};
 use crate::report::html::Html;
-use crate::report::html::page::{Cell, Column, Figure, PageFrame, Table};
-use crate::report::one_line;
-use crate::report::svg::dots::{Dot, Dots, Dotted};
+use crate::report::html::page::{Cell, Column, Page, Section, Table};
+use crate::report::{Report, one_line};
 
 impl Report<Comparison> for Html {
     fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
-        ComparisonPage::of(comparison).write_into(out)
-    }
-}
-
-/// What the template shows.
-#[derive(Template)]
-#[template(path = "compare.html")]
-struct ComparisonPage<'a> {
-    frame: PageFrame,
-    title: String,
-    /// How many were faster and slower, of each further run.
-    in_short: Vec<String>,
-    /// Anchors and their headings.
-    contents: Vec<(String, String)>,
-    runs: Table,
-    warnings: &'a [String],
-    differences: Table,
-    groups: Vec<GroupOfFigures>,
-    not_alike: Table,
-    closing: Vec<String>,
-}
-
-/// A group, or one table of it.
-struct GroupOfFigures {
-    id: String,
-    name: String,
-    /// `None` where there is no ratio.
-    figure: Option<Figure>,
-    table: Table,
-}
-
-impl<'a> ComparisonPage<'a> {
-    fn of(comparison: &'a Comparison) -> ComparisonPage<'a> {
-        let groups: Vec<GroupOfFigures> = tables(comparison)
-            .enumerate()
-            .map(|(index, rows)| GroupOfFigures::of(index, comparison, rows))
-            .collect();
-        let (differences, not_alike) = (differences(comparison), not_alike(comparison));
-        let mut contents = vec![("runs".to_owned(), "The runs".to_owned())];
-        if !differences.rows.is_empty() {
-            contents.push(("differences".into(), "Not the same in all runs".into()));
-        }
-        contents.extend(groups.iter().map(|g| (g.id.clone(), g.name.clone())));
-        if !not_alike.rows.is_empty() {
-            let heading = "Missing in a run, or measured differently";
-            contents.push(("not-alike".into(), heading.into()));
-        }
-        contents.push(("method".into(), "What ratios and verdicts mean".into()));
-        ComparisonPage {
-            frame: PageFrame::new(),
+        let sections = tables(comparison).enumerate();
+        let sections = sections.map(|(index, rows)| section(index, comparison, rows));
+        let differences = &comparison.differences;
+        let page = Page {
             title: title(comparison),
-            in_short: in_short(comparison),
-            contents,
-            runs: runs(comparison),
-            warnings: &comparison.warnings,
-            differences,
-            groups,
-            not_alike,
-            closing: closing(comparison),
-        }
+            conclusion: in_short(comparison),
+            doubts: doubts(comparison),
+            lead: comparison
+                .runs
+                .iter()
+                .map(|run| format!("{}: {}", run.label, described(run)))
+                .collect(),
+            sections: sections.chain(not_alike(comparison)).collect(),
+            heading_of_facts: format!(
+                "Facts that are not the same in all runs ({})",
+                differences.len()
+            ),
+            facts: facts(comparison),
+            method: closing(comparison),
+        };
+        page.write_into(out)
     }
+}
+
+/// Returns why the runs may not be comparable, a sentence each.
+fn doubts(comparison: &Comparison) -> Vec<String> {
+    let facts: Vec<&str> = comparison
+        .differences
+        .iter()
+        .map(|d| d.fact.as_str())
+        .collect();
+    let differ = (!facts.is_empty()).then(|| format!("the runs differ in: {}", facts.join(", ")));
+    comparison.warnings.iter().cloned().chain(differ).collect()
+}
+
+/// Returns each fact in which the runs differ, with its value in each.
+fn facts(comparison: &Comparison) -> Vec<(String, String)> {
+    let values = |values: &[Option<String>]| {
+        let labelled = comparison.runs.iter().zip(values);
+        let labelled = labelled.map(|(run, value)| {
+            format!("{}: {}", run.label, value.as_deref().unwrap_or("unknown"))
+        });
+        labelled.collect::<Vec<_>>().join("; ")
+    };
+    let facts = comparison.differences.iter();
+    facts
+        .map(|difference| (difference.fact.clone(), values(&difference.values)))
+        .collect()
 }
 
 fn title(comparison: &Comparison) -> String {
@@ -120,7 +104,7 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
             parts.push(format!("{} not comparable", comparison.rows.len() - told));
         }
         format!(
-            "{} beside {}, of {} figures: {}.",
+            "{} beside {}, of {} figures: {}",
             run.label,
             first.label,
             comparison.rows.len(),
@@ -130,48 +114,21 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
     further.iter().enumerate().map(sentence).collect()
 }
 
-fn runs(comparison: &Comparison) -> Table {
-    let row = |run: &ComparedRun| {
-        vec![
-            Cell::text(&run.label),
-            Cell::words(&run.file),
-            Cell::text(date(run)),
-            Cell::text(run.kernel.as_deref().unwrap_or("unknown")),
-            Cell::words(run.cpu_model.as_deref().unwrap_or("unknown")),
-        ]
-    };
-    Table {
-        id: "runs-table".into(),
-        caption: format!("Ratios are to {}", comparison.runs[0].label),
-        columns: ["run", "file", "date", "Linux", "CPU"]
-            .map(Column::words)
-            .into(),
-        rows: comparison.runs.iter().map(row).collect(),
-        ..Table::default()
+/// Returns a group, or one table of it.
+fn section<'a>(index: usize, comparison: &Comparison, rows: &[ComparedFigure]) -> Section<'a> {
+    let id = format!("group-{}", index + 1);
+    let heading = one_line(&name(&rows[0]));
+    Section {
+        chart: chart(comparison, rows),
+        table: Some(table(&id, &heading, comparison, rows)),
+        id,
+        heading,
+        ..Section::default()
     }
 }
 
-fn differences(comparison: &Comparison) -> Table {
-    let labels = comparison.runs.iter().map(|run| Column::words(&run.label));
-    let row = |difference: &Difference| {
-        let values = difference.values.iter();
-        let values = values.map(|value| Cell::words(value.as_deref().unwrap_or("unknown")));
-        [Cell::text(&difference.fact)]
-            .into_iter()
-            .chain(values)
-            .collect()
-    };
-    Table {
-        id: "differences-table".into(),
-        caption: "Facts that figures depend on".into(),
-        columns: [Column::words("fact")].into_iter().chain(labels).collect(),
-        rows: comparison.differences.iter().map(row).collect(),
-        ..Table::default()
-    }
-}
-
-/// Returns why figures are missing, and what was done differently.
-fn not_alike(comparison: &Comparison) -> Table {
+/// Returns why figures are missing, and what was done differently; `None` without such notes.
+fn not_alike<'a>(comparison: &Comparison) -> Option<Section<'a>> {
     let mut rows = Vec::new();
     for row in &comparison.rows {
         let reasons = row.runs.iter().filter_map(|run| run.reason());
@@ -183,26 +140,19 @@ fn not_alike(comparison: &Comparison) -> Table {
             ]);
         }
     }
-    Table {
+    let table = Table {
         id: "not-alike-table".into(),
         caption: "Notes on experiments".into(),
         columns: ["experiment", "group", "what"].map(Column::words).into(),
         rows,
         ..Table::default()
-    }
-}
-
-impl GroupOfFigures {
-    fn of(index: usize, comparison: &Comparison, rows: &[ComparedFigure]) -> GroupOfFigures {
-        let id = format!("group-{}", index + 1);
-        let name = one_line(&name(&rows[0]));
-        GroupOfFigures {
-            figure: figure(&id, &name, comparison, rows),
-            table: table(&id, &name, comparison, rows),
-            id,
-            name,
-        }
-    }
+    };
+    (!table.rows.is_empty()).then(|| Section {
+        id: "not-alike".into(),
+        heading: "Missing in a run, or measured differently".into(),
+        table: Some(table),
+        ..Section::default()
+    })
 }
 
 /// Returns the sign that stands before a verdict's words.
@@ -228,85 +178,72 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn dot(verdict: Verdict) -> Dot {
-    match verdict {
-        Verdict::Faster => Dot::Up,
-        Verdict::Slower => Dot::Down,
-        _ => Dot::Sideways,
-    }
-}
-
 fn times(ratio: f64) -> String {
     format!("{}×", number(ratio))
 }
 
-/// Returns what was found about a further run, in words; with its label where there are several.
-fn in_words(comparison: &Comparison, pair: &Pair) -> String {
-    let verdict = pair.verdict.words(&comparison.runs[0].label, &pair.run);
-    let mut words = Vec::new();
-    if comparison.runs.len() > 2 {
-        words.push(pair.run.clone());
-    }
-    words.extend(pair.ratio.map(times));
-    words.push(verdict);
-    words.join(" ")
-}
+/// The colours that bars have; further runs have the last one.
+const SERIES: usize = 3;
 
-/// Returns the ratios of a group as dots; `None` where there are none.
-fn figure(
-    id: &str,
-    name: &str,
-    comparison: &Comparison,
-    rows: &[ComparedFigure],
-) -> Option<Figure> {
-    let pairs = || rows.iter().flat_map(|row| &row.to_first);
-    if pairs().all(|pair| pair.ratio.is_none()) {
-        return None;
-    }
-    let legend = [
-        (Dot::Up, "faster"),
-        (Dot::Down, "slower"),
-        (Dot::Sideways, "no difference shown"),
-    ]
-    .into_iter()
-    .filter(|(shown, _)| pairs().any(|pair| pair.ratio.is_some() && dot(pair.verdict) == *shown))
-    .map(|(dot, words)| (dot, words.to_owned()));
-    let line = |pair: &Pair| Dotted {
-        dots: pair
-            .ratio
-            .map(|ratio| (dot(pair.verdict), ratio))
-            .into_iter()
-            .collect(),
-        words: in_words(comparison, pair),
-    };
-    let dots = Dots {
-        unit: "",
-        legend: legend.collect(),
-        rows: rows
-            .iter()
-            .filter(|row| row.to_first.iter().any(|pair| pair.ratio.is_some()))
-            .map(|row| (row_name(row), row.to_first.iter().map(line).collect()))
-            .collect(),
-        ratios: true,
-    };
-    let each: Vec<String> = rows
+/// Returns the chart of the main figures: a bar for each run, with what was found about it. `None` where there
+/// are none in one unit.
+fn chart(comparison: &Comparison, rows: &[ComparedFigure]) -> Option<Chart> {
+    let unit = rows
         .iter()
-        .map(|row| {
-            let pairs: Vec<String> = row
-                .to_first
-                .iter()
-                .map(|pair| in_words(comparison, pair))
-                .collect();
-            format!("{} {}", row_name(row), pairs.join(", "))
+        .flat_map(|row| &row.runs)
+        .find_map(|run| run.unit)?;
+    let has_bars = |row: &&ComparedFigure| {
+        let mut units = row.runs.iter().filter_map(|run| run.unit);
+        row.figure.is_none() && units.all(|of_run| of_run == unit)
+    };
+    let rows: Vec<Row> = rows
+        .iter()
+        .filter(has_bars)
+        .map(|row| Row {
+            name: row_name(row),
+            lines: (0..row.runs.len())
+                .map(|index| line(comparison, row, index))
+                .collect(),
         })
         .collect();
-    let first = &comparison.runs[0].label;
-    let words = one_line(&format!(
-        "{name}, how many times as fast as {first}: {}.",
-        each.join("; ")
-    ));
-    let label = format!("{name}: ratios to {first} as dots around 1, on a logarithmic axis");
-    Some(Figure::of(id, label, words, |paper| dots.charts(paper)))
+    let lines = || rows.iter().flat_map(|row| &row.lines);
+    let is_any_measured = lines().any(Line::is_measured);
+    let scale = Scale::of(lines(), false);
+    is_any_measured.then(|| Chart {
+        unit,
+        scale,
+        legend: chart::legend_of_bars().into(),
+        rows,
+    })
+}
+
+/// Returns the bar of one run, with its figure and how it compares with the first.
+fn line(comparison: &Comparison, row: &ComparedFigure, index: usize) -> Line {
+    let run = &row.runs[index];
+    let pair = index.checked_sub(1).map(|index| &row.to_first[index]);
+    let median = run.median.map(number);
+    let words = [
+        Some(run.run.clone()),
+        median,
+        pair.map(|pair| in_words(comparison, pair)),
+    ];
+    Line {
+        bar: run.median,
+        marks: run.min.into_iter().chain(run.max).collect(),
+        series: index.min(SERIES - 1),
+        words: words.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        class: pair.map_or("", |pair| class(pair.verdict)),
+        ..Line::default()
+    }
+}
+
+/// Returns how a further run compares with the first, in words.
+fn in_words(comparison: &Comparison, pair: &Pair) -> String {
+    let verdict = pair.verdict.words(&comparison.runs[0].label, &pair.run);
+    match pair.ratio {
+        Some(ratio) => format!("{} {} {verdict}", sign(pair.verdict), times(ratio)),
+        None => verdict,
+    }
 }
 
 fn table(id: &str, name: &str, comparison: &Comparison, rows: &[ComparedFigure]) -> Table {

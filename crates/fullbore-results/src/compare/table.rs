@@ -9,8 +9,8 @@ use std::io;
 use comfy_table::CellAlignment;
 
 use super::columns::ShownFigures;
-use super::comparison::{ComparedFigure, ComparedRun, Comparison, Difference};
-use super::words::{closing, date, name, tables, unit};
+use super::comparison::{ComparedFigure, Comparison, Difference};
+use super::words::{closing, described, name, tables, unit};
 use crate::report::table::Table;
 use crate::report::text::{Style, TextPage, table_lines};
 use crate::report::{Report, one_line};
@@ -48,17 +48,6 @@ impl Report<Comparison> for Table {
         }
         Ok(())
     }
-}
-
-/// Returns the file, the date, the kernel and the CPU of a run.
-fn described(run: &ComparedRun) -> String {
-    format!(
-        "{}: {}, Linux {}, {}",
-        run.file,
-        date(run),
-        run.kernel.as_deref().unwrap_or("of unknown release"),
-        run.cpu_model.as_deref().unwrap_or("CPU unknown"),
-    )
 }
 
 /// Adds the facts in which the runs differ: as a table where that fits, else one below the other.

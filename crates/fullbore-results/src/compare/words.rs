@@ -4,8 +4,19 @@ use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
 use crate::report::{figure, one_line};
 use fullbore_host::text::counted;
 
+/// Returns the file, the date, the kernel and the CPU of a run.
+pub fn described(run: &ComparedRun) -> String {
+    format!(
+        "{}: {}, Linux {}, {}",
+        run.file,
+        date(run),
+        run.kernel.as_deref().unwrap_or("of unknown release"),
+        run.cpu_model.as_deref().unwrap_or("CPU unknown"),
+    )
+}
+
 /// Returns when a run was taken, or when its file was written.
-pub fn date(run: &ComparedRun) -> String {
+fn date(run: &ComparedRun) -> String {
     match (&run.taken_at, &run.file_written_at) {
         (Some(date), _) => format!("taken {date}"),
         (None, Some(date)) => format!("date unknown, file written {date}"),

@@ -1,11 +1,22 @@
 //! A group whose experiments stand in a table of two axes: chunks down, pipe sizes across.
 //!
-//! The grid on a terminal and the heat map of a drawing have this in common: where each experiment
-//! stands, and which is best.
+//! The grid on a terminal and the heat maps of SVG and HTML have this in common: where each experiment
+//! stands, what its cell says, and which is best.
 
-use super::figure;
+use super::{figure, marked_median};
 use crate::run::Outcome;
 use fullbore_host::size;
+
+/// What the rows are.
+pub const CHUNKS: &str = "bytes per call";
+/// What the columns are.
+pub const PIPE_SIZES: &str = "capacity of the pipe";
+
+/// The mark before the best figure.
+pub const BEST_MARK: &str = "▸";
+
+/// The steps of colour in a heat map; `templates/chart.css` has a class for each.
+const STEPS: usize = 8;
 
 /// The experiments of a group, by chunk and pipe size.
 pub struct Grid<'a> {
@@ -40,6 +51,55 @@ impl<'a> Grid<'a> {
                 .cell
                 .is_some_and(|cell| cell.chunk == chunk && cell.pipe_size == pipe_size)
         })
+    }
+
+    /// Returns what a cell says: its median, or in one word why there is none.
+    pub fn text(&self, outcome: &Outcome) -> String {
+        match (&outcome.failed, &outcome.skipped) {
+            (Some(_), _) => "failed".into(),
+            (None, Some(_)) => "skipped".into(),
+            (None, None) if self.is_best(outcome) => BEST_MARK.to_owned() + &marked_median(outcome),
+            (None, None) => marked_median(outcome),
+        }
+    }
+
+    /// Returns the rows of a heat map: the chunk, and the class and the text of each cell.
+    pub fn rows(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let cell = |outcome: Option<&Outcome>| match outcome {
+            Some(outcome) => (self.class(outcome), self.text(outcome)),
+            None => ("no-step".into(), String::new()),
+        };
+        let row = |&chunk: &usize| {
+            let columns = self.pipe_sizes.iter();
+            (
+                size(chunk),
+                columns
+                    .map(|&pipe_size| cell(self.at(chunk, pipe_size)))
+                    .collect(),
+            )
+        };
+        self.chunks.iter().map(row).collect()
+    }
+
+    /// Returns the headings of the columns.
+    pub fn columns(&self) -> Vec<String> {
+        self.pipe_sizes
+            .iter()
+            .map(|&pipe_size| size(pipe_size))
+            .collect()
+    }
+
+    /// Returns the class of a cell's colour: of the step that is proportional to its figure, from 0 on.
+    fn class(&self, outcome: &Outcome) -> String {
+        if outcome.figure.is_none() {
+            return "no-step".into();
+        }
+        let share = (median(outcome) / self.largest()).clamp(0.0, 1.0);
+        let best = if self.is_best(outcome) { " best" } else { "" };
+        format!(
+            "step{}{best}",
+            ((share * STEPS as f64) as usize).min(STEPS - 1)
+        )
     }
 
     /// Returns the unit of the figures.
@@ -176,6 +236,28 @@ mod tests {
             grid.in_words().unwrap(),
             "best: 64 KiB per call, pipe capacity 64 KiB, 4.00 GiB/s, 16.0× the smallest \
              (4 KiB per call, pipe capacity 4 KiB)"
+        );
+    }
+
+    #[test]
+    fn the_colour_of_a_cell_is_proportional_to_its_figure() {
+        let run = fixture();
+        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
+        let cells: Vec<(String, String)> = Grid::of(&outcomes)
+            .unwrap()
+            .rows()
+            .into_iter()
+            .flat_map(|(_, cells)| cells)
+            .collect();
+        let cells: Vec<(&str, &str)> = cells
+            .iter()
+            .map(|(c, t)| (c.as_str(), t.as_str()))
+            .collect();
+        let skipped = ("no-step", "skipped");
+        assert_eq!(cells[..3], [("step0", "0.25"), ("step1", "0.50"), skipped]);
+        assert_eq!(
+            cells[3..],
+            [("step0", "0.30"), ("step7 best", "▸4.00"), skipped]
         );
     }
 

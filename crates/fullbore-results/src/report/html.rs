@@ -1,27 +1,25 @@
-//! The run as one HTML page that needs nothing else: drawings, tables that sort, and how it was
-//! measured; for a browser, a phone, a screen reader and paper.
+//! The run as one HTML page that needs nothing else: what was found, charts, tables that sort, and how it
+//! was measured; for a browser, a phone, a screen reader and paper.
 //!
-//! What stands where is in `templates/run.html`; what every page has, in `html/page.rs`; the drawings
-//! are those of the SVG report, drawn for a page. Here a run becomes what the template shows.
+//! Here a run becomes a [`Page`]; in `compare/html.rs`, a comparison does.
 
-mod group;
 pub(crate) mod page;
-mod percentiles;
 mod results;
 
 use std::io;
 
 use askama::Template;
 
-use super::svg;
+use super::chart::Chart;
+use super::grid::Grid;
 use super::{
-    Report, against_c, base_of_ratios, distance, groups, how_measured, limit, over_all_tables,
-    peers,
+    Report, base_of_ratios, conclusion, distance, doubts, groups, how_measured, in_short,
+    least_cost, limit, noisy_footnote, one_line, peers, remarks, title,
 };
-use crate::run::{Outcome, Run, Settings};
-use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
-use group::Group;
-use page::{Cell, Column, PageFrame, Table};
+use crate::run::{EndpointReport, Outcome, Run};
+use fullbore_host::text::counted;
+use page::{Cell, Column, Page, Section, Table};
+use results::results;
 
 /// The run as one HTML document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,70 +27,28 @@ pub struct Html;
 
 impl Report<Run> for Html {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
-        RunPage::of(run).write_into(out)
-    }
-}
-
-/// What the template shows.
-#[derive(Template)]
-#[template(path = "run.html")]
-struct RunPage<'a> {
-    frame: PageFrame,
-    title: String,
-    lead: String,
-    /// Anchors and their headings.
-    contents: Vec<(String, String)>,
-    /// The machine.
-    facts: Vec<(&'static str, String)>,
-    groups: Vec<Group>,
-    not_measured: Table,
-    not_measured_in_short: String,
-    settings: &'a Settings,
-    measured: String,
-    /// In percent.
-    disagreement: f64,
-    /// What ratios are to.
-    base: Option<String>,
-    /// How experiments compare with the programs in C that do the same.
-    against_c: Option<String>,
-    /// How fast contestants are over all tables of their group.
-    over_all_tables: Vec<String>,
-}
-
-impl<'a> RunPage<'a> {
-    fn of(run: &'a Run) -> RunPage<'a> {
+        let groups = groups(run);
+        let sections = groups.iter().enumerate();
+        let sections =
+            sections.map(|(index, (name, outcomes))| section(index, name, outcomes, run));
         let mut facts = run.machine.lines();
         facts.extend(distance(run).map(|text| ("cache line", text)));
         facts.extend(limit(run).map(|text| ("limit", text)));
         facts.extend(peers(run).map(|text| ("peers", text)));
-        let groups: Vec<Group> = groups(run)
-            .iter()
-            .enumerate()
-            .map(|(index, (name, outcomes))| Group::of(index, name, outcomes, run))
-            .collect();
-        let not_measured = not_measured(run);
-        let mut contents = vec![("machine".to_owned(), "The machine".to_owned())];
-        contents.extend(groups.iter().map(|g| (g.id.clone(), g.name.clone())));
-        if !not_measured.rows.is_empty() {
-            contents.push(("not-measured".into(), "Skipped and failed".into()));
-        }
-        contents.push(("method".into(), "How it was measured".into()));
-        RunPage {
-            frame: PageFrame::new(),
-            title: svg::title(run),
-            lead: lead(run),
-            contents,
-            facts,
-            groups,
-            not_measured_in_short: not_measured_in_short(run),
-            not_measured,
-            settings: &run.settings,
-            measured: how_measured(run),
-            disagreement: (DISAGREEMENT_WORTH_A_WARNING * 100.0).round(),
-            base: base_of_ratios(run),
-            against_c: against_c(run),
-            over_all_tables: over_all_tables(run),
-        }
+        let page = Page {
+            title: title(run),
+            conclusion: conclusion(run),
+            doubts: doubts(run),
+            lead: vec![lead(run)],
+            sections: sections.chain(not_measured(run)).collect(),
+            heading_of_facts: "The machine".into(),
+            facts: facts
+                .into_iter()
+                .map(|(term, words)| (term.to_owned(), words))
+                .collect(),
+            method: method(run),
+        };
+        page.write_into(out)
     }
 }
 
@@ -107,72 +63,152 @@ fn lead(run: &Run) -> String {
         Some(date) => format!("Taken {date}: "),
         None => String::new(),
     };
+    let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
+    let missing: String = [
+        (
+            count(|e| e.skipped.is_some() && e.failed.is_none()),
+            "skipped",
+        ),
+        (count(|e| e.failed.is_some()), "failed"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, words)| format!(", {count} {words}"))
+    .collect();
     format!(
-        "{taken}{measured} of {} measured, {}.",
-        counted(run.experiments.len(), "experiment"),
+        "{taken}{measured} of {} measured{missing}; {}",
+        counted(run.experiments.len(), "experiment", "experiments"),
         how_measured(run)
     )
 }
 
-fn counted(count: usize, thing: &str) -> String {
-    match count {
-        1 => format!("1 {thing}"),
-        n => format!("{n} {thing}s"),
+/// Returns a group, or one table of it: its chart, its table, and its command lines.
+fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) -> Section<'a> {
+    let id = format!("group-{}", index + 1);
+    let map = Grid::of(outcomes);
+    let others = least_cost(outcomes)
+        .into_iter()
+        .chain(remarks(run, outcomes).map(one_line));
+    Section {
+        heading: one_line(name),
+        remarks: in_short(outcomes).into_iter().chain(others).collect(),
+        chart: Chart::of(outcomes).filter(|_| map.is_none()),
+        map,
+        table: results(&id, name, outcomes, run.limit.as_ref()),
+        commands: outcomes
+            .iter()
+            .filter_map(|outcome| command(outcome))
+            .collect(),
+        id,
     }
 }
 
-fn not_measured_in_short(run: &Run) -> String {
-    let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
-    let failed = count(|e| e.failed.is_some());
-    let skipped = count(|e| e.skipped.is_some() && e.failed.is_none());
-    let counts = [(skipped, "skipped"), (failed, "failed")].into_iter();
-    let parts: Vec<String> = counts
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, words)| format!("{count} {words}"))
-        .collect();
-    parts.join(", ")
+/// Returns the name of an experiment that ran commands, and a command line that does the same in a
+/// shell.
+fn command(outcome: &Outcome) -> Option<(String, String)> {
+    let endpoint = |verb: &str, report: &Option<EndpointReport>| {
+        let options = report.as_ref()?.own_options();
+        Some(format!("fullbore {verb} {options}").trim_end().to_owned())
+    };
+    let parts = [
+        endpoint("write", &outcome.writer),
+        outcome.mover.as_ref().map(|mover| mover.command.clone()),
+        endpoint("read", &outcome.reader),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| (outcome.name.clone(), parts.join(" | ")))
 }
 
-/// Returns the experiments without a figure, and why they have none.
-fn not_measured(run: &Run) -> Table {
-    let rows = run.experiments.iter().filter_map(|outcome| {
-        let (what, reason) = match (&outcome.failed, &outcome.skipped) {
-            (Some(reason), _) => ("failed", reason.as_str()),
-            (None, Some(reason)) => ("skipped", reason.as_str()),
-            (None, None) if outcome.figure.is_none() => ("not measured", "unknown reason"),
-            (None, None) => return None,
+/// Returns the experiments without a figure, and why they have none; `None` where all have one.
+fn not_measured(run: &Run) -> Option<Section<'_>> {
+    let row = |outcome: &Outcome| {
+        let (what, class, reason) = match (&outcome.failed, &outcome.skipped) {
+            (Some(reason), _) => ("failed", "bad", reason.as_str()),
+            (None, Some(reason)) => ("skipped", "", reason.as_str()),
+            (None, None) => ("not measured", "", "unknown reason"),
         };
-        let class = if what == "failed" { "bad" } else { "" };
-        Some(vec![
-            Cell {
-                below: outcome.shows.clone(),
-                ..Cell::text(&outcome.name)
-            },
-            Cell::text(&outcome.group),
-            Cell {
-                class,
-                ..Cell::text(what)
-            },
-            Cell::words(reason),
-        ])
-    });
-    Table {
+        let name = Cell {
+            below: outcome.shows.clone(),
+            ..Cell::text(&outcome.name)
+        };
+        let what = Cell {
+            class,
+            ..Cell::text(what)
+        };
+        vec![name, Cell::text(&outcome.group), what, Cell::words(reason)]
+    };
+    let missing = |e: &&Outcome| e.figure.is_none() || e.skipped.is_some() || e.failed.is_some();
+    let table = Table {
         id: "not-measured-table".into(),
         caption: "Experiments without a figure".into(),
-        rows: rows.collect(),
+        rows: run.experiments.iter().filter(missing).map(row).collect(),
         columns: ["experiment", "group", "what", "why"]
             .map(Column::words)
             .into(),
         ..Table::default()
-    }
+    };
+    (!table.rows.is_empty()).then(|| Section {
+        id: "not-measured".into(),
+        heading: "Skipped and failed".into(),
+        remarks: vec![
+            "An experiment is skipped if this machine lacks or forbids something that it needs. It has \
+             failed if it ran and did not finish correctly"
+                .into(),
+        ],
+        table: Some(table),
+        ..Section::default()
+    })
+}
+
+/// Returns how the run was measured and what the figures mean, a sentence each.
+fn method(run: &Run) -> Vec<String> {
+    let settings = &run.settings;
+    let mut sentences = vec![
+        "Two processes move bytes from one to the other, or a message there and back, each pinned to its own \
+         CPU if there are two; pipelines run on all CPUs, as in a shell"
+            .to_owned(),
+        format!(
+            "Every experiment is measured once in each round, in a newly shuffled order (seed {}): {}. The \
+             first {} s of each measurement are a discarded warm-up",
+            settings.seed,
+            how_measured(run),
+            settings.warm_up_seconds
+        ),
+        "Before and after each measurement, the time that a cache line takes between the two CPUs is \
+         measured; measurements during which the CPUs were farther apart than usual are repeated, up to a \
+         limit"
+            .to_owned(),
+        format!(
+            "A figure is the median of the rounds; whiskers and the columns ‘least’ and ‘most’ are the \
+             smallest and the largest round ({})",
+            noisy_footnote()
+        ),
+    ];
+    sentences.extend(base_of_ratios(run).map(|base| {
+        format!(
+            "A ratio says how many times as fast an experiment is as {base} in this run; above 1 is better, \
+             also for experiments that measure a time"
+        )
+    }));
+    sentences.extend(
+        [
+            "The CPU time of a GiB is that of all processes of an experiment, with their start and their end",
+            "The limit is what the two CPUs can do in shared memory without any system call; an experiment \
+             exceeds it if some of its bytes are not written by one CPU and read by the other",
+            "Published figures come from the articles that the experiments follow, and were measured on \
+             other machines",
+            "Figures hold for large, steady streams on two otherwise idle CPUs; compare ratios rather than \
+             figures from machine to machine",
+        ]
+        .map(str::to_owned),
+    );
+    sentences
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{fixture, grid};
     use super::*;
-    use crate::run::{Also, Unit};
-    use crate::statistics::Spread;
 
     fn written(run: &Run) -> String {
         let mut text = Vec::new();
@@ -200,12 +236,28 @@ mod tests {
             "no hugetlb page is free here",
             "the reader ended with status 1:  read from",
             "base pages</li>",
-            "7 of 11 experiments measured",
+            "7 of 11 experiments measured, 3 skipped, 1 failed",
             "best: 64 KiB per call",
         ] {
             assert!(page.contains(words), "{words}");
         }
         assert!(!page.contains("<&>") && !page.contains("<Platinum>"));
+    }
+
+    #[test]
+    fn the_conclusion_and_the_doubts_come_before_all_figures() {
+        let mut run = fixture();
+        run.apart.taken = 26;
+        let page = written(&run);
+        let at = |words: &str| {
+            page.find(words)
+                .unwrap_or_else(|| panic!("{words} in {page}"))
+        };
+        let conclusion = at("vmsplice_splice_same_buffer is the fastest: ~104 GiB/s, 112×");
+        let doubt = at("26 measurements were kept");
+        let (chart, table) = (at("<table class=\"chart\""), at("<table class=\"sortable"));
+        let machine = at("<summary>The machine");
+        assert!(conclusion < doubt && doubt < chart && chart < table && table < machine);
     }
 
     #[test]
@@ -226,25 +278,6 @@ mod tests {
             let target = target.split('"').next().unwrap();
             assert!(ids.contains(&target), "{target}");
         }
-    }
-
-    #[test]
-    fn percentiles_are_dots_and_the_alternative_has_them() {
-        let mut run = fixture();
-        run.experiments.truncate(1);
-        let outcome = &mut run.experiments[0];
-        outcome.unit = Unit::Microseconds;
-        for (name, value) in [("p99", 12.5), ("p99.9", 333.0)] {
-            outcome.also.push(Also {
-                name: name.into(),
-                unit: Unit::Microseconds,
-                figure: Spread::of(&[value]).unwrap(),
-            });
-        }
-        let page = written(&run);
-        assert!(page.contains("write_read median 0.93, p99 12.5, p99.9 333."));
-        assert!(page.contains("<circle") && page.contains("<polygon"));
-        assert!(page.contains("µs: less is better"));
     }
 
     #[test]

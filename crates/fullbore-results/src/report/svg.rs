@@ -1,30 +1,23 @@
-//! The run as one SVG document, for a page or an article: a section per group, with a bar per experiment
-//! (`svg/bars.rs`), or a heat map where its experiments stand in a grid (`svg/heat_map.rs`). The HTML
-//! page has the same drawings, and dots (`svg/dots.rs`).
+//! The run as one SVG document, for a page or an article: a section for each group, with its bars, its
+//! percentiles, or its heat map.
 //!
-//! `svg/canvas.rs` writes the elements, `svg/layout.rs` knows what texts need. The document is drawn in
-//! light colours, and a style sheet replaces each by its dark counterpart where the reader's system is
-//! dark. The description has the figures, for those who cannot see the drawing.
-
-mod bars;
-mod canvas;
-pub(crate) mod dots;
-mod heat_map;
-mod layout;
-mod section;
+//! The shapes are those of the HTML page (`chart.rs`, `grid.rs`), and so are the colours, light and dark
+//! (`templates/chart.css`). Here they get places on a sheet that is 960 pixels wide. The description has
+//! the figures as text.
 
 use std::fmt::Write as _;
 use std::io;
 
-use super::{Report, groups, how_measured, is_noisy, noisy_footnote};
-use crate::run::{Outcome, Run, Unit};
-use bars::Sign;
-use canvas::{BACKGROUND, Canvas, Colors, Label, PALETTE, Rect, TEXT_SIZE, escaped};
-use layout::{LINE_HEIGHT, Legend, shortened, wrapped};
-use section::Section;
+use askama::filters::Escaper as _;
 
-pub(crate) use layout::{ChartSvg, Paper};
-pub(crate) use section::charts;
+use super::chart::{Chart, Line, Scale};
+use super::grid::{CHUNKS, Grid, PIPE_SIZES};
+use super::html::page::Harmless;
+use super::{
+    Report, conclusion, groups, how_measured, is_noisy, noisy_footnote, one_line, reason, title,
+};
+use crate::run::{Outcome, Run};
+use fullbore_host::text;
 
 /// The run as one SVG document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,226 +25,271 @@ pub struct Svg;
 
 impl Report<Run> for Svg {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(Document::of(run).written().as_bytes())
+        out.write_all(Sheet::of(run).written(&title(run)).as_bytes())
     }
 }
 
-/// The class by which the style sheet finds this document and no other, also inside a page.
-pub(crate) const CLASS: &str = "fullbore-chart";
+/// The colours of charts, light and dark.
+pub(super) const STYLE: &str = include_str!("../../templates/chart.css");
 
 // Lengths are in pixels.
-const TITLE_SIZE: i32 = 18;
-const HEADING_SIZE: i32 = 14;
-/// Above a section, for its name.
-const HEADING_HEIGHT: i32 = 30;
-const SECTION_GAP: i32 = 18;
-const PAPER: Paper = Paper::ALONE;
+const WIDTH: i32 = 960;
+const MARGIN: i32 = 24;
+const RIGHT: i32 = WIDTH - MARGIN;
+/// From one row to the next.
+const ROW: i32 = 26;
+const LINE: i32 = 18;
+/// Between names, bars and figures.
+const GAP: i32 = 12;
+const MOST_FOR_NAMES: i32 = 360;
+const MOST_FOR_FIGURES: i32 = 220;
+const WIDEST_CELL: i32 = 120;
+/// The width of a shape in the legend.
+const SIGN: i32 = 24;
 
-/// What the document shows, before it has coordinates.
-struct Document<'a> {
-    title: String,
-    subtitle: Vec<String>,
-    caption: Vec<String>,
-    legend: Legend<Sign>,
-    sections: Vec<Section<'a>>,
-    /// Where all bars begin.
-    axis_left: i32,
+/// Which point of a text is at its place.
+#[derive(Clone, Copy)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
 }
 
-impl<'a> Document<'a> {
-    fn of(run: &'a Run) -> Document<'a> {
-        let sections: Vec<Section> = groups(run)
-            .into_iter()
-            .map(|(name, outcomes)| Section::of(&name, outcomes, PAPER))
-            .collect();
-        let bars = sections.iter().flat_map(Section::with_bars).copied();
-        let in_lines = |sentence: &String| wrapped(sentence, TEXT_SIZE, PAPER.inside());
-        Document {
-            title: title(run),
-            subtitle: in_lines(&subtitle(run)),
-            caption: caption(run).iter().flat_map(in_lines).collect(),
-            legend: bars::legend(bars.clone()),
-            axis_left: bars::axis_left(bars, PAPER),
-            sections,
+/// Returns the pixels that a line of `text` takes at most: few fonts have wider characters on average. A
+/// text has no width before a browser picks a font.
+fn room_for(text: &str) -> i32 {
+    (text::columns(text) as f64 * 7.5).ceil() as i32
+}
+
+/// A document that is drawn from the top down.
+struct Sheet {
+    elements: String,
+    description: String,
+    /// Where the next line begins.
+    top: i32,
+}
+
+impl Sheet {
+    fn of(run: &Run) -> Sheet {
+        let mut sheet = Sheet {
+            elements: String::new(),
+            description: String::new(),
+            top: MARGIN,
+        };
+        sheet.text(MARGIN, Anchor::Start, "title", &title(run), RIGHT - MARGIN);
+        sheet.top += ROW;
+        let mut lead = conclusion(run);
+        lead.extend(setting(run));
+        sheet.sentences(&lead);
+        for (name, outcomes) in groups(run) {
+            sheet.top += GAP;
+            sheet.text(MARGIN, Anchor::Start, "heading", &name, RIGHT - MARGIN);
+            sheet.top += ROW;
+            let _ = write!(sheet.description, "{name}. ");
+            if let Some(grid) = Grid::of(&outcomes) {
+                sheet.map(&grid, &outcomes);
+            } else if let Some(chart) = Chart::of(&outcomes) {
+                sheet.chart(&chart);
+            }
         }
+        let mut caption = vec![how_measured(run)];
+        caption.extend(run.experiments.iter().any(is_noisy).then(noisy_footnote));
+        sheet.sentences(&caption);
+        sheet
     }
 
-    /// Returns the document as SVG.
-    fn written(&self) -> String {
-        let (width, height) = (PAPER.width, self.height());
+    /// Returns the document.
+    fn written(&self, title: &str) -> String {
+        let height = self.top + MARGIN;
         format!(
-            "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-             xmlns=\"http://www.w3.org/2000/svg\" class=\"{CLASS}\" role=\"img\">\n\
-             <title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n{}</svg>\n",
-            escaped(&self.title),
-            escaped(&self.description()),
-            dark_rules(),
-            self.drawn(width, height).into_group(),
+            "<svg width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+             xmlns=\"http://www.w3.org/2000/svg\" class=\"fullbore\" role=\"img\">\n\
+             <title>{}</title>\n<desc>{}</desc>\n<style>\n{STYLE}</style>\n\
+             <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
+            escaped(title),
+            escaped(self.description.trim_end()),
+            self.elements,
         )
     }
 
-    /// Returns where the legend begins.
-    fn legend_top(&self) -> i32 {
-        PAPER.margin + TITLE_SIZE + 10 + self.subtitle.len() as i32 * LINE_HEIGHT + 4
-    }
-
-    /// Returns where the first section begins.
-    fn sections_top(&self) -> i32 {
-        self.legend_top() + self.legend.height(PAPER) + 2
-    }
-
-    fn height(&self) -> i32 {
-        let section = |section: &Section| HEADING_HEIGHT + section.height() + SECTION_GAP;
-        let sections: i32 = self.sections.iter().map(section).sum();
-        let caption = self.caption.len() as i32 * LINE_HEIGHT;
-        self.sections_top() + sections + caption + PAPER.margin
-    }
-
-    fn drawn(&self, width: i32, height: i32) -> Canvas {
-        let mut canvas = Canvas::default();
-        let all = Rect {
-            left: 0,
-            top: 0,
-            width,
-            height,
+    /// Draws a text that ends in an ellipsis where it needs more than `room`.
+    fn text(&mut self, x: i32, anchor: Anchor, class: &str, text: &str, room: i32) {
+        let text = text::one_line(&one_line(text), (f64::from(room) / 7.5) as usize);
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
         };
-        canvas.rect(all, BACKGROUND);
-        self.draw_head(&mut canvas);
-        let mut top = self.sections_top();
-        for section in &self.sections {
-            let heading = Label::at(PAPER.margin, top + HEADING_HEIGHT / 2).heading(HEADING_SIZE);
-            let name = shortened(&section.name, HEADING_SIZE, PAPER.inside());
-            canvas.text(heading, &name);
-            section.draw(&mut canvas, self.axis_left, top + HEADING_HEIGHT);
-            top += HEADING_HEIGHT + section.height() + SECTION_GAP;
+        let _ = writeln!(
+            self.elements,
+            r#"<text class="{class}" x="{x}" y="{}" text-anchor="{anchor}">{}</text>"#,
+            // The middle of a line is the middle of its capitals.
+            self.top + ROW / 2 + 4,
+            escaped(&text)
+        );
+    }
+
+    /// Draws sentences below each other, wrapped.
+    fn sentences(&mut self, sentences: &[String]) {
+        for sentence in sentences {
+            let columns = (f64::from(RIGHT - MARGIN) / 7.5) as usize;
+            for line in text::wrapped(&one_line(sentence), columns) {
+                self.text(MARGIN, Anchor::Start, "faint", &line, RIGHT - MARGIN);
+                self.top += LINE;
+            }
+            let _ = write!(self.description, "{sentence}. ");
         }
-        draw_lines(&mut canvas, &self.caption, top);
-        canvas
     }
 
-    /// Draws the title, what the machine is, and the legend.
-    fn draw_head(&self, canvas: &mut Canvas) {
-        let title = shortened(&self.title, TITLE_SIZE, PAPER.inside());
-        let label = Label::at(PAPER.margin, PAPER.margin + TITLE_SIZE / 2);
-        canvas.text(label.heading(TITLE_SIZE), &title);
-        draw_lines(canvas, &self.subtitle, PAPER.margin + TITLE_SIZE + 10);
-        let top = self.legend_top();
-        self.legend.draw(canvas, PAPER, top, |canvas, sign, at| {
-            sign.draw(canvas, at);
-        });
+    /// Draws the shapes of a line from `left` on.
+    fn shapes(&mut self, scale: &Scale, line: &Line, left: i32, width: i32) {
+        let (top, shapes) = (self.top, scale.shapes(line));
+        let _ = write!(
+            self.elements,
+            "<svg x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{ROW}\" overflow=\"visible\">\n{shapes}</svg>\n"
+        );
     }
 
-    /// Returns what the document shows in words: every experiment with its figure.
-    fn description(&self) -> String {
-        let mut words = String::from("Measured performance.");
-        for section in &self.sections {
-            let _ = write!(words, " {}", section.in_words());
+    fn chart(&mut self, chart: &Chart) {
+        let _ = write!(self.description, "{} ", chart.in_words());
+        self.legend(chart);
+        let lines = || chart.rows.iter().flat_map(|row| &row.lines);
+        let names = chart.rows.iter().map(|row| room_for(&row.name)).max();
+        let left = MARGIN + names.unwrap_or(0).min(MOST_FOR_NAMES) + GAP;
+        let figures = lines()
+            .filter(|line| line.is_measured())
+            .map(|line| room_for(&line.words));
+        let figures = figures
+            .chain([GAP + room_for(chart.unit.name())])
+            .max()
+            .unwrap_or(0);
+        let right = RIGHT - figures.min(MOST_FOR_FIGURES) - GAP;
+        for row in &chart.rows {
+            self.text(left - GAP, Anchor::End, "name", &row.name, MOST_FOR_NAMES);
+            for line in &row.lines {
+                self.shapes(&chart.scale, line, left, right - left);
+                let x = if line.is_measured() {
+                    right + GAP
+                } else {
+                    left + GAP
+                };
+                self.text(x, Anchor::Start, line.class, &line.words, RIGHT - x);
+                self.top += ROW;
+            }
         }
-        for line in &self.caption {
-            let _ = write!(words, " {line}.");
+        for (percent, label) in chart.scale.ticks() {
+            let x = left + (percent / 100.0 * f64::from(right - left)).round() as i32;
+            self.text(x, Anchor::Middle, "faint", &label, RIGHT);
         }
-        words
+        self.text(
+            right + 2 * GAP,
+            Anchor::Start,
+            "faint",
+            chart.unit.name(),
+            RIGHT,
+        );
+        self.top += ROW;
     }
-}
 
-/// Draws lines of faint text from `top` on.
-fn draw_lines(canvas: &mut Canvas, lines: &[String], top: i32) {
-    let mut y = top + LINE_HEIGHT / 2;
-    for line in lines {
-        canvas.text(Label::at(PAPER.margin, y).faint(), line);
-        y += LINE_HEIGHT;
+    /// Draws which figures are better, and what the shapes mean.
+    fn legend(&mut self, chart: &Chart) {
+        let caption = chart.caption();
+        self.text(MARGIN, Anchor::Start, "", &caption, RIGHT);
+        let mut x = MARGIN + room_for(&caption) + GAP;
+        for line in &chart.legend {
+            let width = SIGN + GAP + room_for(&line.words);
+            if x + width > RIGHT {
+                (x, self.top) = (MARGIN, self.top + LINE);
+            }
+            self.shapes(&Scale::LEGEND, line, x, SIGN);
+            self.text(x + SIGN + GAP / 2, Anchor::Start, "", &line.words, RIGHT);
+            x += width + GAP;
+        }
+        self.top += ROW;
     }
-}
 
-/// Returns one group in words: every experiment with its figure.
-pub(crate) fn chart_in_words(name: &str, outcomes: &[&Outcome]) -> String {
-    Section::of(name, outcomes.to_vec(), Paper::WIDE).in_words()
-}
-
-/// Returns the title of a run: what was measured, and on which CPU and kernel.
-pub(super) fn title(run: &Run) -> String {
-    let machine = &run.machine;
-    let cpu = machine
-        .cpu_model
-        .as_deref()
-        .unwrap_or(&machine.architecture);
-    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
-    let subject = if run.experiments.iter().all(is_throughput) {
-        "Pipe throughput"
-    } else {
-        "Measured by fullbore bench"
-    };
-    match &machine.kernel {
-        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
-        None => format!("{subject}: {cpu}"),
-    }
-}
-
-/// Returns what else the figures depend on, beside the facts in the title.
-fn subtitle(run: &Run) -> String {
-    let lines = run.machine.lines();
-    let shown = ["CPUs used", "hypervisor", "huge pages"];
-    let parts: Vec<String> = shown
-        .iter()
-        .filter_map(|shown| lines.iter().find(|(label, _)| label == shown))
-        .map(|(label, value)| match *label {
-            "CPUs used" => value.clone(),
-            label => format!("{label}: {value}"),
-        })
-        .collect();
-    parts.join(" · ")
-}
-
-/// Returns the sentences below the drawing.
-fn caption(run: &Run) -> Vec<String> {
-    let mut sentences = vec![how_measured(run)];
-    if run.experiments.iter().any(is_noisy) {
-        sentences.push(noisy_footnote());
-    }
-    sentences
-}
-
-/// Returns the colours of all charts.
-fn palette() -> impl Iterator<Item = Colors> {
-    PALETTE
-        .into_iter()
-        .chain(bars::palette())
-        .chain(heat_map::palette())
-        .chain(dots::palette())
-}
-
-/// Returns the rules of a style sheet that replace every light colour by its dark counterpart.
-pub(crate) fn dark_rules() -> String {
-    let mut rules = String::from("@media screen and (prefers-color-scheme: dark) {\n");
-    for Colors { light, dark } in palette() {
-        for property in ["fill", "stroke"] {
-            let _ = writeln!(
-                rules,
-                "  .{CLASS} [{property}=\"{light}\"] {{ {property}: {dark}; }}"
+    fn map(&mut self, grid: &Grid, outcomes: &[&Outcome]) {
+        let left = MARGIN + room_for(CHUNKS) + GAP;
+        let width = ((RIGHT - left) / grid.pipe_sizes.len().max(1) as i32).min(WIDEST_CELL);
+        let heading = format!(
+            "heat map in {}, by {CHUNKS} ↓ and {PIPE_SIZES} →",
+            grid.unit()
+        );
+        self.sentences(&[heading]);
+        let middle = |column: usize| left + column as i32 * width + width / 2;
+        for (column, name) in grid.columns().iter().enumerate() {
+            self.text(middle(column), Anchor::Middle, "faint", name, width);
+        }
+        self.top += ROW;
+        for (name, cells) in grid.rows() {
+            self.text(left - GAP, Anchor::End, "faint", &name, left);
+            for (column, (class, text)) in cells.iter().enumerate() {
+                let _ = writeln!(
+                    self.elements,
+                    r#"<g class="{class}"><rect x="{}" y="{}" width="{}" height="{}"/>"#,
+                    left + column as i32 * width,
+                    self.top,
+                    width - 2,
+                    ROW - 2
+                );
+                self.text(middle(column), Anchor::Middle, "ink", text, width);
+                self.elements += "</g>\n";
+            }
+            self.top += ROW;
+        }
+        let mut sentences: Vec<String> = grid.in_words().into_iter().collect();
+        for reason in outcomes
+            .iter()
+            .filter(|o| o.figure.is_none())
+            .map(|o| reason(o))
+        {
+            if !sentences.contains(&reason) {
+                sentences.push(reason);
+            }
+        }
+        self.sentences(&sentences);
+        for outcome in outcomes {
+            let _ = write!(
+                self.description,
+                "{}: {}; ",
+                outcome.name,
+                grid.text(outcome)
             );
         }
     }
-    rules + "}\n"
+}
+
+/// Returns what the figures depend on, beside the facts in the title.
+fn setting(run: &Run) -> Option<String> {
+    let lines = run.machine.lines();
+    let parts: Vec<String> = ["CPUs used", "hypervisor", "huge pages"]
+        .iter()
+        .filter_map(|shown| lines.iter().find(|(label, _)| label == shown))
+        .map(|(label, value)| format!("{label}: {value}"))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// Returns `text` on one line, as the content of an XML element.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    Harmless
+        .write_escaped_str(&mut escaped, &one_line(text))
+        .expect("a String takes all text");
+    escaped
 }
 
 #[cfg(test)]
 mod tests {
+    use roxmltree::{Document, Node};
+
     use super::super::{fixture, grid};
-    use super::layout::assert_texts_have_room;
     use super::*;
 
     fn written(run: &Run) -> String {
         let mut text = Vec::new();
         Svg.write(run, &mut text).unwrap();
         String::from_utf8(text).unwrap()
-    }
-
-    /// Returns the text of the first element with this name.
-    fn text_of(svg: &str, name: &str) -> String {
-        let document = roxmltree::Document::parse(svg).unwrap();
-        let mut elements = document.descendants();
-        let element = elements.find(|node| node.tag_name().name() == name);
-        element.unwrap().text().unwrap_or_default().to_owned()
     }
 
     /// Bars and a heat map.
@@ -261,90 +299,114 @@ mod tests {
         run
     }
 
+    fn number(node: Node, name: &str) -> i32 {
+        node.attribute(name).unwrap().parse().unwrap()
+    }
+
     #[test]
-    fn the_document_is_xml_whatever_the_names_are() {
-        let svg = written(&fixture());
-        let document = roxmltree::Document::parse(&svg).unwrap();
+    fn every_experiment_is_in_the_document_whatever_its_name_is() {
+        let svg = written(&all_kinds());
+        let document = Document::parse(&svg).unwrap();
         let texts: Vec<&str> = document
             .descendants()
             .filter(|node| node.tag_name().name() == "text")
             .filter_map(|node| node.text())
             .collect();
-        assert!(texts.contains(&"more <&> \"others\""), "{texts:?}");
+        for text in [
+            "more <&> \"others\"",
+            "vmsplice_splice_same_buffer",
+            "~104",
+            "skipped: no hugetlb page is free here",
+            "sweep: copy → read, block",
+            "▸4.00",
+            "64 MiB",
+            "skipped: a pipe of 64 MiB is refused",
+            "GiB/s: more is better",
+        ] {
+            assert!(texts.contains(&text), "{text} in {texts:?}");
+        }
         assert!(texts[0].contains("<Platinum>"));
-        assert!(!svg.contains('\t'));
     }
 
     #[test]
     fn no_text_overlaps_another_or_leaves_the_document() {
-        let run = all_kinds();
-        assert_texts_have_room(&written(&run));
-        for paper in [Paper::WIDE, Paper::CELLS, Paper::NARROW] {
-            for (_, outcomes) in groups(&run) {
-                for chart in charts(&outcomes, paper) {
-                    assert_texts_have_room(&format!(
-                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\">{}</svg>",
-                        chart.width, chart.height, chart.shapes
-                    ));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn every_experiment_is_in_the_document() {
-        let run = fixture();
-        let svg = written(&run);
-        for outcome in &run.experiments {
-            assert!(svg.contains(&outcome.name), "{}", outcome.name);
-        }
-        for text in [
-            "~104",
-            "skipped: no hugetlb page",
-            "failed: the reader ended",
-        ] {
-            assert!(svg.contains(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_document_has_words_for_those_who_cannot_see_it() {
-        let svg = written(&fixture());
-        assert!(svg.starts_with("<svg "));
-        let root = svg.lines().next().unwrap();
-        assert!(root.contains("role=\"img\"") && root.contains("viewBox=\"0 0 960 "));
-        assert!(text_of(&svg, "title").starts_with("Pipe throughput: Intel"));
-        let words = text_of(&svg, "desc");
-        assert!(
-            words.contains("write_read 0.93 (0.92 to 0.95), published 3.70"),
-            "{words}"
-        );
-    }
-
-    #[test]
-    fn every_colour_has_a_dark_counterpart() {
         let svg = written(&all_kinds());
-        let (style, shapes) = svg.split_once("</style>").unwrap();
-        let mut used = 0;
-        for property in ["fill", "stroke"] {
-            for rest in shapes.split(&format!(" {property}=\"#")).skip(1) {
-                let color = &rest[..6];
-                let rule = format!("[{property}=\"#{color}\"]");
-                assert!(style.contains(&rule), "{rule}");
-                used += 1;
+        let document = Document::parse(&svg).unwrap();
+        let height = number(document.root_element(), "height");
+        let texts: Vec<(i32, i32, i32, &str)> = document
+            .descendants()
+            .filter(|node| node.tag_name().name() == "text")
+            .map(|node| {
+                let text = node.text().unwrap_or_default();
+                let (x, width) = (number(node, "x"), room_for(text));
+                let left = match node.attribute("text-anchor").unwrap() {
+                    "start" => x,
+                    "middle" => x - width / 2,
+                    _ => x - width,
+                };
+                (left, left + width, number(node, "y"), text)
+            })
+            .collect();
+        for (index, one) in texts.iter().enumerate() {
+            assert!(one.0 >= 0 && one.1 <= WIDTH && one.2 < height, "{one:?}");
+            for other in &texts[index + 1..] {
+                let apart = one.1 <= other.0 || other.1 <= one.0 || (one.2 - other.2).abs() >= LINE;
+                assert!(apart, "{one:?} and {other:?} overlap");
             }
         }
-        assert!(used > 20, "{used}");
-        let mut light: Vec<_> = palette().map(|color| color.light).collect();
-        light.sort();
-        light.dedup();
-        assert_eq!(light.len(), palette().count());
     }
 
     #[test]
-    fn a_run_of_nothing_is_still_a_document() {
-        let mut run = fixture();
-        run.experiments.clear();
-        assert_texts_have_room(&written(&run));
+    fn the_document_has_its_figures_as_text() {
+        let svg = written(&all_kinds());
+        let document = Document::parse(&svg).unwrap();
+        let root = document.root_element();
+        assert_eq!(root.attribute("role"), Some("img"));
+        let text_of = |name: &str| {
+            let found = root.children().find(|node| node.tag_name().name() == name);
+            found.unwrap().text().unwrap()
+        };
+        assert!(text_of("title").starts_with("Pipe throughput: Intel"));
+        let words = text_of("desc");
+        for expected in [
+            "write_read: 0.93;",
+            "chunk_4K_pipe_4K: 0.25;",
+            "breaks: failed: the reader",
+        ] {
+            assert!(words.contains(expected), "{expected} in {words}");
+        }
+    }
+
+    /// The relative luminance and the contrast of colours (WCAG 2.2).
+    fn luminance(hex: &str) -> f64 {
+        let part = |at: usize| {
+            let part = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+            match part <= 0.04045 {
+                true => part / 12.92,
+                false => ((part + 0.055) / 1.055).powf(2.4),
+            }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    #[test]
+    fn every_figure_of_a_heat_map_can_be_read_and_more_is_always_stronger() {
+        let steps: Vec<[f64; 2]> = STYLE
+            .lines()
+            .filter(|line| line.trim_start().starts_with(".fullbore .step"))
+            .map(|line| {
+                let colors: Vec<&str> = line.split('#').skip(1).collect();
+                [colors[0], colors[2]].map(|color| luminance(&format!("#{}", &color[..6])))
+            })
+            .collect();
+        assert_eq!(steps.len(), 16);
+        for [cell, ink] in &steps {
+            assert!(
+                (cell.max(*ink) + 0.05) / (cell.min(*ink) + 0.05) >= 4.5,
+                "{cell} {ink}"
+            );
+        }
+        assert!(steps[..8].windows(2).all(|pair| pair[1][0] < pair[0][0]));
+        assert!(steps[8..].windows(2).all(|pair| pair[1][0] > pair[0][0]));
     }
 }

@@ -9,15 +9,16 @@ mod footnotes;
 
 use std::io;
 
-use super::grid::{Grid, size};
+use super::grid::{BEST_MARK, Grid, size};
 use super::text::{GAP, Style, TextPage};
 use super::{
     Report, against_c, distance, groups, how_measured_with_ratios, is_noisy, least_cost, limit,
-    marked_median, noisy_footnote, one_line, over_all_tables, peers, remarks,
+    noisy_footnote, one_line, over_all_tables, peers, remarks,
 };
 use crate::run::{Outcome, Run};
 use columns::{Wanted, table};
 use footnotes::{Footnotes, superscript};
+use fullbore_host::text;
 
 /// The run as text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,9 +34,6 @@ pub struct Table {
     /// Whether to show ratios pair by pair.
     pub pairs: bool,
 }
-
-/// The mark before the best figure of a grid.
-const BEST_MARK: &str = "▸";
 
 impl Report<Run> for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
@@ -128,19 +126,7 @@ impl TextPage {
         self.cells(
             grid,
             &format!("{unit}, by bytes per call ↓ and pipe capacity →"),
-            |outcome| {
-                let best = if grid.is_best(outcome) { BEST_MARK } else { "" };
-                let text = format!(
-                    "{best}{}{}",
-                    marked_median(outcome),
-                    footnotes.marks(outcome)
-                );
-                match (&outcome.failed, &outcome.skipped) {
-                    (Some(_), _) => "failed".into(),
-                    (None, Some(_)) => "skipped".into(),
-                    (None, None) => text,
-                }
-            },
+            |outcome| grid.text(outcome) + &footnotes.marks(outcome),
         );
         if let Some(words) = grid.in_words() {
             self.wrapped(Style::Plain, "  ", &format!("{BEST_MARK} {words}"));
@@ -167,7 +153,7 @@ impl TextPage {
         let names: Vec<String> = [String::new()].into_iter().chain(names).collect();
         let columns: Vec<Vec<String>> = grid.pipe_sizes.iter().map(|&p| column(p)).collect();
         let widest = |column: &Vec<String>| {
-            let widths = column.iter().map(|text| text.chars().count());
+            let widths = column.iter().map(|text| text::columns(text));
             GAP + widths.max().unwrap_or(0)
         };
         let mut left = columns.as_slice();

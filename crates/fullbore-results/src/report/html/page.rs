@@ -1,21 +1,22 @@
-//! What every page has: style, script, and the policy that allows these two and nothing else; its
-//! drawings and its tables. The templates are in `templates/`; askama compiles them in.
+//! The page of a run or a comparison, before it is HTML: `templates/page.html` shows it from the top down,
+//! and askama compiles that in.
 //!
 //! All data goes through [`Harmless`], which askama applies to every `{{ … }}`. Marked as `safe` in the
-//! templates are the style and the script, which are not data, and the elements of drawings, whose texts
-//! the canvas escapes.
+//! templates are the style and the script, which are not data, and the shapes of charts, which are numbers.
 
 use std::fmt::{self, Write};
 
+use askama::Template;
 use askama::filters::{Escaper, Html};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
+use crate::report::chart::{Chart, Scale};
+use crate::report::grid::{CHUNKS, Grid, PIPE_SIZES};
 use crate::report::harmless;
-use crate::report::svg::{self, ChartSvg, Paper};
 
-/// Escapes text for HTML, without characters that could make it show as another text.
+/// Escapes text for HTML and SVG, without characters that could make it show as another text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Harmless;
 
@@ -26,112 +27,65 @@ impl Escaper for Harmless {
     }
 }
 
-/// What every page has around its content: how it looks and behaves, and what it may do.
-pub struct PageFrame {
-    /// The style sheet.
-    pub style: String,
-    /// The script.
-    pub script: &'static str,
-    /// The Content-Security-Policy: this style sheet, this script, and nothing else.
-    pub policy: String,
-    /// That of the command.
-    pub version: &'static str,
+/// What the page shows.
+#[derive(Template)]
+#[template(path = "page.html")]
+pub struct Page<'a> {
+    pub title: String,
+    /// What was found, a sentence each.
+    pub conclusion: Vec<String>,
+    /// Why figures are doubtful, a sentence each.
+    pub doubts: Vec<String>,
+    /// What was measured, a sentence each.
+    pub lead: Vec<String>,
+    pub sections: Vec<Section<'a>>,
+    /// What `facts` are.
+    pub heading_of_facts: String,
+    pub facts: Vec<(String, String)>,
+    /// What the figures mean, a sentence each.
+    pub method: Vec<String>,
 }
 
-impl PageFrame {
-    /// Returns the style, the script and the policy of every page.
-    pub fn new() -> PageFrame {
-        let style = format!(
-            "\n{}{}",
-            include_str!("../../../templates/page.css"),
-            svg::dark_rules()
-        );
-        let script = concat!("\n", include_str!("../../../templates/page.js"));
-        let policy = format!(
+/// A group of experiments, or other rows.
+#[derive(Default)]
+pub struct Section<'a> {
+    /// The ID of the heading, which no other element has.
+    pub id: String,
+    pub heading: String,
+    /// What the section shows, a sentence each.
+    pub remarks: Vec<String>,
+    pub chart: Option<Chart>,
+    pub map: Option<Grid<'a>>,
+    pub table: Option<Table>,
+    /// Names, and command lines that do the same in a shell.
+    pub commands: Vec<(String, String)>,
+}
+
+impl Page<'_> {
+    const STYLE: &'static str = concat!(
+        "\n",
+        include_str!("../../../templates/page.css"),
+        include_str!("../../../templates/chart.css")
+    );
+    const SCRIPT: &'static str = concat!("\n", include_str!("../../../templates/page.js"));
+
+    /// The version of the command.
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+
+    /// Returns the Content-Security-Policy: this style sheet, this script, and nothing else.
+    fn policy(&self) -> String {
+        format!(
             "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; \
              form-action 'none'",
-            hash(&style),
-            hash(script)
-        );
-        PageFrame {
-            style,
-            script,
-            policy,
-            version: env!("CARGO_PKG_VERSION"),
-        }
+            hash(Self::STYLE),
+            hash(Self::SCRIPT)
+        )
     }
 }
 
 /// Returns a hash as a policy names it (Content Security Policy Level 3, 2.3.1).
 fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
-}
-
-/// A drawing with a description.
-pub struct Figure {
-    /// A short title.
-    pub label: String,
-    /// A description, with the figures.
-    pub words: String,
-    /// The class by which the style sheet finds it.
-    pub class: &'static str,
-    /// Its forms; the width of the screen decides which is shown.
-    pub drawings: Vec<Drawing>,
-}
-
-/// One form of a drawing, or a part of it.
-pub struct Drawing {
-    /// The ID of the description, which no other element has.
-    pub id: String,
-    /// Whether it has the description: the first part of a form has it.
-    pub is_first: bool,
-    /// The class that says on which screens it is shown.
-    pub class: &'static str,
-    /// Whether it stands in a box that scrolls.
-    pub scrolls: bool,
-    /// The shapes.
-    pub chart: ChartSvg,
-}
-
-impl Figure {
-    /// Returns a figure in a wide form and a narrow one, as `draw` draws them.
-    pub fn of(
-        id: &str,
-        label: String,
-        words: String,
-        draw: impl Fn(Paper) -> Vec<ChartSvg>,
-    ) -> Figure {
-        let mut drawings = self::drawings(id, "wide", draw(Paper::WIDE));
-        drawings.extend(self::drawings(id, "narrow", draw(Paper::NARROW)));
-        Figure {
-            label,
-            words,
-            class: svg::CLASS,
-            drawings,
-        }
-    }
-
-    /// Returns a figure in one form, which scrolls where it is too wide.
-    pub fn scrolling(id: &str, label: String, words: String, charts: Vec<ChartSvg>) -> Figure {
-        Figure {
-            label,
-            words,
-            class: svg::CLASS,
-            drawings: drawings(id, "scroll", charts),
-        }
-    }
-}
-
-/// Returns the drawings of one form.
-fn drawings(id: &str, class: &'static str, charts: Vec<ChartSvg>) -> Vec<Drawing> {
-    let drawing = |(index, chart)| Drawing {
-        id: format!("{id}-{class}"),
-        class,
-        scrolls: class == "scroll",
-        is_first: index == 0,
-        chart,
-    };
-    charts.into_iter().enumerate().map(drawing).collect()
 }
 
 /// A table.
@@ -146,8 +100,6 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Notes, to which cells refer by number, from 1 on.
     pub notes: Vec<String>,
-    /// A sentence below the table.
-    pub remark: String,
 }
 
 impl Table {
@@ -155,6 +107,16 @@ impl Table {
     /// printed as paragraphs.
     pub fn is_wide(&self) -> bool {
         self.columns.len() > 11
+    }
+
+    /// Returns the class of the hint that the table scrolls: on every screen, or only on a phone; `None`
+    /// where the table is narrow.
+    pub fn scrolls(&self) -> Option<&'static str> {
+        match self.columns.len() {
+            0..4 => None,
+            4..9 => Some("scrolls"),
+            _ => Some("scrolls always"),
+        }
     }
 }
 
@@ -251,8 +213,7 @@ mod tests {
 
     #[test]
     fn style_and_script_need_no_escaping_in_xml_and_fetch_nothing() {
-        let frame = PageFrame::new();
-        for text in [frame.script, frame.style.as_str()] {
+        for text in [Page::SCRIPT, Page::STYLE] {
             assert!(!text.contains(['<', '&']));
             for word in ["://", "url(", "@import", "fetch(", "import("] {
                 assert!(!text.contains(word), "{word}");

@@ -1,7 +1,8 @@
 //! The table of what was measured in a group, row by row.
 
 use super::page::{Cell, Column, Table};
-use crate::report::{figure, is_noisy, marked_median, noisy_footnote, one_line, percent};
+use crate::report::chart::which_is_better;
+use crate::report::{figure, marked_median, one_line, percent};
 use crate::run::{Cost, Limit, Outcome, Unit};
 use fullbore_host::size;
 
@@ -28,14 +29,12 @@ pub fn results(
     let row = |outcome: &&Outcome| columns.iter().map(|(_, cell)| cell(outcome)).collect();
     let rows = measured.iter().map(row).collect();
     let columns = columns.into_iter().map(|(column, _)| column).collect();
-    let is_any_noisy = measured.iter().any(|outcome| is_noisy(outcome));
     Some(Table {
         id: format!("{id}-table"),
-        caption: format!("{}, {}", one_line(name), of_figures(unit)),
+        caption: format!("{}, {}", one_line(name), which_is_better(unit)),
         columns,
         rows,
         notes,
-        remark: is_any_noisy.then(noisy_footnote).unwrap_or_default(),
     })
 }
 
@@ -181,13 +180,4 @@ fn said(outcome: &Outcome) -> Vec<String> {
     notes
         .chain(peer.map(|failed| one_line(&format!("the program in C failed: {failed}"))))
         .collect()
-}
-
-fn of_figures(unit: Unit) -> String {
-    let better = if unit.more_is_better() {
-        "more is better"
-    } else {
-        "less is better"
-    };
-    format!("{}: {better}", unit.name())
 }
