@@ -15,13 +15,12 @@
 //! | [`machine`] | kernel, CPUs, caches, memory, limits of pipes; which two CPUs to use |
 //! | [`distance`] | how long a cache line takes from one CPU to another |
 //! | [`proc`] | whether /proc is mounted, and shows this PID namespace |
-//! | [`size`], [`seconds`], [`date`], [`text`] | sizes, times and dates as text; names of others, long texts and errors as they are shown |
+//! | [`size`], [`seconds`], [`text`] | sizes and times as text; names of others, long texts and errors as they are shown |
 //! | [`refusal`] | the two errors that are not failures: a wrong command line, and a machine that does not allow it |
 //!
 //! The crate never prints and never exits. A fact that the machine does not tell is `None`, not an
 //! error.
 
-pub mod date;
 pub mod distance;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;

@@ -1,6 +1,7 @@
 //! Text as it is shown: names that others chose (files, processes) without anything that moves the
 //! cursor, starts a line or makes a text look like another; long text in lines; errors in words.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -105,35 +106,10 @@ pub fn one_line(text: &str, most: usize) -> String {
 ///
 /// A word that is longer than a line is broken where the line ends. An empty text is one empty line.
 pub fn wrapped(text: &str, most: usize) -> Vec<String> {
-    let most = most.max(2);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for piece in text.split_whitespace().flat_map(|word| pieces(word, most)) {
-        if !line.is_empty() && columns(&line) + 1 + columns(&piece) > most {
-            lines.push(std::mem::take(&mut line));
-        } else if !line.is_empty() {
-            line.push(' ');
-        }
-        line += &piece;
-    }
-    lines.push(line);
-    lines
-}
-
-/// Returns a word in pieces of at most `most` columns, usually one.
-fn pieces(word: &str, most: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut used = 0;
-    for part in parts(word) {
-        let width = columns(part);
-        if used + width > most {
-            pieces.push(String::new());
-            used = 0;
-        }
-        used += width;
-        *pieces.last_mut().expect("there is one") += part;
-    }
-    pieces
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let options = textwrap::Options::new(most.max(2)).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(&text, options);
+    lines.into_iter().map(Cow::into_owned).collect()
 }
 
 /// Returns a number with a blank between thousands: `12 345`.

@@ -18,7 +18,7 @@ use crate::peers::{Beside, Peers};
 use crate::program::Program;
 use crate::rounds::{Rounds, outcomes};
 use crate::work::Bench;
-use fullbore_host::date::rfc3339;
+use fullbore_results::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine};
 use fullbore_results::run::{Outcome, Remark, Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;

@@ -29,6 +29,7 @@
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
 //! | [`explain`], [`doctor`], [`buffer`] | [`Explanation`](explain::Explanation), [`Examination`](doctor::Examination) and [`BufferSummary`](buffer::BufferSummary), the shapes of their JSON |
 //! | [`names`] | which experiments a pattern means |
+//! | [`date`] | times as text |
 //! | [`placement`] | one CPU for both ends of a pipe compared with two |
 //!
 //! The crate never exits, and writes only to the writers that it is given. It does not depend on how
@@ -36,6 +37,7 @@
 
 pub mod buffer;
 pub mod compare;
+pub mod date;
 pub mod doctor;
 pub mod explain;
 pub mod names;

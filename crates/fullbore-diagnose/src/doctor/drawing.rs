@@ -5,7 +5,7 @@
 //! their numbers, the first is drawn and the rest are counted.
 
 use fullbore_host::machine::{Topology, format_cpu_list};
-use fullbore_host::text::counted;
+use fullbore_host::text::{columns, counted};
 
 /// The width of the drawing in columns, which is the width of a terminal without the indent.
 pub const WIDTH: usize = 78;
@@ -204,7 +204,7 @@ fn branch(lines: &mut Vec<String>, is_last: bool, text: &str) {
                 false => part.split_inclusive(' ').collect(),
             })
     {
-        if line.chars().count() + word.trim_end().chars().count() + 3 > WIDTH {
+        if columns(&line) + columns(word.trim_end()) + 3 > WIDTH {
             lines.push(format!("{start}{}", line.trim()));
             line.clear();
             start = next;

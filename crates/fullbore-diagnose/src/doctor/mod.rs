@@ -27,7 +27,7 @@ mod topology;
 use std::time::{Duration, SystemTime};
 
 use circumstances::Circumstances;
-use fullbore_host::date::rfc3339;
+use fullbore_results::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine, Root, Topology};
 use fullbore_lab::program::Program;
 use fullbore_lab::trials::{TRIALS, Trial};

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{allowance, topology};
+use fullbore_host::text::columns;
 use fullbore_results::doctor::{Examination, SECCOMP_FILTER, Setting, TrialOutcome, TrialReport};
 use fullbore_results::report::text::{Style, TextPage};
 
@@ -80,7 +81,7 @@ fn trials(report: &Examination, page: &mut TextPage) {
         let verdict = word(&trial.outcome);
         let label = format!("  {:<widest$}  {verdict:<9}  ", trial.name);
         page.wrapped(Style::Plain, &label, &in_words(trial));
-        let indent = " ".repeat(label.chars().count());
+        let indent = " ".repeat(columns(&label));
         if let Some(cause) = &trial.cause {
             page.wrapped(Style::Dim, &format!("{indent}for:    "), &trial.purpose);
             if let Some(remedy) = &cause.remedy {
@@ -93,7 +94,7 @@ fn trials(report: &Examination, page: &mut TextPage) {
 /// Adds text that ends with a command. The command is on a separate line if both do not fit on one, so
 /// that it can be copied unchanged.
 fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
-    let fits = label.chars().count() + text.chars().count() <= page.width;
+    let fits = columns(label) + columns(text) <= page.width;
     match command_at_the_end(text) {
         Some((words, command)) if !fits => {
             match words {
@@ -170,7 +171,7 @@ fn settings(report: &Examination, page: &mut TextPage) {
             &format!("{verdict}{}", setting.meaning),
         );
         if !setting.fine {
-            let indent = " ".repeat(label.chars().count());
+            let indent = " ".repeat(columns(&label));
             page.wrapped(Style::Dim, &format!("{indent}for:    "), &setting.purpose);
             say_how(
                 page,

@@ -99,8 +99,8 @@ impl ShownFigures<'_> {
     fn widest(&self, column: Column) -> usize {
         self.rows
             .iter()
-            .map(|row| self.text(column, row).chars().count())
-            .chain([self.header(column).chars().count()])
+            .map(|row| text::columns(&self.text(column, row)))
+            .chain([text::columns(&self.header(column))])
             .max()
             .unwrap_or(0)
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::read::NotARun;
 use crate::report::one_line;
 use crate::run::Run;
-use fullbore_host::date::rfc3339;
+use crate::date::rfc3339;
 use fullbore_host::refusal::Usage;
 
 /// The most runs that can be compared: one for each letter.

@@ -14,6 +14,7 @@ use super::words::{closing, described, name, tables, unit};
 use crate::report::table::Table;
 use crate::report::text::{Style, TextPage, table_lines};
 use crate::report::{Report, one_line};
+use fullbore_host::text;
 
 impl Report<Comparison> for Table {
     /// Writes the comparison in lines of at most `width` characters.
@@ -69,7 +70,7 @@ fn differences(page: &mut TextPage, comparison: &Comparison) {
     let left = vec![CellAlignment::Left; headers.len()];
     let rows: Vec<Vec<String>> = comparison.differences.iter().map(cells).collect();
     let lines = table_lines(&headers, &left, &rows);
-    if lines.iter().all(|line| line.chars().count() <= page.width) {
+    if lines.iter().all(|line| text::columns(line) <= page.width) {
         lines
             .into_iter()
             .for_each(|line| page.line(Style::Plain, line));

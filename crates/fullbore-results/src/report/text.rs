@@ -87,7 +87,7 @@ impl TextPage {
 
     /// Adds `label` and then `text`, in lines that fit, each but the first indented to the text.
     pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
-        let indent = label.chars().count();
+        let indent = text::columns(label);
         let mut start = label.to_owned();
         for words in text::wrapped(&one_line(text), self.width.saturating_sub(indent)) {
             self.line(style, format!("{start}{words}"));

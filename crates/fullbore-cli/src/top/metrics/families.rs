@@ -542,26 +542,3 @@ pub fn open_metrics(data: PageData) -> Result<String, fmt::Error> {
     encode(&mut page, &registry)?;
     Ok(page)
 }
-
-/// Returns the same page in the text format, which differs in two points: a counter has the name of its
-/// samples, with `_total`, and the end is not marked.
-pub fn text(open_metrics: &str) -> String {
-    let scans = SCAN.iter().map(|metric| (metric.name, metric.kind));
-    let pipes = PIPE.iter().map(|metric| (metric.name, metric.kind));
-    let counters: Vec<&str> = (scans.chain(pipes))
-        .filter(|&(_, kind)| matches!(kind, MetricType::Counter))
-        .map(|(name, _)| name)
-        .collect();
-    let mut page = String::with_capacity(open_metrics.len());
-    for line in open_metrics.lines().filter(|&line| line != "# EOF") {
-        let mut words = line.splitn(4, ' ');
-        match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("#"), Some(what), Some(name), Some(rest)) if counters.contains(&name) => {
-                page.extend(["# ", what, " ", name, "_total ", rest]);
-            }
-            _ => page.push_str(line),
-        }
-        page.push('\n');
-    }
-    page
-}

@@ -30,7 +30,7 @@ pub use address::Address;
 use families::PageData;
 use fullbore_host::refusal::Unsupported;
 use fullbore_observe::Monitor;
-use request::{Answer, Format, OK, UNAVAILABLE};
+use request::{Answer, OK, UNAVAILABLE};
 use server::LIMITS;
 
 /// How long the result of a scan is served: there are at most four scans per second.
@@ -61,7 +61,7 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
         "fullbore top: serving metrics at http://{local}/metrics to {readers}"
     );
     let shared = SharedPage::with_samples(page)?;
-    let page = move |format| shared.answer(format);
+    let page = move || shared.answer();
     server::serve(listener, LIMITS, page).with_context(|| format!("serving at {local}"))?;
     // A signal may have come before `wakes` existed. A read that a signal has interrupted is repeated.
     if !interrupt.came() {
@@ -99,19 +99,12 @@ struct Page {
     monitor: Monitor,
     /// The time until which the last scan is served.
     fresh_until: Instant,
-    /// The result of the last scan, or why it failed.
-    seen: Result<Seen, String>,
+    /// The result of the last scan in the OpenMetrics format, or why it failed.
+    seen: Result<Arc<str>, String>,
     scrapes: u64,
     /// The time of the last request, or of the start before the first request.
     last_scrape: Option<Instant>,
     last_sample: Instant,
-}
-
-/// The result of a scan, as it is served.
-struct Seen {
-    open_metrics: Arc<str>,
-    /// The page in the text format.
-    text: Arc<str>,
 }
 
 impl Page {
@@ -139,10 +132,7 @@ impl Page {
         self.fresh_until = ended + FRESH_FOR.max((ended - began) * REST);
         match scanned {
             Ok(page) => {
-                self.seen = Ok(Seen {
-                    text: families::text(&page).into(),
-                    open_metrics: page.into(),
-                });
+                self.seen = Ok(page.into());
                 Ok(())
             }
             Err(error) => {
@@ -152,7 +142,7 @@ impl Page {
         }
     }
 
-    fn answer(&mut self, format: Format) -> Answer {
+    fn answer(&mut self) -> Answer {
         let now = Instant::now();
         if self.fresh_until <= now {
             // If the scan fails, the answer says why.
@@ -160,27 +150,17 @@ impl Page {
         }
         self.scrapes += 1;
         self.last_scrape = Some(now);
-        let seen = match &self.seen {
-            Ok(seen) => seen,
-            Err(why) => {
-                return Answer {
-                    status: UNAVAILABLE,
-                    content_type: "text/plain; charset=utf-8",
-                    body: format!("{why}\n").into(),
-                };
-            }
-        };
-        let (page, content_type) = match format {
-            Format::OpenMetrics => (
-                &seen.open_metrics,
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            ),
-            Format::Text => (&seen.text, "text/plain; version=0.0.4; charset=utf-8"),
-        };
-        Answer {
-            status: OK,
-            content_type,
-            body: Arc::clone(page),
+        match &self.seen {
+            Ok(page) => Answer {
+                status: OK,
+                content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                body: Arc::clone(page),
+            },
+            Err(why) => Answer {
+                status: UNAVAILABLE,
+                content_type: "text/plain; charset=utf-8",
+                body: format!("{why}\n").into(),
+            },
         }
     }
 
@@ -220,8 +200,8 @@ impl SharedPage {
         (self.0.0.lock()).unwrap_or_else(|_| std::process::exit(101))
     }
 
-    fn answer(&self, format: Format) -> Answer {
-        let answer = self.lock().answer(format);
+    fn answer(&self) -> Answer {
+        let answer = self.lock().answer();
         self.0.1.notify_one();
         answer
     }
@@ -262,7 +242,7 @@ mod tests {
         page.last_scrape = None;
         let first = page.last_sample;
         let shared = SharedPage::with_samples(page).unwrap();
-        shared.answer(Format::Text);
+        shared.answer();
         let began = Instant::now();
         let answered = shared.lock().last_sample;
         assert!(answered > first, "the request made a scan");

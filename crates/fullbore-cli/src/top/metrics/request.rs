@@ -1,5 +1,5 @@
 //! The answer to a request over HTTP. Nothing in a request is kept, printed or used, except for its method, its
-//! path, the host that it names and the formats that it accepts.
+//! path and the host that it names.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -95,26 +95,17 @@ fn path_of(target: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// The format of the page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// The text format of Prometheus, which every client reads.
-    Text,
-    /// The OpenMetrics format, for the clients that ask for it.
-    OpenMetrics,
-}
-
 /// Returns the answer to a request. `page` makes the page.
 pub fn answer(
     request: &Request<'_>,
     is_local: bool,
-    page: impl FnOnce(Format) -> Answer,
+    page: impl FnOnce() -> Answer,
 ) -> Answer {
     match (request.method, request.path) {
         _ if is_local && !is_meant_for_loopback(request) => {
             refusal(MISDIRECTED, ": use localhost or a numeric address")
         }
-        ("GET" | "HEAD", "/metrics") => page(format_for(request)),
+        ("GET" | "HEAD", "/metrics") => page(),
         (_, "/metrics") => refusal(NOT_ALLOWED, ""),
         _ => refusal(NOT_FOUND, ": use /metrics"),
     }
@@ -151,22 +142,6 @@ fn is_loopback_name(host: &str) -> bool {
             .is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
 }
 
-/// Returns the format that the client accepts: a scraper that reads OpenMetrics says so in its request.
-fn format_for(request: &Request<'_>) -> Format {
-    let accepted = request
-        .values("accept")
-        .flat_map(|value| value.split(','))
-        .filter_map(|range| range.split(';').next())
-        .any(|kind| {
-            kind.trim()
-                .eq_ignore_ascii_case("application/openmetrics-text")
-        });
-    match accepted {
-        true => Format::OpenMetrics,
-        false => Format::Text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,14 +154,11 @@ mod tests {
             headers: headers.to_vec(),
         };
         let mut asked = false;
-        let page = |format| {
+        let page = || {
             asked = true;
             Answer {
                 status: OK,
-                content_type: match format {
-                    Format::Text => "text",
-                    Format::OpenMetrics => "open",
-                },
+                content_type: "text",
                 body: "###".into(),
             }
         };
@@ -243,23 +215,6 @@ mod tests {
             let (code, _, is_page) = said("GET", "/metrics", &headers);
             assert_eq!(code, status, "{hosts:?}");
             assert_eq!(is_page, status == 200, "{hosts:?}");
-        }
-    }
-
-    #[test]
-    fn who_reads_open_metrics_gets_it() {
-        for (accept, kind) in [
-            ("*/*", "text"),
-            ("text/plain", "text"),
-            ("application/openmetrics-text", "open"),
-            (
-                "text/html, Application/OpenMetrics-Text;version=1.0.0;q=0.5,*/*;q=0.1",
-                "open",
-            ),
-        ] {
-            let (_, headers, _) = said("GET", "/metrics", &[("accept", accept)]);
-            let has = format!("Content-Type: {kind}\r\n");
-            assert!(headers.contains(&has), "{accept}: {headers}");
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-use super::request::{Answer, BAD_REQUEST, Format, Request, TOO_LARGE, answer, refusal};
+use super::request::{Answer, BAD_REQUEST, Request, TOO_LARGE, answer, refusal};
 
 /// The most bytes of a request that are read, its line and its headers, and the most headers. A scrape has a few
 /// hundred bytes.
@@ -57,7 +57,7 @@ pub const LIMITS: Limits = Limits {
 pub fn serve(
     listener: TcpListener,
     limits: Limits,
-    page: impl Fn(Format) -> Answer + Clone + Send + 'static,
+    page: impl Fn() -> Answer + Clone + Send + 'static,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
     let places = Arc::new(Places::default());
@@ -121,7 +121,7 @@ fn converse(
     stream: &TcpStream,
     limits: Limits,
     is_local: bool,
-    page: impl Fn(Format) -> Answer,
+    page: impl Fn() -> Answer,
 ) -> io::Result<()> {
     let Some(bytes) = asked(stream, is_local, page, Patience::of(limits.to_ask))? else {
         return Ok(());
@@ -150,7 +150,7 @@ fn converse(
 fn asked(
     stream: &TcpStream,
     is_local: bool,
-    page: impl Fn(Format) -> Answer,
+    page: impl Fn() -> Answer,
     patience: Patience,
 ) -> io::Result<Option<Vec<u8>>> {
     let mut request = [0; MOST_OF_REQUEST];
@@ -254,7 +254,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let body: Arc<str> = "#".repeat(size).into();
         let made = Arc::new(OnceLock::new());
-        let page = move |_| {
+        let page = move || {
             made.get_or_init(|| thread::sleep(late));
             Answer {
                 status: OK,

@@ -6,6 +6,7 @@ use super::footnotes::Footnotes;
 use crate::report::text::{GAP, bar, table_lines};
 use crate::report::{figure, marked_median, percent};
 use crate::run::{Limit, Outcome};
+use fullbore_host::text;
 
 /// What a column of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,8 +244,8 @@ fn column_width(
 ) -> usize {
     outcomes
         .iter()
-        .map(|outcome| column.text(outcome, shape, footnotes).chars().count())
-        .chain([column.header(shape).chars().count()])
+        .map(|outcome| text::columns(&column.text(outcome, shape, footnotes)))
+        .chain([text::columns(column.header(shape))])
         .max()
         .unwrap_or(0)
 }
