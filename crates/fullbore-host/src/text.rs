@@ -107,7 +107,8 @@ pub fn one_line(text: &str, most: usize) -> String {
 /// A word that is longer than a line is broken where the line ends. An empty text is one empty line.
 pub fn wrapped(text: &str, most: usize) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let options = textwrap::Options::new(most.max(2)).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let options =
+        textwrap::Options::new(most.max(2)).word_splitter(textwrap::WordSplitter::NoHyphenation);
     let lines = textwrap::wrap(&text, options);
     lines.into_iter().map(Cow::into_owned).collect()
 }

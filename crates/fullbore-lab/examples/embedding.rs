@@ -72,15 +72,7 @@ fn main() -> ExitCode {
 fn experiments() -> Result<()> {
     let names = ["write_read", "vmsplice_splice"].map(String::from);
     let experiments = Catalogue::new(&Axes::default()).select(&names)?;
-    let settings = Settings {
-        rounds: 3,
-        seconds: 0.1,
-        warm_up_seconds: 0.02,
-        pipe_size: None,
-        unix_copy: None,
-        seed: 1,
-        any_distance: false,
-    };
+    let settings = Settings::new(3, 0.1, 0.02);
     let cpus = CpuPair::wanted(None, &Topology::read())?;
     let program = Program::at("/proc/self/exe");
     let run = runner::run(&experiments, settings, cpus, &program, None, &mut ())?;

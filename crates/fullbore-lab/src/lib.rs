@@ -11,15 +11,7 @@
 //!
 //! # fn main() -> anyhow::Result<()> {
 //! let experiments = Catalogue::new(&Axes::default()).select(&["write_read".into()])?;
-//! let settings = Settings {
-//!     rounds: 7,
-//!     seconds: 0.25,
-//!     warm_up_seconds: 0.1,
-//!     pipe_size: None,
-//!     unix_copy: None,
-//!     seed: 1,
-//!     any_distance: false,
-//! };
+//! let settings = Settings::new(7, 0.25, 0.1);
 //! let cpus = CpuPair::wanted(None, &Topology::read())?;
 //! let fullbore = Program::at("/usr/local/bin/fullbore");
 //! let run = runner::run(&experiments, settings, cpus, &fullbore, None, &mut ())?;

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cpu_time::CpuTime;
 use fullbore_results::run::{EndpointReport, Unit};
 
-/// One measurement, or why there is none.
+/// One measurement, or why there is none; see [`given_up`].
 pub type Measurement = std::result::Result<Measured, Stop>;
 
 /// What was measured.
@@ -30,25 +30,36 @@ pub struct Measured {
     pub notes: Vec<String>,
 }
 
-/// Why an experiment was given up.
-#[derive(Debug)]
+/// Why an experiment was given up: an error that does not end the run.
+#[derive(Debug, thiserror::Error)]
 pub enum Stop {
     /// This machine does not allow it.
+    #[error("{0}")]
     Skipped(String),
     /// The experiment failed.
+    #[error("{0}")]
     Failed(String),
     /// The measurement ended before any bytes arrived, as a short one on a busy machine may. This is
     /// not a figure of zero, and the measurement may be repeated.
+    #[error("no bytes arrived during the measurement")]
     NothingCame,
 }
 
 impl Stop {
-    /// Returns the reason as text.
-    pub fn reason(&self) -> &str {
-        match self {
-            Stop::Skipped(reason) | Stop::Failed(reason) => reason,
-            Stop::NothingCame => "no bytes arrived during the measurement",
-        }
+    /// Returns the reason to skip an experiment because of what this machine does not allow.
+    pub fn skipped(error: anyhow::Error) -> Self {
+        Stop::Skipped(format!("{error:#}"))
+    }
+}
+
+/// Separates the reason for which one experiment is given up from the errors that end the run.
+///
+/// # Errors
+/// Returns the errors that are no [`Stop`].
+pub fn given_up(measured: Result<Measured>) -> Result<Measurement> {
+    match measured {
+        Ok(measured) => Ok(Ok(measured)),
+        Err(error) => error.downcast().map(Err),
     }
 }
 
@@ -59,14 +70,14 @@ const TRIES: u32 = 5;
 ///
 /// # Errors
 /// Fails as `measure` does.
-pub fn until_bytes_arrive(mut measure: impl FnMut() -> Result<Measurement>) -> Result<Measurement> {
+pub fn until_bytes_arrive(mut measure: impl FnMut() -> Result<Measured>) -> Result<Measurement> {
     for _ in 1..TRIES {
-        let measurement = measure()?;
+        let measurement = given_up(measure())?;
         if !matches!(measurement, Err(Stop::NothingCame)) {
             return Ok(measurement);
         }
     }
-    measure()
+    given_up(measure())
 }
 
 #[cfg(test)]
@@ -79,13 +90,13 @@ mod tests {
             let mut tries = 0;
             let measured = until_bytes_arrive(|| {
                 tries += 1;
-                Ok(match tries > nothing {
+                match tries > nothing {
                     true => Ok(Measured {
                         figure: 1.0,
                         ..Measured::default()
                     }),
-                    false => Err(Stop::NothingCame),
-                })
+                    false => Err(Stop::NothingCame.into()),
+                }
             });
             let figure = measured.unwrap().ok().map(|measured| measured.figure);
             assert_eq!(figure, expected, "{nothing} times nothing");

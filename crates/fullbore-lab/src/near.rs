@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::measurement::{Measurement, until_bytes_arrive};
+use crate::measurement::{Measured, Measurement, until_bytes_arrive};
 use fullbore_host::distance::Distances;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Apart;
@@ -44,7 +44,7 @@ impl Near {
     pub fn measure(
         &mut self,
         cpus: &CpuPair,
-        mut measure: impl FnMut() -> Result<Measurement>,
+        mut measure: impl FnMut() -> Result<Measured>,
     ) -> Result<(Measurement, Option<f64>)> {
         loop {
             let looks = self.distances.seen().len();

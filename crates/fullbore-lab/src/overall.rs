@@ -102,7 +102,10 @@ mod tests {
             .zip(ratios)
             .map(|(experiment, ratio)| Outcome {
                 ratio,
-                ..Outcome::new(experiment.group, experiment.name, experiment.unit)
+                group: experiment.group.into(),
+                name: experiment.name.into(),
+                unit: experiment.unit,
+                ..Outcome::default()
             })
             .collect();
         overall(&experiments, &outcomes)

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::measurement::{Measured, Measurement, Stop};
 use crate::process::{self, Process};
@@ -50,15 +50,14 @@ impl Peers {
     /// Runs a program once; it has to end within `patience`.
     ///
     /// # Errors
-    /// Fails if a process cannot be waited for. A failure of the program itself is in the
-    /// [`Measurement`].
+    /// Fails if a process cannot be waited for; with a [`Stop`] if the program itself fails.
     pub fn measure(
         &self,
         command_line: &str,
         settings: &Settings,
         cpus: &CpuPair,
         patience: Duration,
-    ) -> Result<Measurement> {
+    ) -> Result<Measured> {
         let mut words = command_line.split_whitespace();
         let name = words.next().unwrap_or_default();
         let mut command = Command::new(self.0.join(name));
@@ -72,31 +71,26 @@ impl Peers {
             .stderr(Stdio::piped())
             // Its own process group lets us end it together with the processes that it starts.
             .process_group(0);
-        let mut process = match Process::start(command) {
-            Ok(process) => process,
-            Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
-        };
+        let mut process =
+            Process::start(command).map_err(|error| Stop::Failed(format!("{error:#}")))?;
         // The program makes its files first, and ends by itself when its time is up.
         let in_time = process.ends_within(patience + process::GRACE)?;
         // A remaining process of the group would keep the program's stdout open.
         process.kill_group();
         let ended = process.end_within(process::GRACE)?;
         if !in_time {
-            return Ok(Err(Stop::Failed(
-                "did not finish in time and was killed".into(),
-            )));
+            bail!(Stop::Failed("did not finish in time and was killed".into()));
         }
-        Ok(ended.went_well(name).and_then(|()| {
-            let printed = String::from_utf8_lossy(&ended.output.stdout);
-            let figure = figure_of(&printed).ok_or_else(|| {
-                let printed: String = printed.trim().chars().take(60).collect();
-                Stop::Failed(format!("printed '{printed}' instead of a line of figures"))
-            })?;
-            Ok(Measured {
-                figure,
-                ..Measured::default()
-            })
-        }))
+        ended.went_well(name)?;
+        let printed = String::from_utf8_lossy(&ended.output.stdout);
+        let figure = figure_of(&printed).ok_or_else(|| {
+            let printed: String = printed.trim().chars().take(60).collect();
+            Stop::Failed(format!("printed '{printed}' instead of a line of figures"))
+        })?;
+        Ok(Measured {
+            figure,
+            ..Measured::default()
+        })
     }
 }
 
@@ -143,7 +137,7 @@ impl Beside {
     pub fn take(&mut self, measurement: Measurement) {
         match measurement {
             Ok(taken) => self.rounds.push(taken.figure),
-            Err(stop) => self.failed = Some(stop.reason().to_owned()),
+            Err(stop) => self.failed = Some(stop.to_string()),
         }
     }
 

@@ -16,15 +16,7 @@ use crate::program::Program;
 use crate::work::Bench;
 
 /// The settings of each measurement.
-const SETTINGS: Settings = Settings {
-    rounds: 5,
-    seconds: 0.02,
-    warm_up_seconds: 0.005,
-    pipe_size: None,
-    unix_copy: None,
-    seed: 0,
-    any_distance: false,
-};
+const SETTINGS: Settings = Settings::new(5, 0.02, 0.005);
 
 /// Returns the experiment with write(2) and read(2), which stands for pipelines of ordinary programs.
 pub fn plain_pipe() -> &'static Experiment {
@@ -69,6 +61,6 @@ fn figure(experiment: &Experiment, cpus: &CpuPair, program: &Program) -> Result<
     let mut bench = Bench::new(&SETTINGS, cpus, program);
     match until_bytes_arrive(|| experiment.work.measure(&mut bench))? {
         Ok(measured) => Ok(measured.figure),
-        Err(stop) => bail!("{}", stop.reason().to_owned()),
+        Err(stop) => bail!(stop),
     }
 }

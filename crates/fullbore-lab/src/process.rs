@@ -24,9 +24,10 @@ use fullbore_host::refusal::UNSUPPORTED;
 pub const GRACE: Duration = Duration::from_secs(20);
 
 /// Parses the report of a process, which is the last line that it printed.
-pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, serde_json::Error> {
+pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
     let text = String::from_utf8_lossy(printed);
     serde_json::from_str(text.lines().last().unwrap_or_default())
+        .map_err(|error| Stop::Failed(format!("cannot parse the report of a process: {error}")))
 }
 
 /// Returns the last line that a process wrote to stderr, without the program's name in front.
@@ -102,13 +103,13 @@ impl Process {
 }
 
 impl Process {
-    /// Checks whether `measured` went well as `role`, and otherwise returns why not. If this process, which
+    /// Checks whether `measured` went well as `role`, and otherwise fails with a [`Stop`]. If this process, which
     /// is killed now, had failed before, its failure is the reason: the other process only sees an early end.
-    pub fn behind(self, own_role: &str, measured: &Ended, role: &str) -> Result<Result<(), Stop>> {
+    pub fn behind(self, own_role: &str, measured: &Ended, role: &str) -> Result<()> {
         let Err(stop) = measured.went_well(role) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
-        Ok(Err(self.own_fault(own_role)?.unwrap_or(stop)))
+        Err(self.own_fault(own_role)?.unwrap_or(stop).into())
     }
 
     /// Returns what this process, which is killed now, had failed with before, as `own_role` describes it.

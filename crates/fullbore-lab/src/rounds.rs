@@ -140,7 +140,7 @@ impl Rounds {
         let (skipped, failed) = match &self.stopped {
             None => (None, None),
             Some(Stop::Skipped(reason)) => (Some(reason.clone()), None),
-            Some(stop) => (None, Some(stop.reason().to_owned())),
+            Some(stop) => (None, Some(stop.to_string())),
         };
         // An experiment that broke half-way has no figure, because its earlier rounds may be wrong too.
         let is_whole = self.stopped.is_none();
@@ -160,8 +160,6 @@ impl Rounds {
             unit: experiment.unit,
             published: experiment.published,
             figure: spread(&self.figures),
-            ratio: None,
-            pairs: Vec::new(),
             line_round_trip_ns: self
                 .lines
                 .iter()
@@ -175,14 +173,12 @@ impl Rounds {
                 .as_ref()
                 .filter(|_| is_whole)
                 .map(|beside| beside.outcome(&self.figures, experiment.unit)),
-            cell: None,
             soundness: self.soundness.clone(),
-            mover: None,
             writer: self.writer.clone(),
             reader: self.reader.clone(),
-            notes: Vec::new(),
             skipped,
             failed,
+            ..Outcome::default()
         };
         experiment.work.describe(&mut outcome, settings);
         if let (Some(_), Some(why)) = (settings.pipe_size, experiment.work.fixed_pipe_size()) {
@@ -213,15 +209,7 @@ mod tests {
 
     #[test]
     fn ratios_are_to_the_first_of_the_group_and_broken_experiments_have_none() {
-        let settings = Settings {
-            rounds: 3,
-            seconds: 0.1,
-            warm_up_seconds: 0.0,
-            pipe_size: None,
-            unix_copy: None,
-            seed: 1,
-            any_distance: false,
-        };
+        let settings = Settings::new(3, 0.1, 0.0);
         let catalogue = Catalogue::new(&Axes::default());
         let mut all: Vec<Rounds> = catalogue.iter().take(3).map(|e| Rounds::new(*e)).collect();
         all[0].figures = vec![2.0, 1.0, 3.0];

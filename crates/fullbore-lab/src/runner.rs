@@ -11,15 +11,15 @@ use rustix::io::Errno;
 use crate::cpu_time::CpuTime;
 use crate::experiment::Experiment;
 use crate::limit;
-use crate::measurement::{Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::near::Near;
 use crate::overall::overall;
 use crate::peers::{Beside, Peers};
 use crate::program::Program;
 use crate::rounds::{Rounds, outcomes};
 use crate::work::Bench;
-use fullbore_results::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine};
+use fullbore_results::date::rfc3339;
 use fullbore_results::run::{Outcome, Remark, Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
 
@@ -145,7 +145,7 @@ fn measure(
 
 /// Turns the error of a process that may have no more fds, processes or memory into a reason to skip the experiment:
 /// another one needs less.
-fn or_skipped(measured: Result<Measurement>) -> Result<Measurement> {
+fn or_skipped(measured: Result<Measured>) -> Result<Measured> {
     const SHORTAGES: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
     let is_short = |error: &anyhow::Error| {
         error.chain().any(|cause| {
@@ -155,20 +155,18 @@ fn or_skipped(measured: Result<Measurement>) -> Result<Measurement> {
         })
     };
     match measured {
-        Err(error) if is_short(&error) => Ok(Err(Stop::Skipped(format!("{error:#}")))),
+        Err(error) if is_short(&error) => Err(Stop::skipped(error).into()),
         other => other,
     }
 }
 
 /// Measures, and adds the CPU time of the processes that were started and have ended, unless it is known better.
-fn with_cpu_time(measure: impl FnOnce() -> Result<Measurement>) -> Result<Measurement> {
+fn with_cpu_time(measure: impl FnOnce() -> Result<Measured>) -> Result<Measured> {
     let before = CpuTime::of_children();
-    let mut measurement = measure()?;
-    if let Ok(measured) = &mut measurement {
-        let spent = || CpuTime::of_children().since(before);
-        measured.spent.get_or_insert_with(spent);
-    }
-    Ok(measurement)
+    let mut measured = measure()?;
+    let spent = || CpuTime::of_children().since(before);
+    measured.spent.get_or_insert_with(spent);
+    Ok(measured)
 }
 
 /// Returns the order of a round: the tables are shuffled, and so are the experiments in each. Experiments
@@ -220,12 +218,10 @@ mod tests {
         ];
         for error in short {
             let said = format!("{error:#}");
-            match or_skipped(Err(error)) {
-                Ok(Err(Stop::Skipped(reason))) => assert_eq!(reason, said),
-                other => panic!("{said}: {other:?}"),
-            }
+            let stop = or_skipped(Err(error)).unwrap_err().downcast().unwrap();
+            assert!(matches!(stop, Stop::Skipped(reason) if reason == said));
         }
-        let other: Result<Measurement> = Err(Errno::PERM).context("a pipe");
-        assert!(or_skipped(other).is_err());
+        let other: Result<Measured> = Err(Errno::PERM).context("a pipe");
+        assert!(!or_skipped(other).unwrap_err().is::<Stop>());
     }
 }

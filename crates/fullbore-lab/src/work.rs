@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::measurement::Measurement;
+use crate::measurement::Measured;
 use crate::part::Timing;
 use crate::program::Program;
 use fullbore_host::machine::CpuPair;
@@ -24,8 +24,9 @@ pub trait Work: Debug + Sync {
     ///
     /// # Errors
     /// Fails if not even a pipe or a process can be made, so that nothing else could be measured either.
-    /// If only this experiment is impossible here, or breaks, the [`Measurement`] says so.
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement>;
+    /// If only this experiment is impossible here, or breaks, the error is a
+    /// [`Stop`](crate::measurement::Stop).
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured>;
 
     /// Returns the name of the table in its group that contains it, or `None` if the group is one table.
     fn table(&self) -> Option<&'static str> {

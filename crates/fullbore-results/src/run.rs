@@ -98,8 +98,23 @@ pub struct Settings {
     pub any_distance: bool,
 }
 
-/// The result of one experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+impl Settings {
+    /// Returns settings with seed 0 that change no pipe and keep to near CPUs.
+    pub const fn new(rounds: u32, seconds: f64, warm_up_seconds: f64) -> Self {
+        Self {
+            rounds,
+            seconds,
+            warm_up_seconds,
+            pipe_size: None,
+            unix_copy: None,
+            seed: 0,
+            any_distance: false,
+        }
+    }
+}
+
+/// The result of one experiment; by default, of one that has not been measured yet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The group it belongs to, such as `ladder`.
     pub group: String,
@@ -169,33 +184,6 @@ impl Outcome {
         Some(figure / limit.handed_over.max)
     }
 
-    /// Returns an experiment that has not been measured yet.
-    pub fn new(group: impl Into<String>, name: impl Into<String>, unit: Unit) -> Self {
-        Self {
-            group: group.into(),
-            name: name.into(),
-            shows: String::new(),
-            table: None,
-            unit,
-            published: None,
-            figure: None,
-            ratio: None,
-            pairs: Vec::new(),
-            line_round_trip_ns: None,
-            also: Vec::new(),
-            cost: None,
-            peer: None,
-            cell: None,
-            soundness: None,
-            mover: None,
-            writer: None,
-            reader: None,
-            notes: Vec::new(),
-            skipped: None,
-            failed: None,
-        }
-    }
-
     /// Returns whether a further figure is the main one in another unit: both are amounts per
     /// second.
     pub fn is_only_converted(&self, also: &Also) -> bool {
@@ -204,9 +192,10 @@ impl Outcome {
 }
 
 /// The unit of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// 2^30 bytes per second.
+    #[default]
     #[serde(rename = "GiB/s")]
     GibPerS,
     /// 10^6 bits per second, as is usual for networks.

@@ -286,17 +286,13 @@ impl Bench {
             let seconds = self.seconds.unwrap_or(0.25);
             (self.rounds.unwrap_or(otherwise), seconds, 0.1)
         };
-        let copies = experiments.iter().any(|e| e.group == unix_copy::GROUP);
         Ok(Settings {
             rounds,
             seconds,
             warm_up_seconds,
             // 0 leaves pipes as they are.
             pipe_size: self.pipe_size.filter(|&size| size > 0),
-            unix_copy: match copies {
-                true => Some(self.unix_copy.settle(self.pipe_size)?),
-                false => None,
-            },
+            unix_copy: self.unix_copy.settle(experiments, self.pipe_size)?,
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
             any_distance: self.any_distance,
         })

@@ -25,7 +25,7 @@ use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
 use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::sweep::Axes;
-use fullbore_lab::catalogue::unix_copy;
+use fullbore_lab::catalogue::unix_copy::CopyOptions;
 use fullbore_results::run::Settings;
 
 /// Report where an experiment, or any command, spends its time
@@ -169,16 +169,8 @@ impl Explain {
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let settings = Settings {
-            rounds: self.rounds,
-            seconds: self.seconds.unwrap_or(0.5),
-            warm_up_seconds: 0.1,
-            pipe_size: None,
-            seed: 0,
-            any_distance: false,
-            unix_copy: match experiment.group {
-                unix_copy::GROUP => Some(unix_copy::CopyOptions::default().settle(None)?),
-                _ => None,
-            },
+            unix_copy: CopyOptions::default().settle(&[*experiment], None)?,
+            ..Settings::new(self.rounds, self.seconds.unwrap_or(0.5), 0.1)
         };
         explain::experiment(experiment, &settings, &cpus, &super::program())
     }

@@ -299,7 +299,10 @@ fn the_page_is_open_metrics() {
     match python(&text) {
         Some(samples) => {
             let is_counter = |(_, family, _): &&PythonSample| family == "counter";
-            assert!(samples.iter().filter(is_counter).count() >= 2, "{samples:?}");
+            assert!(
+                samples.iter().filter(is_counter).count() >= 2,
+                "{samples:?}"
+            );
             assert!(
                 samples.iter().all(|(_, family, _)| family != "unknown"),
                 "{samples:?}"

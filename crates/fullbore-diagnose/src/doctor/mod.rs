@@ -27,10 +27,10 @@ mod topology;
 use std::time::{Duration, SystemTime};
 
 use circumstances::Circumstances;
-use fullbore_results::date::rfc3339;
 use fullbore_host::machine::{CpuPair, Machine, Root, Topology};
 use fullbore_lab::program::Program;
 use fullbore_lab::trials::{TRIALS, Trial};
+use fullbore_results::date::rfc3339;
 use fullbore_results::doctor::{Examination, SCHEMA, TrialOutcome, TrialReport};
 
 /// Examines this machine.

@@ -86,7 +86,11 @@ pub fn experiment(
                 }
                 let (measured, recording) =
                     record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
-                if !matches!(measured, Ok(Err(Stop::NothingCame))) {
+                let nothing_came = measured
+                    .as_ref()
+                    .err()
+                    .and_then(|error| error.downcast_ref());
+                if !matches!(nothing_came, Some(Stop::NothingCame)) {
                     watched.add(recording);
                 }
                 measured
@@ -95,7 +99,7 @@ pub fn experiment(
                 Ok(taken) if sampled => with.push(taken.figure),
                 Ok(taken) => without.push(taken.figure),
                 Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
-                Err(stop) => bail!("{}", stop.reason()),
+                Err(stop) => bail!(stop),
             }
         }
     }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::endpoint::{Checked, Pair, Place, WaitName};
 use crate::experiment::{Experiment, Group};
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::work::{Bench, Work};
 use fullbore_host::size;
 use fullbore_results::run::{Cell, Outcome, Settings, Unit};
@@ -200,9 +200,10 @@ struct Sweep {
 }
 
 impl Work for Sweep {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
-        let measurement = self.pair.measure(bench)?;
-        Ok(measurement.and_then(|taken| self.through_the_pipe_it_names(taken)))
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
+        let measured = self.pair.measure(bench)?;
+        self.check_capacity(&measured)?;
+        Ok(measured)
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -230,7 +231,7 @@ impl Sweep {
     /// Gives up a cell whose pipe got another capacity, because a figure must be in the column of the
     /// capacity that the pipe really had: the kernel rounds a capacity up to a power of two of pages
     /// (`round_pipe_size`, fs/pipe.c).
-    fn through_the_pipe_it_names(&self, taken: Measured) -> Measurement {
+    fn check_capacity(&self, taken: &Measured) -> Result<(), Stop> {
         let got = taken
             .writer
             .as_ref()
@@ -242,7 +243,7 @@ impl Sweep {
                 short(got),
                 short(wanted)
             ))),
-            _ => Ok(taken),
+            _ => Ok(()),
         }
     }
 }
@@ -306,15 +307,7 @@ mod tests {
 
     #[test]
     fn the_program_in_c_is_compared_where_it_does_the_same() {
-        let settings = Settings {
-            rounds: 1,
-            seconds: 0.1,
-            warm_up_seconds: 0.0,
-            pipe_size: None,
-            unix_copy: None,
-            seed: 1,
-            any_distance: false,
-        };
+        let settings = Settings::new(1, 0.1, 0.0);
         let peer = |words: &str| axes(words).experiments()[0].work.peer(&settings);
         assert_eq!(
             peer("--sweep-reader splice --chunks 64K").unwrap(),
@@ -368,12 +361,12 @@ mod tests {
             }),
             ..Measured::default()
         };
-        match sweep.through_the_pipe_it_names(taken(8192)) {
+        match sweep.check_capacity(&taken(8192)) {
             Err(Stop::Skipped(reason)) => {
                 assert!(reason.contains("8K") && reason.contains("5000"), "{reason}");
             }
             other => panic!("{other:?}"),
         }
-        assert!(sweep.through_the_pipe_it_names(taken(5000)).is_ok());
+        assert!(sweep.check_capacity(&taken(5000)).is_ok());
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fullbore::Pipe;
 
 use super::{peer, words};
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
 use crate::process::{self, Ended, Process};
 use crate::soundness;
@@ -53,7 +53,7 @@ pub enum Checked {
 }
 
 impl Work for Pair {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let (settings, cpus) = (bench.settings, bench.cpus);
         let pipe = Pipe::new()?;
         let mut reader = bench.program.endpoint("read", self.reader, cpus.reader);
@@ -81,7 +81,7 @@ impl Work for Pair {
         let (reader, writer) = (Process::start(reader)?, Process::start(writer)?);
         let read = reader.end_within(Timing::of(settings).patience())?;
         let written = writer.end_within(process::GRACE)?;
-        Ok(self.judge(&written, &read))
+        Ok(self.judge(&written, &read)?)
     }
 
     fn describe(&self, outcome: &mut Outcome, _: &Settings) {
@@ -124,17 +124,13 @@ impl Pair {
     }
 
     /// Derives the measurement from the endpoints' exit statuses and reports.
-    fn judge(&self, written: &Ended, read: &Ended) -> Measurement {
+    fn judge(&self, written: &Ended, read: &Ended) -> Result<Measured, Stop> {
         // The writer is checked first: if it is at fault, the reader only sees an early end.
         for (role, ended) in [("writer", written), ("reader", read)] {
             ended.went_well(role)?;
         }
-        let report = |role: &str, printed: &[u8]| {
-            process::report::<EndpointReport>(printed)
-                .map_err(|e| Stop::Failed(format!("cannot parse the report of the {role}: {e}")))
-        };
-        let reader = report("reader", &read.output.stdout)?;
-        let writer = report("writer", &written.output.stderr)?;
+        let reader: EndpointReport = process::report(&read.output.stdout)?;
+        let writer: EndpointReport = process::report(&written.output.stderr)?;
         if reader.bytes == 0 || reader.seconds == 0.0 {
             return Err(Stop::NothingCame);
         }

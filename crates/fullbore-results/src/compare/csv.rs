@@ -6,12 +6,12 @@ use std::io;
 
 use serde::Serialize;
 
-use super::comparison::{Comparison, Verdict};
+use super::comparison::{ComparedFigure, Comparison, Verdict};
 use crate::report::Report;
-use crate::report::csv::{Csv, io_error};
+use crate::report::csv::{Csv, write_records};
 
 /// One record; the names of the fields are the header.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct PairRecord<'a> {
     group: &'a str,
     name: &'a str,
@@ -30,70 +30,50 @@ struct PairRecord<'a> {
     further_rounds: usize,
     ratio: Option<f64>,
     p: Option<f64>,
-    verdict: Verdict,
+    verdict: Option<Verdict>,
     /// Why one of the two has no figure, and the notes, between `; `.
     notes: String,
 }
 
-const HEADER: [&str; 18] = [
-    "group",
-    "name",
-    "figure",
-    "unit",
-    "first_file",
-    "further_file",
-    "first_median",
-    "first_min",
-    "first_max",
-    "first_rounds",
-    "further_median",
-    "further_min",
-    "further_max",
-    "further_rounds",
-    "ratio",
-    "p",
-    "verdict",
-    "notes",
-];
-
 impl Report<Comparison> for Csv {
     fn write(&self, comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
-        let mut rows = ::csv::Writer::from_writer(out);
-        if comparison.rows.is_empty() {
-            rows.write_record(HEADER).map_err(io_error)?;
+        let rows = comparison.rows.iter();
+        let records = rows.flat_map(|row| {
+            (1..row.runs.len()).map(|further| PairRecord::of(comparison, row, further))
+        });
+        write_records(records, out)
+    }
+}
+
+impl<'a> PairRecord<'a> {
+    /// Compares a further run, by its index, with the first.
+    fn of(comparison: &'a Comparison, row: &'a ComparedFigure, index: usize) -> Self {
+        let (first, further) = (&row.runs[0], &row.runs[index]);
+        let pair = &row.to_first[index - 1];
+        let reasons = [first, further].into_iter().filter_map(|run| run.reason());
+        let notes: Vec<String> = reasons.chain(row.notes.iter().cloned()).collect();
+        Self {
+            group: &row.group,
+            name: &row.name,
+            figure: row.figure.as_deref().unwrap_or_default(),
+            unit: match (first.unit, further.unit) {
+                (Some(one), Some(other)) if one != other => "",
+                (one, other) => one.or(other).map_or("", |unit| unit.name()),
+            },
+            first_file: &comparison.runs[0].file,
+            further_file: &comparison.runs[index].file,
+            first_median: first.median,
+            first_min: first.min,
+            first_max: first.max,
+            first_rounds: first.rounds,
+            further_median: further.median,
+            further_min: further.min,
+            further_max: further.max,
+            further_rounds: further.rounds,
+            ratio: pair.ratio,
+            p: pair.p,
+            verdict: Some(pair.verdict),
+            notes: notes.join("; "),
         }
-        for row in &comparison.rows {
-            let first = &row.runs[0];
-            for (index, pair) in row.to_first.iter().enumerate() {
-                let further = &row.runs[index + 1];
-                let reasons = [first, further].into_iter().filter_map(|run| run.reason());
-                let notes: Vec<String> = reasons.chain(row.notes.iter().cloned()).collect();
-                rows.serialize(PairRecord {
-                    group: &row.group,
-                    name: &row.name,
-                    figure: row.figure.as_deref().unwrap_or_default(),
-                    unit: match (first.unit, further.unit) {
-                        (Some(one), Some(other)) if one != other => "",
-                        (one, other) => one.or(other).map_or("", |unit| unit.name()),
-                    },
-                    first_file: &comparison.runs[0].file,
-                    further_file: &comparison.runs[index + 1].file,
-                    first_median: first.median,
-                    first_min: first.min,
-                    first_max: first.max,
-                    first_rounds: first.rounds,
-                    further_median: further.median,
-                    further_min: further.min,
-                    further_max: further.max,
-                    further_rounds: further.rounds,
-                    ratio: pair.ratio,
-                    p: pair.p,
-                    verdict: pair.verdict,
-                    notes: notes.join("; "),
-                })
-                .map_err(io_error)?;
-            }
-        }
-        rows.flush()
     }
 }

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::date::rfc3339;
 use crate::read::NotARun;
 use crate::report::one_line;
 use crate::run::Run;
-use crate::date::rfc3339;
 use fullbore_host::refusal::Usage;
 
 /// The most runs that can be compared: one for each letter.

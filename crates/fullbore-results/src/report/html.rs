@@ -11,10 +11,11 @@ use std::io;
 use askama::Template;
 
 use super::chart::Chart;
+use super::conclusion::{conclusion, doubts, in_short, title};
 use super::grid::Grid;
 use super::{
-    Report, base_of_ratios, conclusion, distance, doubts, groups, how_measured, in_short,
-    least_cost, limit, noisy_footnote, one_line, peers, remarks, title,
+    Report, base_of_ratios, distance, groups, how_measured, least_cost, limit, noisy_footnote,
+    one_line, peers, remarks,
 };
 use crate::run::{EndpointReport, Outcome, Run};
 use fullbore_host::text::counted;

@@ -5,7 +5,9 @@
 //! report is a new file beside these, and one row in `forms.rs`.
 
 pub(crate) mod chart;
+mod conclusion;
 pub mod csv;
+mod fields;
 pub mod forms;
 mod grid;
 pub mod html;
@@ -16,11 +18,10 @@ pub mod text;
 
 use std::io;
 
-use super::run::{Outcome, Overall, Remark, Run, Unit};
+use super::run::{Apart, Outcome, Overall, Remark, Run};
 use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
 use fullbore_host::size;
-use fullbore_host::text::{REPLACEMENT, counted, reorders};
-use grid::Grid;
+use fullbore_host::text::{REPLACEMENT, reorders};
 
 /// A form in which a result is shown: a [`Run`], or a [`Comparison`](crate::compare::Comparison) of
 /// several.
@@ -58,22 +59,12 @@ fn noisy_footnote() -> String {
 fn distance(run: &Run) -> Option<String> {
     let spread = run.line_round_trip_ns.as_ref()?;
     let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
-    if run.settings.any_distance {
-        return Some(format!(
-            "{usual}, {:.0} to {:.0} over the run: measurements kept while the CPUs were farther apart: \
-             {} (--any-distance)",
-            spread.min, spread.max, run.apart.taken
-        ));
+    if run.apart == Apart::default() {
+        return Some(usual);
     }
-    let apart = match (run.apart.repeated, run.apart.taken) {
-        (0, 0) => return Some(usual),
-        (repeated, 0) => format!("measurements repeated: {repeated}"),
-        (repeated, taken) => format!("measurements repeated: {repeated}, kept anyway: {taken}"),
-    };
     Some(format!(
-        "{usual}, {:.0} to {:.0} over the run: {apart}, because the CPUs were farther apart (the \
-         host of a virtual machine can move them) or busy with other work",
-        spread.min, spread.max
+        "{usual}, {:.0} to {:.0} over the run; measurements repeated because of it: {}",
+        spread.min, spread.max, run.apart.repeated
     ))
 }
 
@@ -141,116 +132,6 @@ fn is_noisy(outcome: &Outcome) -> bool {
         .figure
         .as_ref()
         .is_some_and(|spread| spread.is_noisy())
-}
-
-/// Returns the title of a run: what was measured, and on which CPU and kernel.
-fn title(run: &Run) -> String {
-    let machine = &run.machine;
-    let cpu = machine
-        .cpu_model
-        .as_deref()
-        .unwrap_or(&machine.architecture);
-    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
-    let subject = match run.experiments.iter().all(is_throughput) {
-        true => "Pipe throughput",
-        false => "Measured by fullbore bench",
-    };
-    match &machine.kernel {
-        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
-        None => format!("{subject}: {cpu}"),
-    }
-}
-
-/// Returns which experiment of a table is the best, in one sentence; `None` where fewer than two were
-/// measured.
-fn in_short(outcomes: &[&Outcome]) -> Option<String> {
-    if let Some(grid) = Grid::of(outcomes) {
-        return grid.in_words();
-    }
-    let measured: Vec<(&Outcome, f64)> = outcomes
-        .iter()
-        .filter_map(|outcome| Some((*outcome, outcome.figure.as_ref()?.median)))
-        .collect();
-    let (first, base) = measured.first()?;
-    let unit = first.unit;
-    let by_speed = |one: &&(&Outcome, f64), other: &&(&Outcome, f64)| {
-        let order = one.1.total_cmp(&other.1);
-        if unit.more_is_better() {
-            order
-        } else {
-            order.reverse()
-        }
-    };
-    let (best, median) = measured.iter().max_by(by_speed)?;
-    let words = if unit.more_is_better() {
-        "is the fastest"
-    } else {
-        "has the lowest median"
-    };
-    let ratio = match unit.times_as_fast(*median, *base) {
-        ratio if ratio.is_normal() && first.name != best.name => {
-            format!(", {}× as fast as {}", figure(ratio), first.name)
-        }
-        _ => String::new(),
-    };
-    (measured.len() > 1).then(|| {
-        format!(
-            "{} {words}: {} {}{ratio}",
-            best.name,
-            marked_median(best),
-            unit.name()
-        )
-    })
-}
-
-/// The most tables of which each has a sentence in the conclusion.
-const MOST_TABLES: usize = 4;
-
-/// Returns what the run found, a sentence each.
-fn conclusion(run: &Run) -> Vec<String> {
-    let tables = groups(run);
-    let few = tables.iter().filter(|_| tables.len() <= MOST_TABLES);
-    let each = few.filter_map(|(name, outcomes)| Some(format!("{name}: {}", in_short(outcomes)?)));
-    over_all_tables(run)
-        .into_iter()
-        .chain(each)
-        .chain(against_c(run))
-        .map(|s| one_line(&s))
-        .collect()
-}
-
-/// Returns why figures of the run are doubtful, a sentence each.
-fn doubts(run: &Run) -> Vec<String> {
-    let kept = (run.apart.taken > 0).then(|| {
-        format!(
-            "{} kept although the CPUs were farther apart than usual, or busy with other work",
-            counted(
-                run.apart.taken as usize,
-                "measurement was",
-                "measurements were"
-            )
-        )
-    });
-    let noisy = run
-        .experiments
-        .iter()
-        .filter(|outcome| is_noisy(outcome))
-        .count();
-    let noisy = (noisy > 0).then(|| {
-        let measured = run
-            .experiments
-            .iter()
-            .filter(|e| e.figure.is_some())
-            .count();
-        let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
-        format!(
-            "the rounds of {noisy} of {measured} figures differ by more than {percent:.0}% \
-             (marked {NOISY_MARK})"
-        )
-    });
-    let once = (run.settings.rounds == 1)
-        .then(|| "there was one round: nothing shows how far figures vary (--rounds)".to_owned());
-    kept.into_iter().chain(noisy).chain(once).collect()
 }
 
 /// Returns the experiments that are shown together, with the name of the group, or of the table of
@@ -410,35 +291,22 @@ pub(crate) fn one_line(text: &str) -> String {
 /// skipped, one failed.
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
-    use super::run::{Apart, Cost, EndpointReport, Limit, SCHEMA, Settings, Unit};
+    use super::run::{Cost, EndpointReport, Limit, SCHEMA, Settings};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {
         group: group.to_owned(),
         name: name.to_owned(),
         shows: format!("what {name} shows"),
-        table: None,
-        unit: Unit::GibPerS,
         published,
         figure: Spread::of(rounds),
         ratio: Spread::of(rounds).map(|spread| (spread.median / 0.93 * 100.0).round() / 100.0),
-        pairs: Vec::new(),
-        line_round_trip_ns: None,
-        also: Vec::new(),
-        cost: None,
-        peer: None,
-        cell: None,
-        soundness: None,
-        mover: None,
         writer: (!rounds.is_empty()).then(|| EndpointReport {
             options: "--way copy --size 128K".to_owned(),
             cpu_seconds: 0.5,
             ..EndpointReport::default()
         }),
-        reader: None,
-        notes: Vec::new(),
-        skipped: None,
-        failed: None,
+        ..Outcome::default()
     };
     let mut run = Run {
         schema: SCHEMA,
@@ -450,13 +318,8 @@ pub(crate) fn fixture() -> Run {
             taken: 0,
         },
         settings: Settings {
-            rounds: 3,
-            seconds: 0.5,
-            warm_up_seconds: 0.1,
-            pipe_size: None,
-            unix_copy: None,
             seed: 42,
-            any_distance: false,
+            ..Settings::new(3, 0.5, 0.1)
         },
         limit: Spread::of(&[20.0, 19.0, 18.0]).map(|handed_over| Limit {
             copied: handed_over.clone(),

@@ -11,11 +11,10 @@ use std::io;
 use askama::filters::Escaper as _;
 
 use super::chart::{Chart, Line, Scale};
+use super::conclusion::{conclusion, title};
 use super::grid::{CHUNKS, Grid, PIPE_SIZES};
 use super::html::page::Harmless;
-use super::{
-    Report, conclusion, groups, how_measured, is_noisy, noisy_footnote, one_line, reason, title,
-};
+use super::{Report, groups, how_measured, is_noisy, noisy_footnote, one_line, reason};
 use crate::run::{Outcome, Run};
 use fullbore_host::text;
 

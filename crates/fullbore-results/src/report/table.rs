@@ -9,6 +9,7 @@ mod footnotes;
 
 use std::io;
 
+use super::conclusion::kept_apart;
 use super::grid::{BEST_MARK, Grid, size};
 use super::text::{GAP, Style, TextPage};
 use super::{
@@ -38,6 +39,10 @@ pub struct Table {
 impl Report<Run> for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let mut page = TextPage::new(self.width);
+        if let Some(text) = kept_apart(run) {
+            page.wrapped(Style::Plain, "warning: ", &text);
+            page.blank();
+        }
         page.machine(run);
         let wanted = Wanted {
             cost: self.cost,

@@ -96,11 +96,7 @@ fn path_of(target: &str) -> &str {
 }
 
 /// Returns the answer to a request. `page` makes the page.
-pub fn answer(
-    request: &Request<'_>,
-    is_local: bool,
-    page: impl FnOnce() -> Answer,
-) -> Answer {
+pub fn answer(request: &Request<'_>, is_local: bool, page: impl FnOnce() -> Answer) -> Answer {
     match (request.method, request.path) {
         _ if is_local && !is_meant_for_loopback(request) => {
             refusal(MISDIRECTED, ": use localhost or a numeric address")

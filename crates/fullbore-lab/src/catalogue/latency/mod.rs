@@ -13,12 +13,12 @@ mod wake_up;
 
 use std::sync::LazyLock;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::catalogue::transports::{Shape, TRANSPORTS, Transport};
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
-use crate::measurement::{Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
 use crate::process::Process;
 use crate::work::{Bench, Work};
@@ -105,22 +105,19 @@ struct RoundTrip {
 }
 
 impl Work for RoundTrip {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let shape = Shape {
             message: self.message,
             wait: self.wait,
             pipe_size: bench.settings.pipe_size,
             both_ways: true,
         };
-        let ends = match self.transport.make(&shape) {
-            Ok(ends) => ends,
-            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-        };
+        let ends = self.transport.make(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
         let [near, far] = ends.apart();
         if near.message < self.message {
             let reason = format!("this system limits a message to {} bytes", near.message);
-            return Ok(Err(Stop::Skipped(reason)));
+            bail!(Stop::Skipped(reason));
         }
         let exchange = |link| Exchange {
             link,
@@ -140,11 +137,8 @@ impl Work for RoundTrip {
         far.give(&mut pong);
         let (pong, ping) = (Process::start(pong)?, Process::start(ping)?);
         let pinged = ping.end_within(timing.patience())?;
-        pong.behind("server process", &pinged, "client process")
-            .map(|well| {
-                well.and_then(|()| Percentiles::read(&pinged.output.stderr))
-                    .map(|percentiles| percentiles.taken(vec![]))
-            })
+        pong.behind("server process", &pinged, "client process")?;
+        Ok(Percentiles::read(&pinged.output.stderr)?.taken(vec![]))
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -176,11 +170,8 @@ const PARTS: &[Part] = &[
 struct WakeUp;
 
 impl Work for WakeUp {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
-        let memory = match wake_up::make() {
-            Ok(memory) => memory,
-            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-        };
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
+        let memory = wake_up::make().map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
         let part = |role, cpu| -> Result<_> {
             let task = WakeUpTask { role, timing };
@@ -190,12 +181,8 @@ impl Work for WakeUp {
         };
         let sleeper = part(Role::Sleeper, bench.cpus.reader)?;
         let woke = part(Role::Waker, bench.cpus.writer)?.end_within(timing.patience())?;
-        sleeper
-            .behind("sleeping process", &woke, "waking process")
-            .map(|well| {
-                well.and_then(|()| wake_up::Report::read(&woke.output.stderr))
-                    .map(wake_up::Report::taken)
-            })
+        sleeper.behind("sleeping process", &woke, "waking process")?;
+        Ok(wake_up::Report::read(&woke.output.stderr)?.taken())
     }
 
     fn table(&self) -> Option<&'static str> {

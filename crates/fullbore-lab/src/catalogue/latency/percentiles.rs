@@ -77,10 +77,7 @@ impl Percentiles {
     /// # Errors
     /// Fails if the report cannot be read, or contains no times.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
-        let percentiles: Self = process::report(printed).map_err(|error| {
-            Stop::Failed(format!("cannot parse the report of a process: {error}"))
-        })?;
-        percentiles.checked()
+        process::report::<Self>(printed)?.checked()
     }
 
     /// Returns itself, or fails if it contains no times.

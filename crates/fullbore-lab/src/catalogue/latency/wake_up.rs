@@ -67,9 +67,7 @@ impl Report {
     /// # Errors
     /// Fails if the report cannot be read, or contains no wake-up.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
-        let report: Self = process::report(printed).map_err(|error| {
-            Stop::Failed(format!("cannot parse the report of a process: {error}"))
-        })?;
+        let report: Self = process::report(printed)?;
         report.to_running.checked()?;
         Ok(report)
     }

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use fullbore::{Pipe, PipeEnd};
 use fullbore_host::size;
 use fullbore_linux::page_size;
@@ -27,7 +27,7 @@ use super::table::Row;
 use crate::catalogue::latency::percentiles::Times;
 use crate::catalogue::movers::memory_file;
 use crate::cpu_time::CpuTime;
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
 use crate::process::{self, GRACE, Process};
 use crate::work::Bench;
@@ -61,26 +61,20 @@ impl Started {
     }
 
     /// Waits for its end, and returns its report.
-    fn end<T: DeserializeOwned>(mut self, until: Instant) -> Result<Result<T, Stop>> {
+    fn end<T: DeserializeOwned>(mut self, until: Instant) -> Result<T> {
         let patience = until.saturating_duration_since(Instant::now());
         let mut ended = self.process.end_within(patience)?;
         self.report.rewind()?;
         self.report.read_to_end(&mut ended.output.stderr)?;
-        Ok(ended.went_well(self.role).and_then(|()| {
-            process::report(&ended.output.stderr).map_err(|error| {
-                Stop::Failed(format!(
-                    "cannot parse the report of a {}: {error}",
-                    self.role
-                ))
-            })
-        }))
+        ended.went_well(self.role)?;
+        Ok(process::report(&ended.output.stderr)?)
     }
 
-    /// Returns why it has ended although it was not asked to.
-    fn why_it_ended(self) -> Result<Stop> {
+    /// Fails with the reason why it has ended although it was not asked to.
+    fn ended_early<T>(self) -> Result<T> {
         let early = format!("the {} ended too early", self.role);
-        let ended = self.end::<serde_json::Value>(Instant::now() + GRACE)?;
-        Ok(ended.err().unwrap_or(Stop::Failed(early)))
+        self.end::<serde_json::Value>(Instant::now() + GRACE)?;
+        bail!(Stop::Failed(early))
     }
 }
 
@@ -88,14 +82,11 @@ impl Started {
 ///
 /// # Errors
 /// Fails if processes or pipes cannot be made.
-pub fn measure(row: &Row, bench: &mut Bench<'_>) -> Result<Measurement> {
+pub fn measure(row: &Row, bench: &mut Bench<'_>) -> Result<Measured> {
     let (timing, program) = (Timing::of(bench.settings), bench.program);
     let shortage = match row.is_short {
         false => None,
-        true => match bench.store.of::<Shortage>().means(program) {
-            Ok(means) => Some(means),
-            Err(stop) => return Ok(Err(stop)),
-        },
+        true => Some(bench.store.of::<Shortage>().means(program)?),
     };
     let cgroup: Option<PathBuf> = shortage.and_then(Means::cgroup).map(Into::into);
     let memory = Board::make()?;
@@ -107,10 +98,7 @@ pub fn measure(row: &Row, bench: &mut Bench<'_>) -> Result<Measurement> {
         others.push(Started::start("process that uses up memory", command)?);
     }
     for pipe in 0..row.pipes {
-        let ends = match default_pipe() {
-            Ok(ends) => ends,
-            Err(stop) => return Ok(Err(stop)),
-        };
+        let ends = default_pipe()?;
         let first = (pipe * row.writers) as u64;
         for _ in 0..row.readers {
             let task = ReceiveTask {
@@ -138,39 +126,30 @@ pub fn measure(row: &Row, bench: &mut Bench<'_>) -> Result<Measurement> {
             writing.push(Started::start("writer", command)?);
         }
     }
-    if let Err(stop) = wait_until_ready([&mut others, &mut reading, &mut writing], &board)? {
-        return Ok(Err(stop));
-    }
+    wait_until_ready([&mut others, &mut reading, &mut writing], &board)?;
     let times_at_limit = || shortage.and_then(Means::times_at_limit);
     let before = times_at_limit();
     board.begin();
     let until = Instant::now() + timing.patience();
     // A reader that fails ends its writers, and not the other way round, so its reason comes first.
-    let received = match ends::<Received>(reading, until)? {
-        Ok(received) => received,
-        Err(stop) => return Ok(Err(stop)),
-    };
-    let sent = match ends::<Sent>(writing, until)? {
-        Ok(sent) => sent,
-        Err(stop) => return Ok(Err(stop)),
-    };
+    let received = ends::<Received>(reading, until)?;
+    let sent = ends::<Sent>(writing, until)?;
     for mut started in others {
         if started.process.ends_within(Duration::ZERO)? {
-            return Ok(Err(started.why_it_ended()?));
+            return started.ended_early();
         }
     }
     let mut notes: Vec<String> = shortage.map(Means::note).into_iter().collect();
     if before.is_some() && times_at_limit() == before {
         notes.push(NOT_REACHED.into());
     }
-    Ok(sum_up(row, timing, &sent, &received).map(|sum| {
-        sum.times.percentiles().beside(Measured {
-            figure: sum.figure,
-            arrived: Some(sum.arrived),
-            spent: Some(sum.spent),
-            notes,
-            ..Measured::default()
-        })
+    let sum = sum_up(row, timing, &sent, &received)?;
+    Ok(sum.times.percentiles().beside(Measured {
+        figure: sum.figure,
+        arrived: Some(sum.arrived),
+        spent: Some(sum.spent),
+        notes,
+        ..Measured::default()
     }))
 }
 
@@ -192,29 +171,29 @@ fn default_pipe() -> Result<Pipe, Stop> {
 }
 
 /// Waits until all processes are ready.
-fn wait_until_ready(mut lists: [&mut Vec<Started>; 3], board: &Board) -> Result<Result<(), Stop>> {
+fn wait_until_ready(mut lists: [&mut Vec<Started>; 3], board: &Board) -> Result<()> {
     let until = Instant::now() + START;
     let count: usize = lists.iter().map(|list| list.len()).sum();
     while board.ready() < count {
         if Instant::now() >= until {
             let ready = board.ready();
             let reason = format!("only {ready} of {count} processes were ready in time");
-            return Ok(Err(Stop::Failed(reason)));
+            bail!(Stop::Failed(reason));
         }
         for list in &mut lists {
             for at in 0..list.len() {
                 if list[at].process.ends_within(Duration::ZERO)? {
-                    return Ok(Err(list.swap_remove(at).why_it_ended()?));
+                    return list.swap_remove(at).ended_early();
                 }
             }
         }
         thread::sleep(LOOK);
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Waits for the end of all processes, and returns their reports.
-fn ends<T: DeserializeOwned>(all: Vec<Started>, until: Instant) -> Result<Result<Vec<T>, Stop>> {
+fn ends<T: DeserializeOwned>(all: Vec<Started>, until: Instant) -> Result<Vec<T>> {
     all.into_iter().map(|started| started.end(until)).collect()
 }
 
@@ -326,7 +305,7 @@ mod tests {
         parts[2] = received(&[tally(0, [5]), Tally::default()], 1);
         let stop = sum_up(&row("w2_r5"), TIMING, &sent, &parts).unwrap_err();
         assert!(
-            stop.reason().starts_with("wrong bytes: writer 0 sent 6"),
+            stop.to_string().starts_with("wrong bytes: writer 0 sent 6"),
             "{stop:?}"
         );
     }
@@ -344,7 +323,7 @@ mod tests {
             24 * 4096
         );
         let stop = sum_up(&row, TIMING, &sent, &parts(1)).unwrap_err();
-        assert!(stop.reason().contains("but others"), "{stop:?}");
+        assert!(stop.to_string().contains("but others"), "{stop:?}");
     }
 
     #[test]

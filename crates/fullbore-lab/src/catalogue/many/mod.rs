@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 use anyhow::Result;
 
 use crate::experiment::{Experiment, Group};
-use crate::measurement::Measurement;
+use crate::measurement::Measured;
 use crate::part::Part;
 use crate::work::{Bench, Work};
 use cgroup::{EnterTask, RemoveTask};
@@ -73,7 +73,7 @@ struct Many {
 }
 
 impl Work for Many {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         measure::measure(&self.row, bench)
     }
 

@@ -127,7 +127,8 @@ mod tests {
                 figure: Spread::of(&[p99]).unwrap(),
             }],
             notes: vec!["memory is short: in a cgroup with a limit of 194 MiB".into()],
-            ..Outcome::new("many", name, Unit::GibPerS)
+            name: name.into(),
+            ..Outcome::default()
         }
     }
 

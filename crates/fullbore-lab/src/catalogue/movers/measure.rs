@@ -11,13 +11,13 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::descriptors::{Descriptors, start_mover};
 use super::files::SourceFile;
 use super::table::{End, Job, Mover, PIPE_READER};
 use crate::endpoint::ENDLESS;
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::process::{self, Ended, Process, ended, is_readable_within};
 use crate::work::Bench;
 use fullbore_results::run::EndpointReport;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = process::GRACE;
 ///
 /// # Errors
 /// Fails if not even a pipe or a process can be made.
-pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measurement> {
+pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measured> {
     let descriptors = Descriptors::open(job, || bench.store.of::<SourceFile>().open());
     let Descriptors {
         writer,
@@ -41,10 +41,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         reader,
         branches,
         file,
-    } = match descriptors {
-        Ok(descriptors) => descriptors,
-        Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-    };
+    } = descriptors.map_err(Stop::skipped)?;
     let (branch_readers, branches): (Vec<_>, Vec<_>) = branches
         .into_iter()
         .map(|pipe| (pipe.reader, pipe.writer))
@@ -68,22 +65,34 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         Ok(Some(process)) => process,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
-            return Ok(Err(Stop::Skipped(reason)));
+            bail!(Stop::Skipped(reason));
         }
-        Err(error) => return Ok(Err(Stop::Failed(format!("{error:#}")))),
+        Err(error) => bail!(Stop::Failed(format!("{error:#}"))),
     };
     drop(branches);
     if let Some(file) = file {
         let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
-        return Ok(writer_report(writer)?
-            .and_then(|writer| judge_file(mover, &moved, bytes, seconds, writer)));
+        return Ok(judge_file(
+            mover,
+            &moved,
+            bytes,
+            seconds,
+            writer_report(writer)?,
+        )?);
     }
     let stdin = reader.context("the job has neither a reader nor a file")?;
     let (read, ended_early) = read(job, stdin, bench)?;
     let moved = moving.end_within(GRACE)?;
     drop(branch_readers);
-    Ok(writer_report(writer)?
-        .and_then(|writer| judge_reader(job, mover, ended_early, &moved, &read, writer)))
+    let writer = writer_report(writer)?;
+    Ok(judge_reader(
+        job,
+        mover,
+        ended_early,
+        &moved,
+        &read,
+        writer,
+    )?)
 }
 
 /// Starts the reader of a further sink.
@@ -151,17 +160,13 @@ fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
 }
 
 /// Returns the report of the writer, whose pipe or socket has no reader any more.
-fn writer_report(writer: Option<Process>) -> Result<Result<Option<EndpointReport>, Stop>> {
+fn writer_report(writer: Option<Process>) -> Result<Option<EndpointReport>> {
     let Some(writer) = writer else {
-        return Ok(Ok(None));
+        return Ok(None);
     };
     let written = writer.end_within(PATIENCE)?;
-    if let Err(stop) = written.went_well("writer") {
-        return Ok(Err(stop));
-    }
-    Ok(process::report(&written.output.stderr)
-        .map(Some)
-        .map_err(|e| Stop::Failed(format!("cannot parse the report of the writer: {e}"))))
+    written.went_well("writer")?;
+    Ok(process::report(&written.output.stderr).map(Some)?)
 }
 
 /// Returns the measurement of a mover that wrote to a file.
@@ -171,7 +176,7 @@ fn judge_file(
     bytes: u64,
     seconds: f64,
     writer: Option<EndpointReport>,
-) -> Measurement {
+) -> Result<Measured, Stop> {
     if !moved.killed && (!moved.output.status.success() || bytes != SourceFile::len()) {
         return Err(broke(mover, moved, bytes));
     }
@@ -195,10 +200,9 @@ fn judge_reader(
     moved: &Ended,
     read: &Ended,
     writer: Option<EndpointReport>,
-) -> Measurement {
+) -> Result<Measured, Stop> {
     read.went_well("reader")?;
-    let report = process::report::<EndpointReport>(&read.output.stdout)
-        .map_err(|e| Stop::Failed(format!("cannot parse the report of the reader: {e}")))?;
+    let report: EndpointReport = process::report(&read.output.stdout)?;
     let whole_file = job.source == End::File && report.moved == SourceFile::len();
     if ended_early && !whole_file {
         return Err(broke(mover, moved, report.moved));

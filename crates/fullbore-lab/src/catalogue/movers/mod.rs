@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::experiment::{Experiment, Group};
-use crate::measurement::Measurement;
+use crate::measurement::Measured;
 use crate::part::Part;
 use crate::work::{Bench, Work};
 pub use files::memory_file;
@@ -130,7 +130,7 @@ struct Move {
 }
 
 impl Work for Move {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         measure::measure(self.job, self.mover, bench)
     }
 

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::descriptors::{Descriptors, start_mover};
 use super::table::{Job, Mover};
 use crate::catalogue::latency::clock::now;
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
 use crate::process::{self, Process};
 use crate::work::{Bench, Work};
@@ -57,16 +57,12 @@ pub struct Turns {
 }
 
 impl Work for Turns {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
-        let alone = match alone(bench)? {
-            Ok(alone) => alone,
-            Err(stop) => return Ok(Err(stop)),
-        };
-        let together = self.together(bench)?;
-        Ok(together.map(|together| Measured {
-            figure: together / alone,
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
+        let alone = alone(bench)?;
+        Ok(Measured {
+            figure: self.together(bench)? / alone,
             ..Measured::default()
-        }))
+        })
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -88,7 +84,7 @@ impl Work for Turns {
 
 impl Turns {
     /// Returns the seconds from the first window to the last byte that the reader gets through the mover.
-    fn together(&self, bench: &Bench<'_>) -> Result<Result<f64, Stop>> {
+    fn together(&self, bench: &Bench<'_>) -> Result<f64> {
         let Descriptors {
             writer,
             source,
@@ -99,7 +95,7 @@ impl Turns {
         let moving = start_mover(bench.program, self.mover, source, sink, &[])?;
         let Some(moving) = moving else {
             let reason = format!("{} is not on PATH", self.mover.program());
-            return Ok(Err(Stop::Skipped(reason)));
+            bail!(Stop::Skipped(reason));
         };
         let task = TurnTask::of(bench.settings);
         let stdout = writer.context("a pipe has a writer")?;
@@ -109,16 +105,17 @@ impl Turns {
         let time = patience(bench.settings);
         let read = match seconds(&reading.end_within(time)?, "reader", task.start) {
             Ok(read) => read,
-            Err(stop) => return Ok(Err(moving.own_fault(self.mover.name)?.unwrap_or(stop))),
+            Err(stop) => bail!(moving.own_fault(self.mover.name)?.unwrap_or(stop)),
         };
         let written = seconds(&writing.end_within(time)?, "writer", task.start);
         moving.end_within(time)?;
-        Ok(written.map(|_| read))
+        written?;
+        Ok(read)
     }
 }
 
 /// Returns the seconds that the slower side takes alone.
-fn alone(bench: &Bench<'_>) -> Result<Result<f64, Stop>> {
+fn alone(bench: &Bench<'_>) -> Result<f64> {
     let task = TurnTask::of(bench.settings);
     let null = File::options().write(true).open("/dev/null")?;
     let zero = File::open("/dev/zero")?;
@@ -127,7 +124,7 @@ fn alone(bench: &Bench<'_>) -> Result<Result<f64, Stop>> {
     let time = patience(bench.settings);
     let written = seconds(&writing.end_within(time)?, "writer", task.start);
     let read = seconds(&reading.end_within(time)?, "reader", task.start);
-    Ok(written.and_then(|written| read.map(|read| read.max(written))))
+    Ok(written?.max(read?))
 }
 
 fn writes(task: &TurnTask, stdout: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
@@ -149,8 +146,7 @@ fn reads(task: &TurnTask, stdin: OwnedFd, bench: &Bench<'_>) -> Result<Process> 
 /// Returns the seconds from `start` to the end that a side reports.
 fn seconds(ended: &process::Ended, role: &str, start: u64) -> Result<f64, Stop> {
     ended.went_well(role)?;
-    let end: u64 = process::report(&ended.output.stderr)
-        .map_err(|e| Stop::Failed(format!("cannot parse the report of the {role}: {e}")))?;
+    let end: u64 = process::report(&ended.output.stderr)?;
     Ok(Duration::from_nanos(end.saturating_sub(start)).as_secs_f64())
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Group};
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::{self, Part, Task, Timing};
 use crate::process::{self, Ended, Process};
 use crate::work::{Bench, Work};
@@ -67,14 +67,14 @@ struct Lookup {
 }
 
 impl Work for Lookup {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let task = LookupTask {
             pages: self.pages,
             timing,
         };
         let process = Process::start(bench.program.part(&task, Some(bench.cpus.writer))?)?;
-        Ok(judge(&process.end_within(timing.patience())?))
+        Ok(judge(&process.end_within(timing.patience())?)?)
     }
 
     fn peer(&self, _settings: &Settings) -> Option<String> {
@@ -86,11 +86,9 @@ impl Work for Lookup {
     }
 }
 
-fn judge(ended: &Ended) -> Measurement {
+fn judge(ended: &Ended) -> Result<Measured, Stop> {
     ended.went_well("look-up")?;
-    let found: Found = process::report(&ended.output.stderr).map_err(|error| {
-        Stop::Failed(format!("cannot parse the report of the look-up: {error}"))
-    })?;
+    let found: Found = process::report(&ended.output.stderr)?;
     Ok(Measured {
         figure: found.ns_per_page,
         notes: found.notes,

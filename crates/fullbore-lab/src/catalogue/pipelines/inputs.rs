@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::fs::{statvfs, syncfs};
 use serde::{Deserialize, Serialize};
 
@@ -58,27 +58,22 @@ impl Inputs {
         program: &Program,
         pipeline: &'static Pipeline,
         settings: &Settings,
-    ) -> Result<Result<&Made, Stop>> {
+    ) -> Result<&Made> {
         if !self.made.contains_key(pipeline.name) {
             let missing = |program: &&&str| on_path(program).is_none();
             let programs = [SHELL].iter().chain(pipeline.programs);
             if let Some(missing) = { programs }.find(missing) {
                 let reason = format!("{missing} is not on PATH");
-                return Ok(Err(Stop::Skipped(reason)));
+                bail!(Stop::Skipped(reason));
             }
-            let made = match self.make(program, pipeline, settings) {
-                Ok(made) => made,
-                Err(error) => {
-                    let reason = format!("create its input: {error:#}");
-                    return Ok(Err(Stop::Skipped(reason)));
-                }
-            };
-            if let Err(stop) = once::expect(program, pipeline, &made, settings)? {
-                return Ok(Err(stop));
-            }
+            let made = self
+                .make(program, pipeline, settings)
+                .context("create its input");
+            let made = made.map_err(Stop::skipped)?;
+            once::expect(program, pipeline, &made, settings)?;
             self.made.insert(pipeline.name, made);
         }
-        Ok(Ok(&self.made[pipeline.name]))
+        Ok(&self.made[pipeline.name])
     }
 
     fn make(

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::inputs::Inputs;
 use super::once::run;
 use super::table::{Pipeline, WAYS, Way};
 use crate::catalogue::movers::memory_file;
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::work::Bench;
 
 /// Measures once.
@@ -20,39 +20,27 @@ pub fn measure(
     pipeline: &'static Pipeline,
     way: &'static Way,
     bench: &mut Bench<'_>,
-) -> Result<Measurement> {
+) -> Result<Measured> {
     let inputs: &mut Inputs = bench.store.of();
-    let made = match inputs.of(bench.program, pipeline, bench.settings)? {
-        Ok(made) => made,
-        Err(stop) => return Ok(Err(stop)),
-    };
+    let made = inputs.of(bench.program, pipeline, bench.settings)?;
     let mut printed = memory_file()?;
-    let ran = match run(
-        bench.program,
-        pipeline,
-        way,
-        made,
-        printed.try_clone()?,
-        bench.settings,
-    )? {
-        Ok(ran) => ran,
-        Err(stop) => return Ok(Err(stop)),
-    };
+    let stdout = printed.try_clone()?;
+    let ran = run(bench.program, pipeline, way, made, stdout, bench.settings)?;
     let mut expected = made.expected.try_clone()?;
     if let Some(wrong) = first_difference(&mut printed, &mut expected)? {
-        return Ok(Err(Stop::Failed(format!(
+        bail!(Stop::Failed(format!(
             "the output of {} differs from that of {}: {wrong}",
             way.title, WAYS[0].title
-        ))));
+        )));
     }
-    Ok(Ok(Measured {
+    Ok(Measured {
         figure: made.bytes as f64 / 1e6 / ran.seconds,
         arrived: Some(made.bytes),
         spent: Some(ran.spent),
         into_file: Some((made.bytes, ran.seconds)),
         notes: made.note.iter().cloned().collect(),
         ..Measured::default()
-    }))
+    })
 }
 
 /// Describes the first difference of two files, which are read from their beginning; `None` means

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use crate::catalogue::movers::version;
 use crate::experiment::{Experiment, Group};
-use crate::measurement::Measurement;
+use crate::measurement::Measured;
 use crate::part::Part;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
@@ -62,7 +62,7 @@ struct PipelineRun {
 }
 
 impl Work for PipelineRun {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         measure::measure(self.pipeline, self.way, bench)
     }
 

@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, getpgrp, kill_process_group, setsid};
 use serde::{Deserialize, Serialize};
 
@@ -50,10 +50,9 @@ pub fn expect(
     pipeline: &'static Pipeline,
     made: &Made,
     settings: &Settings,
-) -> Result<Result<(), Stop>> {
+) -> Result<()> {
     let printed = made.expected.try_clone()?;
-    let ran = run(program, pipeline, &WAYS[0], made, printed, settings)?;
-    Ok(ran.map(drop))
+    run(program, pipeline, &WAYS[0], made, printed, settings).map(drop)
 }
 
 /// Runs a line once, with this stdout.
@@ -67,7 +66,7 @@ pub fn run(
     made: &Made,
     stdout: File,
     settings: &Settings,
-) -> Result<Result<Ran, Stop>> {
+) -> Result<Ran> {
     let line = pipeline.line_for(made.bytes);
     let options = way.options.iter().map(|&word| word.to_owned());
     let once = Once {
@@ -85,15 +84,14 @@ pub fn run(
     process.kill_group();
     let ended = process.end_within(process::GRACE)?;
     if !in_time {
-        return Ok(Err(Stop::Failed("did not end in time; killed".into())));
+        bail!(Stop::Failed("did not end in time; killed".into()));
     }
-    Ok(judge(way, &ended))
+    Ok(judge(way, &ended)?)
 }
 
 fn judge(way: &Way, ended: &Ended) -> Result<Ran, Stop> {
     ended.went_well("pipeline")?;
-    let ran: Ran = process::report(&ended.output.stderr)
-        .map_err(|error| Stop::Failed(format!("cannot parse the report of the line: {error}")))?;
+    let ran: Ran = process::report(&ended.output.stderr)?;
     let status = ExitStatus::from_raw(ran.status);
     if status.success() {
         return Ok(ran);

@@ -25,7 +25,7 @@ pub use table::{TRANSPORTS, Transport};
 
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
 use crate::process::{self, Process};
 use crate::work::{Bench, Work};
@@ -94,17 +94,14 @@ const PARTS: &[Part] = &[
 
 /// A stream from one process to another over the transport.
 impl Work for Transport {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let shape = Shape {
             message: CHUNK,
             wait: WaitName::Block,
             pipe_size: bench.settings.pipe_size,
             both_ways: false,
         };
-        let ends = match self.make(&shape) {
-            Ok(ends) => ends,
-            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-        };
+        let ends = self.make(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
         let [sender, receiver] = ends.apart();
         let (link, message) = (sender.link, sender.message);
@@ -121,12 +118,11 @@ impl Work for Transport {
         receiver.give(&mut receiving);
         let (receiving, sending) = (Process::start(receiving)?, Process::start(sending)?);
         let received = receiving.end_within(timing.patience())?;
-        sending.behind("sender", &received, "receiver").map(|well| {
-            well.and_then(|()| Moved::read(&received.output.stderr))
-                .map(|moved| Measured {
-                    arrived: Some(moved.all),
-                    ..moved.taken()
-                })
+        sending.behind("sender", &received, "receiver")?;
+        let moved = Moved::read(&received.output.stderr)?;
+        Ok(Measured {
+            arrived: Some(moved.all),
+            ..moved.taken()
         })
     }
 
@@ -144,7 +140,7 @@ impl Work for Transport {
 }
 
 impl Work for Alone {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let task = AloneTask {
             what: *self,
@@ -152,21 +148,18 @@ impl Work for Alone {
         };
         let mut command = bench.program.part(&task, Some(bench.cpus.reader))?;
         if self.wants_a_file() {
-            match bench.store.of::<RereadFile>().open() {
-                Ok(file) => command.stdin(file),
-                Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-            };
+            let file = bench.store.of::<RereadFile>().open();
+            command.stdin(file.map_err(Stop::skipped)?);
         }
         let ended = Process::start(command)?.end_within(timing.patience() + process::GRACE)?;
-        Ok(ended
-            .went_well("process")
-            .and_then(|()| Moved::read(&ended.output.stderr))
-            .map(|moved| Measured {
-                arrived: Some(moved.bytes),
-                // Without its preparations, which take longer than the work.
-                spent: Some(moved.spent),
-                ..moved.taken()
-            }))
+        ended.went_well("process")?;
+        let moved = Moved::read(&ended.output.stderr)?;
+        Ok(Measured {
+            arrived: Some(moved.bytes),
+            // Without its preparations, which take longer than the work.
+            spent: Some(moved.spent),
+            ..moved.taken()
+        })
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {

@@ -139,9 +139,7 @@ impl Moved {
     /// # Errors
     /// Fails if the report cannot be read, or nothing moved.
     pub fn read(printed: &[u8]) -> Result<Self, Stop> {
-        let moved: Self = process::report(printed).map_err(|error| {
-            Stop::Failed(format!("cannot parse the report of a process: {error}"))
-        })?;
+        let moved: Self = process::report(printed)?;
         match moved.bytes > 0 && moved.seconds > 0.0 {
             true => Ok(moved),
             false => Err(Stop::NothingCame),

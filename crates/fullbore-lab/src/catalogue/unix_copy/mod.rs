@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::net::sockopt::{
     set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_send_buffer_size,
 };
@@ -33,7 +33,7 @@ pub use options::{CopyOptions, GROUP};
 use crate::catalogue::transports::loopback;
 use crate::catalogue::transports::stream::Moved;
 use crate::experiment::{Experiment, Group};
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Task, Timing};
 use crate::process::{self, GRACE, Process};
 use crate::program::Program;
@@ -181,29 +181,23 @@ impl Task for UnixCopyTask {
 struct UnixCopy(Mode, Place);
 
 impl Work for UnixCopy {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         if self.0 != Mode::NtCopy || self.1 == Place::UserSpace {
             return self.send(bench);
         }
-        let before = match flag::copied() {
-            Ok(before) => before,
-            Err(reason) => return Ok(Err(Stop::Skipped(reason))),
-        };
-        let mut measured = match self.send(bench)? {
-            Ok(measured) => measured,
-            stopped => return Ok(stopped),
-        };
+        let before = flag::copied().map_err(Stop::Skipped)?;
+        let mut measured = self.send(bench)?;
         // The kernel's own count proves that the flag was in effect.
         let copied = flag::copied().map_or(0, |after| after.wrapping_sub(before));
         if copied == 0 {
             let reason = "the kernel has MSG_NTCOPY, but copied nothing past the caches";
-            return Ok(Err(Stop::Failed(reason.into())));
+            bail!(Stop::Failed(reason.into()));
         }
         measured.notes.push(format!(
             "the kernel counted {} that it copied past the caches",
             size::format(copied)
         ));
-        Ok(Ok(measured))
+        Ok(measured)
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -247,22 +241,19 @@ impl Work for UnixCopy {
 }
 
 impl UnixCopy {
-    fn send(&self, bench: &Bench<'_>) -> Result<Measurement> {
+    fn send(&self, bench: &Bench<'_>) -> Result<Measured> {
         let sizes = bench.settings.unix_copy.unwrap_or_default();
         if self.1 == Place::UserSpace {
             return self.in_user_space(bench, sizes);
         }
-        let socket = match Socket::lay(sizes.sndbuf) {
-            Ok(socket) => socket,
-            Err(error) => return Ok(Err(Stop::Skipped(format!("{error:#}")))),
-        };
+        let socket = Socket::lay(sizes.sndbuf).map_err(Stop::skipped)?;
         match self.1 {
             Place::Chain => self.through_the_chain(bench, sizes, socket),
             _ => self.through_one_socket(bench, sizes, socket),
         }
     }
 
-    fn in_user_space(&self, bench: &Bench<'_>, sizes: Sizes) -> Result<Measurement> {
+    fn in_user_space(&self, bench: &Bench<'_>, sizes: Sizes) -> Result<Measured> {
         let copier = Role::Copier {
             past_the_caches: self.0 == Mode::NtCopy,
             timing: Timing::of(bench.settings),
@@ -270,15 +261,14 @@ impl UnixCopy {
         let cpu = Some(bench.cpus.writer);
         let copier = copier.start(bench.program, sizes, cpu, None, None)?;
         let copied = copier.end_within(self.patience(bench.settings))?;
-        Ok(copied.went_well("copier").and_then(|()| {
-            let copied: Sent = report(&copied.output.stderr)?;
-            let mut taken = taken(&copied.moved)?;
-            taken.arrived = Some(copied.moved.bytes);
-            taken.spent = Some(copied.moved.spent);
-            taken.also.push(("hot", Unit::Times, copied.hot));
-            taken.notes = copied.note.into_iter().collect();
-            Ok(taken)
-        }))
+        copied.went_well("copier")?;
+        let copied: Sent = process::report(&copied.output.stderr)?;
+        let mut taken = taken(&copied.moved)?;
+        taken.arrived = Some(copied.moved.bytes);
+        taken.spent = Some(copied.moved.spent);
+        taken.also.push(("hot", Unit::Times, copied.hot));
+        taken.notes = copied.note.into_iter().collect();
+        Ok(taken)
     }
 
     fn through_one_socket(
@@ -286,7 +276,7 @@ impl UnixCopy {
         bench: &Bench<'_>,
         sizes: Sizes,
         socket: Socket,
-    ) -> Result<Measurement> {
+    ) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let mode = self.0;
         let receiver = Role::Receiver;
@@ -306,22 +296,18 @@ impl UnixCopy {
             Some(socket.near),
         )?;
         let sent = sender.end_within(self.patience(bench.settings))?;
-        if sent.went_well("sender").is_err() {
-            let well = receiver.behind("receiver", &sent, "sender")?;
-            return Ok(well.map(|()| Measured::default()));
+        if let Err(stop) = sent.went_well("sender") {
+            bail!(receiver.own_fault("receiver")?.unwrap_or(stop));
         }
         let received = receiver.end_within(GRACE)?;
-        Ok(received.went_well("receiver").and_then(|()| {
-            let sent: Sent = report(&sent.output.stderr)?;
-            let received: Received = report(&received.output.stderr)?;
-            let mut taken = taken(&sent.moved)?;
-            taken.also.push(("hot", Unit::Times, sent.hot));
-            taken.notes = [socket.note, sent.note, received.note]
-                .into_iter()
-                .flatten()
-                .collect();
-            Ok(taken)
-        }))
+        received.went_well("receiver")?;
+        let sent: Sent = process::report(&sent.output.stderr)?;
+        let received: Received = process::report(&received.output.stderr)?;
+        let mut taken = taken(&sent.moved)?;
+        taken.also.push(("hot", Unit::Times, sent.hot));
+        let notes = [socket.note, sent.note, received.note];
+        taken.notes = notes.into_iter().flatten().collect();
+        Ok(taken)
     }
 
     fn through_the_chain(
@@ -329,14 +315,10 @@ impl UnixCopy {
         bench: &Bench<'_>,
         sizes: Sizes,
         socket: Socket,
-    ) -> Result<Measurement> {
-        let (to_client, from_front) = match loopback() {
-            Ok(ends) => ends,
-            Err(error) => {
-                let reason = format!("TCP over the loopback: {error:#}");
-                return Ok(Err(Stop::Skipped(reason)));
-            }
-        };
+    ) -> Result<Measured> {
+        let (to_client, from_front) = loopback()
+            .context("TCP over the loopback")
+            .map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
         let mode = self.0;
         let client = Role::Client { timing };
@@ -362,33 +344,30 @@ impl UnixCopy {
         if let Err(stop) = measured.went_well("client") {
             for (role, process) in [("storage process", storage), ("front", front)] {
                 if let Some(own) = process.own_fault(role)? {
-                    return Ok(Err(own));
+                    bail!(own);
                 }
             }
-            return Ok(Err(stop));
+            bail!(stop);
         }
         let passed = front.end_within(GRACE)?;
         let served = storage.end_within(GRACE)?;
-        let well = passed.went_well("front");
-        Ok(well
-            .and(served.went_well("storage process"))
-            .and_then(|()| {
-                let received: Received = report(&passed.output.stderr)?;
-                let sent: Passed = report(&served.output.stderr)?;
-                let delivered: Delivered = report(&measured.output.stderr)?;
-                let mut taken = taken(&delivered.moved)?;
-                // The first object came before the client began to count.
-                taken.arrived = Some(delivered.passed.bytes + sizes.object as u64);
-                for (role, passed) in [
-                    ("storage", sent),
-                    ("front", received.passed),
-                    ("client", delivered.passed),
-                ] {
-                    taken.also.push((role, Unit::SecondsPerGib, passed.cost()));
-                }
-                taken.notes = [socket.note, received.note].into_iter().flatten().collect();
-                Ok(taken)
-            }))
+        passed.went_well("front")?;
+        served.went_well("storage process")?;
+        let received: Received = process::report(&passed.output.stderr)?;
+        let sent: Passed = process::report(&served.output.stderr)?;
+        let delivered: Delivered = process::report(&measured.output.stderr)?;
+        let mut taken = taken(&delivered.moved)?;
+        // The first object came before the client began to count.
+        taken.arrived = Some(delivered.passed.bytes + sizes.object as u64);
+        for (role, passed) in [
+            ("storage", sent),
+            ("front", received.passed),
+            ("client", delivered.passed),
+        ] {
+            taken.also.push((role, Unit::SecondsPerGib, passed.cost()));
+        }
+        taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+        Ok(taken)
     }
 }
 
@@ -438,11 +417,6 @@ fn taken(moved: &Moved) -> Result<Measured, Stop> {
         )],
         ..Measured::default()
     })
-}
-
-fn report<T: serde::de::DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
-    process::report(printed)
-        .map_err(|error| Stop::Failed(format!("cannot parse the report of a process: {error}")))
 }
 
 /// Returns the time after which a measurement that has not ended is considered stuck. A number of

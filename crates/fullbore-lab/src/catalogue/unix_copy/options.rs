@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::hot::LINE;
+use crate::experiment::Experiment;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_results::run::Sizes;
@@ -42,11 +43,26 @@ pub struct CopyOptions {
 }
 
 impl CopyOptions {
-    /// Returns the sizes that follow from the options and the requested pipe size.
+    /// Returns the sizes that follow from the options and the requested pipe size; `None` if none of the
+    /// experiments is of this group.
     ///
     /// # Errors
     /// Fails if a size makes no sense.
-    pub fn settle(&self, pipe_size: Option<usize>) -> Result<Sizes, Usage> {
+    pub fn settle(
+        &self,
+        experiments: &[Experiment],
+        pipe_size: Option<usize>,
+    ) -> Result<Option<Sizes>, Usage> {
+        match experiments
+            .iter()
+            .any(|experiment| experiment.group == GROUP)
+        {
+            true => self.sizes(pipe_size).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn sizes(&self, pipe_size: Option<usize>) -> Result<Sizes, Usage> {
         let default = Sizes::default();
         let sizes = Sizes {
             object: self.object.unwrap_or(default.object),
@@ -101,7 +117,7 @@ mod tests {
 
     #[test]
     fn without_options_it_is_the_rfcs_benchmark() {
-        let sizes = CopyOptions::default().settle(None).unwrap();
+        let sizes = CopyOptions::default().sizes(None).unwrap();
         assert_eq!(sizes, Sizes::default());
         assert_eq!((sizes.object, sizes.bytes()), (1_048_576, None));
         assert_eq!((sizes.sndbuf, sizes.pipe_size), (524_288, 524_288));
@@ -116,7 +132,7 @@ mod tests {
             hot: Some(64),
             check_every_object: true,
         };
-        let sizes = options.settle(Some(65536)).unwrap();
+        let sizes = options.sizes(Some(65536)).unwrap();
         let expected = Sizes {
             object: 4096,
             count: Some(100_000),
@@ -139,7 +155,7 @@ mod tests {
         let with = |change: fn(&mut CopyOptions), pipe_size| {
             let mut options = CopyOptions::default();
             change(&mut options);
-            let Usage(reason) = options.settle(pipe_size).unwrap_err();
+            let Usage(reason) = options.sizes(pipe_size).unwrap_err();
             assert!(!reason.contains('\n'), "{reason}");
             reason
         };

@@ -26,7 +26,7 @@ use fullbore_host::size;
 use crate::catalogue::transports::stream::Moved;
 use crate::catalogue::transports::{loopback, ring};
 use crate::experiment::{Experiment, Group};
-use crate::measurement::{Measured, Measurement, Stop};
+use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
 use crate::process::{self, Process};
 use crate::work::{Bench, Work};
@@ -87,10 +87,9 @@ struct Connection {
 impl Connection {
     /// Makes a pipe or a ring.
     fn make(way: &Way) -> Result<Self, Stop> {
-        let skipped = |error: anyhow::Error| Stop::Skipped(format!("{error:#}"));
         if way.is == WayName::Shared {
-            let memory = ring::make().map_err(skipped)?;
-            let copy = memory.try_clone().context("dup").map_err(skipped)?;
+            let memory = ring::make().map_err(Stop::skipped)?;
+            let copy = memory.try_clone().context("dup").map_err(Stop::skipped)?;
             return Ok(Self {
                 to_producer: copy.into(),
                 from_producer: Stdio::null(),
@@ -113,7 +112,7 @@ impl Connection {
                 made => made.map(|(pipe, _)| pipe),
             },
         };
-        let pipe = pipe.map_err(|error| skipped(error.into()))?;
+        let pipe = pipe.map_err(|error| Stop::skipped(error.into()))?;
         Ok(Self {
             to_producer: Stdio::null(),
             from_producer: pipe.writer.into(),
@@ -123,26 +122,19 @@ impl Connection {
 }
 
 impl Work for Worth {
-    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measurement> {
+    fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let (way, to) = (self.way.is, self.reader.is);
-        let connection = match Connection::make(self.way) {
-            Ok(connection) => connection,
-            Err(stop) => return Ok(Err(stop)),
-        };
+        let connection = Connection::make(self.way)?;
         let mut read = bench
             .program
             .part(&ReadTask { way, to, timing }, Some(bench.cpus.reader))?;
         read.stdin(connection.to_reader);
         let mut receiver = None;
         if to == Use::Tcp {
-            let (near, far) = match loopback() {
-                Ok(ends) => ends,
-                Err(error) => {
-                    let reason = format!("TCP over the loopback: {error:#}");
-                    return Ok(Err(Stop::Skipped(reason)));
-                }
-            };
+            let (near, far) = loopback()
+                .context("TCP over the loopback")
+                .map_err(Stop::skipped)?;
             read.stdout(OwnedFd::from(near));
             let mut receive = bench.program.part(&DropTask {}, None)?;
             receive.stdin(OwnedFd::from(far));
@@ -156,21 +148,18 @@ impl Work for Worth {
             .stdout(connection.from_producer);
         let (reading, producing) = (Process::start(read)?, Process::start(produce)?);
         let read = reading.end_within(timing.patience())?;
-        let well = producing.behind("producer", &read, "reader")?;
+        let well = producing.behind("producer", &read, "reader");
         // The reader has closed its connection. If the receiver has found a wrong byte, that is the reason.
-        if let Some(receiver) = receiver
-            && let Err(stop) = receiver.end_within(process::GRACE)?.went_well("receiver")
-        {
-            return Ok(Err(stop));
+        if let Some(receiver) = receiver {
+            receiver.end_within(process::GRACE)?.went_well("receiver")?;
         }
-        Ok(well.and_then(|()| {
-            let moved = Moved::read(&read.output.stderr)?;
-            Ok(Measured {
-                figure: moved.gib_per_s(),
-                arrived: Some(moved.all),
-                ..Measured::default()
-            })
-        }))
+        well?;
+        let moved = Moved::read(&read.output.stderr)?;
+        Ok(Measured {
+            figure: moved.gib_per_s(),
+            arrived: Some(moved.all),
+            ..Measured::default()
+        })
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -211,7 +200,7 @@ fn worth(reader: &str, fresh: &Outcome, written: &Outcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullbore_results::run::{Cost, Unit};
+    use fullbore_results::run::Cost;
     use fullbore_results::statistics::Spread;
 
     #[test]
@@ -225,7 +214,7 @@ mod tests {
                     user: spread(0.0),
                     system: spread(seconds),
                 }),
-                ..Outcome::new(GROUP, "name", Unit::GibPerS)
+                ..Outcome::default()
             }
         };
         let base = outcome(2.0, 0.5);
@@ -249,7 +238,7 @@ mod tests {
                 format!("a reader that hashes: fresh pages are {expected}")
             );
         }
-        let unknown = Outcome::new(GROUP, "name", Unit::GibPerS);
+        let unknown = Outcome::default();
         assert_eq!(worth("a reader", &unknown, &base), None);
     }
 }

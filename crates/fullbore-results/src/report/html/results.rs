@@ -2,9 +2,28 @@
 
 use super::page::{Cell, Column, Table};
 use crate::report::chart::which_is_better;
-use crate::report::{figure, marked_median, one_line, percent};
-use crate::run::{Cost, Limit, Outcome, Unit};
-use fullbore_host::size;
+use crate::report::fields::{Field, Fields};
+use crate::report::one_line;
+use crate::run::{Limit, Outcome};
+
+/// The columns, each of which is shown if any of the experiments has something in it.
+const LAYOUT: [Field; 15] = [
+    Field::Name,
+    Field::Chunk,
+    Field::PipeSize,
+    Field::Median,
+    Field::Least,
+    Field::Most,
+    Field::Also(0),
+    Field::Ratio,
+    Field::CpuSeconds,
+    Field::UserSeconds,
+    Field::SystemSeconds,
+    Field::Limit,
+    Field::Published,
+    Field::Peer,
+    Field::Soundness,
+];
 
 /// Returns the table of the experiments that have a figure; `None` where none has.
 pub fn results(
@@ -13,11 +32,11 @@ pub fn results(
     outcomes: &[&Outcome],
     limit: Option<&Limit>,
 ) -> Option<Table> {
-    let measured: Vec<&Outcome> = outcomes
+    let measured = outcomes
         .iter()
         .copied()
-        .filter(|outcome| outcome.figure.is_some())
-        .collect();
+        .filter(|outcome| outcome.figure.is_some());
+    let measured: Vec<&Outcome> = measured.collect();
     let unit = measured.first()?.unit;
     let mut notes: Vec<String> = Vec::new();
     for note in measured.iter().flat_map(|outcome| said(outcome)) {
@@ -25,109 +44,42 @@ pub fn results(
             notes.push(note);
         }
     }
-    let columns = columns(&measured, unit, &notes, limit);
-    let row = |outcome: &&Outcome| columns.iter().map(|(_, cell)| cell(outcome)).collect();
-    let rows = measured.iter().map(row).collect();
-    let columns = columns.into_iter().map(|(column, _)| column).collect();
+    let fields = Fields::of(&measured, limit);
+    let shown = fields.with_content(&LAYOUT, &measured);
+    let cell = |field: Field, outcome: &Outcome| {
+        let text = fields.text(field, outcome);
+        let class = match (field, text.as_str()) {
+            (Field::Name, _) => return named(outcome, &notes),
+            (Field::Soundness, "WRONG") => "bad",
+            (Field::Soundness, _) => "good",
+            _ => "number",
+        };
+        let key = fields.number(field, outcome);
+        Cell {
+            text,
+            key,
+            class,
+            ..Cell::default()
+        }
+    };
+    let rows = measured.iter();
+    let rows = rows
+        .map(|outcome| shown.iter().map(|field| cell(*field, outcome)).collect())
+        .collect();
+    let columns = shown.iter().map(|field| Column {
+        heading: match field {
+            Field::Median => format!("median {}", unit.name()),
+            field => fields.heading(*field),
+        },
+        numeric: field.is_number(),
+    });
     Some(Table {
         id: format!("{id}-table"),
         caption: format!("{}, {}", one_line(name), which_is_better(unit)),
-        columns,
+        columns: columns.collect(),
         rows,
         notes,
     })
-}
-
-/// A column, and what it shows of an experiment.
-type Shown<'a> = (Column, Box<dyn Fn(&Outcome) -> Cell + 'a>);
-
-fn shown<'a>(column: Column, cell: impl Fn(&Outcome) -> Cell + 'a) -> Shown<'a> {
-    (column, Box::new(cell))
-}
-
-/// Returns the columns that have something to show.
-fn columns<'a>(
-    measured: &[&'a Outcome],
-    unit: Unit,
-    notes: &'a [String],
-    limit: Option<&'a Limit>,
-) -> Vec<Shown<'a>> {
-    let any = |has: fn(&Outcome) -> bool| measured.iter().any(|outcome| has(outcome));
-    let times = |ratio: f64| format!("{}×", figure(ratio));
-    let mut columns = vec![shown(Column::words("experiment"), |o| named(o, notes))];
-    if any(|o| o.cell.is_some()) {
-        let (chunk, pipe) = ("bytes of a call", "pipe");
-        columns.push(shown(Column::numbers(chunk), |o| {
-            bytes(o.cell.map(|cell| cell.chunk))
-        }));
-        columns.push(shown(Column::numbers(pipe), |o| {
-            bytes(o.cell.map(|cell| cell.pipe_size))
-        }));
-    }
-    let median = Column::numbers(format!("median {}", unit.name()));
-    columns.push(shown(median, |o| {
-        Cell::number(o.figure.as_ref().map(|spread| spread.median), |_| {
-            marked_median(o)
-        })
-    }));
-    columns.push(shown(Column::numbers("least"), |o| {
-        Cell::number(o.figure.as_ref().map(|spread| spread.min), figure)
-    }));
-    columns.push(shown(Column::numbers("most"), |o| {
-        Cell::number(o.figure.as_ref().map(|spread| spread.max), figure)
-    }));
-    columns.extend(further(measured));
-    if any(|o| o.ratio.is_some()) {
-        columns.push(shown(Column::numbers("ratio"), move |o| {
-            Cell::number(o.ratio, times)
-        }));
-    }
-    if any(|o| o.cost.is_some()) {
-        let cost = |heading: &str, of: fn(&Cost) -> f64| {
-            shown(Column::numbers(heading), move |o| {
-                Cell::number(o.cost.as_ref().map(of), figure)
-            })
-        };
-        columns.push(cost("CPU s/GiB", |cost| cost.total.median));
-        columns.push(cost("user", |cost| cost.user.median));
-        columns.push(cost("system", |cost| cost.system.median));
-    }
-    if let Some(limit) = limit.filter(|limit| measured.iter().any(|o| o.share_of(limit).is_some()))
-    {
-        columns.push(shown(Column::numbers("of the limit"), |o| {
-            Cell::number(o.share_of(limit), percent)
-        }));
-    }
-    if any(|o| o.published.is_some()) {
-        columns.push(shown(Column::numbers("published"), |o| {
-            Cell::number(o.published, figure)
-        }));
-    }
-    if any(|o| o.peer.is_some()) {
-        columns.push(shown(Column::numbers("to C"), peer));
-    }
-    if any(|o| o.soundness.is_some()) {
-        columns.push(shown(Column::words("bytes"), soundness));
-    }
-    columns
-}
-
-/// Returns a column for each further figure that any of the experiments has.
-fn further<'a>(measured: &[&'a Outcome]) -> Vec<Shown<'a>> {
-    let mut also: Vec<(&str, Unit)> = Vec::new();
-    for figure in measured.iter().flat_map(|outcome| &outcome.also) {
-        if also.iter().all(|(name, _)| *name != figure.name) {
-            also.push((&figure.name, figure.unit));
-        }
-    }
-    let column = |(name, unit): (&'a str, Unit)| {
-        let heading = format!("{name} {}", unit.name());
-        shown(Column::numbers(heading), move |o| {
-            let found = o.also.iter().find(|also| also.name == name);
-            Cell::number(found.map(|also| also.figure.median), figure)
-        })
-    };
-    also.into_iter().map(column).collect()
 }
 
 /// Returns the name of an experiment with what it shows and the numbers of its notes.
@@ -140,35 +92,6 @@ fn named(outcome: &Outcome, notes: &[String]) -> Cell {
         below: outcome.shows.clone(),
         notes: numbers,
         ..Cell::text(&outcome.name)
-    }
-}
-
-fn bytes(bytes: Option<usize>) -> Cell {
-    Cell::number(bytes.map(|bytes| bytes as f64), |b| size::format(b as u64))
-}
-
-/// Returns how many times as fast an experiment was as the program in C that does the same.
-fn peer(outcome: &Outcome) -> Cell {
-    let ratio = outcome.peer.as_ref().and_then(|peer| peer.ratio);
-    let mut cell = Cell::number(ratio, |ratio| format!("{ratio:.2}×"));
-    if outcome.peer.is_some() && ratio.is_none() {
-        cell.text = "failed".into();
-    }
-    cell
-}
-
-/// Returns whether the bytes of an experiment were right.
-fn soundness(outcome: &Outcome) -> Cell {
-    match &outcome.soundness {
-        None => Cell::default(),
-        Some(soundness) if soundness.right => Cell {
-            class: "good",
-            ..Cell::text("right")
-        },
-        Some(_) => Cell {
-            class: "bad",
-            ..Cell::text("WRONG")
-        },
     }
 }
 

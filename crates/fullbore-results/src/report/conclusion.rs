@@ -1,0 +1,129 @@
+//! What a run found, and why its figures may be doubtful, in a few sentences: what reports begin with.
+
+use super::grid::Grid;
+use super::{
+    NOISY_MARK, against_c, figure, groups, is_noisy, marked_median, one_line, over_all_tables,
+};
+use crate::run::{Outcome, Run, Unit};
+use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use fullbore_host::text::counted;
+
+/// Returns the title of a run: what was measured, and on which CPU and kernel.
+pub fn title(run: &Run) -> String {
+    let machine = &run.machine;
+    let cpu = machine
+        .cpu_model
+        .as_deref()
+        .unwrap_or(&machine.architecture);
+    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
+    let subject = match run.experiments.iter().all(is_throughput) {
+        true => "Pipe throughput",
+        false => "Measured by fullbore bench",
+    };
+    match &machine.kernel {
+        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
+        None => format!("{subject}: {cpu}"),
+    }
+}
+
+/// Returns which experiment of a table is the best, in one sentence; `None` where fewer than two were
+/// measured.
+pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
+    if let Some(grid) = Grid::of(outcomes) {
+        return grid.in_words();
+    }
+    let measured: Vec<(&Outcome, f64)> = outcomes
+        .iter()
+        .filter_map(|outcome| Some((*outcome, outcome.figure.as_ref()?.median)))
+        .collect();
+    let (first, base) = measured.first()?;
+    let unit = first.unit;
+    let by_speed = |one: &&(&Outcome, f64), other: &&(&Outcome, f64)| {
+        let order = one.1.total_cmp(&other.1);
+        if unit.more_is_better() {
+            order
+        } else {
+            order.reverse()
+        }
+    };
+    let (best, median) = measured.iter().max_by(by_speed)?;
+    let words = if unit.more_is_better() {
+        "is the fastest"
+    } else {
+        "has the lowest median"
+    };
+    let ratio = match unit.times_as_fast(*median, *base) {
+        ratio if ratio.is_normal() && first.name != best.name => {
+            format!(", {}× as fast as {}", figure(ratio), first.name)
+        }
+        _ => String::new(),
+    };
+    (measured.len() > 1).then(|| {
+        format!(
+            "{} {words}: {} {}{ratio}",
+            best.name,
+            marked_median(best),
+            unit.name()
+        )
+    })
+}
+
+/// The most tables of which each has a sentence in the conclusion.
+const MOST_TABLES: usize = 4;
+
+/// Returns what the run found, a sentence each.
+pub fn conclusion(run: &Run) -> Vec<String> {
+    let tables = groups(run);
+    let few = tables.iter().filter(|_| tables.len() <= MOST_TABLES);
+    let each = few.filter_map(|(name, outcomes)| Some(format!("{name}: {}", in_short(outcomes)?)));
+    over_all_tables(run)
+        .into_iter()
+        .chain(each)
+        .chain(against_c(run))
+        .map(|s| one_line(&s))
+        .collect()
+}
+
+/// Returns why figures of the run are doubtful, a sentence each.
+pub fn doubts(run: &Run) -> Vec<String> {
+    let noisy = run
+        .experiments
+        .iter()
+        .filter(|outcome| is_noisy(outcome))
+        .count();
+    let noisy = (noisy > 0).then(|| {
+        let measured = run
+            .experiments
+            .iter()
+            .filter(|e| e.figure.is_some())
+            .count();
+        let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
+        format!(
+            "the rounds of {noisy} of {measured} figures differ by more than {percent:.0}% \
+             (marked {NOISY_MARK})"
+        )
+    });
+    let once = (run.settings.rounds == 1)
+        .then(|| "there was one round: nothing shows how far figures vary (--rounds)".to_owned());
+    kept_apart(run)
+        .into_iter()
+        .chain(noisy)
+        .chain(once)
+        .collect()
+}
+
+/// Returns how many measurements were kept although the CPUs were far apart or busy; `None` where none was.
+pub fn kept_apart(run: &Run) -> Option<String> {
+    let option = if run.settings.any_distance {
+        " (--any-distance)"
+    } else {
+        ""
+    };
+    (run.apart.taken > 0).then(|| {
+        format!(
+            "{} kept although the CPUs were farther apart than usual (the host of a virtual machine can move \
+             them) or busy with other work{option}",
+            counted(run.apart.taken as usize, "measurement was", "measurements were")
+        )
+    })
+}
