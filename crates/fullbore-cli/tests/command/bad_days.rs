@@ -464,7 +464,7 @@ fn bench_needs_no_ioctl() {
 
 #[test]
 fn nobody_is_left_behind_when_bench_is_killed_while_it_starts_processes() {
-    for delay in 0..40 {
+    for delay in 0..20 {
         let mut command = fullbore("bench write_read --seconds 600 --rounds 1");
         // A process that loses its parent keeps its process group.
         let bench = start(command.process_group(0));
@@ -472,7 +472,7 @@ fn nobody_is_left_behind_when_bench_is_killed_while_it_starts_processes() {
         while children(bench.id()).is_empty() {
             thread::yield_now();
         }
-        thread::sleep(Duration::from_micros(100 * delay));
+        thread::sleep(Duration::from_micros(200 * delay));
         kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();
         finish(bench);
         wait_for("the end of the processes that bench started", || {

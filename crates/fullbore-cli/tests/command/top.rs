@@ -279,11 +279,11 @@ fn processes_may_vanish_during_a_scan() {
         .map(|_| Line::new("while :; do true | sh -c : | true; done"))
         .collect();
     let output = finish(start(&mut fullbore(
-        "top --json --interval 10ms --count 50 --all",
+        "top --json --interval 10ms --count 20 --all",
     )));
     assert_quiet_success(&output);
     let overviews: Vec<Overview> = stdout(&output).lines().map(json).collect();
-    assert_eq!(overviews.len(), 50);
+    assert_eq!(overviews.len(), 20);
     assert!(overviews.iter().any(|overview| !overview.pipes.is_empty()));
     for (at, overview) in overviews.iter().enumerate() {
         assert_eq!(overview.scan, at as u64 + 1);
