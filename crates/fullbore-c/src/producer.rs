@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::{Producer, ProducerOptions, Side, Tried, Way};
+use fullbore::{Producer, ProducerOptions, Side, Way};
 
 use crate::arguments::{
     self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, bytes, deadline, fd, only, place, size,
@@ -94,7 +94,6 @@ pub struct Sending {
     sent: u64,
     calls: u64,
     way: Way,
-    tried: Option<Tried>,
     chunk: usize,
 }
 
@@ -108,36 +107,6 @@ impl Drop for Sending {
             sigpipe::without(|| drop(producer));
         }
     }
-}
-
-/// What a long stream into a pipe has shown about the two ways to send it.
-#[repr(C)]
-pub struct fullbore_tried {
-    /// Bytes per second as fresh pages.
-    pub fresh: u64,
-    /// Bytes per second through a socket.
-    pub socket: u64,
-    /// 1 if the rest of the stream is sent through the socket, otherwise 0.
-    pub by_socket: i32,
-    /// 0.
-    pub reserved: i32,
-}
-
-pub fn tell_tried(
-    tried: Option<Tried>,
-    at: Option<&mut MaybeUninit<fullbore_tried>>,
-) -> Result<c_int, Failure> {
-    let at = place("result", at)?;
-    let Some(tried) = tried else {
-        return Ok(0);
-    };
-    at.write(fullbore_tried {
-        fresh: tried.fresh,
-        socket: tried.socket,
-        by_socket: tried.by_socket.into(),
-        reserved: 0,
-    });
-    Ok(1)
 }
 
 /// Returns the `pipe_size` of options as the library takes it; `None` is its default.
@@ -213,7 +182,6 @@ impl Sending {
             sent: 0,
             calls: 0,
             way: producer.way(),
-            tried: None,
             chunk: producer.chunk(),
             producer: Some(producer),
         })
@@ -229,7 +197,6 @@ impl Sending {
             self.sent = producer.sent();
             self.calls = producer.calls();
             self.way = producer.way();
-            self.tried = producer.tried();
         }
     }
 
@@ -267,8 +234,6 @@ impl Sending {
         self.note();
         let producer =
             (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
-        // These do not change any more.
-        self.tried = producer.tried();
         match sigpipe::without(|| producer.finish()) {
             Ok(produced) => {
                 self.sent = produced.bytes;
@@ -511,25 +476,6 @@ pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_i
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_chunk(producer: *mut fullbore_producer) -> i64 {
     number(None, || asked(producer, |sending| sending.chunk as u64))
-}
-
-/// Stores in `*tried` how fast two ways were, if this stream was long enough to try them: only one by
-/// FULLBORE_WAY_AUTO, of more than 64 MiB into a pipe, is.
-///
-/// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while
-/// another call uses the producer.
-/// Threads: one at a time for one producer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_producer_tried(
-    producer: *mut fullbore_producer,
-    tried: Option<&mut MaybeUninit<fullbore_tried>>,
-) -> c_int {
-    status(None, || {
-        given(producer)?.0.with(|sending| {
-            sending.note();
-            tell_tried(sending.tried, tried)
-        })
-    })
 }
 
 /// Frees a producer. Like fclose(3), it first sends what is left, but without a way to return an error:

@@ -7,13 +7,13 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
 use fullbore::transfer::{Kind, Progress, Route};
-use fullbore::{Cancel, Ended, Guarantee, Report, Side, Tried, Wait};
+use fullbore::{Cancel, Ended, Guarantee, Report, Side, Wait};
 
 use crate::arguments::{self, FULLBORE_NONBLOCKING, Options, fd, nanoseconds, only, place, size};
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::producer::{fullbore_tried, pipe_size, tell_tried};
+use crate::producer::pipe_size;
 use crate::sigpipe;
 
 /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
@@ -597,24 +597,6 @@ pub extern "C" fn fullbore_transfer_route(
                 bytes.write(moved);
             }
             Ok(number_of_route(route))
-        })
-    })
-}
-
-/// Stores in `*tried` how fast two routes into a pipe were, if this transfer was long enough to try them.
-///
-/// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while another
-/// call uses the transfer.
-/// Threads: one at a time for one transfer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_tried(
-    transfer: *mut fullbore_transfer,
-    tried: Option<&mut MaybeUninit<fullbore_tried>>,
-) -> c_int {
-    status(None, || {
-        given(transfer)?.0.with(|moving| {
-            let result: Option<Tried> = moving.transfer.as_ref().and_then(FdTransfer::tried);
-            tell_tried(result, tried)
         })
     })
 }

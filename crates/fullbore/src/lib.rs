@@ -65,7 +65,6 @@ pub mod produce;
 pub mod ring;
 pub mod split;
 pub mod transfer;
-mod turns;
 
 pub use buffer::Buffer;
 pub use consume::{Consumer, ConsumerOptions};
@@ -73,7 +72,7 @@ pub use fullbore_linux::{
     BackedBy, Backing, Cancel, Error, Growth, Limit, Pages, PagesOptions, Pipe, PipeEnd,
     PipeIdentity, Result, Side, Stopped, Wait, close,
 };
-pub use produce::{Produced, Producer, ProducerOptions, Repeat, Tried, Unfinished, Way};
+pub use produce::{Produced, Producer, ProducerOptions, Repeat, Unfinished, Way};
 pub use ring::RingView;
 pub use split::Tee;
 pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};

@@ -94,7 +94,6 @@ static void objects_that_another_thread_uses(void) {
     void *memory;
     const void *lent;
     size_t len;
-    fullbore_tried tried;
     struct waiting waiting;
     pipe_of(source);
     pipe_of(sink);
@@ -117,7 +116,6 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_producer_calls(producer));
     IS(-EBUSY, fullbore_producer_way(producer));
     IS(-EBUSY, fullbore_producer_chunk(producer));
-    IS(-EBUSY, fullbore_producer_tried(producer, &tried));
     fullbore_producer_free(producer);
     IS(0, fullbore_cancel_now(cancel));
     pthread_join(thread, NULL);
@@ -162,7 +160,6 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_transfer_source_kind(transfer));
     IS(-EBUSY, fullbore_transfer_sink_kind(transfer));
     IS(-EBUSY, fullbore_transfer_route(transfer, 0, NULL));
-    IS(-EBUSY, fullbore_transfer_tried(transfer, &tried));
     fullbore_transfer_free(transfer);
     IS(0, fullbore_cancel_now(cancel));
     pthread_join(thread, NULL);

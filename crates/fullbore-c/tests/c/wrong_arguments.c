@@ -74,7 +74,6 @@ static void pipes(void) {
 
 static void producers(void) {
     fullbore_producer *producer, *made;
-    fullbore_tried tried;
     void *memory;
     const void *unsent;
     size_t len;
@@ -137,7 +136,6 @@ static void producers(void) {
     IS(-EINVAL, fullbore_producer_calls(NULL));
     IS(-EINVAL, fullbore_producer_way(NULL));
     IS(-EINVAL, fullbore_producer_chunk(NULL));
-    IS(-EINVAL, fullbore_producer_tried(NULL, &tried));
     fullbore_producer_free(NULL);
 
     IS(0, fullbore_producer_new(fds[1], NULL, &made, NULL));
@@ -152,8 +150,6 @@ static void producers(void) {
     FAILS(-EINVAL, fullbore_producer_unsent(made, NULL, &len, &error));
     FAILS(-EINVAL, fullbore_producer_unsent(made, &unsent, NULL, &error));
     FAILS(-EINVAL, fullbore_producer_set_deadline(made, -1, &error));
-    IS(-EINVAL, fullbore_producer_tried(made, NULL));
-    IS(0, fullbore_producer_tried(made, &tried));
     IS(0, fullbore_producer_finish(made, NULL));
     /* It has finished. */
     FAILS(-EINVAL, fullbore_producer_write(made, &byte, 1, &error));
@@ -230,7 +226,6 @@ static void consumers(void) {
 
 static void transfers(void) {
     fullbore_transfer *transfer;
-    fullbore_tried tried;
     fullbore_cancel *cancel;
     const void *memory;
     size_t len;
@@ -264,7 +259,6 @@ static void transfers(void) {
     IS(-EINVAL, fullbore_transfer_source_kind(NULL));
     IS(-EINVAL, fullbore_transfer_sink_kind(NULL));
     IS(-EINVAL, fullbore_transfer_route(NULL, 0, &bytes));
-    IS(-EINVAL, fullbore_transfer_tried(NULL, &tried));
     fullbore_transfer_free(NULL);
 
     IS(0, fullbore_transfer_new(fds[0], fds[1], NULL, &transfer, NULL));
@@ -274,7 +268,6 @@ static void transfers(void) {
     FAILS(-EINVAL, fullbore_transfer_set_cancel(transfer, NULL, &error));
     FAILS(-EINVAL, fullbore_transfer_take_back(transfer, NULL, &len, &error));
     FAILS(-EINVAL, fullbore_transfer_take_back(transfer, &memory, NULL, &error));
-    IS(-EINVAL, fullbore_transfer_tried(transfer, NULL));
     IS(0, fullbore_transfer_route(transfer, SIZE_MAX, NULL));
     IS(0, fullbore_transfer_take_back(transfer, &memory, &len, NULL));
     IS(0, len);

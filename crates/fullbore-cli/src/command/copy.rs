@@ -244,7 +244,6 @@ impl Copy {
             }
             ControlFlow::Continue(())
         });
-        total.tried = transfer.tried().or(total.tried);
         total.add(ran, input, output)?;
         synced?;
         Ok(self.goes_on(total))

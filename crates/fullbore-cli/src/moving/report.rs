@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::terminal::stderr;
 use fullbore::transfer::Route;
-use fullbore::{Error, Failure, Report, Tried};
+use fullbore::{Error, Failure, Report};
 use fullbore_host::size::amount;
 use fullbore_host::text::duration;
 
@@ -33,8 +33,6 @@ pub struct Total {
     pub routes: Vec<(Route, u64)>,
     /// How long it took.
     pub elapsed: Duration,
-    /// What the last trial of two routes showed.
-    pub tried: Option<Tried>,
 }
 
 impl Total {
@@ -86,20 +84,6 @@ impl Total {
             duration(self.elapsed),
             rate(self.bytes, self.elapsed).map_or_else(String::new, |r| format!(", {r}")),
         );
-        if let Some(tried) = self.tried {
-            let chosen = match tried.by_socket {
-                true => Route::Socket,
-                false => Route::Fresh,
-            };
-            let _ = writeln!(
-                stderr(),
-                "trial after 64 MiB: {}/s by {}, {}/s by {}; the rest was sent by {chosen}",
-                amount(tried.fresh as f64),
-                Route::Fresh,
-                amount(tried.socket as f64),
-                Route::Socket,
-            );
-        }
     }
 }
 

@@ -88,7 +88,6 @@ impl Writing<'_> {
             let _ = pipe.grow(self.pipe_size);
             if !self.plain {
                 self.outlet.take_pages(self.sink, self.pipe_size);
-                self.outlet.try_both(Some(self.chunk));
             }
         }
     }

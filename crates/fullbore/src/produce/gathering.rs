@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::AsFd;
 
 use super::producer::{Policy, Producer};
-use super::stage::queued;
 use fullbore_linux::error::Result;
 
 impl<Fd: AsFd> io::Write for Producer<Fd> {
@@ -66,11 +65,7 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.untold.is_some() || !self.handed_over.is_empty() {
             self.send_gathered()?;
         }
-        let is_copied = match self.policy {
-            Policy::Copy => true,
-            Policy::Ring(_) => false,
-            _ => self.settled && self.trial.by_socket(),
-        };
+        let is_copied = matches!(self.policy, Policy::Copy);
         if self.gathered == 0 && buf.len() >= self.chunk && is_copied {
             // There is nothing to gather: the bytes are sent from the caller's memory, once the
             // pipe has been grown.
@@ -79,9 +74,8 @@ impl<Fd: AsFd> Producer<Fd> {
             }
             let sink = self.sink.as_fd();
             return match self.through.write(&mut self.calls, sink, buf) {
-                Ok((n, way)) => {
+                Ok((n, _)) => {
                     self.sent += n as u64;
-                    self.trial.sent(way, n, || queued(sink));
                     Ok(n)
                 }
                 Err((operation, errno)) => Err(self.broke_off(operation, errno)),

@@ -11,7 +11,7 @@
 //!
 //! `producer.rs` has the public interface, `gathering.rs` implements [`io::Write`](std::io::Write), and
 //! `sending.rs` sends the bytes. `stage.rs` has the memory of a transfer, and `store/` that of a
-//! [`Buffer`](crate::Buffer). `trial.rs` finds out whether *fresh* or *socket* is faster for a long stream.
+//! [`Buffer`](crate::Buffer).
 //!
 //! All ways fill a *window*, a range of memory that no pipe refers to. They differ in how a window
 //! is sent, and in where the next window comes from.
@@ -30,7 +30,6 @@ mod sending;
 mod socket;
 pub(crate) mod stage;
 pub(crate) mod store;
-pub(crate) mod trial;
 
 use std::os::fd::AsFd;
 
@@ -43,7 +42,6 @@ use producer::Policy;
 pub use producer::{Producer, Unfinished};
 use recycle::Recycle;
 pub use repeat::Repeat;
-pub use trial::Tried;
 
 /// The default number of bytes of one system call with recycled pages. Smaller chunks can be used again
 /// sooner, while they are still in a fast CPU cache.
@@ -53,9 +51,6 @@ impl ProducerOptions {
     /// Creates a producer that sends in the way that suits the output: into a pipe by
     /// [`fresh`](Self::fresh) if there are huge pages and by [`socket`](Self::socket) otherwise, and
     /// into anything else by [`copy`](Self::copy).
-    ///
-    /// If there are huge pages, both are tried for a pipe after 64 MiB, and the rest is sent in the faster
-    /// one; see [`Producer::tried`].
     ///
     /// # Errors
     /// As [`fresh`](Self::fresh) and [`copy`](Self::copy).

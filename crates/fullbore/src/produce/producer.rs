@@ -15,7 +15,6 @@ use super::output::Output;
 use super::owner::Owner;
 use super::recycle::Recycle;
 use super::socket::Through;
-use super::trial::{Trial, Tried};
 use crate::memory::{self, Geometry, Memory};
 use crate::ring::{self, Offering};
 use fullbore_linux::Calls;
@@ -134,8 +133,6 @@ pub struct Producer<Fd: AsFd> {
     pub(super) options: ProducerOptions,
     /// How bytes are written that are not given.
     pub(super) through: Through,
-    /// Whether bytes that could be given are written nevertheless.
-    pub(super) trial: Trial,
     pub(super) memory: Memory,
     /// Whether memory for a long output has been set up.
     pub(super) settled: bool,
@@ -189,7 +186,6 @@ impl<Fd: AsFd> Producer<Fd> {
             calls: Calls::with(options.waiter()),
             policy,
             through: Through::Nothing,
-            trial: Trial::none(),
             memory: Memory::first(chunk),
             settled: false,
             roomy: false,
@@ -212,20 +208,12 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Returns the way in which bytes are sent now. The first long send changes it to
     /// [`Way::Socket`] or [`Way::Copy`] if the kernel refuses vmsplice(2), copies what it is given,
     /// or cannot map memory, and also if [`ProducerOptions::open`] chose the way and there are no
-    /// huge pages, or the memory cgroup of the process has no room for them. A long stream may also
-    /// change it, if [`ProducerOptions::open`] chose it.
+    /// huge pages, or the memory cgroup of the process has no room for them.
     pub fn way(&self) -> Way {
         match self.policy.way() {
             Way::Copy if self.through.is_socket() => Way::Socket,
-            Way::Fresh if self.tried().is_some_and(|tried| tried.by_socket) => Way::Socket,
             way => way,
         }
-    }
-
-    /// Returns what a trial of two ways showed; only a long stream into a pipe makes one, by a
-    /// producer that [`ProducerOptions::open`] made.
-    pub fn tried(&self) -> Option<Tried> {
-        self.trial.result()
     }
 
     /// Returns the number of bytes sent so far.

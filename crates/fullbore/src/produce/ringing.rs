@@ -136,14 +136,13 @@ impl<Fd: AsFd> Producer<Fd> {
     fn leave_ring(&mut self) -> Result<()> {
         self.close_ring()?;
         if self.gathered > 0 {
-            self.send_by_copy(false)?;
+            self.send_by_copy()?;
         }
         let before = std::mem::replace(&mut self.policy, Policy::Copy);
         if let Policy::Ring(before) = before {
             self.policy = before.policy;
             self.memory = before.memory;
             self.settled = before.settled;
-            self.trial.begin_again();
         }
         self.window = match self.settled {
             true => 0..0,

@@ -6,11 +6,9 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::fresh::Fresh;
-use super::options::{BY_REFERENCE_FROM, Way};
+use super::options::BY_REFERENCE_FROM;
 use super::producer::{Policy, Producer};
 use super::socket::{RUN, Through};
-use super::stage::queued;
-use super::trial::Trial;
 use crate::memory::{Geometry, Memory};
 use fullbore_linux as linux;
 use fullbore_linux::error::{self, Error, Result, Side};
@@ -110,12 +108,6 @@ impl<Fd: AsFd> Producer<Fd> {
                 self.policy = Policy::Copy;
             }
         }
-        if matches!(self.policy, Policy::Fresh(_)) && self.options.any_way {
-            self.through = self.through_a_socket();
-            if self.through.is_socket() {
-                self.trial = Trial::new();
-            }
-        }
         self.settled = true;
         Ok(())
     }
@@ -145,10 +137,10 @@ impl<Fd: AsFd> Producer<Fd> {
         if self.gathered > 0 {
             let from_pages = self.memory.is_pages() && self.policy.has_memory();
             let can_be_given = from_pages && self.is_worth_a_reference(self.gathered);
-            if can_be_given && !self.trial.by_socket() {
+            if can_be_given {
                 self.send_by_reference()?;
             } else {
-                self.send_by_copy(can_be_given)?;
+                self.send_by_copy()?;
             }
         }
         if !self.handed_over.is_empty() {
@@ -163,33 +155,17 @@ impl<Fd: AsFd> Producer<Fd> {
         bytes >= BY_REFERENCE_FROM.min(self.chunk)
     }
 
-    /// Writes what is gathered, although it could be given in a trial of both ways.
-    pub(super) fn send_by_copy(&mut self, is_tried: bool) -> Result<()> {
+    /// Writes what is gathered.
+    pub(super) fn send_by_copy(&mut self) -> Result<()> {
         let from = self.window.start;
         let filled = self.gathered == self.window.len();
         while self.gathered > 0 {
             let bytes = &self.memory[self.window.start..][..self.gathered];
             let sink = self.sink.as_fd();
             match self.through.write(&mut self.calls, sink, bytes) {
-                Ok((n, way)) => {
-                    self.went(n);
-                    if is_tried {
-                        let sink = &self.sink;
-                        self.trial.sent(way, n, || queued(sink.as_fd()));
-                    }
-                }
+                Ok((n, _)) => self.went(n),
                 Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
-        }
-        match (&mut self.policy, &mut self.memory) {
-            (Policy::Fresh(Some(fresh)), Memory::Pages(memory)) if is_tried => {
-                // The window is not used up by a copy, so one that is short would be used for ever.
-                let window = fresh.window(memory, self.chunk, self.chunk);
-                self.told |= window.is_err();
-                self.window = window?;
-                return Ok(());
-            }
-            _ => {}
         }
         if matches!(self.policy, Policy::Ring(_)) {
             return Ok(());
@@ -234,15 +210,13 @@ impl<Fd: AsFd> Producer<Fd> {
                 Ok(n) => {
                     self.went(n);
                     self.sent_by_reference += n as u64;
-                    let sink = &self.sink;
-                    self.trial.sent(Way::Fresh, n, || queued(sink.as_fd()));
                     match &mut self.policy {
                         Policy::Fresh(Some(fresh)) => fresh.gave(start..start + n),
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
                         Policy::Copy | Policy::Fresh(None) | Policy::Ring(_) => {}
                     }
                 }
-                Err(errno) if self.is_refused(errno) => return self.send_by_copy(false),
+                Err(errno) if self.is_refused(errno) => return self.send_by_copy(),
                 Err(errno) => return Err(self.broke_off("vmsplice", errno)),
             }
         }
@@ -256,7 +230,6 @@ impl<Fd: AsFd> Producer<Fd> {
 
     #[cold]
     fn send_handed_over(&mut self) -> Result<()> {
-        self.trial.begin_again();
         while let Some(first) = self.handed_over.front() {
             let bytes = first.rest();
             let len = bytes.len();

@@ -14,8 +14,7 @@ use super::fresh::Fresh;
 use super::into_socket::{IntoSocket, Refused};
 use super::options::{self, BY_REFERENCE_FROM, Way};
 use super::output::own_writable;
-use super::socket::{RUN, Through};
-use super::trial::Trial;
+use super::socket::Through;
 use crate::memory::{self, Geometry, Memory};
 use fullbore_linux::error::Result;
 use fullbore_linux::wait::uninterrupted;
@@ -38,8 +37,6 @@ pub(crate) struct Stage {
     held: Range<usize>,
     /// The number of held bytes that at least one pipe was given.
     given: usize,
-    /// Whether bytes that could have been given were copied since the last read.
-    copied: bool,
     grown: bool,
 }
 
@@ -57,8 +54,6 @@ pub(crate) struct Outlet {
     refuses: bool,
     /// How bytes are written into the pipe that are not given.
     through: Through,
-    /// Whether bytes that could be given go through a socket nevertheless.
-    pub(crate) trial: Trial,
     /// Bytes that were sent by reference.
     pub(crate) given: u64,
     /// How bytes were sent the last time.
@@ -70,15 +65,15 @@ pub(crate) struct Outlet {
 pub(super) enum Sent {
     /// A pipe refers to this many.
     Given(usize),
-    /// They were copied, `instead` of being given where that was possible.
-    Copied { bytes: usize, instead: bool },
+    /// They were copied.
+    Copied(usize),
 }
 
 impl Sent {
     /// Returns how many.
     pub(super) fn bytes(self) -> usize {
         match self {
-            Sent::Given(bytes) | Sent::Copied { bytes, .. } => bytes,
+            Sent::Given(bytes) | Sent::Copied(bytes) => bytes,
         }
     }
 }
@@ -92,7 +87,6 @@ impl Outlet {
             into_socket: None,
             refuses: false,
             through: Through::Nothing,
-            trial: Trial::none(),
             given: 0,
             last: Way::Copy,
         }
@@ -125,13 +119,6 @@ impl Outlet {
         self.into_socket = None;
     }
 
-    /// Tries both ways once the stream is long, if what could be given could also go through a socket.
-    pub(crate) fn try_both(&mut self, chunk: Option<usize>) {
-        if self.through.is_socket() && chunk.is_none_or(|chunk| chunk >= RUN) {
-            self.trial = Trial::new();
-        }
-    }
-
     fn duplicate(&mut self, sink: BorrowedFd<'_>) {
         self.pipe = own_writable(sink).ok();
     }
@@ -161,10 +148,8 @@ impl Outlet {
         if self.is_pipe && self.pipe.is_none() {
             self.duplicate(sink);
         }
-        let may_be_given = self.pipe.is_some() && !self.refuses && may_be_given;
-        let mut can_be_given = may_be_given && pays;
-        let tries = can_be_given && !self.trial.by_socket() && !self.through.has_failed();
-        if let Some(pipe) = self.pipe.as_ref().filter(|_| tries) {
+        let can_be_given = may_be_given && pays && !self.refuses && !self.through.has_failed();
+        if let Some(pipe) = self.pipe.as_ref().filter(|_| can_be_given) {
             // SAFETY: the caller vouches for the memory, which lives on in the pipe after munmap.
             // `own_writable` made sure that this is the write end of a pipe, and no one else can change
             // what its descriptor refers to.
@@ -176,12 +161,10 @@ impl Outlet {
                 Ok(n) => {
                     self.given += n as u64;
                     self.last = Way::Fresh;
-                    self.trial.sent(Way::Fresh, n, || queued(pipe.as_fd()));
                     return Ok(Sent::Given(n));
                 }
                 Err(errno) if linux::is_refusal(errno) && self.given == 0 => {
                     self.refuses = true;
-                    can_be_given = false;
                 }
                 Err(errno) => return Err(("vmsplice", errno)),
             }
@@ -193,18 +176,7 @@ impl Outlet {
                 let written = self.through.write(&mut self.calls, pipe.as_fd(), bytes);
                 return written.map(|(n, way)| {
                     self.last = way;
-                    if may_be_given {
-                        // A rest that is too short to be given belongs to what was sent before it.
-                        let way = match can_be_given {
-                            true => way,
-                            false => self.trial.way(),
-                        };
-                        self.trial.sent(way, n, || queued(pipe.as_fd()));
-                    }
-                    Sent::Copied {
-                        bytes: n,
-                        instead: can_be_given,
-                    }
+                    Sent::Copied(n)
                 });
             }
             (None, None) => self.calls.write(sink, bytes),
@@ -213,11 +185,7 @@ impl Outlet {
                 uninterrupted(|| rustix::io::pwrite(sink, bytes, at))
             }
         };
-        let copied = |bytes| Sent::Copied {
-            bytes,
-            instead: false,
-        };
-        answer.map(copied).map_err(|errno| ("write", errno))
+        answer.map(Sent::Copied).map_err(|errno| ("write", errno))
     }
 
     /// Returns the descriptor to write to and to wait for. If there is a duplicate, this is it,
@@ -237,7 +205,6 @@ impl Stage {
             window: 0..0,
             held: 0..0,
             given: 0,
-            copied: false,
             grown: false,
         }
     }
@@ -317,11 +284,7 @@ impl Stage {
     /// The kernel's error, if memory cannot be given back to it.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
-        let at_least = match std::mem::take(&mut self.copied) {
-            // A window is left as it is by a copy, so a short one would be used for ever.
-            true => self.chunk,
-            false => BY_REFERENCE_FROM.min(self.chunk),
-        };
+        let at_least = BY_REFERENCE_FROM.min(self.chunk);
         if self.window.len() < at_least {
             if let (Some(fresh), Memory::Pages(pages)) = (&mut self.fresh, &mut self.memory) {
                 self.window = fresh.window(pages, self.chunk, at_least)?;
@@ -376,9 +339,8 @@ impl Stage {
             let may_be_given = self.fresh.is_some();
             outlet.send(sink, bytes, may_be_given, pays, at)
         }?;
-        match sent {
-            Sent::Given(n) => self.given = self.given.max(from + n),
-            Sent::Copied { instead, .. } => self.copied |= instead,
+        if let Sent::Given(n) = sent {
+            self.given = self.given.max(from + n);
         }
         Ok(sent.bytes())
     }
@@ -395,9 +357,4 @@ impl Stage {
             }
         }
     }
-}
-
-/// Returns the number of bytes in a pipe; 0 where the kernel does not say.
-pub(super) fn queued(pipe: BorrowedFd<'_>) -> u64 {
-    rustix::io::ioctl_fionread(pipe).unwrap_or(0)
 }

@@ -14,7 +14,7 @@ use super::meeting::{self, Listener, Peer};
 use super::memory::{MOST, Shared};
 use super::sleeping::{self, Looks};
 use super::stores::{PIECE, copy_past_caches, fill_past_caches};
-use crate::turns::{Lengths, Turns};
+use super::turns::{Lengths, Turns};
 use fullbore_linux as linux;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 

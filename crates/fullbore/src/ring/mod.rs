@@ -79,6 +79,7 @@ mod sleeping;
 #[allow(unsafe_code)]
 mod stores;
 mod taking;
+mod turns;
 mod view;
 
 pub(crate) use giving::{Giving, Offering, Published, size_for};

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::produce::{Tried, Way};
+use crate::produce::Way;
 use fullbore_linux::error::{self, Result, Side};
 use fullbore_linux::wait::{Cancel, Wait};
 pub(crate) use options::Options;
@@ -254,9 +254,6 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         {
             state.outlet.let_go();
         }
-        if let Some(state) = &mut self.state {
-            state.outlet.trial.begin_again();
-        }
         self.elapsed += began.elapsed();
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
@@ -265,12 +262,6 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 error,
             }),
         }
-    }
-
-    /// Returns what a trial of two routes into a pipe showed, [`Route::Fresh`] and [`Route::Socket`].
-    /// Only a long stream makes one; the faster route moves the rest.
-    pub fn tried(&self) -> Option<Tried> {
-        self.state.as_ref()?.outlet.trial.result()
     }
 
     /// Returns the two fds, and the bytes that were taken from the source and have not arrived at

@@ -379,9 +379,6 @@ impl State {
             };
             // Giving base pages to a pipe is slower than copying them.
             let can_be_given = takes_pages && linux::has_huge_pages();
-            if can_be_given && ends.sink_kind == Kind::Pipe {
-                self.outlet.try_both(options.chunk);
-            }
             // Every read empties a pipe, so that its writer works while these bytes are written.
             let copied_from_a_pipe = self.source_kind == Kind::Pipe && !takes_pages;
             let chunk = options

@@ -18,4 +18,3 @@ mod transfer;
 mod transfer_faults;
 mod transfer_guarantee;
 mod transfer_load;
-mod trial;

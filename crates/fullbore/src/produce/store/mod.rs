@@ -409,7 +409,7 @@ impl Emptier<'_> {
         let (n, given) = match sent {
             Ok(sent) if sent.bytes() == 0 => return Ok(Step::Failed("write", Errno::IO)),
             Ok(Sent::Given(n)) => (n, true),
-            Ok(Sent::Copied { bytes, .. }) => (bytes, false),
+            Ok(Sent::Copied(n)) => (n, false),
             Err((operation, errno)) => return Ok(Step::Failed(operation, errno)),
         };
         let mut inner = store.lock();

@@ -1,8 +1,8 @@
-//! Which of two ways to send a stream is faster here, as the stream itself shows.
+//! Which of two ways to store bytes is faster here, as the stream itself shows.
 //!
-//! What is faster depends on the caches that the two sides share, and so on where they run; a virtual
-//! machine cannot even know that. So a long stream goes by either way in turn, until one turn has shown that
-//! the second way is not clearly faster, or several turns that it is.
+//! What is faster depends on how far apart the CPUs of the two sides are, which a virtual machine cannot know. So
+//! a long stream goes by either way in turn, until one turn has shown that the second way is not clearly
+//! faster, or several turns that it is. Both are tried again later.
 //!
 //! What counts is what the reader has got: bytes that only wait for it are no throughput.
 
@@ -24,17 +24,17 @@ pub(crate) struct Lengths {
     pub(crate) lead: u64,
     /// Bytes of each turn that are timed.
     pub(crate) timed: u64,
-    /// Bytes after which both ways are tried again, at most; 0 for never. These are `before` after a change of the
+    /// Bytes after which both ways are tried again, at most. These are `before` after a change of the
     /// way, and twice as many each time that there is none.
     pub(crate) again: u64,
 }
 
 /// The bytes per second of both ways in the last turn, and what was decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rates {
-    pub(crate) first: f64,
-    pub(crate) second: f64,
-    pub(crate) is_second_faster: bool,
+struct Rates {
+    first: f64,
+    second: f64,
+    is_second_faster: bool,
 }
 
 /// A trial of two ways.
@@ -68,24 +68,9 @@ enum Part {
         /// Bytes at its start that the reader had not got yet.
         queued: u64,
     },
-    /// Nothing is tried, or no longer.
-    Over,
 }
 
 impl Turns {
-    /// Tries nothing: everything goes by the first way.
-    pub(crate) fn none() -> Self {
-        Self {
-            part: Part::Over,
-            ..Self::new(Lengths {
-                before: 0,
-                lead: 0,
-                timed: 0,
-                again: 0,
-            })
-        }
-    }
-
     /// Tries both once the stream is long.
     pub(crate) fn new(lengths: Lengths) -> Self {
         Self {
@@ -106,25 +91,6 @@ impl Turns {
         self.second
     }
 
-    /// Returns whether nothing is tried, or no longer.
-    #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.part, Part::Over)
-    }
-
-    /// Returns the last result, once there is one.
-    pub(crate) fn result(&self) -> Option<Rates> {
-        self.result
-    }
-
-    /// Leaves out a time in which other things were done: this part begins again.
-    pub(crate) fn begin_again(&mut self) {
-        if let Part::Timed { .. } = self.part {
-            self.part = Part::Lead;
-            self.bytes = 0;
-        }
-    }
-
     /// Records that `n` bytes were sent by the way of this turn. `queued` returns how many bytes the reader has
     /// not got yet.
     #[inline]
@@ -135,7 +101,6 @@ impl Turns {
     #[inline]
     fn sent_at(&mut self, n: usize, queued: impl FnOnce() -> u64, now: impl FnOnce() -> Instant) {
         let enough = match self.part {
-            Part::Over => return,
             Part::Rest(enough) => enough,
             Part::Lead => self.lengths.lead,
             Part::Timed { .. } => self.lengths.timed,
@@ -187,10 +152,7 @@ impl Turns {
             true => (self.rest * 2).min(self.lengths.again),
             false => self.lengths.before,
         };
-        self.part = match self.lengths.again {
-            0 => Part::Over,
-            _ => Part::Rest(self.rest),
-        };
+        self.part = Part::Rest(self.rest);
     }
 }
 
@@ -206,7 +168,7 @@ mod tests {
         before: 64 << 20,
         lead: 8 << 20,
         timed: 16 << 20,
-        again: 0,
+        again: 4 << 30,
     };
 
     /// A pipe whose reader takes bytes at a steady rate, and a writer that waits while it is full.
@@ -270,7 +232,7 @@ mod tests {
     fn the_second_way_is_used_where_each_turn_shows_that_it_is_faster() {
         for rates in [[3.0, 9.0, 6.0, 9.0], [9.0, 3.0, 9.0, 6.0]] {
             let (turns, by_second) = tried(&[rates]);
-            let result = turns.result().unwrap();
+            let result = turns.result.unwrap();
             assert!(turns.is_second() && result.is_second_faster);
             assert!(by_second > 512 << 20);
             let gib = |rate: f64| rate / f64::from(1 << 30);
@@ -287,12 +249,12 @@ mod tests {
             [3.0, 9.0, 3.2, 9.0],
         ] {
             let (turns, by_second) = tried(&[rates]);
-            assert!(!turns.is_second() && !turns.result().unwrap().is_second_faster);
+            assert!(!turns.is_second() && !turns.result.unwrap().is_second_faster);
             assert_eq!(by_second, LENGTHS.lead + LENGTHS.timed);
         }
         // A stream that stood still for a moment does not decide it.
         let (turns, by_second) = tried(&[[0.1, 9.0, 4.0, 9.0], [4.0, 9.0, 4.0, 9.0]]);
-        assert!(!turns.is_second() && !turns.result().unwrap().is_second_faster);
+        assert!(!turns.is_second() && !turns.result.unwrap().is_second_faster);
         assert_eq!(by_second, 2 * (LENGTHS.lead + LENGTHS.timed));
     }
 
@@ -301,7 +263,7 @@ mod tests {
         // Both ways are limited by the reader, and a writer by the second way runs ahead of it.
         for ahead in [1.1, 1.25, 1.4, 2.0, 3.0] {
             let (turns, _) = tried(&[[3.0 * ahead, 3.0, 3.0 * ahead, 3.0]]);
-            let result = turns.result().unwrap();
+            let result = turns.result.unwrap();
             assert!(!result.is_second_faster, "{ahead}: {result:?}");
         }
     }
@@ -316,7 +278,7 @@ mod tests {
         let mut stream = stream();
         for (rates, is_second) in [(near, false), (far, true), (near, false)] {
             send(&mut turns, &mut stream, 2048, |_| rates);
-            assert_eq!(turns.result().unwrap().is_second_faster, is_second);
+            assert_eq!(turns.result.unwrap().is_second_faster, is_second);
             send(&mut turns, &mut stream, 8192, |_| rates);
             assert_eq!(turns.rest, 1 << 30);
             let of_second = send(&mut turns, &mut stream, 8192, |_| rates) as f64 / 8e9;
@@ -325,23 +287,6 @@ mod tests {
             } else {
                 of_second < 0.1
             });
-        }
-    }
-
-    #[test]
-    fn what_is_not_to_be_measured_is_not() {
-        let mut turns = Turns::new(LENGTHS);
-        for _ in 0..LENGTHS.before / STEP as u64 {
-            turns.sent(STEP, || 0);
-        }
-        assert!(matches!(turns.part, Part::Timed { .. }));
-        turns.sent(STEP, || 0);
-        turns.begin_again();
-        assert!(matches!(turns.part, Part::Lead) && turns.bytes == 0);
-        let mut none = Turns::none();
-        for _ in 0..1024 {
-            none.sent(STEP, || 0);
-            assert!(!none.is_second() && none.result().is_none());
         }
     }
 }
