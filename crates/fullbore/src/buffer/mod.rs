@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `reading.rs` | the side that reads |
 //! | `writing.rs` | the sides that write, one for each output |
-//! | `pair.rs` | the two threads that share the work if there is one output |
 //! | `ends.rs` | how the threads are ended |
 //! | `report.rs` | what a buffer reports, while it runs and at its end |
 //! | this one | the options |
@@ -14,7 +13,6 @@
 //! again; every other sink is written to. The memory itself is in `produce/store/`.
 
 mod ends;
-mod pair;
 mod reading;
 mod report;
 mod writing;
@@ -26,7 +24,6 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::fs::FileType;
 
 use crate::produce::stage::Outlet;
 use crate::produce::store::{Layout, Store};
@@ -37,7 +34,6 @@ use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, Side};
 use fullbore_linux::pipe::roomy;
 use fullbore_linux::wait::{Cancel, Pace, Stopped, Wait, Waiter};
-use pair::{Done, Pair};
 use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
 use writing::{Writing, Written};
@@ -95,10 +91,7 @@ struct Options {
 struct Prepared {
     store: Store,
     messages: Messages,
-    can_be_polled: bool,
     ends: Ends,
-    /// Whether two threads share the work.
-    pairs: bool,
 }
 
 impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
@@ -243,9 +236,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let Prepared {
             mut store,
             messages,
-            can_be_polled,
             ends,
-            pairs,
         } = prepared.map_err(|error| BufferFailure::before(error, began))?;
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
@@ -260,10 +251,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             chunk: options.chunk,
             pace: pace(options.read_rate),
             messages,
-            can_be_polled,
             taken: 0,
         };
-        let mut writing: Vec<Writing<'_>> = emptiers
+        let writing: Vec<Writing<'_>> = emptiers
             .into_iter()
             .zip(&self.sinks)
             .map(|(emptier, (sink, policy))| Writing {
@@ -287,70 +277,41 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         // It is over once no writer is left: when all of them have ended after the reader, or been dropped,
         // so that nobody needs what it may still read.
         let starting = Writer::new(&ends);
-        let (pair, reading) = match pairs.then(|| writing.pop()).flatten() {
-            Some(writing) => {
-                let writer = Writer::new(&ends);
-                (Some(Pair::new(store, reading, writing, writer)), None)
-            }
-            None => (None, Some(reading)),
-        };
-        let (done, stopped) = thread::scope(|scope| {
+        let (read, written, stopped) = thread::scope(|scope| {
             let stop = &stop;
-            let writers = writing.into_iter().map(|writing| {
-                let writer = Writer::new(&ends);
-                spawn(scope, move || {
-                    let _writer = writer;
-                    let written = writing.run();
-                    if written.fails_all() {
-                        stop();
-                    }
-                    Done {
-                        written: Some(written),
-                        ..Done::default()
-                    }
+            let writers: Vec<_> = writing
+                .into_iter()
+                .map(|writing| {
+                    let writer = Writer::new(&ends);
+                    spawn(scope, move || {
+                        let _writer = writer;
+                        let written = writing.run();
+                        if written.fails_all() {
+                            stop();
+                        }
+                        written
+                    })
                 })
-            });
-            let mut threads: Vec<_> = writers.collect();
-            threads.extend(reading.map(|reading| {
-                spawn(scope, move || Done {
-                    read: Some(reading.run()),
-                    ..Done::default()
-                })
-            }));
-            for pair in pair.iter().flat_map(|pair| [pair, pair]) {
-                threads.push(spawn(scope, move || pair.run(stop)));
-            }
+                .collect();
+            let reader = spawn(scope, move || reading.run());
             drop(starting);
-            if threads.iter().any(Result::is_err) {
+            if reader.is_err() || writers.iter().any(Result::is_err) {
                 stop();
-                pair.iter().for_each(Pair::abandon);
             }
             let mut looking = || watch(&Level::of(store, capacity, began.elapsed()));
             // Also if `watch` panics, since the threads are waited for then.
             let at_last = AtLast(stop);
             let stopped = options.until_over(&ends.over, interval, &mut looking);
             drop(at_last);
-            let done: Vec<Result<Done>> = threads.into_iter().map(joined).collect();
-            (done, stopped)
+            let written: Vec<Result<Written>> = writers.into_iter().map(joined).collect();
+            (joined(reader), written, stopped)
         });
         let level = Level::of(store, capacity, began.elapsed());
-        let (mut read, mut written, mut started) = (Ok(()), Vec::new(), Ok(()));
-        for done in done {
-            match done {
-                Ok(done) => {
-                    written.extend(done.written);
-                    read = done.read.unwrap_or(read);
-                }
-                Err(error) => started = Err(error),
-            }
-        }
-        if started.is_err() {
-            read = started;
-            // It is not known whose they are.
-            if written.len() < self.sinks.len() {
-                written.clear();
-            }
-        }
+        let (mut written, read) = match written.into_iter().collect::<Result<Vec<_>>>() {
+            Ok(written) => (written, read.and_then(|read| read)),
+            // A thread could not be started, and there is no report of its output.
+            Err(error) => (Vec::new(), Err(error)),
+        };
         let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
         let failure = match written.iter().position(Written::fails_all) {
             Some(sink) => written[sink].error().map(|error| (Some(sink), error)),
@@ -399,20 +360,10 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
         let source = transfer::stat_of(self.source.as_fd(), Side::Source)?;
         let messages = Messages::of(self.source.as_fd(), &source, self.file.is_some())?;
-        let mut all_are_pipes = true;
         for (sink, _) in &self.sinks {
             let sink = transfer::stat_of(sink.as_fd(), Side::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;
-            all_are_pipes &= FileType::from_raw_mode(sink.st_mode).is_fifo();
         }
-        // A thread that pauses, or lets bytes lie, cannot do anything else meanwhile.
-        let pairs = self.sinks.len() == 1
-            && all_are_pipes
-            && start == 0.0
-            && self.options.read_rate.is_none()
-            && self.options.write_rate.is_none()
-            && self.options.pause.is_zero()
-            && self.file.is_none();
         let store = Store::new(Layout {
             bytes: memory,
             outputs: self.sinks.len(),
@@ -425,13 +376,10 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             over: Cancel::new()?,
             writers: AtomicUsize::new(0),
         };
-        let kind = FileType::from_raw_mode(source.st_mode);
         Ok(Prepared {
             store,
             messages,
-            can_be_polled: !matches!(kind, FileType::RegularFile | FileType::BlockDevice),
             ends,
-            pairs,
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::memory;
 use crate::produce::store::{Filler, Store};
 use crate::transfer;
 use fullbore_linux::error::{self, Result, Side};
-use fullbore_linux::wait::{Pace, Ready, uninterrupted};
+use fullbore_linux::wait::{Pace, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
 /// The side that reads.
@@ -23,8 +23,6 @@ pub(super) struct Reading<'a> {
     pub(super) chunk: usize,
     pub(super) pace: Option<Pace>,
     pub(super) messages: Messages,
-    /// Whether poll(2) knows when the source has something: it takes every file for ready.
-    pub(super) can_be_polled: bool,
     /// Bytes that were read.
     pub(super) taken: u64,
 }
@@ -124,51 +122,26 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What came of one read.
-pub(super) enum Took {
-    /// This many bytes are in the memory.
-    Bytes(usize),
-    /// The source has ended or failed, or nobody needs more.
-    End(Result<()>),
-}
-
 impl Reading<'_> {
-    /// Reads until the source ends, or nobody needs more.
+    /// Reads until the source ends, or nobody needs more, and pauses where that is too fast.
     pub(super) fn run(mut self) -> Result<()> {
         loop {
-            if let Took::End(read) = self.take() {
-                return read;
-            }
-        }
-    }
-
-    /// Returns whether the next read is known not to wait.
-    pub(super) fn has_something(&self) -> bool {
-        let is_ready = || linux::is_ready(self.source, Ready::ToRead).unwrap_or(false);
-        !self.messages.left.is_empty() || self.can_be_polled && is_ready()
-    }
-
-    /// Reads once, and pauses if that was too fast.
-    pub(super) fn take(&mut self) -> Took {
-        let chunk = self.chunk;
-        let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
-        let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
-        match self
-            .filler
-            .fill(most, |room| messages.read(calls, source, room))
-        {
-            None | Some(Ok(0)) => Took::End(Ok(())),
-            Some(Ok(n)) => {
-                self.taken += n as u64;
-                if let Some(pace) = &mut self.pace {
-                    self.store.pause(pace.wait_after(n as u64, Instant::now()));
+            let chunk = self.chunk;
+            let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
+            let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
+            let read = |room: &mut [u8]| messages.read(calls, source, room);
+            match self.filler.fill(most, read) {
+                None | Some(Ok(0)) => return Ok(()),
+                Some(Ok(n)) => {
+                    self.taken += n as u64;
+                    if let Some(pace) = &mut self.pace {
+                        self.store.pause(pace.wait_after(n as u64, Instant::now()));
+                    }
                 }
-                Took::Bytes(n)
-            }
-            Some(Err(_)) if self.calls.stopped().is_some() => Took::End(Ok(())),
-            Some(Err(errno)) => {
-                let error = error::moving(Side::Source, "read", errno, self.taken);
-                Took::End(Err(error))
+                Some(Err(_)) if self.calls.stopped().is_some() => return Ok(()),
+                Some(Err(errno)) => {
+                    return Err(error::moving(Side::Source, "read", errno, self.taken));
+                }
             }
         }
     }

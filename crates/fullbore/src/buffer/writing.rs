@@ -50,7 +50,7 @@ impl Writing<'_> {
     }
 
     /// Waits for bytes, and writes once. Returns what came of it all, if this was the end.
-    pub(super) fn step(&mut self) -> Option<Written> {
+    fn step(&mut self) -> Option<Written> {
         let chunk = self.chunk;
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
         if !self.is_roomy && self.emptier.sent() >= memory::FIRST as u64 {

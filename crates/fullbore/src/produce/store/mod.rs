@@ -63,15 +63,7 @@ struct Inner {
     /// Outputs that sleep.
     outputs_asleep: usize,
     reader_sleeps: bool,
-    /// Since when the only output has sent everything, if it does not sleep for that.
-    rests_since: Option<Instant>,
     stopped: bool,
-}
-
-impl Inner {
-    fn is_sent(&self) -> bool {
-        self.state.held() == 0 && !self.state.has_ended() && !self.stopped
-    }
 }
 
 /// How often the memory was empty and full, and for how long.
@@ -181,7 +173,6 @@ impl Store {
                 counts: Counts::default(),
                 outputs_asleep: 0,
                 reader_sleeps: false,
-                rests_since: None,
                 stopped: false,
             }),
             more: Condvar::new(),
@@ -213,8 +204,7 @@ impl Store {
             held: inner.state.held(),
             has_ended: inner.state.has_ended(),
             waits_for_room: inner.reader_sleeps,
-            waits_for_bytes: inner.rests_since.is_some()
-                || inner.outputs_asleep == inner.state.outputs_left(),
+            waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
         }
     }
 
@@ -224,19 +214,6 @@ impl Store {
         self.more.notify_all();
         self.room.notify_all();
         self.stop.notify_all();
-    }
-
-    /// Returns whether the only output has sent everything, and there is more to come.
-    pub(crate) fn is_sent(&self) -> bool {
-        self.lock().is_sent()
-    }
-
-    /// Records that the only output waits for bytes until it next sends, if it has sent everything.
-    pub(crate) fn rest(&self) {
-        let mut inner = self.lock();
-        if inner.is_sent() {
-            inner.rests_since.get_or_insert_with(Instant::now);
-        }
     }
 
     /// Sleeps for this long, or until everything ends early.
@@ -421,7 +398,7 @@ impl Emptier<'_> {
     fn next(&mut self, most: usize) -> Option<std::ops::Range<usize>> {
         let store = self.store;
         let mut inner = store.lock();
-        let mut waited = inner.rests_since.take();
+        let mut waited = None;
         loop {
             let next = match inner.stopped {
                 true => Next::End,
