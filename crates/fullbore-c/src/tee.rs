@@ -12,10 +12,7 @@ use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
 use crate::sigpipe;
-use crate::transfer::{
-    FULLBORE_GUARANTEE_REFERENCE, FULLBORE_GUARANTEE_SNAPSHOT, Settings, configured,
-    fullbore_transfer_options, number_of_ended,
-};
+use crate::transfer::{Settings, configured, fullbore_transfer_options, number_of_ended};
 
 /// An error of one sink makes the whole tee fail.
 pub const FULLBORE_ON_ERROR_FAIL_ALL: i32 = 0;
@@ -115,6 +112,9 @@ pub extern "C" fn fullbore_tee_new(
             let settings = Settings::of(&options, FULLBORE_NONBLOCKING)?;
             if options.source_offset != 0 || options.sink_offset != 0 {
                 return Err(Failure::invalid("a tee has no offsets"));
+            }
+            if settings.guarantee != Guarantee::Snapshot {
+                return Err(Failure::invalid("a tee copies: it has no other guarantee"));
             }
             let made = configured!(FdTee::new(fd("source", source)?), settings);
             Ok(fullbore_tee(Exclusive::new(Splitting {
@@ -223,24 +223,6 @@ pub extern "C" fn fullbore_tee_taken(tee: *mut fullbore_tee) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_elapsed(tee: *mut fullbore_tee) -> i64 {
     number(None, || reported(tee, |report| nanoseconds(report.elapsed)))
-}
-
-/// Returns the guarantee that was kept, FULLBORE_GUARANTEE_...: FULLBORE_GUARANTEE_SNAPSHOT also where
-/// references were asked for and the kernel cannot give them. -EINVAL if `tee` is NULL; -EBUSY while another
-/// call uses it.
-///
-/// Threads: one at a time for one tee.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_tee_guarantee(tee: *mut fullbore_tee) -> c_int {
-    status(None, || {
-        given(tee)?.0.with(|splitting| {
-            let kept = splitting.report.as_ref().map(|report| report.guarantee);
-            Ok(match kept {
-                Some(Guarantee::Reference) => FULLBORE_GUARANTEE_REFERENCE,
-                _ => FULLBORE_GUARANTEE_SNAPSHOT,
-            })
-        })
-    })
 }
 
 /// Returns the number of bytes that arrived at a sink, over all runs; -EINVAL if there is no such sink, or

@@ -107,7 +107,7 @@ pub struct fullbore_transfer_options {
     /// Ends a run with FULLBORE_ENDED_CANCELLED. NULL is none. It may be freed once the object has been
     /// created.
     pub cancel: *const fullbore_cancel,
-    /// FULLBORE_GUARANTEE_...
+    /// FULLBORE_GUARANTEE_...; for a fullbore_tee only FULLBORE_GUARANTEE_SNAPSHOT.
     pub guarantee: i32,
     /// What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
     pub wait: i32,
@@ -178,9 +178,7 @@ pub struct Settings {
 macro_rules! configured {
     ($object:expr, $settings:expr) => {{
         let settings: $crate::transfer::Settings = $settings;
-        let mut made = ($object.guarantee(settings.guarantee))
-            .wait(settings.wait)
-            .deadline(settings.deadline);
+        let mut made = ($object.wait(settings.wait)).deadline(settings.deadline);
         if let Some(limit) = settings.limit {
             made = made.limit(limit);
         }
@@ -321,7 +319,8 @@ pub extern "C" fn fullbore_transfer_new(
             let options = arguments::options(options)?;
             let settings = Settings::of(&options, FLAGS)?;
             let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
-            let mut made = configured!(FdTransfer::new(source, sink), settings);
+            let transfer = FdTransfer::new(source, sink).guarantee(settings.guarantee);
+            let mut made = configured!(transfer, settings);
             for (flag, offset) in [
                 (FULLBORE_AT_SOURCE_OFFSET, options.source_offset),
                 (FULLBORE_AT_SINK_OFFSET, options.sink_offset),

@@ -433,7 +433,7 @@ fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
 ///
 /// # Errors
 /// `EINVAL` if there is none; `EBADF` if `fd` is not open for it.
-pub fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // No buffers: the kernel checks the fd, and calls no driver (`vfs_readv`, fs/read_write.c).
     uninterrupted(|| match ready {
         Ready::ToRead => rustix::io::readv(fd, &mut []),

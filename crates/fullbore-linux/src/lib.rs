@@ -41,7 +41,7 @@ mod sizes;
 mod threads;
 pub mod wait;
 
-pub use calls::{Calls, can_be, is_closed, is_ready};
+pub use calls::{Calls, is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub use error::{Error, Result, Side};
 pub use geometry::{FIRST, Geometry, suits_a_pipe, suits_copying};

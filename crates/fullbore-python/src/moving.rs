@@ -348,12 +348,11 @@ fn guarantee_of(text: &str) -> PyResult<Guarantee> {
 
 /// Moves bytes from one descriptor to several; tee() opens the files for it.
 #[pyfunction]
-#[pyo3(signature = (source, sinks, guarantee, limit, on_error, pipe_size))]
+#[pyo3(signature = (source, sinks, limit, on_error, pipe_size))]
 pub fn split(
     py: Python<'_>,
     source: Named,
     sinks: Vec<Named>,
-    guarantee: &str,
     limit: Option<u64>,
     on_error: &str,
     pipe_size: Option<Size>,
@@ -367,7 +366,7 @@ pub fn split(
             )));
         }
     };
-    let mut tee = Tee::new(Held::new(py, &source)?).guarantee(guarantee_of(guarantee)?);
+    let mut tee = Tee::new(Held::new(py, &source)?);
     for sink in &sinks {
         tee = tee.sink(Held::new(py, sink)?, policy);
     }

@@ -145,8 +145,9 @@ def test_closed_files_are_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == b"contents"
 
 
-@pytest.mark.parametrize("guarantee", ["snapshot", "reference"])
-@pytest.mark.parametrize("sinks", [1, 2])
+@pytest.mark.parametrize(
+    ("sinks", "guarantee"), [(1, "snapshot"), (1, "reference"), (2, "snapshot")]
+)
 def test_memory_is_bounded_under_a_reader_that_stops(
     sinks: int, guarantee: Literal["snapshot", "reference"]
 ) -> None:
@@ -165,7 +166,7 @@ def test_memory_is_bounded_under_a_reader_that_stops(
             if sinks == 1:
                 fullbore.copy(source[0], sink[1], guarantee)
             else:
-                fullbore.tee(source[0], sink[1], other[1], guarantee=guarantee)
+                fullbore.tee(source[0], sink[1], other[1])
         os.close(source[0])
 
     before = resident()

@@ -22,8 +22,8 @@
 //! process that can still write to such a page can change what a reader gets later.
 //!
 //! - **Snapshot** means that a reader gets the bytes as they were when the call returned.
-//!   [`Producer`], [`Repeat`] and [`Consumer`] keep it, [`Buffer`] too, and [`Transfer`] and [`Tee`] keep it
-//!   by default.
+//!   [`Producer`], [`Repeat`], [`Consumer`], [`Tee`] and [`Buffer`] keep it, and [`Transfer`] keeps it by
+//!   default.
 //! - **Reference** has to be asked for. If it depends on how the reader behaves, the function is
 //!   `unsafe`, and its `# Safety` section says what the reader must do.
 //!

@@ -180,7 +180,6 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_tee_set_deadline(tee, 0, NULL));
     IS(-EBUSY, fullbore_tee_set_cancel(tee, cancel, NULL));
     IS(-EBUSY, fullbore_tee_elapsed(tee));
-    IS(-EBUSY, fullbore_tee_guarantee(tee));
     IS(-EBUSY, fullbore_tee_sink_bytes(tee, 0));
     IS(-EBUSY, fullbore_tee_sink_error(tee, 0, NULL));
     IS(-EBUSY, fullbore_tee_sink_is_dropped(tee, 0));

@@ -288,13 +288,14 @@ static void tees(void) {
     FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));
     options = (fullbore_transfer_options){.size = sizeof options, .sink_offset = 1};
     FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));
+    options = (fullbore_transfer_options){.size = sizeof options, .guarantee = FULLBORE_GUARANTEE_REFERENCE};
+    FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));
     FAILS(-EINVAL, fullbore_tee_add(NULL, fds[1], 0, 0, &error));
     FAILS(-EINVAL, fullbore_tee_run(NULL, &error));
     FAILS(-EINVAL, fullbore_tee_set_deadline(NULL, 0, &error));
     FAILS(-EINVAL, fullbore_tee_set_cancel(NULL, cancel, &error));
     IS(-EINVAL, fullbore_tee_taken(NULL));
     IS(-EINVAL, fullbore_tee_elapsed(NULL));
-    IS(-EINVAL, fullbore_tee_guarantee(NULL));
     IS(-EINVAL, fullbore_tee_sink_bytes(NULL, 0));
     FAILS(-EINVAL, fullbore_tee_sink_error(NULL, 0, &error));
     IS(-EINVAL, fullbore_tee_sink_is_dropped(NULL, 0));

@@ -17,9 +17,7 @@ use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout, and to each of the files
 ///
-/// Every output gets the same bytes, as they were when they were copied. With --by-reference,
-/// references to pages are passed on instead. That is faster, and correct only if the writer of
-/// stdin does not reuse its pages.
+/// Every output gets the same bytes, as they were when they were copied.
 ///
 /// With -p or --output-error, it ends as soon as no output has a reader any more, even if nothing
 /// arrives on stdin. Files and devices always count as having one.
@@ -62,11 +60,6 @@ pub struct Tee {
     /// What to do if an output fails [without MODE: warn-nopipe]
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "warn-nopipe", overrides_with = "pipes")]
     output_error: Option<Mode>,
-
-    /// Pass references to pages instead of copying, where possible (correct only if the source does
-    /// not change)
-    #[arg(long)]
-    by_reference: bool,
 }
 
 /// The bytes after which to wait for the disk.
@@ -112,9 +105,7 @@ impl Tee {
             return Ok(ExitCode::FAILURE);
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
-        let mut tee = fullbore::Tee::new(stdin.as_fd())
-            .guarantee(moving::guarantee(self.by_reference))
-            .plain(is_plain);
+        let mut tee = fullbore::Tee::new(stdin.as_fd()).plain(is_plain);
         if self.mode().is_some() {
             tee = tee.fail_without_readers();
         }

@@ -505,7 +505,7 @@ fn by_reference_such_bytes_may_be_wrong() {
 
 #[test]
 fn a_neighbour_that_is_killed_ends_it_at_once_and_what_came_is_right() {
-    for verb in ["copy", "copy --by-reference", "tee", "tee --by-reference"] {
+    for verb in ["copy", "copy --by-reference", "tee"] {
         for round in 0..20_u64 {
             let (from, writer) = pipe();
             let (mut reader, to) = pipe();
@@ -595,13 +595,7 @@ fn a_name_does_not_get_into_the_terminal_raw() {
 
 #[test]
 fn a_reader_that_is_killed_ends_the_whole_pipeline_quietly() {
-    for verb in [
-        "copy",
-        "copy --by-reference",
-        "tee",
-        "tee --by-reference",
-        "meter -q",
-    ] {
+    for verb in ["copy", "copy --by-reference", "tee", "meter -q"] {
         for round in 0..10_u64 {
             let ((from, writer), (reader, to)) = (pipe(), pipe());
             let way = ["--verify", "--read-with-splice"][(round % 2) as usize];

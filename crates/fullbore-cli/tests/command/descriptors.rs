@@ -115,7 +115,7 @@ fn a_descriptor_may_be_a_socket() {
     }
     for verb in [
         "tee /dev/stderr",
-        "tee --by-reference /dev/fd/2",
+        "tee /dev/fd/2",
         "copy - -o /dev/stderr",
         "meter -q - -o /dev/stderr",
         "buffer -q -o /dev/stderr",

@@ -50,19 +50,17 @@ fn has_gnu_tee() -> bool {
 #[test]
 fn every_output_gets_every_byte() {
     let dir = directory();
-    for by in ["", "--by-reference"] {
-        for line in [
-            format!("$TEE {by} x y < big"),
-            format!("cat big | $TEE {by} x y"),
-            format!("cat big | $TEE {by} x >(cat > y) | cat"),
-        ] {
-            let output = shell(&dir, &ours(), &line);
-            assert_quiet_success(&output);
-            assert!(output.stdout == big(), "{line}");
-            assert!(content(&dir, "x") == big(), "{line}");
-            // The process that writes to y in the last line may end after the pipeline.
-            wait_for(&line, || (content(&dir, "y") == big()).then_some(()));
-        }
+    for line in [
+        "$TEE x y < big",
+        "cat big | $TEE x y",
+        "cat big | $TEE x >(cat > y) | cat",
+    ] {
+        let output = shell(&dir, &ours(), line);
+        assert_quiet_success(&output);
+        assert!(output.stdout == big(), "{line}");
+        assert!(content(&dir, "x") == big(), "{line}");
+        // The process that writes to y in the last line may end after the pipeline.
+        wait_for(line, || (content(&dir, "y") == big()).then_some(()));
     }
 }
 
@@ -314,43 +312,36 @@ fn without_readers(words: &str) -> Output {
 
 #[test]
 fn it_ends_when_all_outputs_are_gone_although_nothing_comes_in() {
-    for by in ["", "--by-reference"] {
-        for (mode, code) in [
-            ("-p", 0),
-            ("--output-error", 0),
-            ("--output-error=warn-nopipe", 0),
-            ("--output-error=exit-nopipe", 0),
-            ("--output-error=warn", 1),
-            ("--output-error=exit", 1),
-        ] {
-            let output = without_readers(&format!("{by} {mode}"));
-            assert_code(&output, code);
-            let said = match code {
-                0 => "",
-                _ => "fullbore tee: write to stdout: Broken pipe\n",
-            };
-            assert_eq!(stderr(&output), said, "{mode}");
-        }
+    for (mode, code) in [
+        ("-p", 0),
+        ("--output-error", 0),
+        ("--output-error=warn-nopipe", 0),
+        ("--output-error=exit-nopipe", 0),
+        ("--output-error=warn", 1),
+        ("--output-error=exit", 1),
+    ] {
+        let output = without_readers(mode);
+        assert_code(&output, code);
+        let said = match code {
+            0 => "",
+            _ => "fullbore tee: write to stdout: Broken pipe\n",
+        };
+        assert_eq!(stderr(&output), said, "{mode}");
     }
 }
 
 #[test]
 fn a_null_device_that_was_opened_for_reading_is_an_error() {
     let dir = directory();
-    for by in ["", "--by-reference"] {
-        for line in [
-            format!("$TEE {by} x < a 1< /dev/null"),
-            format!("cat a | $TEE {by} x 1< /dev/null"),
-        ] {
-            let output = shell(&dir, &ours(), &line);
-            assert_code(&output, 1);
-            let said = one_line(stderr(&output));
-            assert!(
-                said.contains("write to stdout: Bad file descriptor"),
-                "{line}: {said}"
-            );
-            assert_eq!(content(&dir, "x"), b"hello\n");
-        }
+    for line in ["$TEE x < a 1< /dev/null", "cat a | $TEE x 1< /dev/null"] {
+        let output = shell(&dir, &ours(), line);
+        assert_code(&output, 1);
+        let said = one_line(stderr(&output));
+        assert!(
+            said.contains("write to stdout: Bad file descriptor"),
+            "{line}: {said}"
+        );
+        assert_eq!(content(&dir, "x"), b"hello\n");
     }
 }
 
@@ -367,7 +358,6 @@ fn the_log_of_the_kernel_gets_its_bytes() {
     let dir = directory();
     for line in [
         "echo '<7>a test of fullbore' | $TEE /dev/kmsg",
-        "echo '<7>a test of fullbore' | $TEE --by-reference /dev/kmsg",
         "echo '<7>a test of fullbore' | ${TEE% tee} buffer -q -f -o /dev/kmsg -o -",
     ] {
         let output = shell(&dir, &ours(), line);

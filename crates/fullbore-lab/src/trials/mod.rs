@@ -58,7 +58,7 @@ pub const TRIALS: &[Trial] = &[
     row("splice_file", "puts a file's pages into a pipe: copy --by-reference", calls::splice_file),
     row("splice_socket", "moves bytes from a pipe into a Unix socket and back: copy, unix_copy", calls::splice_socket),
     row("vmsplice", "puts a program's own pages into a pipe: the fast writers", calls::vmsplice),
-    row("tee", "duplicates what is in a pipe without taking it: tee --by-reference, repeat", calls::tee),
+    row("tee", "duplicates what is in a pipe without taking it: repeat", calls::tee),
     row("sendfile", "from a file into a socket within the kernel: copy", calls::sendfile),
     row("copy_file_range", "from file to file within the kernel: copy", calls::copy_file_range),
     row("fresh_pages", "passes pages to a pipe and never reuses them; used by copy, tee and \

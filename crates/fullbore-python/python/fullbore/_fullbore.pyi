@@ -210,7 +210,6 @@ def transfer(
 def split(
     source: _Named,
     sinks: list[_Named],
-    guarantee: _Guarantee,
     limit: int | None,
     on_error: Literal["fail", "drop"],
     pipe_size: _Size | None,

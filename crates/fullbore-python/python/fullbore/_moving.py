@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     Guarantee = Literal["snapshot", "reference"]
 
 
-def _check(guarantee: str, limit: int | str | None, pipe_size: int | str | None) -> int | None:
+def _check(limit: int | str | None, pipe_size: int | str | None) -> int | None:
     """Refuses wrong arguments, before a file is emptied, and returns the limit as a number."""
-    if guarantee not in ("snapshot", "reference"):
-        raise ValueError(f"invalid guarantee {guarantee!r}: expected 'snapshot' or 'reference'")
     if pipe_size is not None:
         _size("pipe_size", pipe_size)
     return None if limit is None else _size("limit", limit)
@@ -46,7 +44,9 @@ def _copy(
     """Copies as copy() does. It calls `begin(False)` when the source is open, and `begin(True)` when both files
     are, before the sink is emptied.
     """
-    most = _check(guarantee, limit, pipe_size)
+    if guarantee not in ("snapshot", "reference"):
+        raise ValueError(f"invalid guarantee {guarantee!r}: expected 'snapshot' or 'reference'")
+    most = _check(limit, pipe_size)
     source = Opened(src, writes=False, what="src")
     try:
         if begin is not None:
@@ -112,18 +112,17 @@ def copy(
 def tee(
     src: File,
     *sinks: File,
-    guarantee: Guarantee = "snapshot",
     limit: int | str | None = None,
     on_error: Literal["fail", "drop"] = "fail",
     pipe_size: int | str | None = None,
 ) -> TeeReport:
     """Copies all bytes of `src`, or `limit` bytes, to every sink, and returns a TeeReport.
 
-    The files and the guarantee are as in copy(). A sink that is full holds the others back only once its own
+    The files are as in copy(), and a reader gets the bytes as they were when they were copied. A sink that is full holds the others back only once its own
     pipe is full. With on_error='fail' the first error of a sink is raised; with 'drop' the others go on, and
     the report has the error.
     """
-    most = _check(guarantee, limit, pipe_size)
+    most = _check(limit, pipe_size)
     if on_error not in ("fail", "drop"):
         raise ValueError(f"invalid on_error {on_error!r}: expected 'fail' or 'drop'")
     if not sinks:
@@ -143,7 +142,6 @@ def tee(
         report = _fullbore.split(
             (source.fd, source.name),
             [(one.fd, one.name) for one in opened],
-            guarantee,
             most,
             on_error,
             pipe_size,

@@ -1,4 +1,4 @@
-//! *snapshot*: bytes are read once into fresh memory. That memory is given to every pipe and
+//! Bytes are read once into fresh memory. That memory is given to every pipe and
 //! written to every other sink, and it is not written to again once a pipe was given a part of it.
 
 use rustix::io::Errno;

@@ -2,13 +2,10 @@
 //!
 //! | file | contains |
 //! |---|---|
-//! | `copying.rs` | *snapshot*: bytes are read once into fresh pages, which are given to every pipe |
-//! | `referring.rs` | *reference*: tee(2) and splice(2) |
-//! | `line.rs` | *reference*: how one sink gets its bytes |
-//! | `head.rs` | *reference*: the bytes that are duplicated next |
-//! | `splitting.rs` | what both share: the sinks, and what an error of one means for the others |
+//! | `copying.rs` | bytes are read once into fresh pages, which are given to every pipe |
+//! | `splitting.rs` | the sinks, and what an error of one means for the others |
 //! | `report.rs` | the report and the error |
-//! | this one | the options, and the choice between the two |
+//! | this one | the options |
 //!
 //! The tee never waits for a single sink. Each sink is given as many bytes as it has room for. Only
 //! when no sink has room does the tee sleep, until one of them has. So a slow sink holds the others
@@ -19,9 +16,6 @@
 //! none of them has one.
 
 mod copying;
-mod head;
-mod line;
-mod referring;
 mod report;
 mod splitting;
 
@@ -33,19 +27,18 @@ use rustix::fs::FileType;
 
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
-use crate::transfer::{self, Ended, Guarantee, Kind, Options};
+use crate::transfer::{self, Ended, Kind, Options};
 use copying::Copying;
 use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, Side};
 use fullbore_linux::wait::{Cancel, Wait, Waiter};
-use referring::Referring;
 pub use report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
 
 /// Moves bytes from one source to many sinks.
 ///
-/// It keeps [`Guarantee::Snapshot`] by default. Every sink that does not fail gets exactly the
-/// bytes of the source. A sink that reads nothing holds the others back only once its own pipe is
+/// Every sink that does not fail gets exactly the bytes of the source, as they were when they were read
+/// ([`Guarantee::Snapshot`](crate::Guarantee::Snapshot)). A sink that reads nothing holds the others back only once its own pipe is
 /// full.
 ///
 /// If every sink is a pipe, a FIFO or a stream socket, and none of them has a reader any more, it ends at
@@ -78,7 +71,6 @@ pub struct Tee<Source: AsFd, Sink: AsFd> {
 /// The state of a tee between two runs.
 struct Begun {
     state: State,
-    referring: Option<Referring>,
     copying: Option<Copying>,
 }
 
@@ -100,12 +92,6 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         if self.begun.is_none() {
             self.sinks.push((sink, policy));
         }
-        self
-    }
-
-    /// Sets the guarantee for the bytes that are moved. The default is [`Guarantee::Snapshot`].
-    pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
-        self.options.guarantee = guarantee;
         self
     }
 
@@ -198,7 +184,6 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
                             sinks: Vec::new(),
                             elapsed: began.elapsed(),
                             ended: Ended::Failed,
-                            guarantee: self.options.guarantee,
                         },
                         sink: None,
                         error,
@@ -224,8 +209,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             }
         }
         self.elapsed += began.elapsed();
-        let held = begun.referring.as_ref().map_or(0, Referring::held);
-        begun.state.report(held, outcome, self.elapsed)
+        begun.state.report(outcome, self.elapsed)
     }
 }
 
@@ -261,9 +245,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
             waiter: options.waiter(),
             fails_without_readers: false,
             long: long && source_kind == Kind::Regular,
-            guarantee: options.guarantee,
         },
-        referring: None,
         copying: None,
     })
 }
@@ -289,25 +271,6 @@ impl Begun {
             sinks,
             state: &mut self.state,
         };
-        if self.referring.is_none() && self.copying.is_none() {
-            if options.guarantee == Guarantee::Reference && !options.plain {
-                self.referring = splitting.referring();
-            }
-            if self.referring.is_none() {
-                splitting.state.guarantee = Guarantee::Snapshot;
-            }
-        }
-        if let Some(referring) = &mut self.referring {
-            match splitting.refer(referring)? {
-                None => splitting.state.guarantee = Guarantee::Snapshot,
-                // A 0 of splice(2) or tee(2) is the end only if read(2) returns 0 as well.
-                Some(Ended::AtEnd) => {}
-                Some(ended) => return Ok(ended),
-            }
-            // These bytes were taken from the source, and no sink is left to give them to.
-            splitting.state.taken += referring.held();
-            self.referring = None;
-        }
         let copying = self.copying.get_or_insert_with(|| {
             let stage = match splitting.state.longest_message {
                 memory::MESSAGE => Stage::for_messages(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::transfer::{Ended, Guarantee};
+use crate::transfer::Ended;
 use fullbore_linux::error::Error;
 use fullbore_linux::is_pipe_or_socket;
 
@@ -65,9 +65,6 @@ pub struct TeeReport {
     pub elapsed: Duration,
     /// Why it returned. This is also [`Ended::AtEnd`] if all sinks have been dropped.
     pub ended: Ended,
-    /// The guarantee that it kept. This is also [`Guarantee::Snapshot`] if [`Guarantee::Reference`]
-    /// was asked for and the kernel cannot do that.
-    pub guarantee: Guarantee,
 }
 
 /// The bytes that one sink got, and the error that ended it, if there was one.

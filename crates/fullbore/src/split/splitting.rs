@@ -1,5 +1,4 @@
-//! What *snapshot* and *reference* share: the sinks, what has been moved, and what an error of one
-//! sink does.
+//! The sinks of a tee, what has been moved, and what an error of one sink does.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use rustix::net::sockopt;
 
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::produce::stage::Outlet;
-use crate::transfer::{Ended, Guarantee, Kind, Options, Stop};
+use crate::transfer::{Ended, Kind, Options};
 use fullbore_linux::error::{self, Error, Result, Side};
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 
@@ -71,8 +70,6 @@ pub(super) struct State {
     pub(super) fails_without_readers: bool,
     /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
     pub(super) long: bool,
-    /// The guarantee that the chosen way of moving bytes keeps.
-    pub(super) guarantee: Guarantee,
 }
 
 impl State {
@@ -87,10 +84,9 @@ impl State {
         }
     }
 
-    /// Makes the report. `held` bytes were taken from the source and not sent to any sink.
+    /// Makes the report.
     pub(super) fn report(
         &self,
-        held: u64,
         outcome: Result<Ended, Broken>,
         elapsed: Duration,
     ) -> Result<TeeReport, TeeFailure> {
@@ -108,11 +104,10 @@ impl State {
             Err(Broken::Other(error)) => failed(None, error),
         };
         let report = TeeReport {
-            taken: self.taken + held,
+            taken: self.taken,
             sinks: self.branches.iter().map(Branch::report).collect(),
             elapsed,
             ended,
-            guarantee: self.guarantee,
         };
         match failure {
             None => Ok(report),
@@ -154,23 +149,7 @@ impl From<Error> for Broken {
     }
 }
 
-impl From<Stop> for Broken {
-    /// Converts the result of a call that has nothing to do with a sink.
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Ended(stopped) => Broken::Ended(stopped.into()),
-            Stop::At(_, operation, errno) => Broken::Source(operation, errno),
-            Stop::Other(error) => Broken::Other(error),
-        }
-    }
-}
-
 impl Splitting<'_> {
-    /// Returns the number of bytes that may still be taken from the source, at most `otherwise`.
-    pub(super) fn most(&self, otherwise: usize) -> usize {
-        self.options.most(self.state.taken, otherwise)
-    }
-
     pub(super) fn is_at_limit(&self) -> bool {
         self.options.is_at_limit(self.state.taken)
     }

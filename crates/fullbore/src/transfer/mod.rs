@@ -43,7 +43,7 @@ pub use report::{Ended, Failure, Progress, Report};
 use state::{State, begin};
 pub(crate) use state::{refuse_the_same, stat_of};
 use step::Step;
-pub(crate) use step::{Ends, Stop, has_flag};
+use step::{Ends, Stop};
 
 /// Moves bytes from `Source` to `Sink` until the source ends.
 ///

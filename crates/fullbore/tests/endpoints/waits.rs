@@ -136,31 +136,27 @@ fn feed(writer: OwnedFd, len: usize) -> thread::JoinHandle<()> {
 #[test]
 fn the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks() {
     let _watch = watch("the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks");
-    for guarantee in BOTH {
-        for wait in SLEEPING {
-            let what = format!("{guarantee:?} {wait:?}");
-            for (ours, _theirs) in sockets() {
-                let sink = Pipe::new().unwrap();
-                let failure = Tee::new(ours)
-                    .guarantee(guarantee)
-                    .wait(wait)
-                    .sink(&sink.writer, Policy::FAIL_ALL)
-                    .run()
-                    .unwrap_err();
-                would_block(&failure.error, Side::Source, &what);
-            }
-            for (ours, _theirs) in sockets() {
-                let file = tempfile::tempfile().unwrap();
-                let report = Tee::new(much())
-                    .guarantee(guarantee)
-                    .wait(wait)
-                    .sink(ours.as_fd(), Policy::DROP)
-                    .sink(file.as_fd(), Policy::FAIL_ALL)
-                    .run()
-                    .unwrap_or_else(|e| panic!("{what}: {e:#}"));
-                would_block(report.sinks[0].error.as_ref().unwrap(), Side::Sink, &what);
-                assert_eq!(report.sinks[1].bytes, 32 << 20, "{what}");
-            }
+    for wait in SLEEPING {
+        let what = format!("{wait:?}");
+        for (ours, _theirs) in sockets() {
+            let sink = Pipe::new().unwrap();
+            let failure = Tee::new(ours)
+                .wait(wait)
+                .sink(&sink.writer, Policy::FAIL_ALL)
+                .run()
+                .unwrap_err();
+            would_block(&failure.error, Side::Source, &what);
+        }
+        for (ours, _theirs) in sockets() {
+            let file = tempfile::tempfile().unwrap();
+            let report = Tee::new(much())
+                .wait(wait)
+                .sink(ours.as_fd(), Policy::DROP)
+                .sink(file.as_fd(), Policy::FAIL_ALL)
+                .run()
+                .unwrap_or_else(|e| panic!("{what}: {e:#}"));
+            would_block(report.sinks[0].error.as_ref().unwrap(), Side::Sink, &what);
+            assert_eq!(report.sinks[1].bytes, 32 << 20, "{what}");
         }
     }
 }
@@ -208,20 +204,19 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
             drop(source.writer);
             let report = transfer.deadline(None).run().unwrap();
             assert_eq!((report.ended, report.bytes), (Ended::AtEnd, 4), "{what}");
-
-            let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-            let mut tee = Tee::new(&source.reader)
-                .sink(&sink.writer, Policy::FAIL_ALL)
-                .guarantee(guarantee)
-                .wait(wait)
-                .deadline(Instant::now() + A_MOMENT);
-            assert_eq!(tee.run().unwrap().ended, Ended::TimedOut, "{what}");
-            rustix::io::write(&source.writer, b"then").unwrap();
-            drop(source.writer);
-            let report = tee.deadline(None).run().unwrap();
-            assert_eq!((report.ended, report.taken), (Ended::AtEnd, 4), "{what}");
-            assert_eq!(queued(&sink.reader), 4, "{what}");
         }
+        let what = format!("{wait:?}");
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        let mut tee = Tee::new(&source.reader)
+            .sink(&sink.writer, Policy::FAIL_ALL)
+            .wait(wait)
+            .deadline(Instant::now() + A_MOMENT);
+        assert_eq!(tee.run().unwrap().ended, Ended::TimedOut, "{what}");
+        rustix::io::write(&source.writer, b"then").unwrap();
+        drop(source.writer);
+        let report = tee.deadline(None).run().unwrap();
+        assert_eq!((report.ended, report.taken), (Ended::AtEnd, 4), "{what}");
+        assert_eq!(queued(&sink.reader), 4, "{what}");
         let source = Pipe::new().unwrap();
         let options = ConsumerOptions::new().wait(wait);
         let mut consumer = options
@@ -263,62 +258,59 @@ fn what_the_kernel_says_is_no_cancellation() {
 fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
     let _watch = watch("a_tee_that_never_waits_says_for_whom_it_would_and_goes_on");
     let bytes = first(3 * MIB);
-    for guarantee in BOTH {
-        let (source, left) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-        let (right, mut rights_peer) = UnixStream::pair().unwrap();
-        rights_peer.set_nonblocking(true).unwrap();
-        let mut tee = Tee::new(source.reader)
-            .guarantee(guarantee)
-            .sink(OwnedFd::from(right), Policy::FAIL_ALL)
-            .sink(left.writer, Policy::FAIL_ALL)
-            .nonblocking();
-        for (fd, name) in [(source.writer.as_fd(), "in"), (left.reader.as_fd(), "left")] {
-            set_nonblocking(&fd);
-            assert!(PipeEnd::of(&fd).unwrap().is_some(), "{name}");
-        }
-        let (mut input, mut lefts_peer) = (
-            Some(File::from(source.writer)),
-            File::from(left.reader.try_clone().unwrap()),
-        );
-        let (mut sent, mut got) = (0, [Vec::new(), Vec::new()]);
-        let mut waited = [false; 3];
-        loop {
-            let report = tee.run().unwrap_or_else(|e| panic!("{guarantee:?}: {e:#}"));
-            match report.ended {
-                Ended::AtEnd => break,
-                Ended::WouldWait(Side::Source) => {
-                    waited[0] = true;
-                    match &mut input {
-                        Some(file) if sent < bytes.len() => {
-                            sent += file.write(&bytes[sent..]).unwrap_or(0);
-                        }
-                        _ => input = None,
-                    }
-                }
-                Ended::WouldWait(Side::Sink) => {
-                    assert!(report.sinks.iter().any(|sink| sink.would_wait));
-                    let mut room = vec![0; 300_000];
-                    for (i, sink) in report.sinks.iter().enumerate() {
-                        if sink.would_wait {
-                            waited[i + 1] = true;
-                            let n = match i {
-                                0 => rights_peer.read(&mut room),
-                                _ => lefts_peer.read(&mut room),
-                            };
-                            got[i].extend_from_slice(&room[..n.unwrap_or(0)]);
-                        }
-                    }
-                }
-                ended => panic!("{guarantee:?}: {ended:?}"),
-            }
-        }
-        assert!(waited[0] && waited[1], "{guarantee:?}: {waited:?}");
-        drop(tee);
-        rights_peer.set_nonblocking(false).unwrap();
-        rights_peer.read_to_end(&mut got[0]).unwrap();
-        lefts_peer.read_to_end(&mut got[1]).unwrap();
-        assert!(got[0] == bytes && got[1] == bytes, "{guarantee:?}");
+    let (source, left) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let (right, mut rights_peer) = UnixStream::pair().unwrap();
+    rights_peer.set_nonblocking(true).unwrap();
+    let mut tee = Tee::new(source.reader)
+        .sink(OwnedFd::from(right), Policy::FAIL_ALL)
+        .sink(left.writer, Policy::FAIL_ALL)
+        .nonblocking();
+    for (fd, name) in [(source.writer.as_fd(), "in"), (left.reader.as_fd(), "left")] {
+        set_nonblocking(&fd);
+        assert!(PipeEnd::of(&fd).unwrap().is_some(), "{name}");
     }
+    let (mut input, mut lefts_peer) = (
+        Some(File::from(source.writer)),
+        File::from(left.reader.try_clone().unwrap()),
+    );
+    let (mut sent, mut got) = (0, [Vec::new(), Vec::new()]);
+    let mut waited = [false; 3];
+    loop {
+        let report = tee.run().unwrap_or_else(|e| panic!("{e:#}"));
+        match report.ended {
+            Ended::AtEnd => break,
+            Ended::WouldWait(Side::Source) => {
+                waited[0] = true;
+                match &mut input {
+                    Some(file) if sent < bytes.len() => {
+                        sent += file.write(&bytes[sent..]).unwrap_or(0);
+                    }
+                    _ => input = None,
+                }
+            }
+            Ended::WouldWait(Side::Sink) => {
+                assert!(report.sinks.iter().any(|sink| sink.would_wait));
+                let mut room = vec![0; 300_000];
+                for (i, sink) in report.sinks.iter().enumerate() {
+                    if sink.would_wait {
+                        waited[i + 1] = true;
+                        let n = match i {
+                            0 => rights_peer.read(&mut room),
+                            _ => lefts_peer.read(&mut room),
+                        };
+                        got[i].extend_from_slice(&room[..n.unwrap_or(0)]);
+                    }
+                }
+            }
+            ended => panic!("{guarantee:?}: {ended:?}"),
+        }
+    }
+    assert!(waited[0] && waited[1], "{guarantee:?}: {waited:?}");
+    drop(tee);
+    rights_peer.set_nonblocking(false).unwrap();
+    rights_peer.read_to_end(&mut got[0]).unwrap();
+    lefts_peer.read_to_end(&mut got[1]).unwrap();
+    assert!(got[0] == bytes && got[1] == bytes);
 }
 
 /// How often a thread of this process has gone to sleep, if it sleeps now; an error where /proc does not

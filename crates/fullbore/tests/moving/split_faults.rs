@@ -1,15 +1,13 @@
 //! A `Tee` whose system calls fail: the first, the second, a later one, or all.
 
-use crate::common::calls::{judging, moving_nothing_once, refusing};
+use crate::common::calls::{judging, refusing};
 use crate::common::targets::{SinkKind, SourceKind, Target};
 use crate::common::*;
 use fullbore::split::{Policy, TeeFailure, TeeReport};
-use fullbore::{Ended, Guarantee, Side, Tee};
+use fullbore::{Ended, Side, Tee};
 use rustix::io::Errno;
 
 use std::os::fd::AsFd;
-
-const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
 
 const LEN: usize = 2 * MIB + 70_001;
 
@@ -34,7 +32,6 @@ fn run(
     what: &str,
     source: SourceKind,
     sinks: &[SinkKind],
-    guarantee: Guarantee,
     under: impl FnOnce(
         &mut (dyn FnMut() -> Result<TeeReport, TeeFailure> + Send),
     ) -> Option<Result<TeeReport, TeeFailure>>,
@@ -43,7 +40,7 @@ fn run(
     let targets: Vec<Target> = sinks.iter().map(|&kind| Target::new(kind)).collect();
     let outcome = {
         let mut job = || {
-            let mut tee = Tee::new(fd.as_fd()).guarantee(guarantee);
+            let mut tee = Tee::new(fd.as_fd());
             for target in &targets {
                 tee = tee.sink(target.as_fd(), Policy::DROP);
             }
@@ -73,29 +70,26 @@ fn run(
 #[test]
 fn an_interrupted_or_postponed_call_does_not_show() {
     let _watch = watch("an_interrupted_or_postponed_call_does_not_show");
-    for guarantee in BOTH {
-        for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
-            for sinks in SINKS {
-                for (name, calls) in CALLS {
-                    for errno in [Errno::INTR, Errno::AGAIN] {
-                        // A call on a file never has to wait, so none returns EAGAIN.
-                        let on_files = name == "read" && source == SourceKind::File
-                            || name == "write" && sinks[0] == SinkKind::Append
-                            || name == "write" && sinks.contains(&SinkKind::File);
-                        if errno == Errno::AGAIN && on_files {
-                            continue;
-                        }
-                        let what = format!("{guarantee:?} {source:?} {sinks:?} {name} {errno}");
-                        let verdict = |nth| [1, 2, 5, 8, 9].contains(&nth).then_some(errno);
-                        let under =
-                            |job: &mut (dyn FnMut() -> _ + Send)| judging(calls, verdict, job);
-                        let Some(outcome) = run(&what, source, sinks, guarantee, under) else {
-                            return;
-                        };
-                        let report = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
-                        let failed = report.sinks.iter().find(|sink| sink.error.is_some());
-                        assert!(failed.is_none(), "{what}: {failed:?}");
+    for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
+        for sinks in SINKS {
+            for (name, calls) in CALLS {
+                for errno in [Errno::INTR, Errno::AGAIN] {
+                    // A call on a file never has to wait, so none returns EAGAIN.
+                    let on_files = name == "read" && source == SourceKind::File
+                        || name == "write" && sinks[0] == SinkKind::Append
+                        || name == "write" && sinks.contains(&SinkKind::File);
+                    if errno == Errno::AGAIN && on_files {
+                        continue;
                     }
+                    let what = format!("{source:?} {sinks:?} {name} {errno}");
+                    let verdict = |nth| [1, 2, 5, 8, 9].contains(&nth).then_some(errno);
+                    let under = |job: &mut (dyn FnMut() -> _ + Send)| judging(calls, verdict, job);
+                    let Some(outcome) = run(&what, source, sinks, under) else {
+                        return;
+                    };
+                    let report = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    let failed = report.sinks.iter().find(|sink| sink.error.is_some());
+                    assert!(failed.is_none(), "{what}: {failed:?}");
                 }
             }
         }
@@ -105,33 +99,30 @@ fn an_interrupted_or_postponed_call_does_not_show() {
 #[test]
 fn a_failing_call_costs_its_own_side_only_and_no_byte_is_lost_or_doubled() {
     let _watch = watch("a_failing_call_costs_its_own_side_only");
-    for guarantee in BOTH {
-        for source in [SourceKind::Pipe, SourceKind::File] {
-            for sinks in SINKS {
-                for (name, calls) in CALLS {
-                    for errno in [Errno::IO, Errno::NOSYS, Errno::INVAL, Errno::CANCELED] {
-                        for nth in [1, 2, 5] {
-                            let what =
-                                format!("{guarantee:?} {source:?} {sinks:?} {name} {nth} {errno}");
-                            let verdict = |now| (now == nth).then_some(errno);
-                            let under =
-                                |job: &mut (dyn FnMut() -> _ + Send)| judging(calls, verdict, job);
-                            let Some(outcome) = run(&what, source, sinks, guarantee, under) else {
-                                return;
-                            };
-                            match outcome {
-                                Ok(report) => {
-                                    assert_eq!(report.ended, Ended::AtEnd, "{what}");
-                                    let failed = report.sinks.iter().filter(|s| s.error.is_some());
-                                    assert!(failed.count() <= 1, "{what}");
-                                }
-                                Err(failure) => match failure.error {
-                                    fullbore::Error::Moving {
-                                        side: Side::Source, ..
-                                    } => {}
-                                    error => panic!("{what}: {error}"),
-                                },
+    for source in [SourceKind::Pipe, SourceKind::File] {
+        for sinks in SINKS {
+            for (name, calls) in CALLS {
+                for errno in [Errno::IO, Errno::NOSYS, Errno::INVAL, Errno::CANCELED] {
+                    for nth in [1, 2, 5] {
+                        let what = format!("{source:?} {sinks:?} {name} {nth} {errno}");
+                        let verdict = |now| (now == nth).then_some(errno);
+                        let under =
+                            |job: &mut (dyn FnMut() -> _ + Send)| judging(calls, verdict, job);
+                        let Some(outcome) = run(&what, source, sinks, under) else {
+                            return;
+                        };
+                        match outcome {
+                            Ok(report) => {
+                                assert_eq!(report.ended, Ended::AtEnd, "{what}");
+                                let failed = report.sinks.iter().filter(|s| s.error.is_some());
+                                assert!(failed.count() <= 1, "{what}");
                             }
+                            Err(failure) => match failure.error {
+                                fullbore::Error::Moving {
+                                    side: Side::Source, ..
+                                } => {}
+                                error => panic!("{what}: {error}"),
+                            },
                         }
                     }
                 }
@@ -143,44 +134,21 @@ fn a_failing_call_costs_its_own_side_only_and_no_byte_is_lost_or_doubled() {
 #[test]
 fn where_a_call_is_refused_another_way_is_found() {
     let _watch = watch("where_a_call_is_refused_another_way_is_found");
-    for guarantee in BOTH {
-        for source in SourceKind::ALL {
-            if source == SourceKind::Proc {
-                continue;
-            }
-            for sinks in SINKS {
-                for (name, calls) in &CALLS[2..] {
-                    for errno in [Errno::NOSYS, Errno::PERM, Errno::INVAL] {
-                        let what = format!("{guarantee:?} {source:?} {sinks:?} {name} {errno}");
-                        let under =
-                            |job: &mut (dyn FnMut() -> _ + Send)| refusing(calls, errno, job);
-                        let Some(outcome) = run(&what, source, sinks, guarantee, under) else {
-                            return;
-                        };
-                        let report = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
-                        let failed = report.sinks.iter().find(|sink| sink.error.is_some());
-                        assert!(failed.is_none(), "{what}: {failed:?}");
-                    }
-                }
-            }
+    for source in SourceKind::ALL {
+        if source == SourceKind::Proc {
+            continue;
         }
-    }
-}
-
-#[test]
-fn a_splice_or_tee_that_moves_nothing_is_no_end_until_read_says_so() {
-    let _watch = watch("a_splice_or_tee_that_moves_nothing_is_no_end_until_read_says_so");
-    for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
         for sinks in SINKS {
-            for (name, calls) in &CALLS[3..] {
-                for nth in [1, 2, 3, 5, 8] {
-                    let what = format!("{source:?} {sinks:?} {name} 0 at {nth}");
-                    let under =
-                        |job: &mut (dyn FnMut() -> _ + Send)| moving_nothing_once(calls, nth, job);
-                    let outcome = run(&what, source, sinks, Guarantee::Reference, under);
-                    let Some(outcome) = outcome else { return };
-                    let report = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
-                    assert_eq!(report.taken, LEN as u64, "{what}");
+            for (name, calls) in &CALLS[2..] {
+                for errno in [Errno::NOSYS, Errno::PERM, Errno::INVAL] {
+                    let what = format!("{source:?} {sinks:?} {name} {errno}");
+                    let under = |job: &mut (dyn FnMut() -> _ + Send)| refusing(calls, errno, job);
+                    let Some(outcome) = run(&what, source, sinks, under) else {
+                        return;
+                    };
+                    let report = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    let failed = report.sinks.iter().find(|sink| sink.error.is_some());
+                    assert!(failed.is_none(), "{what}: {failed:?}");
                 }
             }
         }
@@ -191,19 +159,17 @@ fn a_splice_or_tee_that_moves_nothing_is_no_end_until_read_says_so() {
 fn a_sandbox_that_refuses_the_flagged_calls_leaves_the_plain_ones() {
     let _watch = watch("a_sandbox_that_refuses_the_flagged_calls_leaves_the_plain_ones");
     let calls = [libc::SYS_preadv2, libc::SYS_pwritev2];
-    for guarantee in BOTH {
-        for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
-            for sinks in SINKS {
-                for errno in [Errno::PERM, Errno::ACCESS, Errno::NOSYS] {
-                    let what = format!("{guarantee:?} {source:?} {sinks:?} {errno}");
-                    let under = |job: &mut (dyn FnMut() -> _ + Send)| refusing(&calls, errno, job);
-                    let Some(outcome) = run(&what, source, sinks, guarantee, under) else {
-                        return;
-                    };
-                    let report = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
-                    let failed = report.sinks.iter().find(|sink| sink.error.is_some());
-                    assert!(failed.is_none(), "{what}: {failed:?}");
-                }
+    for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
+        for sinks in SINKS {
+            for errno in [Errno::PERM, Errno::ACCESS, Errno::NOSYS] {
+                let what = format!("{source:?} {sinks:?} {errno}");
+                let under = |job: &mut (dyn FnMut() -> _ + Send)| refusing(&calls, errno, job);
+                let Some(outcome) = run(&what, source, sinks, under) else {
+                    return;
+                };
+                let report = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
+                let failed = report.sinks.iter().find(|sink| sink.error.is_some());
+                assert!(failed.is_none(), "{what}: {failed:?}");
             }
         }
     }

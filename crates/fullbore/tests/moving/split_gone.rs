@@ -11,11 +11,9 @@ use std::time::Duration;
 use crate::common::ends::tcp_pair;
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::{Cancel, Ended, Guarantee, Pipe, Side, Tee};
+use fullbore::{Cancel, Ended, Pipe, Side, Tee};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-
-const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
 
 /// The two ends of a pipe and of a connection: what reads, and what is written to.
 fn readers() -> [(OwnedFd, OwnedFd); 2] {
@@ -35,45 +33,40 @@ fn assert_read(from: &OwnedFd, bytes: &[u8]) {
 #[test]
 fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
     let _watch = watch("it_ends_when_no_sink_has_a_reader_although_the_source_is_silent");
-    for guarantee in BOTH {
-        for wait in ALL_WAITS {
-            for policy in [Policy::DROP, Policy::IGNORE_CLOSED, Policy::FAIL_ALL] {
-                let source = Pipe::new().unwrap();
-                let (theirs, ours): (Vec<OwnedFd>, Vec<OwnedFd>) = readers().into_iter().unzip();
-                rustix::io::write(&source.writer, b"one").unwrap();
-                let outcome = thread::scope(|scope| {
-                    let running = scope.spawn(|| {
-                        let mut tee = Tee::new(&source.reader)
-                            .guarantee(guarantee)
-                            .wait(wait)
-                            .fail_without_readers();
-                        for sink in ours {
-                            tee = tee.sink(sink, policy);
-                        }
-                        tee.run()
-                    });
-                    // One after the other, from a time when the tee has no more to do.
-                    for reader in theirs {
-                        assert_read(&reader, b"one");
-                        drop(reader);
+    for wait in ALL_WAITS {
+        for policy in [Policy::DROP, Policy::IGNORE_CLOSED, Policy::FAIL_ALL] {
+            let source = Pipe::new().unwrap();
+            let (theirs, ours): (Vec<OwnedFd>, Vec<OwnedFd>) = readers().into_iter().unzip();
+            rustix::io::write(&source.writer, b"one").unwrap();
+            let outcome = thread::scope(|scope| {
+                let running = scope.spawn(|| {
+                    let mut tee = Tee::new(&source.reader).wait(wait).fail_without_readers();
+                    for sink in ours {
+                        tee = tee.sink(sink, policy);
                     }
-                    running.join().unwrap()
+                    tee.run()
                 });
-                match outcome {
-                    Ok(report) => {
-                        assert_ne!(policy, Policy::FAIL_ALL);
-                        assert_eq!((report.ended, report.taken), (Ended::AtEnd, 3));
-                        for sink in &report.sinks {
-                            let error = sink.error.as_ref().unwrap();
-                            assert_eq!(error.kind(), ErrorKind::BrokenPipe);
-                            assert_eq!(sink.bytes, 3);
-                            assert_eq!(sink.ignored, policy == Policy::IGNORE_CLOSED);
-                        }
+                // One after the other, from a time when the tee has no more to do.
+                for reader in theirs {
+                    assert_read(&reader, b"one");
+                    drop(reader);
+                }
+                running.join().unwrap()
+            });
+            match outcome {
+                Ok(report) => {
+                    assert_ne!(policy, Policy::FAIL_ALL);
+                    assert_eq!((report.ended, report.taken), (Ended::AtEnd, 3));
+                    for sink in &report.sinks {
+                        let error = sink.error.as_ref().unwrap();
+                        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+                        assert_eq!(sink.bytes, 3);
+                        assert_eq!(sink.ignored, policy == Policy::IGNORE_CLOSED);
                     }
-                    Err(failure) => {
-                        assert_eq!((policy, failure.sink), (Policy::FAIL_ALL, Some(0)));
-                        assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe);
-                    }
+                }
+                Err(failure) => {
+                    assert_eq!((policy, failure.sink), (Policy::FAIL_ALL, Some(0)));
+                    assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe);
                 }
             }
         }
@@ -83,77 +76,68 @@ fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
 #[test]
 fn a_connection_that_was_reset_has_the_error_of_a_write() {
     let _watch = watch("a_connection_that_was_reset_has_the_error_of_a_write");
-    for guarantee in BOTH {
-        let source = Pipe::new().unwrap();
-        let (ours, theirs): (TcpStream, TcpStream) = tcp_pair();
-        sockopt::set_socket_linger(&theirs, Some(Duration::ZERO)).unwrap();
-        drop(theirs);
-        let report = Tee::new(&source.reader)
-            .guarantee(guarantee)
-            .sink(ours, Policy::DROP)
-            .run()
-            .unwrap();
-        let error = report.sinks[0].error.as_ref().unwrap();
-        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    }
+    let source = Pipe::new().unwrap();
+    let (ours, theirs): (TcpStream, TcpStream) = tcp_pair();
+    sockopt::set_socket_linger(&theirs, Some(Duration::ZERO)).unwrap();
+    drop(theirs);
+    let report = Tee::new(&source.reader)
+        .sink(ours, Policy::DROP)
+        .run()
+        .unwrap();
+    let error = report.sinks[0].error.as_ref().unwrap();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
 #[test]
 fn as_long_as_one_sink_can_be_written_to_it_goes_on() {
     let _watch = watch("as_long_as_one_sink_can_be_written_to_it_goes_on");
-    for guarantee in BOTH {
-        let file: OwnedFd = tempfile::tempfile().unwrap().into();
-        // What the peer of a socket still reads is not known once it has closed one direction only.
-        let half = UnixStream::pair().unwrap();
-        half.0.shutdown(std::net::Shutdown::Write).unwrap();
-        for stays in [file, half.1.into()] {
-            let source = Pipe::new().unwrap();
-            let gone = Pipe::new().unwrap();
-            drop(gone.reader);
-            let mut tee = Tee::new(&source.reader)
-                .guarantee(guarantee)
-                .sink(&gone.writer, Policy::IGNORE_CLOSED)
-                .sink(&stays, Policy::FAIL_ALL)
-                .nonblocking();
-            for _ in 0..3 {
-                let report = tee.run().unwrap();
-                assert_eq!(report.ended, Ended::WouldWait(Side::Source));
-            }
-            let cancel = Cancel::new().unwrap();
-            rustix::io::write(&source.writer, b"one").unwrap();
-            let report = tee.cancel(&cancel).run().unwrap();
-            assert_eq!(report.sinks[1].bytes, 3);
-            assert!(report.sinks[0].ignored);
+    let file: OwnedFd = tempfile::tempfile().unwrap().into();
+    // What the peer of a socket still reads is not known once it has closed one direction only.
+    let half = UnixStream::pair().unwrap();
+    half.0.shutdown(std::net::Shutdown::Write).unwrap();
+    for stays in [file, half.1.into()] {
+        let source = Pipe::new().unwrap();
+        let gone = Pipe::new().unwrap();
+        drop(gone.reader);
+        let mut tee = Tee::new(&source.reader)
+            .sink(&gone.writer, Policy::IGNORE_CLOSED)
+            .sink(&stays, Policy::FAIL_ALL)
+            .nonblocking();
+        for _ in 0..3 {
+            let report = tee.run().unwrap();
+            assert_eq!(report.ended, Ended::WouldWait(Side::Source));
         }
+        let cancel = Cancel::new().unwrap();
+        rustix::io::write(&source.writer, b"one").unwrap();
+        let report = tee.cancel(&cancel).run().unwrap();
+        assert_eq!(report.sinks[1].bytes, 3);
+        assert!(report.sinks[0].ignored);
     }
 }
 
 #[test]
 fn a_null_device_that_was_opened_for_reading_fails_as_any_sink() {
     let null: OwnedFd = File::open("/dev/null").unwrap().into();
-    for guarantee in BOTH {
-        let run = |policy| {
-            let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-            rustix::io::write(&source.writer, b"one").unwrap();
-            drop(source.writer);
-            let outcome = Tee::new(&source.reader)
-                .guarantee(guarantee)
-                .sink(&sink.writer, policy)
-                .sink(&null, policy)
-                .run();
-            assert_read(&sink.reader, b"one");
-            outcome
+    let run = |policy| {
+        let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+        rustix::io::write(&source.writer, b"one").unwrap();
+        drop(source.writer);
+        let outcome = Tee::new(&source.reader)
+            .sink(&sink.writer, policy)
+            .sink(&null, policy)
+            .run();
+        assert_read(&sink.reader, b"one");
+        outcome
+    };
+    let failure = run(Policy::FAIL_ALL).unwrap_err();
+    assert_eq!(failure.sink, Some(1));
+    let report = run(Policy::DROP).unwrap();
+    let errors = [&failure.error, report.sinks[1].error.as_ref().unwrap()];
+    for error in errors {
+        let fullbore::Error::Moving { errno, .. } = error else {
+            panic!("{error:?}");
         };
-        let failure = run(Policy::FAIL_ALL).unwrap_err();
-        assert_eq!(failure.sink, Some(1));
-        let report = run(Policy::DROP).unwrap();
-        let errors = [&failure.error, report.sinks[1].error.as_ref().unwrap()];
-        for error in errors {
-            let fullbore::Error::Moving { errno, .. } = error else {
-                panic!("{error:?}");
-            };
-            assert_eq!(Errno::from_io_error(errno), Some(Errno::BADF));
-        }
-        assert_eq!(report.sinks[0].bytes, 3);
+        assert_eq!(Errno::from_io_error(errno), Some(Errno::BADF));
     }
+    assert_eq!(report.sinks[0].bytes, 3);
 }

@@ -181,7 +181,7 @@ fn a_pipe_size_beyond_all_limits_is_as_much_as_there_may_be() {
             let pipe = Pipe::new().unwrap();
             let reading = read(pipe.reader);
             if by_tee {
-                let tee = fullbore::Tee::new(&source).guarantee(guarantee);
+                let tee = fullbore::Tee::new(&source);
                 let tee = tee.sink(&pipe.writer, fullbore::split::Policy::FAIL_ALL);
                 tee.pipe_size(usize::MAX).run().unwrap();
             } else {

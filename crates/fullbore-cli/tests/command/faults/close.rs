@@ -43,7 +43,7 @@ fn an_output_that_cannot_be_closed_is_an_error() {
     }
     let files = Files::new(bytes(300_001));
     for &job in JOBS {
-        for by in GUARANTEES {
+        for by in guarantees(job.0) {
             let (path, name) = match job.0.contains("OUT") {
                 true => (&files.out, format!("'{}'", files.out.display())),
                 false => (&files.stdout, "stdout".to_owned()),

@@ -40,7 +40,7 @@ const LEN: usize = 700_001;
 /// FUSE is not available.
 fn each_reader(nature: &Nature, check: impl Fn(&str, Output, Vec<Vec<u8>>)) {
     for &job in READERS {
-        for by in GUARANTEES {
+        for by in guarantees(job.0) {
             let Some(served) = Served::new(nature.clone()) else {
                 return;
             };
@@ -55,7 +55,7 @@ fn each_reader(nature: &Nature, check: impl Fn(&str, Output, Vec<Vec<u8>>)) {
 /// Does the same for each writer, and passes the bytes that arrived at the file.
 fn each_writer(nature: &Nature, check: impl Fn(&str, Output, Vec<u8>, &[u8])) {
     for &job in WRITERS {
-        for by in GUARANTEES {
+        for by in guarantees(job.0) {
             let Some(served) = Served::new(nature.clone()) else {
                 return;
             };
@@ -180,7 +180,7 @@ fn what_came_before_a_source_stalls_has_arrived() {
         }
     };
     for words in ["copy IN", "copy", "tee", "meter -q IN"] {
-        for by in GUARANTEES {
+        for by in guarantees(words) {
             let Some(served) = Served::new(nature.clone()) else {
                 return;
             };

@@ -79,7 +79,7 @@ fn where_cat_survives_with_4_mib_so_do_copy_tee_and_meter() {
         ));
     }
     for &job in JOBS {
-        for by in GUARANTEES {
+        for by in guarantees(job.0) {
             let what = format!("{job:?} {by}");
             // Pages of a file that are not on the disk yet can fill the group, whichever program writes them, so a
             // run may end with SIGKILL while the disk is busy. A program that needs too much memory always does.

@@ -146,8 +146,13 @@ fn has_strace() -> bool {
     has
 }
 
-/// Both guarantees, as options.
-const GUARANTEES: [&str; 2] = ["", "--by-reference"];
+/// The guarantees that the verb of `words` has, as options.
+fn guarantees(words: &str) -> &'static [&'static str] {
+    match words.starts_with("tee") {
+        true => &[""],
+        false => &["", "--by-reference"],
+    }
+}
 
 /// Asserts that every output contains all of `bytes`, and that there was no message.
 #[track_caller]

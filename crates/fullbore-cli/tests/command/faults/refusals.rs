@@ -69,7 +69,7 @@ fn where_a_call_is_refused_every_byte_is_right_or_one_error_says_why_not() {
     let files = Files::new(bytes(1_000_003));
     each_refusal(ERRNOS, |refusal, filter| {
         for &job in JOBS {
-            for by in GUARANTEES {
+            for by in guarantees(job.0) {
                 let (output, outputs) = files.run(job, by, |mut command| {
                     under(filter.clone(), &mut command);
                     command

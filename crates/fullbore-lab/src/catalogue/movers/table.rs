@@ -185,7 +185,6 @@ const SPLITTERS: &[Mover] = &[
     peer("uutils", "coreutils tee"),
     Mover { sink_option: Some("-o"), ..peer("mbuffer", "mbuffer -q -o -") },
     own("snapshot", "tee", "fullbore tee"),
-    own("reference", "tee --by-reference", "fullbore tee --by-reference"),
 ];
 
 /// The writer of a source that is a pipe: the fastest source that another program can be and that
@@ -441,10 +440,7 @@ mod tests {
             words.map(|word| word.to_string_lossy().into()).collect()
         };
         let by_name = |name: &str| SPLITTERS.iter().find(|mover| mover.name == name).unwrap();
-        assert_eq!(
-            words(by_name("reference")),
-            ["tee", "--by-reference", "a", "b"]
-        );
+        assert_eq!(words(by_name("snapshot")), ["tee", "a", "b"]);
         let mbuffer = Mover {
             of: Of::Fullbore,
             ..*by_name("mbuffer")

@@ -398,7 +398,7 @@ impl Emptier<'_> {
     fn next(&mut self, most: usize) -> Option<std::ops::Range<usize>> {
         let store = self.store;
         let mut inner = store.lock();
-        let mut waited = None;
+        let mut waited: Option<Instant> = None;
         loop {
             let next = match inner.stopped {
                 true => Next::End,
