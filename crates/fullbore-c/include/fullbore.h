@@ -98,13 +98,13 @@
 
 // A flag of all options: a call that would have to wait fails with -EAGAIN instead, or, for a
 // fullbore_transfer and a fullbore_tee, returns that it would wait.
-#define FULLBORE_NONBLOCKING 1
+#define FULLBORE_FLAG_NONBLOCKING 1
 
 // A flag of fullbore_producer_options, for FULLBORE_WAY_AUTO, and of fullbore_consumer_options: share
 // memory with the other end of the pipe instead of using the pipe, if that end is one of this library,
 // allows it too, and belongs to the same user, and if no other process has the pipe open. Bytes arrive as
-// without it, but poll(2) does not see them. It has no effect with FULLBORE_NONBLOCKING.
-#define FULLBORE_SHARED 32
+// without it, but poll(2) does not see them. It has no effect with FULLBORE_FLAG_NONBLOCKING.
+#define FULLBORE_FLAG_SHARED 32
 
 // Nothing kept a pipe from growing as far as was asked.
 #define FULLBORE_LIMIT_NONE 0
@@ -147,12 +147,12 @@
 // Another way, which this version has no name for.
 #define FULLBORE_WAY_OTHER 6
 
-// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_SHARED allows.
+// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_FLAG_SHARED allows.
 // It is a result, and not an option.
 #define FULLBORE_WAY_RING 7
 
 // A flag of fullbore_producer_options: do not ask for huge pages.
-#define FULLBORE_NO_HUGE_PAGES 2
+#define FULLBORE_FLAG_NO_HUGE_PAGES 2
 
 
 
@@ -176,10 +176,10 @@
 // A run ended because the deadline passed.
 #define FULLBORE_ENDED_TIMED_OUT 3
 
-// A run ended because there is nothing to read yet, with FULLBORE_NONBLOCKING.
+// A run ended because there is nothing to read yet, with FULLBORE_FLAG_NONBLOCKING.
 #define FULLBORE_ENDED_SOURCE_WOULD_WAIT 4
 
-// A run ended because there is no room to write, with FULLBORE_NONBLOCKING.
+// A run ended because there is no room to write, with FULLBORE_FLAG_NONBLOCKING.
 #define FULLBORE_ENDED_SINK_WOULD_WAIT 5
 
 // A run ended for another reason, which this version has no name for.
@@ -235,15 +235,15 @@
 
 // A flag of fullbore_transfer_options: `source_offset` is where to start reading, and the position of
 // the source is left alone.
-#define FULLBORE_AT_SOURCE_OFFSET 4
+#define FULLBORE_FLAG_AT_SOURCE_OFFSET 4
 
 // A flag of fullbore_transfer_options: `sink_offset` is where to start writing, and the position of the
 // sink is left alone.
-#define FULLBORE_AT_SINK_OFFSET 8
+#define FULLBORE_FLAG_AT_SINK_OFFSET 8
 
 // A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
 // them to the progress function.
-#define FULLBORE_IN_SIGHT 16
+#define FULLBORE_FLAG_IN_SIGHT 16
 
 // An error of one sink makes the whole tee fail.
 #define FULLBORE_ON_ERROR_FAIL_ALL 0
@@ -254,135 +254,12 @@
 // A sink with an error is dropped, and this does not count as an error.
 #define FULLBORE_ON_ERROR_IGNORE 2
 
-// A flag of fullbore_monitor_new: include pipes of which every process has both ends open.
-#define FULLBORE_ALL_PIPES 1
-
-// There is no verdict: the pipeline is not watched.
-#define FULLBORE_VERDICT_NONE 0
-
-// One stage is slow; `bound` says what it spends its time on.
-#define FULLBORE_VERDICT_STAGE 1
-
-// Several stages are slow together, at the same time.
-#define FULLBORE_VERDICT_SHARED 2
-
-// Several stages are slow at different times.
-#define FULLBORE_VERDICT_BY_TURNS 3
-
-// There are too few CPUs for all stages that could run.
-#define FULLBORE_VERDICT_CPUS 4
-
-// No stage is slow: the time is spent on waking each other.
-#define FULLBORE_VERDICT_WAKING 5
-
-// No stage is clearly the slow one.
-#define FULLBORE_VERDICT_NOBODY 6
-
-// It was watched for too short a time.
-#define FULLBORE_VERDICT_TOO_SHORT 7
-
-// There is only one stage.
-#define FULLBORE_VERDICT_ALONE 8
-
-// A verdict may be wrong.
-#define FULLBORE_NOT_SURE 0
-
-// Most observations agree with a verdict.
-#define FULLBORE_LIKELY 1
-
-// All observations agree with a verdict.
-#define FULLBORE_SURE 2
-
-// No slow stage is named.
-#define FULLBORE_BOUND_NONE 0
-
-// The slow stage runs.
-#define FULLBORE_BOUND_CPU 1
-
-// The slow stage waits for a CPU.
-#define FULLBORE_BOUND_QUEUE 2
-
-// The slow stage waits for a file or a device.
-#define FULLBORE_BOUND_DISK 3
-
-// The slow stage waits for a socket.
-#define FULLBORE_BOUND_NETWORK 4
-
-// The slow stage waits for a terminal.
-#define FULLBORE_BOUND_TERMINAL 5
-
-// The slow stage waits for one of several things, in poll(2) or a similar call.
-#define FULLBORE_BOUND_SEVERAL 6
-
-// The slow stage waits for a timer.
-#define FULLBORE_BOUND_TIMER 7
-
-// The slow stage was stopped.
-#define FULLBORE_BOUND_STOPPED 8
-
-// The slow stage waits for a pipe that is not between two stages.
-#define FULLBORE_BOUND_OTHER_PIPE 9
-
-// The slow stage waits for a lock.
-#define FULLBORE_BOUND_LOCK 10
-
-// The slow stage waits for a signal.
-#define FULLBORE_BOUND_SIGNAL 11
-
-// The slow stage waits for a process that it started.
-#define FULLBORE_BOUND_CHILD 12
-
-// What the slow stage waits for is unknown.
-#define FULLBORE_BOUND_UNKNOWN 13
-
-// A pipe leads from one process to another, as the stdin, stdout or stderr of one of them.
-#define FULLBORE_USE_LINK 1
-
-// A pipe leads from one process to another, and is not the stdin, stdout or stderr of either.
-#define FULLBORE_USE_PRIVATE 2
-
-// Every process that has the pipe open has both of its ends.
-#define FULLBORE_USE_OWN 3
-
-// One side of a pipe is open in no process that can be seen.
-#define FULLBORE_USE_ONE_SIDED 4
-
-// A number is not known.
-#define FULLBORE_CERTAINTY_UNKNOWN 0
-
-// A number may include other files.
-#define FULLBORE_CERTAINTY_ABOUT 1
-
-// Both sides counted the same number.
-#define FULLBORE_CERTAINTY_COUNTED 2
-
-// Which side of a pipe is slow is not known.
-#define FULLBORE_SLOW_UNKNOWN 0
-
-// The writer of a pipe is slow, or a stage before it.
-#define FULLBORE_SLOW_WRITER 1
-
-// The reader of a pipe is slow, or a stage after it.
-#define FULLBORE_SLOW_READER 2
-
-// Both sides are about equally slow, or are slow by turns.
-#define FULLBORE_SLOW_BOTH 3
-
-// Neither side is slow: there are too few CPUs.
-#define FULLBORE_SLOW_CPUS 4
-
 // Ends the calls of other objects, from another thread or from a signal handler. It is passed to them
 // by their options.
 typedef struct fullbore_cancel fullbore_cancel;
 
 // Reads bytes from any file descriptor through a buffer. It never resizes the pipe that it reads from.
 typedef struct fullbore_consumer fullbore_consumer;
-
-// Observes the pipelines of running processes, again and again, without touching a byte of them.
-typedef struct fullbore_monitor fullbore_monitor;
-
-// The state of all pipelines and pipes at one scan. It does not change.
-typedef struct fullbore_overview fullbore_overview;
 
 // Sends bytes from memory to any file descriptor, as fast as the guarantee of its way allows.
 //
@@ -468,23 +345,11 @@ typedef struct fullbore_producer_options {
   int32_t way;
   // What to do while the output is full: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED.
+  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES, FULLBORE_FLAG_SHARED.
   uint32_t flags;
   // 0.
   uint32_t reserved;
 } fullbore_producer_options;
-
-// What a long stream into a pipe has shown about the two ways to send it.
-typedef struct fullbore_tried {
-  // Bytes per second as fresh pages.
-  uint64_t fresh;
-  // Bytes per second through a socket.
-  uint64_t socket;
-  // 1 if the rest of the stream is sent through the socket, otherwise 0.
-  int32_t by_socket;
-  // 0.
-  int32_t reserved;
-} fullbore_tried;
 
 // The options of a fullbore_consumer. Set `size` to `sizeof options` and all else to 0, then what is to
 // differ from the default.
@@ -498,7 +363,7 @@ typedef struct fullbore_consumer_options {
   int64_t deadline;
   // What to do while there is nothing to read: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING, FULLBORE_SHARED.
+  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED.
   uint32_t flags;
   // Ends calls with -ECANCELED when it is cancelled. NULL is none. It may be freed before the consumer.
   const struct fullbore_cancel *cancel;
@@ -511,9 +376,9 @@ typedef struct fullbore_transfer_options {
   size_t size;
   // The most bytes to move; no more than that are taken from the source. 0 is no limit.
   uint64_t limit;
-  // With FULLBORE_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
+  // With FULLBORE_FLAG_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
   uint64_t source_offset;
-  // With FULLBORE_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
+  // With FULLBORE_FLAG_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
   uint64_t sink_offset;
   // The most bytes that one system call moves. 0 is the default, which depends on the route.
   size_t chunk;
@@ -527,12 +392,12 @@ typedef struct fullbore_transfer_options {
   // Ends a run with FULLBORE_ENDED_CANCELLED. NULL is none. It may be freed once the object has been
   // created.
   const struct fullbore_cancel *cancel;
-  // FULLBORE_GUARANTEE_...
+  // FULLBORE_GUARANTEE_...; for a fullbore_tee only FULLBORE_GUARANTEE_SNAPSHOT.
   int32_t guarantee;
   // What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_NONBLOCKING, FULLBORE_AT_SOURCE_OFFSET, FULLBORE_AT_SINK_OFFSET, FULLBORE_IN_SIGHT; for a
-  // fullbore_tee only FULLBORE_NONBLOCKING.
+  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_IN_SIGHT; for a
+  // fullbore_tee only FULLBORE_FLAG_NONBLOCKING.
   uint32_t flags;
   // 0.
   uint32_t reserved;
@@ -544,7 +409,7 @@ typedef struct fullbore_progress {
   uint64_t bytes;
   // Bytes that arrived with this step.
   uint64_t step;
-  // The bytes of this step themselves, with FULLBORE_IN_SIGHT; otherwise NULL. They are lent for the
+  // The bytes of this step themselves, with FULLBORE_FLAG_IN_SIGHT; otherwise NULL. They are lent for the
   // time of the call.
   const void *seen;
   // The number of bytes in `seen`.
@@ -558,111 +423,6 @@ typedef struct fullbore_progress {
 // must return: no longjmp and no C++ exception may leave it. Calls with the same transfer fail in it with
 // -EBUSY. SIGPIPE is blocked in it.
 typedef int (*fullbore_progress_fn)(void *user, const struct fullbore_progress *progress);
-
-// A pipeline without branches. Later versions may add to its end.
-typedef struct fullbore_chain {
-  // The number of stages, for fullbore_overview_stage.
-  size_t stages;
-  // The number of pipes, for fullbore_overview_chain_pipe; one less than there are stages.
-  size_t pipes;
-  // The number of stages that the verdict names, for fullbore_overview_slow_stage.
-  size_t slow_stages;
-  // The verdict in words, as one line of UTF-8; NULL if there is none.
-  const char *words;
-  // Which stage is slow: FULLBORE_VERDICT_...
-  int32_t verdict;
-  // How sure that is: FULLBORE_NOT_SURE, FULLBORE_LIKELY or FULLBORE_SURE.
-  int32_t sure;
-  // What the slow stage of FULLBORE_VERDICT_STAGE spends its time on: FULLBORE_BOUND_...
-  int32_t bound;
-  // 1 if its last stage writes to its first, otherwise 0.
-  int32_t is_circle;
-} fullbore_chain;
-
-// A stage of a chain, and what it did in the last seconds. Shares are from 0 to 1, and NAN if they are not
-// known. Later versions may add to its end.
-typedef struct fullbore_stage {
-  // The number of processes, for fullbore_overview_stage_process. It is 0 if no process has both pipes
-  // open any more.
-  size_t processes;
-  // How many CPUs it kept busy.
-  double cpus;
-  // The share of the time in which the others waited for it.
-  double blame;
-  // The share in which at least one thread of it ran.
-  double ran;
-  // The share in which it waited for a CPU.
-  double waited_for_cpu;
-  // The share in which it waited for the stage before it.
-  double waited_for_input;
-  // The share in which it waited for the stage after it.
-  double waited_for_output;
-  // The share in which it waited for something else.
-  double waited_elsewhere;
-} fullbore_stage;
-
-// A process. Later versions may add to its end.
-typedef struct fullbore_process {
-  // When it started, in clock ticks since boot: with `pid` this identifies it.
-  uint64_t start;
-  // Its name, 15 bytes at most.
-  const char *name;
-  // Its arguments, shortened to 200 characters, as one line that is safe to show.
-  const char *command;
-  // Its process id.
-  uint32_t pid;
-  // The user id of its owner.
-  uint32_t uid;
-} fullbore_process;
-
-// A pipe. Shares and rates are of the last seconds, and NAN if they are not known; whole numbers are then
-// -1. Later versions may add to its end.
-typedef struct fullbore_pipe_state {
-  // The device number of its inode, which with `inode` identifies it.
-  uint64_t device;
-  // The number of its inode.
-  uint64_t inode;
-  // The path of a FIFO; NULL for another pipe.
-  const char *path;
-  // Why its capacity and its queued bytes could not be read; NULL if they could.
-  const char *closed;
-  // The number of the chain that it is part of, or -1.
-  int64_t chain;
-  // The number of processes that write to it, for fullbore_overview_pipe_writer.
-  size_t writers;
-  // The number of processes that read from it, for fullbore_overview_pipe_reader.
-  size_t readers;
-  // Its capacity in bytes.
-  int64_t capacity;
-  // Bytes that are queued in it.
-  int64_t queued;
-  // Bytes that went through it since it was first seen.
-  int64_t bytes;
-  // Bytes per second.
-  double bytes_per_second;
-  // The share of the time in which it was empty.
-  double empty;
-  // The share in which it was full, or its writer waited for room in it.
-  double full;
-  // The share in which its writer waited for room in it.
-  double writer_waits;
-  // The share in which its reader waited for bytes.
-  double reader_waits;
-  // Seconds that its writer has been waiting at this moment, at least; NAN if it is not waiting.
-  double writer_blocked;
-  // Seconds that its reader has been waiting at this moment, at least; NAN if it is not waiting.
-  double reader_blocked;
-  // What it is used for: FULLBORE_USE_...
-  int32_t use_of;
-  // How well `bytes` is known: FULLBORE_CERTAINTY_...
-  int32_t bytes_are;
-  // How well `bytes_per_second` is known: FULLBORE_CERTAINTY_...
-  int32_t rate_is;
-  // The side that the other one waits for, by the verdict of its chain: FULLBORE_SLOW_...
-  int32_t slow;
-  // The user id of the user who created it.
-  uint32_t owner;
-} fullbore_pipe_state;
 
 #ifdef __cplusplus
 extern "C" {
@@ -805,7 +565,7 @@ int fullbore_producer_new(int sink,
 // Returns how many bytes were accepted: all of them, unless an error comes after a part of them, which
 // the next call then returns. Bytes that were accepted must not be written again.
 // -EPIPE if no reader is left, and other errors of write(2) and vmsplice(2), with FULLBORE_SIDE_SINK;
-// -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
+// -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
 // `len` is more than SSIZE_MAX, or the producer has finished; -EBUSY while another call uses it.
 // Threads: one at a time for one producer.
 int64_t fullbore_producer_write(struct fullbore_producer *producer,
@@ -841,7 +601,7 @@ int fullbore_producer_commit(struct fullbore_producer *producer,
 // Sends what was gathered.
 //
 // Returns 0; -EINVAL if `producer` is NULL or has finished; otherwise as fullbore_producer_write. With
-// FULLBORE_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
+// FULLBORE_FLAG_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
 // again.
 // Threads: one at a time for one producer.
 int fullbore_producer_flush(struct fullbore_producer *producer,
@@ -890,7 +650,7 @@ int64_t fullbore_producer_sent(struct fullbore_producer *producer);
 int64_t fullbore_producer_calls(struct fullbore_producer *producer);
 
 // Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses
-// one, and in a long stream. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
+// one, or the consumer shares its memory. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one producer.
 int fullbore_producer_way(struct fullbore_producer *producer);
@@ -900,15 +660,6 @@ int fullbore_producer_way(struct fullbore_producer *producer);
 //
 // Threads: one at a time for one producer.
 int64_t fullbore_producer_chunk(struct fullbore_producer *producer);
-
-// Stores in `*tried` how fast two ways were, if this stream was long enough to try them: only one by
-// FULLBORE_WAY_AUTO, of more than 64 MiB into a pipe, is.
-//
-// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while
-// another call uses the producer.
-// Threads: one at a time for one producer.
-int fullbore_producer_tried(struct fullbore_producer *producer,
-                            struct fullbore_tried *tried);
 
 // Frees a producer. Like fclose(3), it first sends what is left, but without a way to return an error:
 // call fullbore_producer_finish before. Nothing is sent if a call has returned an error other than
@@ -937,7 +688,7 @@ int fullbore_repeat_new(int sink,
 // Sends `len` more bytes, starting where the last call stopped in the pattern.
 //
 // Returns 0; -EPIPE if no reader is left, and other errors of write(2), tee(2) and splice(2), with
-// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
+// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
 // NULL; -EBUSY while another call uses it. What was sent before an error is counted by
 // fullbore_repeat_sent, and the next call continues from there. To send until the reader has gone, pass
 // UINT64_MAX.
@@ -1003,7 +754,7 @@ int fullbore_consumer_new(int source,
 //
 // Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
 // closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
-// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
+// FULLBORE_FLAG_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
 // options was cancelled; -EINVAL if `consumer` or `memory` is NULL or `len` is more than SSIZE_MAX; -EBUSY
 // while another call uses the consumer. A signal does not interrupt it.
 // Threads: one at a time for one consumer.
@@ -1207,14 +958,6 @@ int fullbore_transfer_route(struct fullbore_transfer *transfer,
                             size_t index,
                             uint64_t *bytes);
 
-// Stores in `*tried` how fast two routes into a pipe were, if this transfer was long enough to try them.
-//
-// Returns 1 if there is a result, 0 if there is none; -EINVAL if an argument is NULL; -EBUSY while another
-// call uses the transfer.
-// Threads: one at a time for one transfer.
-int fullbore_transfer_tried(struct fullbore_transfer *transfer,
-                            struct fullbore_tried *tried);
-
 // Frees a transfer. Bytes that were taken from the source and have not arrived are lost;
 // fullbore_transfer_take_back returns them. NULL is allowed.
 //
@@ -1286,13 +1029,6 @@ int64_t fullbore_tee_taken(struct fullbore_tee *tee);
 // Threads: one at a time for one tee.
 int64_t fullbore_tee_elapsed(struct fullbore_tee *tee);
 
-// Returns the guarantee that was kept, FULLBORE_GUARANTEE_...: FULLBORE_GUARANTEE_SNAPSHOT also where
-// references were asked for and the kernel cannot give them. -EINVAL if `tee` is NULL; -EBUSY while another
-// call uses it.
-//
-// Threads: one at a time for one tee.
-int fullbore_tee_guarantee(struct fullbore_tee *tee);
-
 // Returns the number of bytes that arrived at a sink, over all runs; -EINVAL if there is no such sink, or
 // `tee` is NULL; -EBUSY while another call uses it.
 //
@@ -1329,185 +1065,6 @@ int fullbore_tee_sink_would_wait(struct fullbore_tee *tee,
 //
 // Threads: any, once no other call uses this tee.
 void fullbore_tee_free(struct fullbore_tee *tee);
-
-// Creates a monitor of the pipes of all processes that this user may see, and
-// stores it in `*monitor`. Free it with fullbore_monitor_free. The process that calls it is left out.
-//
-// It keeps files of /proc open, and therefore raises the limit on open files of this process as far as it
-// may (RLIMIT_NOFILE). A program that uses select(2), which knows no descriptor above 1023, should watch
-// from a process of its own.
-//
-// `flags` is 0 or FULLBORE_ALL_PIPES.
-//
-// Returns 0; -EOPNOTSUPP if /proc is not mounted; -EINVAL for flags that do not exist, and if `monitor` is
-// NULL.
-// Threads: any.
-int fullbore_monitor_new(uint32_t flags,
-                         struct fullbore_monitor **monitor,
-                         struct fullbore_error *error);
-
-// Creates a monitor as fullbore_monitor_new does, of the pipelines of a process and all its descendants.
-//
-// Returns as fullbore_monitor_new; -ESRCH if there is no such process; -EOPNOTSUPP if /proc hides it from
-// this user; -EINVAL if `pid` is not positive.
-// Threads: any.
-int fullbore_monitor_new_tree(int32_t pid,
-                              uint32_t flags,
-                              struct fullbore_monitor **monitor,
-                              struct fullbore_error *error);
-
-// Creates a monitor as fullbore_monitor_new does, of the pipelines of processes with this name, and of
-// FIFOs with this name.
-//
-// Returns as fullbore_monitor_new; -EINVAL if `name` is NULL or not UTF-8.
-// Threads: any.
-int fullbore_monitor_new_named(const char *name,
-                               uint32_t flags,
-                               struct fullbore_monitor **monitor,
-                               struct fullbore_error *error);
-
-// Observes for this time, and stores an overview with rates and verdicts in `*overview`. This is what a
-// program calls that looks once. Free the overview with fullbore_overview_free.
-//
-// Returns 0; -ESRCH if the process that the monitor is of has ended; -EINVAL if an argument is NULL, or the
-// time is negative; -EBUSY while another call uses the monitor.
-// Threads: one at a time for one monitor.
-int fullbore_monitor_once(struct fullbore_monitor *monitor,
-                          int64_t nanoseconds,
-                          struct fullbore_overview **overview,
-                          struct fullbore_error *error);
-
-// Samples what the watched processes do, for this time. Between two scans, a verdict needs many samples.
-//
-// Returns 0; -EINVAL if `monitor` is NULL, or the time is negative; -EBUSY while another call uses it.
-// Threads: one at a time for one monitor.
-int fullbore_monitor_sample(struct fullbore_monitor *monitor,
-                            int64_t nanoseconds,
-                            struct fullbore_error *error);
-
-// Returns how long to wait before the next fullbore_monitor_sample of 0 nanoseconds, in nanoseconds, for a
-// program that has its own loop; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
-//
-// Threads: one at a time for one monitor.
-int64_t fullbore_monitor_next_sample(struct fullbore_monitor *monitor);
-
-// Finds all pipes and processes again, and stores what is known about them in `*overview`. Rates and
-// verdicts are about the samples since earlier scans: a program that watches scans once a second, say, and
-// samples in between. Free the overview with fullbore_overview_free.
-//
-// Returns as fullbore_monitor_once.
-// Threads: one at a time for one monitor.
-int fullbore_monitor_scan(struct fullbore_monitor *monitor,
-                          struct fullbore_overview **overview,
-                          struct fullbore_error *error);
-
-// Closes all files that the monitor keeps open, and forgets all processes. A descriptor of a FIFO keeps its
-// file system busy: call this before a longer time without scans.
-//
-// Returns 0; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
-// Threads: one at a time for one monitor.
-int fullbore_monitor_forget(struct fullbore_monitor *monitor,
-                            struct fullbore_error *error);
-
-// Frees a monitor. Overviews that it has made stay. NULL is allowed.
-//
-// Threads: any, once no other call uses this monitor.
-void fullbore_monitor_free(struct fullbore_monitor *monitor);
-
-// Returns the number of chains; -EINVAL if `overview` is NULL.
-//
-// Threads: any, several at a time.
-int64_t fullbore_overview_chains(const struct fullbore_overview *overview);
-
-// Returns the number of pipes; -EINVAL if `overview` is NULL.
-//
-// Threads: any, several at a time.
-int64_t fullbore_overview_pipes(const struct fullbore_overview *overview);
-
-// Returns the number of processes that could not be examined, because this user may not, or because they
-// have too many files open; -EINVAL if `overview` is NULL.
-//
-// Threads: any, several at a time.
-int64_t fullbore_overview_unseen(const struct fullbore_overview *overview);
-
-// Returns 1 if /proc shows no processes of other users, otherwise 0; -EINVAL if `overview` is NULL.
-//
-// Threads: any, several at a time.
-int fullbore_overview_others_hidden(const struct fullbore_overview *overview);
-
-// Returns a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
-// overview's, until that is freed.
-//
-// Threads: any, several at a time.
-const struct fullbore_chain *fullbore_overview_chain(const struct fullbore_overview *overview,
-                                                     size_t chain);
-
-// Returns a stage of a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
-// overview's, until that is freed.
-//
-// Threads: any, several at a time.
-const struct fullbore_stage *fullbore_overview_stage(const struct fullbore_overview *overview,
-                                                     size_t chain,
-                                                     size_t stage);
-
-// Returns a process of a stage, by its number from 0: the first one names the stage. NULL if there is none,
-// or `overview` is NULL. It is the overview's, until that is freed.
-//
-// Threads: any, several at a time.
-const struct fullbore_process *fullbore_overview_stage_process(const struct fullbore_overview *overview,
-                                                               size_t chain,
-                                                               size_t stage,
-                                                               size_t process);
-
-// Returns the number of a pipe of a chain, for fullbore_overview_pipe, by its place in the chain from 0, in
-// the direction of the bytes; -EINVAL if there is none, or `overview` is NULL.
-//
-// Threads: any, several at a time.
-int64_t fullbore_overview_chain_pipe(const struct fullbore_overview *overview,
-                                     size_t chain,
-                                     size_t place);
-
-// Returns the number, from 0, of a stage that the verdict of a chain names, by its place among them from 0;
-// -EINVAL if there is none, or `overview` is NULL.
-//
-// Threads: any, several at a time.
-int64_t fullbore_overview_slow_stage(const struct fullbore_overview *overview,
-                                     size_t chain,
-                                     size_t place);
-
-// Returns a pipe, by its number from 0; NULL if there is none, or `overview` is NULL. It is the overview's,
-// until that is freed.
-//
-// Threads: any, several at a time.
-const struct fullbore_pipe_state *fullbore_overview_pipe(const struct fullbore_overview *overview,
-                                                         size_t pipe);
-
-// Returns a process that writes to a pipe, by its number from 0; NULL if there is none, or `overview` is
-// NULL. It is the overview's, until that is freed.
-//
-// Threads: any, several at a time.
-const struct fullbore_process *fullbore_overview_pipe_writer(const struct fullbore_overview *overview,
-                                                             size_t pipe,
-                                                             size_t process);
-
-// Returns a process that reads from a pipe, by its number from 0; NULL if there is none, or `overview` is
-// NULL. It is the overview's, until that is freed.
-//
-// Threads: any, several at a time.
-const struct fullbore_process *fullbore_overview_pipe_reader(const struct fullbore_overview *overview,
-                                                             size_t pipe,
-                                                             size_t process);
-
-// Returns the whole overview as JSON, with the keys of `fullbore top --json`; NULL if `overview` is NULL. It
-// is the overview's, until that is freed.
-//
-// Threads: any, several at a time.
-const char *fullbore_overview_json(const struct fullbore_overview *overview);
-
-// Frees an overview, and all that was returned from it. NULL is allowed.
-//
-// Threads: any, once no other call uses this overview.
-void fullbore_overview_free(struct fullbore_overview *overview);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -24,13 +24,13 @@ pub const FULLBORE_WAIT_ADAPTIVE: i32 = 3;
 
 /// A flag of all options: a call that would have to wait fails with -EAGAIN instead, or, for a
 /// fullbore_transfer and a fullbore_tee, returns that it would wait.
-pub const FULLBORE_NONBLOCKING: u32 = 1;
+pub const FULLBORE_FLAG_NONBLOCKING: u32 = 1;
 
 /// A flag of fullbore_producer_options, for FULLBORE_WAY_AUTO, and of fullbore_consumer_options: share
 /// memory with the other end of the pipe instead of using the pipe, if that end is one of this library,
 /// allows it too, and belongs to the same user, and if no other process has the pipe open. Bytes arrive as
-/// without it, but poll(2) does not see them. It has no effect with FULLBORE_NONBLOCKING.
-pub const FULLBORE_SHARED: u32 = 32;
+/// without it, but poll(2) does not see them. It has no effect with FULLBORE_FLAG_NONBLOCKING.
+pub const FULLBORE_FLAG_SHARED: u32 = 32;
 
 /// Options, which begin with their size, so that a program that was built with an older or a newer
 /// header can pass them.

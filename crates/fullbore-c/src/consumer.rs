@@ -8,7 +8,8 @@ use std::os::fd::BorrowedFd;
 use fullbore::{Consumer, ConsumerOptions, Side};
 
 use crate::arguments::{
-    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, fd, only, place, room, size, wait,
+    self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, fd, only, place, room, size,
+    wait,
 };
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
@@ -28,7 +29,7 @@ pub struct fullbore_consumer_options {
     pub deadline: i64,
     /// What to do while there is nothing to read: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING, FULLBORE_SHARED.
+    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED.
     pub flags: u32,
     /// Ends calls with -ECANCELED when it is cancelled. NULL is none. It may be freed before the consumer.
     pub cancel: *const fullbore_cancel,
@@ -50,7 +51,7 @@ fn open(
     source: BorrowedFd<'static>,
     given: &fullbore_consumer_options,
 ) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
-    let known = FULLBORE_NONBLOCKING | FULLBORE_SHARED;
+    let known = FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_SHARED;
     only(given.flags, known, 0)?;
     let mut options = ConsumerOptions::new().wait(wait(given.wait)?);
     if let Some(buffer) = size(given.buffer) {
@@ -66,10 +67,10 @@ fn open(
     if let Some(cancel) = cancel::named(given.cancel) {
         options = options.cancel(&cancel);
     }
-    if given.flags & FULLBORE_NONBLOCKING != 0 {
+    if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
         options = options.nonblocking();
     }
-    if given.flags & FULLBORE_SHARED != 0 {
+    if given.flags & FULLBORE_FLAG_SHARED != 0 {
         options = options.shared(true);
     }
     Ok(options.open(source)?)
@@ -104,7 +105,7 @@ pub extern "C" fn fullbore_consumer_new(
 ///
 /// Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
 /// closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
-/// FULLBORE_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
+/// FULLBORE_FLAG_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
 /// options was cancelled; -EINVAL if `consumer` or `memory` is NULL or `len` is more than SSIZE_MAX; -EBUSY
 /// while another call uses the consumer. A signal does not interrupt it.
 /// Threads: one at a time for one consumer.

@@ -1,5 +1,6 @@
-//! The C interface of fullbore. Its documentation is the header, `include/fullbore.h`, which cbindgen
-//! makes from the comments here; `tests/header.rs` says how to make it again.
+//! The C interface of fullbore. Its documentation are the headers, `include/fullbore.h` and
+//! `include/fullbore-observe.h`, which cbindgen makes from the comments here; `tests/header.rs` says how to make them
+//! again.
 //!
 //! The functions only convert: arguments from C, results and errors to C. What they do is in the crates
 //! `fullbore` and `fullbore-observe`. Three rules hold for all of them:
@@ -14,6 +15,8 @@
 #![allow(unsafe_code)]
 // The types have the names that they have in C.
 #![allow(non_camel_case_types)]
+// Some of what all modules share is only for those that watch pipelines.
+#![cfg_attr(not(feature = "observe"), allow(dead_code))]
 
 mod handle;
 mod sigpipe;
@@ -37,5 +40,8 @@ mod transfer;
 
 mod tee;
 
+// These are in a header of their own.
+#[cfg(feature = "observe")]
 mod monitor;
+#[cfg(feature = "observe")]
 mod overview;

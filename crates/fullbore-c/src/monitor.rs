@@ -16,7 +16,7 @@ use crate::handle::{Exclusive, free, given, handles, make};
 use crate::overview::fullbore_overview;
 
 /// A flag of fullbore_monitor_new: include pipes of which every process has both ends open.
-pub const FULLBORE_ALL_PIPES: u32 = 1;
+pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
 
 /// Observes the pipelines of running processes, again and again, without touching a byte of them.
 pub struct fullbore_monitor(Exclusive<Monitor>);
@@ -41,8 +41,8 @@ impl From<Error> for Failure {
 }
 
 fn monitor_of(whose: Whose, flags: u32) -> Result<fullbore_monitor, Failure> {
-    only(flags, FULLBORE_ALL_PIPES, 0)?;
-    let all = flags & FULLBORE_ALL_PIPES != 0;
+    only(flags, FULLBORE_FLAG_ALL_PIPES, 0)?;
+    let all = flags & FULLBORE_FLAG_ALL_PIPES != 0;
     let monitor = Monitor::new(Scope { whose, all })?;
     Ok(fullbore_monitor(Exclusive::new(monitor)))
 }
@@ -54,7 +54,7 @@ fn monitor_of(whose: Whose, flags: u32) -> Result<fullbore_monitor, Failure> {
 /// may (RLIMIT_NOFILE). A program that uses select(2), which knows no descriptor above 1023, should watch
 /// from a process of its own.
 ///
-/// `flags` is 0 or FULLBORE_ALL_PIPES.
+/// `flags` is 0 or FULLBORE_FLAG_ALL_PIPES.
 ///
 /// Returns 0; -EOPNOTSUPP if /proc is not mounted; -EINVAL for flags that do not exist, and if `monitor` is
 /// NULL.

@@ -34,11 +34,11 @@ pub const FULLBORE_VERDICT_TOO_SHORT: i32 = 7;
 pub const FULLBORE_VERDICT_ALONE: i32 = 8;
 
 /// A verdict may be wrong.
-pub const FULLBORE_NOT_SURE: i32 = 0;
+pub const FULLBORE_SURENESS_NOT_SURE: i32 = 0;
 /// Most observations agree with a verdict.
-pub const FULLBORE_LIKELY: i32 = 1;
+pub const FULLBORE_SURENESS_LIKELY: i32 = 1;
 /// All observations agree with a verdict.
-pub const FULLBORE_SURE: i32 = 2;
+pub const FULLBORE_SURENESS_SURE: i32 = 2;
 
 /// No slow stage is named.
 pub const FULLBORE_BOUND_NONE: i32 = 0;
@@ -109,7 +109,7 @@ pub struct fullbore_chain {
     pub words: *const c_char,
     /// Which stage is slow: FULLBORE_VERDICT_...
     pub verdict: i32,
-    /// How sure that is: FULLBORE_NOT_SURE, FULLBORE_LIKELY or FULLBORE_SURE.
+    /// How sure that is: FULLBORE_SURENESS_NOT_SURE, FULLBORE_SURENESS_LIKELY or FULLBORE_SURENESS_SURE.
     pub sure: i32,
     /// What the slow stage of FULLBORE_VERDICT_STAGE spends its time on: FULLBORE_BOUND_...
     pub bound: i32,
@@ -311,10 +311,10 @@ impl Texts {
                 slow_stages: slow.len(),
                 words: self.add_some(verdict.map(|verdict| verdict.words.as_str())),
                 verdict: verdict.map_or(FULLBORE_VERDICT_NONE, |it| number_of_verdict(&it.kind)),
-                sure: verdict.map_or(FULLBORE_NOT_SURE, |verdict| match verdict.sure {
-                    Sureness::NotSure => FULLBORE_NOT_SURE,
-                    Sureness::Likely => FULLBORE_LIKELY,
-                    Sureness::Sure => FULLBORE_SURE,
+                sure: verdict.map_or(FULLBORE_SURENESS_NOT_SURE, |verdict| match verdict.sure {
+                    Sureness::NotSure => FULLBORE_SURENESS_NOT_SURE,
+                    Sureness::Likely => FULLBORE_SURENESS_LIKELY,
+                    Sureness::Sure => FULLBORE_SURENESS_SURE,
                 }),
                 bound: match verdict.map(|verdict| &verdict.kind) {
                     Some(VerdictKind::Stage(_, bound)) => number_of_bound(*bound),

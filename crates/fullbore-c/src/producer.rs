@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use fullbore::{Producer, ProducerOptions, Side, Way};
 
 use crate::arguments::{
-    self, FULLBORE_NONBLOCKING, FULLBORE_SHARED, Options, bytes, deadline, fd, only, place, size,
-    wait,
+    self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, bytes, deadline, fd, only,
+    place, size, wait,
 };
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
@@ -34,12 +34,12 @@ pub const FULLBORE_WAY_RECYCLE: i32 = 4;
 pub const FULLBORE_WAY_REPEAT: i32 = 5;
 /// Another way, which this version has no name for.
 pub const FULLBORE_WAY_OTHER: i32 = 6;
-/// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_SHARED allows.
+/// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_FLAG_SHARED allows.
 /// It is a result, and not an option.
 pub const FULLBORE_WAY_RING: i32 = 7;
 
 /// A flag of fullbore_producer_options: do not ask for huge pages.
-pub const FULLBORE_NO_HUGE_PAGES: u32 = 2;
+pub const FULLBORE_FLAG_NO_HUGE_PAGES: u32 = 2;
 
 /// For `pipe_size` in options: leave the output pipe as it is. cbindgen.toml has it for the header.
 pub const FULLBORE_PIPE_SIZE_KEEP: usize = usize::MAX;
@@ -71,7 +71,7 @@ pub struct fullbore_producer_options {
     pub way: i32,
     /// What to do while the output is full: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING, FULLBORE_NO_HUGE_PAGES, FULLBORE_SHARED.
+    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES, FULLBORE_FLAG_SHARED.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -122,11 +122,11 @@ pub fn pipe_size(given: usize) -> Option<usize> {
 pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
     only(
         given.flags,
-        FULLBORE_NONBLOCKING | FULLBORE_NO_HUGE_PAGES | FULLBORE_SHARED,
+        FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_NO_HUGE_PAGES | FULLBORE_FLAG_SHARED,
         given.reserved,
     )?;
     let mut options = ProducerOptions::new()
-        .huge_pages(given.flags & FULLBORE_NO_HUGE_PAGES == 0)
+        .huge_pages(given.flags & FULLBORE_FLAG_NO_HUGE_PAGES == 0)
         .wait(wait(given.wait)?);
     if let Some(chunk) = size(given.chunk) {
         options = options.chunk(chunk);
@@ -143,10 +143,10 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     if let Some(cancel) = cancel::named(given.cancel) {
         options = options.cancel(&cancel);
     }
-    if given.flags & FULLBORE_NONBLOCKING != 0 {
+    if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
         options = options.nonblocking();
     }
-    if given.flags & FULLBORE_SHARED != 0 {
+    if given.flags & FULLBORE_FLAG_SHARED != 0 {
         options = options.shared(true);
     }
     Ok(options)
@@ -282,7 +282,7 @@ pub extern "C" fn fullbore_producer_new(
 /// Returns how many bytes were accepted: all of them, unless an error comes after a part of them, which
 /// the next call then returns. Bytes that were accepted must not be written again.
 /// -EPIPE if no reader is left, and other errors of write(2) and vmsplice(2), with FULLBORE_SIDE_SINK;
-/// -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
+/// -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
 /// `len` is more than SSIZE_MAX, or the producer has finished; -EBUSY while another call uses it.
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
@@ -350,7 +350,7 @@ pub extern "C" fn fullbore_producer_commit(
 /// Sends what was gathered.
 ///
 /// Returns 0; -EINVAL if `producer` is NULL or has finished; otherwise as fullbore_producer_write. With
-/// FULLBORE_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
+/// FULLBORE_FLAG_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
 /// again.
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
@@ -456,7 +456,7 @@ pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i
 }
 
 /// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses
-/// one, and in a long stream. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
+/// one, or the consumer shares its memory. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]

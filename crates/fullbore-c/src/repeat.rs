@@ -56,7 +56,7 @@ pub extern "C" fn fullbore_repeat_new(
 /// Sends `len` more bytes, starting where the last call stopped in the pattern.
 ///
 /// Returns 0; -EPIPE if no reader is left, and other errors of write(2), tee(2) and splice(2), with
-/// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
+/// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
 /// NULL; -EBUSY while another call uses it. What was sent before an error is counted by
 /// fullbore_repeat_sent, and the next call continues from there. To send until the reader has gone, pass
 /// UINT64_MAX.

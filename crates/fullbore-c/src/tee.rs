@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use fullbore::Guarantee;
 use fullbore::split::{OnError, Policy, SinkReport, TeeReport};
 
-use crate::arguments::{self, FULLBORE_NONBLOCKING, fd, nanoseconds};
+use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, nanoseconds};
 use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
@@ -109,7 +109,7 @@ pub extern "C" fn fullbore_tee_new(
     status(error, || {
         make(tee, || {
             let options = arguments::options(options)?;
-            let settings = Settings::of(&options, FULLBORE_NONBLOCKING)?;
+            let settings = Settings::of(&options, FULLBORE_FLAG_NONBLOCKING)?;
             if options.source_offset != 0 || options.sink_offset != 0 {
                 return Err(Failure::invalid("a tee has no offsets"));
             }

@@ -9,7 +9,9 @@ use std::time::Instant;
 use fullbore::transfer::{Kind, Progress, Route};
 use fullbore::{Cancel, Ended, Guarantee, Report, Side, Wait};
 
-use crate::arguments::{self, FULLBORE_NONBLOCKING, Options, fd, nanoseconds, only, place, size};
+use crate::arguments::{
+    self, FULLBORE_FLAG_NONBLOCKING, Options, fd, nanoseconds, only, place, size,
+};
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
@@ -31,9 +33,9 @@ pub const FULLBORE_ENDED_AT_LIMIT: i32 = 1;
 pub const FULLBORE_ENDED_CANCELLED: i32 = 2;
 /// A run ended because the deadline passed.
 pub const FULLBORE_ENDED_TIMED_OUT: i32 = 3;
-/// A run ended because there is nothing to read yet, with FULLBORE_NONBLOCKING.
+/// A run ended because there is nothing to read yet, with FULLBORE_FLAG_NONBLOCKING.
 pub const FULLBORE_ENDED_SOURCE_WOULD_WAIT: i32 = 4;
-/// A run ended because there is no room to write, with FULLBORE_NONBLOCKING.
+/// A run ended because there is no room to write, with FULLBORE_FLAG_NONBLOCKING.
 pub const FULLBORE_ENDED_SINK_WOULD_WAIT: i32 = 5;
 /// A run ended for another reason, which this version has no name for.
 pub const FULLBORE_ENDED_OTHER: i32 = 6;
@@ -74,13 +76,13 @@ pub const FULLBORE_KIND_OTHER: i32 = 8;
 
 /// A flag of fullbore_transfer_options: `source_offset` is where to start reading, and the position of
 /// the source is left alone.
-pub const FULLBORE_AT_SOURCE_OFFSET: u32 = 4;
+pub const FULLBORE_FLAG_AT_SOURCE_OFFSET: u32 = 4;
 /// A flag of fullbore_transfer_options: `sink_offset` is where to start writing, and the position of the
 /// sink is left alone.
-pub const FULLBORE_AT_SINK_OFFSET: u32 = 8;
+pub const FULLBORE_FLAG_AT_SINK_OFFSET: u32 = 8;
 /// A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
 /// them to the progress function.
-pub const FULLBORE_IN_SIGHT: u32 = 16;
+pub const FULLBORE_FLAG_IN_SIGHT: u32 = 16;
 
 /// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
 /// 0, then what is to differ from the default.
@@ -91,9 +93,9 @@ pub struct fullbore_transfer_options {
     pub size: usize,
     /// The most bytes to move; no more than that are taken from the source. 0 is no limit.
     pub limit: u64,
-    /// With FULLBORE_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
+    /// With FULLBORE_FLAG_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
     pub source_offset: u64,
-    /// With FULLBORE_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
+    /// With FULLBORE_FLAG_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
     pub sink_offset: u64,
     /// The most bytes that one system call moves. 0 is the default, which depends on the route.
     pub chunk: usize,
@@ -111,8 +113,8 @@ pub struct fullbore_transfer_options {
     pub guarantee: i32,
     /// What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_NONBLOCKING, FULLBORE_AT_SOURCE_OFFSET, FULLBORE_AT_SINK_OFFSET, FULLBORE_IN_SIGHT; for a
-    /// fullbore_tee only FULLBORE_NONBLOCKING.
+    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_IN_SIGHT; for a
+    /// fullbore_tee only FULLBORE_FLAG_NONBLOCKING.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -130,7 +132,7 @@ pub struct fullbore_progress {
     pub bytes: u64,
     /// Bytes that arrived with this step.
     pub step: u64,
-    /// The bytes of this step themselves, with FULLBORE_IN_SIGHT; otherwise NULL. They are lent for the
+    /// The bytes of this step themselves, with FULLBORE_FLAG_IN_SIGHT; otherwise NULL. They are lent for the
     /// time of the call.
     pub seen: *const c_void,
     /// The number of bytes in `seen`.
@@ -214,7 +216,7 @@ impl Settings {
             },
             limit: (given.limit != 0).then_some(given.limit),
             wait: arguments::wait(given.wait)?,
-            is_nonblocking: given.flags & FULLBORE_NONBLOCKING != 0,
+            is_nonblocking: given.flags & FULLBORE_FLAG_NONBLOCKING != 0,
             cancel: cancel::named(given.cancel),
             deadline: arguments::deadline(given.deadline)?,
             chunk: size(given.chunk),
@@ -310,10 +312,10 @@ pub extern "C" fn fullbore_transfer_new(
     transfer: Option<&mut MaybeUninit<*mut fullbore_transfer>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    const FLAGS: u32 = FULLBORE_NONBLOCKING
-        | FULLBORE_AT_SOURCE_OFFSET
-        | FULLBORE_AT_SINK_OFFSET
-        | FULLBORE_IN_SIGHT;
+    const FLAGS: u32 = FULLBORE_FLAG_NONBLOCKING
+        | FULLBORE_FLAG_AT_SOURCE_OFFSET
+        | FULLBORE_FLAG_AT_SINK_OFFSET
+        | FULLBORE_FLAG_IN_SIGHT;
     status(error, || {
         make(transfer, || {
             let options = arguments::options(options)?;
@@ -322,21 +324,21 @@ pub extern "C" fn fullbore_transfer_new(
             let transfer = FdTransfer::new(source, sink).guarantee(settings.guarantee);
             let mut made = configured!(transfer, settings);
             for (flag, offset) in [
-                (FULLBORE_AT_SOURCE_OFFSET, options.source_offset),
-                (FULLBORE_AT_SINK_OFFSET, options.sink_offset),
+                (FULLBORE_FLAG_AT_SOURCE_OFFSET, options.source_offset),
+                (FULLBORE_FLAG_AT_SINK_OFFSET, options.sink_offset),
             ] {
                 if options.flags & flag != 0 && i64::try_from(offset).is_err() {
                     let message = format!("{offset} is more than any file is long");
                     return Err(Failure::invalid(message));
                 }
             }
-            if options.flags & FULLBORE_AT_SOURCE_OFFSET != 0 {
+            if options.flags & FULLBORE_FLAG_AT_SOURCE_OFFSET != 0 {
                 made = made.source_offset(options.source_offset);
             }
-            if options.flags & FULLBORE_AT_SINK_OFFSET != 0 {
+            if options.flags & FULLBORE_FLAG_AT_SINK_OFFSET != 0 {
                 made = made.sink_offset(options.sink_offset);
             }
-            if options.flags & FULLBORE_IN_SIGHT != 0 {
+            if options.flags & FULLBORE_FLAG_IN_SIGHT != 0 {
                 made = made.in_sight();
             }
             Ok(fullbore_transfer(Exclusive::new(Moving {

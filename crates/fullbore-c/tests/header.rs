@@ -1,7 +1,7 @@
-//! The header is what cbindgen makes from the sources, every function of it says what a caller needs to
-//! know, and C and C++ accept it by itself.
+//! The headers are what cbindgen makes from the sources, every function of them says what a caller needs to
+//! know, and C and C++ accept each by itself.
 //!
-//! `FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header` writes it.
+//! `FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header` writes them.
 
 mod common;
 
@@ -10,23 +10,48 @@ use std::path::Path;
 
 use common::*;
 
+/// The headers, with their configurations.
+const HEADERS: [(&str, &str); 2] = [
+    ("fullbore.h", "cbindgen.toml"),
+    ("fullbore-observe.h", "cbindgen-observe.toml"),
+];
+
+/// The sources of fullbore-observe.h.
+const OBSERVE: [&str; 2] = ["monitor", "overview"];
+
+/// Returns the names of the modules, in the order in which lib.rs has them.
+fn modules() -> Vec<String> {
+    let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let names = lib.lines().filter_map(|line| {
+        let name = line.strip_prefix("mod ")?.strip_suffix(';')?;
+        Some(name.to_owned())
+    });
+    names.collect()
+}
+
 #[test]
-fn the_header_is_what_the_sources_say() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let bindings = cbindgen::generate_with_config(root, config).unwrap();
-    let mut fresh = Vec::new();
-    bindings.write(&mut fresh);
-    let fresh = String::from_utf8(fresh).unwrap();
-    let path = root.join("include/fullbore.h");
-    if std::env::var_os("FULLBORE_UPDATE_HEADER").is_some() {
-        fs::write(&path, &fresh).unwrap();
+fn the_headers_are_what_the_sources_say() {
+    for (header, config) in HEADERS {
+        let config = cbindgen::Config::from_file(root().join(config)).unwrap();
+        let mut builder = cbindgen::Builder::new().with_config(config);
+        for module in modules() {
+            if OBSERVE.contains(&module.as_str()) == (header == "fullbore-observe.h") {
+                builder = builder.with_src(root().join(format!("src/{module}.rs")));
+            }
+        }
+        let mut fresh = Vec::new();
+        builder.generate().unwrap().write(&mut fresh);
+        let fresh = String::from_utf8(fresh).unwrap();
+        let path = root().join("include").join(header);
+        if std::env::var_os("FULLBORE_UPDATE_HEADER").is_some() {
+            fs::write(&path, &fresh).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).unwrap() == fresh,
+            "include/{header} is not what cbindgen makes; \
+             FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header writes it"
+        );
     }
-    assert!(
-        fs::read_to_string(&path).unwrap() == fresh,
-        "include/fullbore.h is not what cbindgen makes; \
-         FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header writes it"
-    );
 }
 
 #[test]
@@ -74,9 +99,16 @@ fn the_version_of_the_header_is_that_of_the_library() {
 }
 
 #[test]
-fn c_and_cpp_accept_the_header_by_itself() {
+fn c_and_cpp_accept_each_header_by_itself() {
+    for header in HEADERS {
+        accept(header.0);
+    }
+}
+
+fn accept(header: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let text = "#include <fullbore.h>\nint main(void) { return fullbore_version() == 0; }\n";
+    let text =
+        format!("#include <{header}>\nint main(void) {{ return fullbore_version() == 0; }}\n");
     for (compiler, name, standards) in [
         ("cc", "alone.c", &["c99", "c11", "c17"][..]),
         ("c++", "alone.cc", &["c++11", "c++17"][..]),
@@ -86,7 +118,7 @@ fn c_and_cpp_accept_the_header_by_itself() {
             continue;
         };
         let source = dir.path().join(name);
-        fs::write(&source, text).unwrap();
+        fs::write(&source, &text).unwrap();
         for standard in standards {
             run(compiler
                 .command()

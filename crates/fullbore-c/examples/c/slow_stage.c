@@ -6,7 +6,7 @@
 /* What POSIX has, also with -std=c11. */
 #define _POSIX_C_SOURCE 200809L
 
-#include <fullbore.h>
+#include <fullbore-observe.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "check.h"
 #include "pipeline.h"
 #include <fcntl.h>
-#include <fullbore.h>
+#include <fullbore-observe.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -122,7 +122,7 @@ static void all_that_write_to_nobody(void) {
         CHECK(write(source[1], "hello", 5) == 5);
         close(source[1]);
         fullbore_tee *tee;
-        IS(0, fullbore_tee_new(source[0], &options, &tee, NULL));
+        IS(0, fullbore_tee_new(source[0], NULL, &tee, NULL));
         IS(0, fullbore_tee_add(tee, fds[1], FULLBORE_ON_ERROR_FAIL_ALL, FULLBORE_ON_ERROR_FAIL_ALL, NULL));
         IS(-EPIPE, fullbore_tee_run(tee, &error));
         CHECK(error.side == FULLBORE_SIDE_SINK && error.sink == 0);
@@ -321,7 +321,7 @@ static void transfer(void) {
     fullbore_transfer *transfer;
     fullbore_transfer_options options = {.size = sizeof options,
                                          .limit = 10,
-                                         .flags = FULLBORE_AT_SOURCE_OFFSET | FULLBORE_AT_SINK_OFFSET,
+                                         .flags = FULLBORE_FLAG_AT_SOURCE_OFFSET | FULLBORE_FLAG_AT_SINK_OFFSET,
                                          .source_offset = 5,
                                          .sink_offset = 3};
     IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
@@ -346,7 +346,7 @@ static void transfer(void) {
     /* The progress function sees the bytes, and stops the transfer. */
     CHECK(ftruncate(sink, 0) == 0);
     lseek(source, 0, SEEK_SET);
-    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_IN_SIGHT, .chunk = 65536};
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_IN_SIGHT, .chunk = 65536};
     IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
     struct seen seen = {.transfer = transfer};
     int ended;
@@ -369,7 +369,7 @@ static void transfer(void) {
     CHECK(error.side == FULLBORE_SIDE_SOURCE && error.moved == 0);
 
     /* Nothing to read yet, or no room. */
-    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
     IS(0, fullbore_transfer_new(fds[0], sink, &options, &transfer, NULL));
     IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     fullbore_transfer_free(transfer);
@@ -496,7 +496,7 @@ static void stops(void) {
     fullbore_cancel_free(other);
 
     fullbore_tee *tee;
-    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
     IS(0, fullbore_tee_new(fds[0], &options, &tee, NULL));
     IS(0, fullbore_tee_add(tee, sink[1], 0, 0, NULL));
     IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_tee_run(tee, NULL));
@@ -515,7 +515,7 @@ static void nonblocking(void) {
     static char bytes[4 << 20], got[1 << 16];
     fill(bytes, sizeof bytes, 0);
     pipe_of(fds);
-    fullbore_producer_options options = {.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    fullbore_producer_options options = {.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
     fullbore_producer *producer;
     IS(0, fullbore_producer_new(fds[1], &options, &producer, NULL));
     size_t written = 0, read_back = 0;
@@ -652,7 +652,7 @@ static void watching(void) {
         chain = fullbore_overview_chain(overview, i);
         if (chain->verdict == FULLBORE_VERDICT_NONE) continue;
         verdicts++;
-        CHECK(chain->words && chain->words[0] && chain->sure >= 0 && chain->sure <= FULLBORE_SURE);
+        CHECK(chain->words && chain->words[0] && chain->sure >= 0 && chain->sure <= FULLBORE_SURENESS_SURE);
         CHECK((chain->bound != FULLBORE_BOUND_NONE) == (chain->verdict == FULLBORE_VERDICT_STAGE));
         for (size_t slow = 0; slow < chain->slow_stages; slow++)
             CHECK(fullbore_overview_stage(overview, i, (size_t)fullbore_overview_slow_stage(overview, i, slow)));
@@ -685,7 +685,7 @@ int main(int argc, char **argv) {
     splitting();
     stops();
     nonblocking();
-    if (!is_slow) sharing(FULLBORE_SHARED);
+    if (!is_slow) sharing(FULLBORE_FLAG_SHARED);
     setenv("FULLBORE_RING", "1", 1);
     pipes();
     watching();

@@ -18,7 +18,7 @@ int main(void) {
     IS(0, fullbore_pipe(others, 1 << 20, NULL, NULL));
     CHECK(fds[0] > 2 && fds[1] > 2 && others[0] > 2 && others[1] > 2);
     none_of_ours();
-    fullbore_producer_options sharing = {.size = sizeof sharing, .flags = FULLBORE_SHARED};
+    fullbore_producer_options sharing = {.size = sizeof sharing, .flags = FULLBORE_FLAG_SHARED};
     fullbore_producer *producer;
     fullbore_consumer *consumer;
     fullbore_transfer *transfer;

@@ -1,7 +1,7 @@
 /* Two processes with a pipe between them, for a monitor to see: a monitor leaves its own process out. */
 #include "check.h"
 #include <fcntl.h>
-#include <fullbore.h>
+#include <fullbore-observe.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include "check.h"
 #include "pipeline.h"
 #include <fcntl.h>
-#include <fullbore.h>
+#include <fullbore-observe.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -317,7 +317,7 @@ static void make_objects(struct common *common, int with_monitors) {
     if (!with_monitors) return;
     IS(0, fullbore_monitor_new(0, &monitor, NULL));
     fullbore_monitor_free(monitor);
-    IS(0, fullbore_monitor_new_tree(getpid(), FULLBORE_ALL_PIPES, &monitor, NULL));
+    IS(0, fullbore_monitor_new_tree(getpid(), FULLBORE_FLAG_ALL_PIPES, &monitor, NULL));
     fullbore_monitor_free(monitor);
     IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
     fullbore_monitor_free(monitor);

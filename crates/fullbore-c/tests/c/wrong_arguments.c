@@ -2,7 +2,7 @@
  * compares the names here with the header. */
 #include "check.h"
 #include <fcntl.h>
-#include <fullbore.h>
+#include <fullbore-observe.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -197,7 +197,7 @@ static void consumers(void) {
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
     options = (fullbore_consumer_options){.size = sizeof options, .buffer = SIZE_MAX};
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
-    options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_IN_SIGHT};
+    options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_FLAG_IN_SIGHT};
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
     options = (fullbore_consumer_options){.size = sizeof options, .wait = 99};
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
@@ -211,7 +211,7 @@ static void consumers(void) {
     IS(-EINVAL, fullbore_consumer_calls(NULL));
     fullbore_consumer_free(NULL);
 
-    options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_NONBLOCKING};
+    options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
     IS(0, fullbore_consumer_new(fds[0], &options, &consumer, NULL));
     FAILS(-EINVAL, fullbore_consumer_read(consumer, NULL, 1, &error));
     FAILS(-EINVAL, fullbore_consumer_read(consumer, &byte, SIZE_MAX, &error));
@@ -239,10 +239,10 @@ static void transfers(void) {
     FAILS(-EINVAL, fullbore_transfer_new(fds[0], fds[1], &options, &transfer, &error));
     options = (fullbore_transfer_options){.size = sizeof options, .wait = -1};
     FAILS(-EINVAL, fullbore_transfer_new(fds[0], fds[1], &options, &transfer, &error));
-    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_NO_HUGE_PAGES};
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NO_HUGE_PAGES};
     FAILS(-EINVAL, fullbore_transfer_new(fds[0], fds[1], &options, &transfer, &error));
     options = (fullbore_transfer_options){
-        .size = sizeof options, .flags = FULLBORE_AT_SOURCE_OFFSET, .source_offset = UINT64_MAX};
+        .size = sizeof options, .flags = FULLBORE_FLAG_AT_SOURCE_OFFSET, .source_offset = UINT64_MAX};
     FAILS(-EINVAL, fullbore_transfer_new(fds[0], fds[1], &options, &transfer, &error));
     options = (fullbore_transfer_options){.size = sizeof options, .deadline = -5};
     FAILS(-EINVAL, fullbore_transfer_new(fds[0], fds[1], &options, &transfer, &error));
@@ -284,7 +284,7 @@ static void tees(void) {
     IS(0, fullbore_cancel_new(&cancel, NULL));
     FAILS(-EINVAL, fullbore_tee_new(fds[0], NULL, NULL, &error));
     FAILS(-EBADF, fullbore_tee_new(closed, NULL, &tee, &error));
-    fullbore_transfer_options options = {.size = sizeof options, .flags = FULLBORE_IN_SIGHT};
+    fullbore_transfer_options options = {.size = sizeof options, .flags = FULLBORE_FLAG_IN_SIGHT};
     FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));
     options = (fullbore_transfer_options){.size = sizeof options, .sink_offset = 1};
     FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));

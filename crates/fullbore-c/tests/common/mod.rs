@@ -17,9 +17,11 @@ pub struct Function {
     pub says: String,
 }
 
-/// Returns the functions that the header declares.
+/// Returns the functions that the headers declare.
 pub fn functions() -> Vec<Function> {
-    let header = fs::read_to_string(root().join("include/fullbore.h")).unwrap();
+    let header = ["fullbore.h", "fullbore-observe.h"]
+        .map(|name| fs::read_to_string(root().join("include").join(name)).unwrap())
+        .concat();
     let mut found = Vec::new();
     let (mut says, mut takes) = (String::new(), String::new());
     for line in header.lines() {

@@ -67,7 +67,7 @@ fn an_output_is_written_to_where_it_stands_and_not_truncated() {
         );
     }
     for name in ["/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"] {
-        for by in ["", "-a", "--by-reference"] {
+        for by in ["", "-a"] {
             let line = format!(
                 "{{ echo old >&2; $F tee {by} {name} < x > /dev/null; echo new >&2; }} 2> log"
             );

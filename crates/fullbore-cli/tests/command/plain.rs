@@ -47,7 +47,7 @@ const LINES: [&str; 15] = [
     "$FB copy big > /dev/null",
     "$FB copy --seal big | $FB copy --unseal | cmp - big",
     "cat big | $FB tee out >(cat > /dev/null) | cmp - big; cmp big out",
-    "cat big | $FB tee --by-reference out | cmp - big; cmp big out",
+    "cat big | $FB tee out | cmp - big; cmp big out",
     "$FB meter -q big | cmp - big",
     "$FB meter -q -l -S -s 100 big | cmp - <(head -n 100 big)",
     "cat big | $FB buffer -q -m 8M | cmp - big",

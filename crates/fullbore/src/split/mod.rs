@@ -151,7 +151,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     }
 
     /// Sets whether to move bytes by read(2) and write(2) only, where other system calls are not trusted. It is
-    /// slower, and the guarantee is then [`Guarantee::Snapshot`].
+    /// slower.
     pub fn plain(mut self, plain: bool) -> Self {
         self.options.plain = plain;
         self

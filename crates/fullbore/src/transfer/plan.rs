@@ -168,8 +168,7 @@ pub enum Route {
     /// socket, and never written to again.
     Fresh,
     /// read(2), and a Unix socket of our own from which the bytes are spliced into the pipe. Used
-    /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge, and for a
-    /// long stream also where it is faster; see [`Transfer::tried`](super::Transfer::tried).
+    /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge.
     Socket,
     /// read(2) and write(2).
     ReadWrite,

@@ -302,10 +302,10 @@ fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
                     }
                 }
             }
-            ended => panic!("{guarantee:?}: {ended:?}"),
+            ended => panic!("{ended:?}"),
         }
     }
-    assert!(waited[0] && waited[1], "{guarantee:?}: {waited:?}");
+    assert!(waited[0] && waited[1], "{waited:?}");
     drop(tee);
     rights_peer.set_nonblocking(false).unwrap();
     rights_peer.read_to_end(&mut got[0]).unwrap();
