@@ -40,7 +40,7 @@ use fullbore_results::run::Settings;
 #[command(after_help = "\
 Examples:
   fullbore explain write_read
-  fullbore explain vmsplice_read --flame flame.svg
+  fullbore explain vmsplice_read --output why.txt
   fullbore explain busy_loop_huge --json > lock.json
   fullbore explain -- 'head -c 2G /dev/zero | cat | wc -c'
   fullbore explain --seconds 3 -- 'yes | cat > /dev/null'
@@ -84,7 +84,8 @@ pub struct Explain {
     #[arg(long)]
     json: bool,
 
-    /// Draw a flame graph; '-' for stdout, with the report on stderr
+    /// Draw a flame graph; '-' for stdout, with the report on stderr. Packages can do it; a build needs
+    /// the feature 'flame'
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
 
@@ -99,6 +100,9 @@ impl Explain {
             return Err(Usage("give an experiment or a command, not both".into()).into());
         }
         self.check_stdout()?;
+        if self.flame.is_some() {
+            explain::can_draw()?;
+        }
         // Only this path is checked, because there is still a report if the flame graph cannot be written.
         self.output.as_deref().map_or(Ok(()), check_path)?;
         proc::check(Need::Processes, "what the processes did is read from there")?;
