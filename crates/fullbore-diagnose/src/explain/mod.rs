@@ -7,7 +7,6 @@
 
 mod advice;
 mod classes;
-#[cfg(feature = "flame")]
 mod flame;
 mod permission;
 mod placement;
@@ -36,6 +35,7 @@ use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport
 use fullbore_results::run::Settings;
 
 use advice::Subject;
+pub use flame::can_draw;
 use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
@@ -52,7 +52,6 @@ pub struct Explained {
 
 impl Explained {
     /// Draws the flame graph.
-    #[cfg(feature = "flame")]
     pub fn draw(&self, out: &mut dyn Write) -> Result<()> {
         let title = match &self.explanation.experiment {
             Some(name) => name.clone(),
@@ -64,30 +63,6 @@ impl Explained {
             ));
         }
         flame::draw(&self.sides, &title, out)
-    }
-
-    /// Refuses to draw.
-    ///
-    /// # Errors
-    /// Always: this build has no flame graphs.
-    #[cfg(not(feature = "flame"))]
-    pub fn draw(&self, _: &mut dyn Write) -> Result<()> {
-        can_draw()
-    }
-}
-
-/// Checks that this build can draw flame graphs.
-///
-/// # Errors
-/// Returns [`Unsupported`] if it was built without the feature `flame`.
-pub fn can_draw() -> Result<()> {
-    match cfg!(feature = "flame") {
-        true => Ok(()),
-        false => bail!(Unsupported(
-            "--flame: this build draws no flame graphs; build it with 'cargo install --path crates/fullbore-cli \
-             --features flame', or install a package"
-                .into()
-        )),
     }
 }
 
