@@ -177,37 +177,37 @@
 #define FULLBORE_ENDED_TIMED_OUT 3
 
 // A run ended because there is nothing to read yet, with FULLBORE_FLAG_NONBLOCKING.
-#define FULLBORE_ENDED_SOURCE_WOULD_WAIT 4
+#define FULLBORE_ENDED_SOURCE_WOULD_BLOCK 4
 
 // A run ended because there is no room to write, with FULLBORE_FLAG_NONBLOCKING.
-#define FULLBORE_ENDED_SINK_WOULD_WAIT 5
+#define FULLBORE_ENDED_SINK_WOULD_BLOCK 5
 
 // A run ended for another reason, which this version has no name for.
 #define FULLBORE_ENDED_OTHER 6
 
 // Bytes are moved by copy_file_range(2).
-#define FULLBORE_ROUTE_COPY_FILE_RANGE 1
+#define FULLBORE_METHOD_COPY_FILE_RANGE 1
 
 // Bytes are moved by splice(2).
-#define FULLBORE_ROUTE_SPLICE 2
+#define FULLBORE_METHOD_SPLICE 2
 
 // Bytes are moved by two splice(2), with a pipe of the library's own between them.
-#define FULLBORE_ROUTE_SPLICE_THROUGH 3
+#define FULLBORE_METHOD_SPLICE_THROUGH 3
 
 // Bytes are moved by sendfile(2).
-#define FULLBORE_ROUTE_SENDFILE 4
+#define FULLBORE_METHOD_SENDFILE 4
 
 // Bytes are read into fresh pages, which are given to the pipe.
-#define FULLBORE_ROUTE_FRESH 5
+#define FULLBORE_METHOD_FRESH 5
 
 // Bytes are read, copied into a socket and spliced from there into the pipe.
-#define FULLBORE_ROUTE_SOCKET 6
+#define FULLBORE_METHOD_SOCKET 6
 
 // Bytes are moved by read(2) and write(2).
-#define FULLBORE_ROUTE_READ_WRITE 7
+#define FULLBORE_METHOD_READ_WRITE 7
 
 // Bytes are moved in another way, which this version has no name for.
-#define FULLBORE_ROUTE_OTHER 8
+#define FULLBORE_METHOD_OTHER 8
 
 // A file is a pipe or a FIFO.
 #define FULLBORE_KIND_PIPE 1
@@ -380,7 +380,7 @@ typedef struct fullbore_transfer_options {
   uint64_t source_offset;
   // With FULLBORE_FLAG_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
   uint64_t sink_offset;
-  // The most bytes that one system call moves. 0 is the default, which depends on the route.
+  // The most bytes that one system call moves. 0 is the default, which depends on the method.
   size_t chunk;
   // The capacity in bytes that output pipes, and pipes of the library's own, are grown to, as far as
   // this user may. 0 is the default: 1 MiB, and less in a small memory cgroup.
@@ -414,8 +414,8 @@ typedef struct fullbore_progress {
   const void *seen;
   // The number of bytes in `seen`.
   size_t seen_len;
-  // How they were moved: FULLBORE_ROUTE_...
-  int32_t route;
+  // How they were moved: FULLBORE_METHOD_...
+  int32_t method;
 } fullbore_progress;
 
 // A function that is called after each step of a transfer that moved bytes, in the thread that runs the
@@ -949,14 +949,14 @@ int fullbore_transfer_source_kind(struct fullbore_transfer *transfer);
 // Threads: one at a time for one transfer.
 int fullbore_transfer_sink_kind(struct fullbore_transfer *transfer);
 
-// Returns the route that moved bytes as the one with this number, from 0, in the order of their first
-// byte, FULLBORE_ROUTE_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
-// fewer routes were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
+// Returns the method that moved bytes as the one with this number, from 0, in the order of their first
+// byte, FULLBORE_METHOD_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
+// fewer methods were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
 //
 // Threads: one at a time for one transfer.
-int fullbore_transfer_route(struct fullbore_transfer *transfer,
-                            size_t index,
-                            uint64_t *bytes);
+int fullbore_transfer_method(struct fullbore_transfer *transfer,
+                             size_t index,
+                             uint64_t *bytes);
 
 // Frees a transfer. Bytes that were taken from the source and have not arrived are lost;
 // fullbore_transfer_take_back returns them. NULL is allowed.
@@ -1053,12 +1053,12 @@ int fullbore_tee_sink_is_dropped(struct fullbore_tee *tee,
                                  size_t sink);
 
 // Returns 1 if a sink has to make room before the tee can continue, after
-// FULLBORE_ENDED_SINK_WOULD_WAIT, otherwise 0; -EINVAL if there is no such sink, or `tee` is NULL; -EBUSY
+// FULLBORE_ENDED_SINK_WOULD_BLOCK, otherwise 0; -EINVAL if there is no such sink, or `tee` is NULL; -EBUSY
 // while another call uses it.
 //
 // Threads: one at a time for one tee.
-int fullbore_tee_sink_would_wait(struct fullbore_tee *tee,
-                                 size_t sink);
+int fullbore_tee_sink_would_block(struct fullbore_tee *tee,
+                                  size_t sink);
 
 // Frees a tee. Bytes that were taken from the source and that not every sink has got are lost. NULL is
 // allowed.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fullbore::{Error, Side, Stopped};
+use fullbore::{Error, Stopped, TransferSide};
 
 /// The side of an error: none, because no bytes were to be moved.
 pub const FULLBORE_SIDE_NONE: i32 = 0;
@@ -92,10 +92,10 @@ impl Failure {
     }
 
     /// Returns the failure of reading or writing by std's traits, after `moved` bytes.
-    pub fn of_io(error: io::Error, side: Side, moved: u64) -> Self {
+    pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Self {
         let operation = match side {
-            Side::Source => "read",
-            Side::Sink => "write",
+            TransferSide::Source => "read",
+            TransferSide::Sink => "write",
         };
         Self::from(error.downcast().unwrap_or_else(|errno| Error::Moving {
             side,
@@ -162,10 +162,10 @@ impl From<Error> for Failure {
     }
 }
 
-pub fn number_of_side(side: Side) -> i32 {
+pub fn number_of_side(side: TransferSide) -> i32 {
     match side {
-        Side::Source => FULLBORE_SIDE_SOURCE,
-        Side::Sink => FULLBORE_SIDE_SINK,
+        TransferSide::Source => FULLBORE_SIDE_SOURCE,
+        TransferSide::Sink => FULLBORE_SIDE_SINK,
     }
 }
 

@@ -4,8 +4,9 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use fullbore::Cancel;
+use fullbore_linux::Waiter;
 
-use crate::arguments::now;
+use crate::arguments::{self, now};
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::handle::{Handle, free, given, make, some};
 
@@ -24,6 +25,15 @@ impl Handle for fullbore_cancel {
 /// Returns the cancel that options name, if they name one.
 pub fn named(cancel: *const fullbore_cancel) -> Option<Cancel> {
     some(cancel).map(|cancel| cancel.0.clone())
+}
+
+/// Returns what waits as options say.
+pub fn waiter(wait: i32, deadline: i64, cancel: *const fullbore_cancel) -> Result<Waiter, Failure> {
+    let waiter = Waiter::new(arguments::wait(wait)?).until_deadline(arguments::deadline(deadline)?);
+    Ok(match named(cancel) {
+        Some(cancel) => waiter.until_cancelled(&cancel),
+        None => waiter,
+    })
 }
 
 /// Creates a cancel, and stores it in `*cancel`. Free it with fullbore_cancel_free.

@@ -5,7 +5,8 @@ use std::io::{BufRead, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::{Consumer, ConsumerOptions, Side};
+use fullbore::{ConsumerOptions, TransferSide};
+use fullbore_ring::Consumer;
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, fd, only, place, room, size,
@@ -70,10 +71,16 @@ fn open(
     if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
         options = options.nonblocking();
     }
-    if given.flags & FULLBORE_FLAG_SHARED != 0 {
-        options = options.shared(true);
+    let consumer = options.open(source)?;
+    if given.flags != FULLBORE_FLAG_SHARED {
+        return Ok(consumer.into());
     }
-    Ok(options.open(source)?)
+    let waiter = cancel::waiter(given.wait, given.deadline, given.cancel)?;
+    let consumer = Consumer::new(consumer, waiter);
+    Ok(match size(given.buffer) {
+        Some(buffer) => consumer.buffer_size(buffer),
+        None => consumer,
+    })
 }
 
 /// Creates a consumer that reads from `source`, and stores it in `*consumer`. Free it with
@@ -120,7 +127,11 @@ pub extern "C" fn fullbore_consumer_read(
         let room = room(memory, len)?;
         (given(consumer)?.0).with(|consumer| match consumer.read(room) {
             Ok(n) => Ok(n as u64),
-            Err(error) => Err(Failure::of_io(error, Side::Source, consumer.taken())),
+            Err(error) => Err(Failure::of_io(
+                error,
+                TransferSide::Source,
+                consumer.taken(),
+            )),
         })
     })
 }
@@ -145,7 +156,8 @@ pub extern "C" fn fullbore_consumer_fill(
         given(consumer)?.0.with(|consumer| {
             let taken = consumer.taken();
             let bytes = consumer.fill_buf();
-            let bytes = bytes.map_err(|error| Failure::of_io(error, Side::Source, taken))?;
+            let bytes =
+                bytes.map_err(|error| Failure::of_io(error, TransferSide::Source, taken))?;
             memory.write(bytes.as_ptr().cast());
             len.write(bytes.len());
             Ok(0)

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 
-use fullbore::{Growth, Limit, Pipe, PipeEnd};
+use fullbore::{Pipe, PipeEnd, PipeGrowth, PipeLimit};
 
 use crate::arguments::{fd, place};
 use crate::call::{Failure, fullbore_error, number, status};
@@ -46,15 +46,15 @@ pub struct fullbore_pipe_identity {
     pub inode: u64,
 }
 
-fn growth_of(growth: Growth) -> fullbore_growth {
+fn growth_of(growth: PipeGrowth) -> fullbore_growth {
     let known = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
     let (limit, limit_is) = match growth.limit {
         None => (FULLBORE_LIMIT_NONE, -1),
-        Some(Limit::PipeMaxSize(bytes)) => (FULLBORE_LIMIT_PIPE_MAX_SIZE, known(bytes)),
-        Some(Limit::PipeUserPages(pages)) => {
+        Some(PipeLimit::PipeMaxSize(bytes)) => (FULLBORE_LIMIT_PIPE_MAX_SIZE, known(bytes)),
+        Some(PipeLimit::PipeUserPages(pages)) => {
             (FULLBORE_LIMIT_PIPE_USER_PAGES, pages.map_or(-1, known))
         }
-        Some(Limit::Busy) => (FULLBORE_LIMIT_BUSY, -1),
+        Some(PipeLimit::Busy) => (FULLBORE_LIMIT_BUSY, -1),
         Some(_) => (FULLBORE_LIMIT_OTHER, -1),
     };
     fullbore_growth {

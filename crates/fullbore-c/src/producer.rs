@@ -5,7 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::{Producer, ProducerOptions, Side, Way};
+use fullbore::{ProducerOptions, TransferSide, Way};
+use fullbore_ring::Producer;
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, bytes, deadline, fd, only,
@@ -93,7 +94,7 @@ pub struct Sending {
     producer: Option<Producer<BorrowedFd<'static>>>,
     sent: u64,
     calls: u64,
-    way: Way,
+    way: i32,
     chunk: usize,
 }
 
@@ -132,7 +133,7 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
         options = options.chunk(chunk);
     }
     if let Some(ring) = size(given.ring) {
-        options = options.ring(ring);
+        options = options.memory(ring);
     }
     if let Some(bytes) = pipe_size(given.pipe_size) {
         options = options.pipe_size(bytes);
@@ -146,9 +147,6 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
         options = options.nonblocking();
     }
-    if given.flags & FULLBORE_FLAG_SHARED != 0 {
-        options = options.shared(true);
-    }
     Ok(options)
 }
 
@@ -159,8 +157,14 @@ pub fn number_of_way(way: Way) -> i32 {
         Way::Fresh => FULLBORE_WAY_FRESH,
         Way::Recycle => FULLBORE_WAY_RECYCLE,
         Way::Repeat => FULLBORE_WAY_REPEAT,
-        Way::Ring => FULLBORE_WAY_RING,
         _ => FULLBORE_WAY_OTHER,
+    }
+}
+
+fn way_of(producer: &Producer<BorrowedFd<'static>>) -> i32 {
+    match producer.is_sharing() {
+        true => FULLBORE_WAY_RING,
+        false => number_of_way(producer.inner().way()),
     }
 }
 
@@ -169,19 +173,28 @@ impl Sending {
         let options = library_options(given)?;
         let producer = match given.way {
             FULLBORE_WAY_AUTO => options.open(sink),
-            FULLBORE_WAY_COPY => options.copy(sink),
-            FULLBORE_WAY_SOCKET => options.socket(sink),
-            FULLBORE_WAY_FRESH => options.fresh(sink),
+            FULLBORE_WAY_COPY => options.way(Way::Copy).open(sink),
+            FULLBORE_WAY_SOCKET => options.way(Way::Socket).open(sink),
+            FULLBORE_WAY_FRESH => options.way(Way::Fresh).open(sink),
             // SAFETY: the header asks for readers that copy.
-            FULLBORE_WAY_RECYCLE => unsafe { options.recycle(sink) },
+            FULLBORE_WAY_RECYCLE => options.way(Way::Recycle).open(sink),
             way => {
                 return Err(Failure::invalid(format!("a producer has no way {way}")));
             }
         }?;
+        // Poll(2) knows nothing of a ring, and who asks for write(2) gets that.
+        let flags = given.flags & (FULLBORE_FLAG_SHARED | FULLBORE_FLAG_NONBLOCKING);
+        let producer = match flags == FULLBORE_FLAG_SHARED && given.way != FULLBORE_WAY_COPY {
+            true => Producer::new(
+                producer,
+                cancel::waiter(given.wait, given.deadline, given.cancel)?,
+            ),
+            false => producer.into(),
+        };
         Ok(Self {
             sent: 0,
             calls: 0,
-            way: producer.way(),
+            way: way_of(&producer),
             chunk: producer.chunk(),
             producer: Some(producer),
         })
@@ -195,8 +208,8 @@ impl Sending {
     fn note(&mut self) {
         if let Some(producer) = &self.producer {
             self.sent = producer.sent();
-            self.calls = producer.calls();
-            self.way = producer.way();
+            self.calls = producer.inner().calls();
+            self.way = way_of(producer);
         }
     }
 
@@ -207,7 +220,7 @@ impl Sending {
             let written = producer.write(bytes);
             return written
                 .map(|n| n as u64)
-                .map_err(|error| Failure::of_io(error, Side::Sink, producer.sent()));
+                .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()));
         }
         sigpipe::without(|| {
             let mut written = 0;
@@ -216,14 +229,16 @@ impl Sending {
                     Ok(0) => {
                         return Err(Failure::of_io(
                             ErrorKind::WriteZero.into(),
-                            Side::Sink,
+                            TransferSide::Sink,
                             producer.sent(),
                         ));
                     }
                     Ok(n) => written += n,
                     // The next call returns the error: what it is about is still to be sent.
                     Err(_) if written > 0 => break,
-                    Err(error) => return Err(Failure::of_io(error, Side::Sink, producer.sent())),
+                    Err(error) => {
+                        return Err(Failure::of_io(error, TransferSide::Sink, producer.sent()));
+                    }
                 }
             }
             Ok(written as u64)
@@ -238,7 +253,10 @@ impl Sending {
             Ok(produced) => {
                 self.sent = produced.bytes;
                 self.calls = produced.calls;
-                self.way = produced.way;
+                self.way = match produced.shared {
+                    true => FULLBORE_WAY_RING,
+                    false => number_of_way(produced.way),
+                };
                 Ok(0)
             }
             Err(unfinished) => {
@@ -362,7 +380,7 @@ pub extern "C" fn fullbore_producer_flush(
         given(producer)?.0.with(|sending| {
             let producer = sending.going_on()?;
             sigpipe::without(|| producer.flush())
-                .map_err(|error| Failure::of_io(error, Side::Sink, producer.sent()))?;
+                .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()))?;
             Ok(0)
         })
     })
@@ -464,7 +482,7 @@ pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_i
     status(None, || {
         given(producer)?.0.with(|sending| {
             sending.note();
-            Ok(number_of_way(sending.way))
+            Ok(sending.way)
         })
     })
 }

@@ -278,16 +278,16 @@ pub extern "C" fn fullbore_tee_sink_is_dropped(tee: *mut fullbore_tee, sink: usi
 }
 
 /// Returns 1 if a sink has to make room before the tee can continue, after
-/// FULLBORE_ENDED_SINK_WOULD_WAIT, otherwise 0; -EINVAL if there is no such sink, or `tee` is NULL; -EBUSY
+/// FULLBORE_ENDED_SINK_WOULD_BLOCK, otherwise 0; -EINVAL if there is no such sink, or `tee` is NULL; -EBUSY
 /// while another call uses it.
 ///
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_tee_sink_would_wait(tee: *mut fullbore_tee, sink: usize) -> c_int {
+pub extern "C" fn fullbore_tee_sink_would_block(tee: *mut fullbore_tee, sink: usize) -> c_int {
     status(None, || {
         given(tee)?.0.with(|splitting| {
-            let would_wait = (splitting.sink(sink)?).is_some_and(|sink| sink.would_wait);
-            Ok(would_wait.into())
+            let would_block = (splitting.sink(sink)?).is_some_and(|sink| sink.would_block);
+            Ok(would_block.into())
         })
     })
 }

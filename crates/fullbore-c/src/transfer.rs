@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
-use fullbore::transfer::{Kind, Progress, Route};
-use fullbore::{Cancel, Ended, Guarantee, Report, Side, Wait};
+use fullbore::transfer::{Kind, Method, Progress};
+use fullbore::{Cancel, EndReason, Guarantee, TransferReport, TransferSide, Wait};
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, Options, fd, nanoseconds, only, place, size,
@@ -34,28 +34,28 @@ pub const FULLBORE_ENDED_CANCELLED: i32 = 2;
 /// A run ended because the deadline passed.
 pub const FULLBORE_ENDED_TIMED_OUT: i32 = 3;
 /// A run ended because there is nothing to read yet, with FULLBORE_FLAG_NONBLOCKING.
-pub const FULLBORE_ENDED_SOURCE_WOULD_WAIT: i32 = 4;
+pub const FULLBORE_ENDED_SOURCE_WOULD_BLOCK: i32 = 4;
 /// A run ended because there is no room to write, with FULLBORE_FLAG_NONBLOCKING.
-pub const FULLBORE_ENDED_SINK_WOULD_WAIT: i32 = 5;
+pub const FULLBORE_ENDED_SINK_WOULD_BLOCK: i32 = 5;
 /// A run ended for another reason, which this version has no name for.
 pub const FULLBORE_ENDED_OTHER: i32 = 6;
 
 /// Bytes are moved by copy_file_range(2).
-pub const FULLBORE_ROUTE_COPY_FILE_RANGE: i32 = 1;
+pub const FULLBORE_METHOD_COPY_FILE_RANGE: i32 = 1;
 /// Bytes are moved by splice(2).
-pub const FULLBORE_ROUTE_SPLICE: i32 = 2;
+pub const FULLBORE_METHOD_SPLICE: i32 = 2;
 /// Bytes are moved by two splice(2), with a pipe of the library's own between them.
-pub const FULLBORE_ROUTE_SPLICE_THROUGH: i32 = 3;
+pub const FULLBORE_METHOD_SPLICE_THROUGH: i32 = 3;
 /// Bytes are moved by sendfile(2).
-pub const FULLBORE_ROUTE_SENDFILE: i32 = 4;
+pub const FULLBORE_METHOD_SENDFILE: i32 = 4;
 /// Bytes are read into fresh pages, which are given to the pipe.
-pub const FULLBORE_ROUTE_FRESH: i32 = 5;
+pub const FULLBORE_METHOD_FRESH: i32 = 5;
 /// Bytes are read, copied into a socket and spliced from there into the pipe.
-pub const FULLBORE_ROUTE_SOCKET: i32 = 6;
+pub const FULLBORE_METHOD_SOCKET: i32 = 6;
 /// Bytes are moved by read(2) and write(2).
-pub const FULLBORE_ROUTE_READ_WRITE: i32 = 7;
+pub const FULLBORE_METHOD_READ_WRITE: i32 = 7;
 /// Bytes are moved in another way, which this version has no name for.
-pub const FULLBORE_ROUTE_OTHER: i32 = 8;
+pub const FULLBORE_METHOD_OTHER: i32 = 8;
 
 /// A file is a pipe or a FIFO.
 pub const FULLBORE_KIND_PIPE: i32 = 1;
@@ -97,7 +97,7 @@ pub struct fullbore_transfer_options {
     pub source_offset: u64,
     /// With FULLBORE_FLAG_AT_SINK_OFFSET: where to start writing. Not for a fullbore_tee.
     pub sink_offset: u64,
-    /// The most bytes that one system call moves. 0 is the default, which depends on the route.
+    /// The most bytes that one system call moves. 0 is the default, which depends on the method.
     pub chunk: usize,
     /// The capacity in bytes that output pipes, and pipes of the library's own, are grown to, as far as
     /// this user may. 0 is the default: 1 MiB, and less in a small memory cgroup.
@@ -137,8 +137,8 @@ pub struct fullbore_progress {
     pub seen: *const c_void,
     /// The number of bytes in `seen`.
     pub seen_len: usize,
-    /// How they were moved: FULLBORE_ROUTE_...
-    pub route: i32,
+    /// How they were moved: FULLBORE_METHOD_...
+    pub method: i32,
 }
 
 /// A function that is called after each step of a transfer that moved bytes, in the thread that runs the
@@ -156,7 +156,7 @@ type FdTransfer = fullbore::Transfer<BorrowedFd<'static>, BorrowedFd<'static>>;
 pub struct Moving {
     /// `None` once its bytes have been taken back.
     transfer: Option<FdTransfer>,
-    report: Option<Report>,
+    report: Option<TransferReport>,
     under_way: Vec<u8>,
 }
 
@@ -225,28 +225,28 @@ impl Settings {
     }
 }
 
-pub fn number_of_ended(ended: Ended) -> c_int {
+pub fn number_of_ended(ended: EndReason) -> c_int {
     match ended {
-        Ended::AtEnd => FULLBORE_ENDED_AT_END,
-        Ended::AtLimit => FULLBORE_ENDED_AT_LIMIT,
-        Ended::Cancelled => FULLBORE_ENDED_CANCELLED,
-        Ended::TimedOut => FULLBORE_ENDED_TIMED_OUT,
-        Ended::WouldWait(Side::Source) => FULLBORE_ENDED_SOURCE_WOULD_WAIT,
-        Ended::WouldWait(Side::Sink) => FULLBORE_ENDED_SINK_WOULD_WAIT,
+        EndReason::AtEnd => FULLBORE_ENDED_AT_END,
+        EndReason::AtLimit => FULLBORE_ENDED_AT_LIMIT,
+        EndReason::Cancelled => FULLBORE_ENDED_CANCELLED,
+        EndReason::TimedOut => FULLBORE_ENDED_TIMED_OUT,
+        EndReason::WouldBlock(TransferSide::Source) => FULLBORE_ENDED_SOURCE_WOULD_BLOCK,
+        EndReason::WouldBlock(TransferSide::Sink) => FULLBORE_ENDED_SINK_WOULD_BLOCK,
         _ => FULLBORE_ENDED_OTHER,
     }
 }
 
-fn number_of_route(route: Route) -> i32 {
-    match route {
-        Route::CopyFileRange => FULLBORE_ROUTE_COPY_FILE_RANGE,
-        Route::Splice => FULLBORE_ROUTE_SPLICE,
-        Route::SpliceThrough => FULLBORE_ROUTE_SPLICE_THROUGH,
-        Route::Sendfile => FULLBORE_ROUTE_SENDFILE,
-        Route::Fresh => FULLBORE_ROUTE_FRESH,
-        Route::Socket => FULLBORE_ROUTE_SOCKET,
-        Route::ReadWrite => FULLBORE_ROUTE_READ_WRITE,
-        _ => FULLBORE_ROUTE_OTHER,
+fn number_of_method(method: Method) -> i32 {
+    match method {
+        Method::CopyFileRange => FULLBORE_METHOD_COPY_FILE_RANGE,
+        Method::Splice => FULLBORE_METHOD_SPLICE,
+        Method::SpliceThrough => FULLBORE_METHOD_SPLICE_THROUGH,
+        Method::Sendfile => FULLBORE_METHOD_SENDFILE,
+        Method::Fresh => FULLBORE_METHOD_FRESH,
+        Method::Socket => FULLBORE_METHOD_SOCKET,
+        Method::ReadWrite => FULLBORE_METHOD_READ_WRITE,
+        _ => FULLBORE_METHOD_OTHER,
     }
 }
 
@@ -373,7 +373,7 @@ impl Moving {
                     step: step.step,
                     seen: seen.unwrap_or(std::ptr::null()),
                     seen_len: step.seen.len(),
-                    route: number_of_route(step.route),
+                    method: number_of_method(step.method),
                 };
                 progress(user, &told) != 0
             });
@@ -398,7 +398,7 @@ impl Moving {
     fn take_back(&mut self) -> Result<&[u8], Failure> {
         self.going_on()?;
         if let Some(transfer) = self.transfer.take() {
-            self.under_way = transfer.into_inner()?.2;
+            self.under_way = transfer.into_parts()?.2;
         }
         Ok(&self.under_way)
     }
@@ -503,7 +503,7 @@ pub extern "C" fn fullbore_transfer_take_back(
 
 fn reported(
     transfer: *mut fullbore_transfer,
-    what: impl FnOnce(&Report) -> u64,
+    what: impl FnOnce(&TransferReport) -> u64,
 ) -> Result<u64, Failure> {
     (given(transfer)?.0).with(|moving| Ok(moving.report.as_ref().map_or(0, what)))
 }
@@ -565,7 +565,7 @@ pub extern "C" fn fullbore_transfer_sink_kind(transfer: *mut fullbore_transfer) 
     kind(transfer, |report| report.sink)
 }
 
-fn kind(transfer: *mut fullbore_transfer, which: impl FnOnce(&Report) -> Kind) -> c_int {
+fn kind(transfer: *mut fullbore_transfer, which: impl FnOnce(&TransferReport) -> Kind) -> c_int {
     status(None, || {
         given(transfer)?.0.with(|moving| {
             let kind = moving.report.as_ref().map(which);
@@ -574,30 +574,30 @@ fn kind(transfer: *mut fullbore_transfer, which: impl FnOnce(&Report) -> Kind) -
     })
 }
 
-/// Returns the route that moved bytes as the one with this number, from 0, in the order of their first
-/// byte, FULLBORE_ROUTE_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
-/// fewer routes were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
+/// Returns the method that moved bytes as the one with this number, from 0, in the order of their first
+/// byte, FULLBORE_METHOD_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
+/// fewer methods were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_route(
+pub extern "C" fn fullbore_transfer_method(
     transfer: *mut fullbore_transfer,
     index: usize,
     bytes: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
     status(None, || {
         given(transfer)?.0.with(|moving| {
-            let routes = moving
+            let methods = moving
                 .report
                 .as_ref()
-                .map_or(&[][..], |report| &report.routes);
-            let Some(&(route, moved)) = routes.get(index) else {
+                .map_or(&[][..], |report| &report.methods);
+            let Some(&(method, moved)) = methods.get(index) else {
                 return Ok(0);
             };
             if let Some(bytes) = bytes {
                 bytes.write(moved);
             }
-            Ok(number_of_route(route))
+            Ok(number_of_method(method))
         })
     })
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use fullbore::Limit;
+use fullbore::PipeLimit;
 use rustix::io::Errno;
 
 use fullbore_host::refusal::UNSUPPORTED;
@@ -143,7 +143,7 @@ impl Report {
                 let limit = one
                     .limit
                     .as_ref()
-                    .map_or_else(String::new, Limit::to_string);
+                    .map_or_else(String::new, PipeLimit::to_string);
                 format!(
                     "{} instead of {}: {limit}",
                     bytes(size),

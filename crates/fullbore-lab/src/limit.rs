@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore::Pages;
-use fullbore::ring::copy_past_caches;
 use fullbore_host::distance::pinned_to;
 use fullbore_host::machine::CpuPair;
+use fullbore_linux::Pages;
 use fullbore_results::run::Limit;
 use fullbore_results::statistics::Spread;
+use fullbore_ring::copy_past_caches;
 
 use crate::endpoint::{prepare, words};
 

@@ -10,18 +10,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The end of a transfer at which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum TransferSide {
     /// The end that bytes are read from.
     Source,
     /// The end that bytes are written to.
     Sink,
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for TransferSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Side::Source => "source",
-            Side::Sink => "sink",
+            TransferSide::Source => "source",
+            TransferSide::Sink => "sink",
         })
     }
 }
@@ -85,7 +85,7 @@ pub enum Error {
     /// Moving bytes failed; the bytes that were moved before are not lost.
     Moving {
         /// The side that failed.
-        side: Side,
+        side: TransferSide,
         /// The call that failed, as its manual page names it.
         operation: &'static str,
         /// What the kernel answered.
@@ -154,7 +154,7 @@ pub fn system(operation: &'static str) -> impl FnOnce(Errno) -> Error {
 }
 
 /// Returns the [`Error`] of a call that moves bytes.
-pub fn moving(side: Side, operation: &'static str, errno: Errno, moved: u64) -> Error {
+pub fn moving(side: TransferSide, operation: &'static str, errno: Errno, moved: u64) -> Error {
     Error::Moving {
         side,
         operation,
@@ -166,7 +166,7 @@ pub fn moving(side: Side, operation: &'static str, errno: Errno, moved: u64) -> 
 /// Returns the [`Error`] of a call that failed with `errno`, or of a wait that was stopped.
 pub fn of_call(
     stopped: Option<Stopped>,
-    side: Side,
+    side: TransferSide,
     operation: &'static str,
     errno: Errno,
     moved: u64,
@@ -229,7 +229,7 @@ mod tests {
         let error = system("F_SETPIPE_SZ")(Errno::PERM);
         assert_eq!(error.to_string(), "F_SETPIPE_SZ: Operation not permitted");
         let error = Error::Moving {
-            side: Side::Sink,
+            side: TransferSide::Sink,
             operation: "write",
             errno: Errno::NOSPC.into(),
             moved: 4096,

@@ -28,6 +28,8 @@ mod named;
 #[allow(unsafe_code)]
 mod own;
 #[allow(unsafe_code)]
+mod owner;
+#[allow(unsafe_code)]
 pub mod pages;
 #[allow(unsafe_code)]
 mod peer;
@@ -43,13 +45,14 @@ pub mod wait;
 
 pub use calls::{Calls, is_closed, is_ready};
 pub use cgroup::memory_limit;
-pub use error::{Error, Result, Side};
+pub use error::{Error, Result, TransferSide};
 pub use geometry::{FIRST, Geometry, suits_a_pipe, suits_copying};
 pub use named::descriptor_of;
 pub use own::{close, memfd, new_pipe, not_standard, null};
+pub use owner::Owner;
 pub use pages::{BackedBy, Backing, Pages, PagesOptions};
 pub use peer::{Peer, peer_of};
-pub use pipe::{Growth, Limit, Pipe, PipeEnd, PipeIdentity};
+pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 pub use refusal::{is_pipe_or_socket, is_refusal};
 /// The kernel's error number, as rustix has it.
 pub use rustix::io::Errno;

@@ -54,12 +54,12 @@ impl Pipe {
         Ok(Self { reader, writer })
     }
 
-    /// Creates a pipe and grows it up to `bytes` as far as this user may; [`Growth`] has the
+    /// Creates a pipe and grows it up to `bytes` as far as this user may; [`PipeGrowth`] has the
     /// capacity that was reached.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_capacity(bytes: usize) -> Result<(Self, Growth)> {
+    pub fn with_capacity(bytes: usize) -> Result<(Self, PipeGrowth)> {
         let pipe = Self::new()?;
         let growth = PipeEnd::new(pipe.writer.as_fd())?.grow(bytes)?;
         Ok((pipe, growth))
@@ -178,7 +178,7 @@ impl<'fd> PipeEnd<'fd> {
     ///
     /// # Errors
     /// Errors other than a limit, such as `ENOMEM`.
-    pub fn grow(&self, bytes: usize) -> Result<Growth> {
+    pub fn grow(&self, bytes: usize) -> Result<PipeGrowth> {
         let before = self.capacity()?;
         let mut limit = None;
         let mut target = bytes;
@@ -191,13 +191,13 @@ impl<'fd> PipeEnd<'fd> {
                     target = next;
                 }
                 Err(Errno::BUSY) => {
-                    limit = Some(Limit::Busy);
+                    limit = Some(PipeLimit::Busy);
                     break;
                 }
                 Err(errno) => return Err(error::system("F_SETPIPE_SZ")(errno)),
             }
         }
-        Ok(Growth {
+        Ok(PipeGrowth {
             before,
             after: self.capacity()?,
             limit,
@@ -205,14 +205,38 @@ impl<'fd> PipeEnd<'fd> {
     }
 }
 
+/// Duplicates the write end of a pipe, so that no other code can redirect the descriptor.
+///
+/// # Errors
+/// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
+pub fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
+    // The duplicate gets a number from 3 on, because 0 to 2 may be closed now and opened later as
+    // standard input, output and error.
+    let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(error::system("F_DUPFD_CLOEXEC"))?;
+    is_writable(own.as_fd())?;
+    Ok(own)
+}
+
+/// Checks that `sink` is the write end of a pipe.
+///
+/// # Errors
+/// [`Error::NotAPipe`]; `EBADF` for the read end.
+pub fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
+    if PipeEnd::new(sink)?.is_writer()? {
+        Ok(())
+    } else {
+        Err(error::system("vmsplice")(Errno::BADF))
+    }
+}
+
 /// Returns the limit that caused an `EPERM` at `target` bytes, and the capacity to try next.
-fn next_lower(target: usize) -> (Limit, usize) {
+fn next_lower(target: usize) -> (PipeLimit, usize) {
     match sizes::pipe_max_size() {
-        Some(max) if target > max => (Limit::PipeMaxSize(max), max),
+        Some(max) if target > max => (PipeLimit::PipeMaxSize(max), max),
         // Below pipe-max-size, the limit is the one on all pipes of the user (pipe_set_size,
         // fs/pipe.c).
         _ => (
-            Limit::PipeUserPages(sizes::pipe_user_pages_soft()),
+            PipeLimit::PipeUserPages(sizes::pipe_user_pages_soft()),
             target / 2,
         ),
     }
@@ -221,19 +245,19 @@ fn next_lower(target: usize) -> (Limit, usize) {
 /// The result of growing a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Growth {
+pub struct PipeGrowth {
     /// Capacity in bytes before.
     pub before: usize,
     /// Capacity in bytes now.
     pub after: usize,
     /// The limit that kept it below what was asked for, if there was one.
-    pub limit: Option<Limit>,
+    pub limit: Option<PipeLimit>,
 }
 
 /// The limit that kept a pipe from growing further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Limit {
+pub enum PipeLimit {
     /// `/proc/sys/fs/pipe-max-size`, with its value in bytes.
     PipeMaxSize(usize),
     /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`), which limits all pipes of this user
@@ -243,18 +267,20 @@ pub enum Limit {
     Busy,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for PipeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Limit::PipeMaxSize(bytes) => {
+            PipeLimit::PipeMaxSize(bytes) => {
                 write!(f, "/proc/sys/fs/pipe-max-size is {bytes} bytes")
             }
-            Limit::PipeUserPages(Some(pages)) => write!(
+            PipeLimit::PipeUserPages(Some(pages)) => write!(
                 f,
                 "this user's pipes hold what /proc/sys/fs/pipe-user-pages-soft allows ({pages} pages)"
             ),
-            Limit::PipeUserPages(None) => f.write_str("this user may not enlarge pipes further"),
-            Limit::Busy => f.write_str("more is queued than would fit"),
+            PipeLimit::PipeUserPages(None) => {
+                f.write_str("this user may not enlarge pipes further")
+            }
+            PipeLimit::Busy => f.write_str("more is queued than would fit"),
         }
     }
 }
@@ -361,9 +387,9 @@ mod tests {
     #[test]
     fn limits_are_tried_from_the_top() {
         let max = sizes::pipe_max_size().unwrap();
-        assert_eq!(next_lower(max * 4), (Limit::PipeMaxSize(max), max));
+        assert_eq!(next_lower(max * 4), (PipeLimit::PipeMaxSize(max), max));
         let (limit, next) = next_lower(max);
-        assert!(matches!(limit, Limit::PipeUserPages(_)));
+        assert!(matches!(limit, PipeLimit::PipeUserPages(_)));
         assert_eq!(next, max / 2);
     }
 }

@@ -5,7 +5,9 @@
 use std::io::{BufRead, Read};
 use std::os::fd::{OwnedFd, RawFd};
 
-use fullbore::{Consumer, ConsumerOptions};
+use fullbore::{ConsumerOptions, Wait};
+use fullbore_linux::Waiter;
+use fullbore_ring::Consumer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
@@ -233,13 +235,19 @@ impl PyConsumer {
     ) -> PyResult<Self> {
         let (own, file, ahead) = File::open(file, false, closefd)?;
         let mut options = ConsumerOptions::new().interruptible();
-        options = options.shared(shared);
         if let Some(Size(bytes)) = buffer {
             options = options.buffer(bytes);
         }
         let consumer = options
             .open(own)
             .map_err(|error| crate::errors::exception(py, &error, &file.name))?;
+        let mut consumer = match shared {
+            true => Consumer::new(consumer, Waiter::new(Wait::Block).interruptible()),
+            false => consumer.into(),
+        };
+        if let Some(Size(bytes)) = buffer {
+            consumer = consumer.buffer_size(bytes);
+        }
         Ok(Self {
             turns: Turns::new(Input {
                 consumer,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fullbore::split::Policy;
 use fullbore::transfer::Progress;
-use fullbore::{Cancel, Ended, Failure, Guarantee, Side, Tee, Transfer};
+use fullbore::{Cancel, EndReason, Guarantee, Tee, Transfer, TransferFailure, TransferSide};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::fs::FileType;
@@ -33,7 +33,7 @@ pub struct PyReport {
     /// System calls that were made to move bytes.
     calls: u64,
     /// The ways that were used, each with the number of bytes that it moved.
-    routes: Vec<(String, u64)>,
+    methods: Vec<(String, u64)>,
     /// Why it returned: 'end', 'limit', 'interrupted' or 'failed'.
     ended: String,
     /// The bytes that were taken and did not arrive; empty unless there was an error or an interruption.
@@ -48,7 +48,7 @@ impl PyReport {
         taken: u64,
         seconds: f64,
         calls: u64,
-        routes: Vec<(String, u64)>,
+        methods: Vec<(String, u64)>,
         ended: String,
         unsent: Vec<u8>,
     ) -> Self {
@@ -57,7 +57,7 @@ impl PyReport {
             taken,
             seconds,
             calls,
-            routes,
+            methods,
             ended,
             unsent,
         }
@@ -71,24 +71,24 @@ impl PyReport {
             self.taken,
             self.seconds,
             self.calls,
-            self.routes.clone(),
+            self.methods.clone(),
             &self.ended,
             Cow::Borrowed(&self.unsent),
         )
     }
 
     fn __repr__(&self) -> String {
-        let routes: Vec<String> = self
-            .routes
+        let methods: Vec<String> = self
+            .methods
             .iter()
-            .map(|(route, bytes)| format!("('{route}', {bytes})"))
+            .map(|(method, bytes)| format!("('{method}', {bytes})"))
             .collect();
         format!(
-            "Report(bytes={}, seconds={:.3}, calls={}, routes=[{}], ended='{}')",
+            "Report(bytes={}, seconds={:.3}, calls={}, methods=[{}], ended='{}')",
             self.bytes,
             self.seconds,
             self.calls,
-            routes.join(", "),
+            methods.join(", "),
             self.ended
         )
     }
@@ -279,7 +279,7 @@ pub fn transfer(
         };
         let outcome = py.detach(|| transfer.run_with(&mut tick));
         let (report, error) = match outcome {
-            Ok(report) if report.ended == Ended::Interrupted => match py.check_signals() {
+            Ok(report) if report.ended == EndReason::Interrupted => match py.check_signals() {
                 Ok(()) => continue,
                 Err(error) => (report, Some(error)),
             },
@@ -287,9 +287,11 @@ pub fn transfer(
                 let raised = raised.or_else(|| tell(py, report.bytes).err());
                 (report, raised)
             }
-            Err(Failure { report, error, .. }) => {
+            Err(TransferFailure { report, error, .. }) => {
                 let file = match &error {
-                    fullbore::Error::Moving { side, .. } if *side == Side::Source => &source.1,
+                    fullbore::Error::Moving { side, .. } if *side == TransferSide::Source => {
+                        &source.1
+                    }
                     _ => &sink.1,
                 };
                 (report, Some(exception(py, &error, file)))
@@ -304,8 +306,8 @@ pub fn transfer(
     }
 }
 
-fn reported(report: &fullbore::Report, transfer: Transfer<Held, Held>) -> PyReport {
-    let (_, _, unsent) = match transfer.into_inner() {
+fn reported(report: &fullbore::TransferReport, transfer: Transfer<Held, Held>) -> PyReport {
+    let (_, _, unsent) = match transfer.into_parts() {
         Ok(parts) => parts,
         // A sandbox refuses to read a pipe back. `taken` shows how much it holds.
         Err(_) => return PyReport::new(report, Vec::new()),
@@ -314,18 +316,20 @@ fn reported(report: &fullbore::Report, transfer: Transfer<Held, Held>) -> PyRepo
 }
 
 impl PyReport {
-    fn new(report: &fullbore::Report, unsent: Vec<u8>) -> Self {
-        let routes = report.routes.iter();
+    fn new(report: &fullbore::TransferReport, unsent: Vec<u8>) -> Self {
+        let methods = report.methods.iter();
         Self {
             bytes: report.bytes,
             taken: report.taken,
             seconds: report.elapsed.as_secs_f64(),
             calls: report.calls,
-            routes: routes.map(|(route, n)| (route.to_string(), *n)).collect(),
+            methods: methods
+                .map(|(method, n)| (method.to_string(), *n))
+                .collect(),
             ended: match report.ended {
-                Ended::AtEnd => "end",
-                Ended::AtLimit => "limit",
-                Ended::Failed => "failed",
+                EndReason::AtEnd => "end",
+                EndReason::AtLimit => "limit",
+                EndReason::Failed => "failed",
                 _ => "interrupted",
             }
             .to_owned(),
@@ -380,7 +384,7 @@ pub fn split(
         // A tee waits for no sink alone, so it does without calls that sleep and loses nothing by a deadline.
         tee = tee.deadline(Instant::now() + TICK);
         let (report, error) = match py.detach(|| tee.run()) {
-            Ok(report) if report.ended == Ended::TimedOut => match py.check_signals() {
+            Ok(report) if report.ended == EndReason::TimedOut => match py.check_signals() {
                 Ok(()) => continue,
                 Err(error) => (report, Some(error)),
             },

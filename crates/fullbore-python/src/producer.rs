@@ -6,7 +6,9 @@ use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
 use std::time::Instant;
 
-use fullbore::{Error, Producer, ProducerOptions, Way};
+use fullbore::{Error, ProducerOptions, Wait};
+use fullbore_linux::Waiter;
+use fullbore_ring::Producer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString};
@@ -114,7 +116,6 @@ impl PyProducer {
     ) -> PyResult<Self> {
         let (own, file, _) = File::open(file, true, closefd)?;
         let mut options = ProducerOptions::new().interruptible();
-        options = options.shared(shared);
         if let Some(Size(bytes)) = pipe_size {
             options = options.pipe_size(bytes);
         }
@@ -124,6 +125,10 @@ impl PyProducer {
         let producer = options
             .open(own)
             .map_err(|error| exception(py, &error, &file.name))?;
+        let producer = match shared {
+            true => Producer::new(producer, Waiter::new(Wait::Block).interruptible()),
+            false => producer.into(),
+        };
         Ok(Self {
             chunk: producer.chunk(),
             turns: Turns::new(Output {
@@ -190,7 +195,7 @@ impl PyProducer {
         let mut output = this.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
         output.sending(py, &this.file, |producer| producer.reserve(n).map(drop))?;
-        output.lends_apart = output.producer.way() == Way::Ring;
+        output.lends_apart = output.producer.is_sharing();
         let memory = match output.lends_apart {
             true => {
                 output.apart.resize(this.chunk, 0);
@@ -306,7 +311,11 @@ impl PyProducer {
     /// shares).
     #[getter]
     fn way(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.turns.take(py)?.producer.way().to_string())
+        let producer = &self.turns.take(py)?.producer;
+        Ok(match producer.is_sharing() {
+            true => "ring".to_owned(),
+            false => producer.inner().way().to_string(),
+        })
     }
 
     /// The most bytes that reserve() lends, and that one system call sends.
@@ -318,12 +327,12 @@ impl PyProducer {
     /// The number of the descriptor of the file.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
         let output = self.turns.take(py)?;
-        Ok(self.file.fileno(py, output.producer.get_ref()))
+        Ok(self.file.fileno(py, output.producer.inner().get_ref()))
     }
 
     fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(rustix::termios::isatty(
-            self.turns.take(py)?.producer.get_ref(),
+            self.turns.take(py)?.producer.inner().get_ref(),
         ))
     }
 
@@ -337,12 +346,12 @@ impl PyProducer {
 
     fn seekable(&self, py: Python<'_>) -> PyResult<bool> {
         let output = self.turns.take(py)?;
-        Ok(rustix::fs::tell(output.producer.get_ref()).is_ok())
+        Ok(rustix::fs::tell(output.producer.inner().get_ref()).is_ok())
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         let output = self.turns.take(py)?;
-        let at = self.file.tell(py, output.producer.get_ref())?;
+        let at = self.file.tell(py, output.producer.inner().get_ref())?;
         Ok(at + output.producer.unsent())
     }
 
@@ -351,7 +360,7 @@ impl PyProducer {
         self.flush(py)?;
         let output = self.turns.take(py)?;
         let to = file::seek_from(offset, whence)?;
-        self.file.seek(py, output.producer.get_ref(), to)
+        self.file.seek(py, output.producer.inner().get_ref(), to)
     }
 
     /// Changes the size of the file.
@@ -363,7 +372,7 @@ impl PyProducer {
             None => self.tell(py)?,
         };
         let output = self.turns.take(py)?;
-        match rustix::fs::ftruncate(output.producer.get_ref(), size) {
+        match rustix::fs::ftruncate(output.producer.inner().get_ref(), size) {
             Ok(()) => Ok(size),
             Err(errno) => Err(self.file.failed(py, errno)),
         }
@@ -415,9 +424,9 @@ impl Drop for PyProducer {
                 if !self.turns.is_here() {
                     return;
                 }
-                if output.failed && output.producer.way() == Way::Ring {
+                if output.failed && output.producer.is_sharing() {
                     let mut producer = output.producer;
-                    self.file.let_go(py, producer.get_ref());
+                    self.file.let_go(py, producer.inner().get_ref());
                     // The reader still finds what it has not had where it is, and nothing waits for that.
                     producer.set_deadline(Some(Instant::now()));
                     return;

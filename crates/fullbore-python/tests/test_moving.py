@@ -44,7 +44,7 @@ def test_a_gibibyte_goes_from_file_to_file(big: tuple[Path, bytes], tmp_path: Pa
     seen: list[int] = []
     report = fullbore.copy(big[0], tmp_path / "copy", progress=seen.append)
     assert (report.bytes, report.taken, report.ended, report.unsent) == (GIB, GIB, "end", b"")
-    assert sum(n for _, n in report.routes) == GIB and report.calls > 0 and report.seconds > 0
+    assert sum(n for _, n in report.methods) == GIB and report.calls > 0 and report.seconds > 0
     assert seen == sorted(seen) and seen[-1] == GIB
     assert hash_of(tmp_path / "copy") == big[1]
     (tmp_path / "copy").unlink()

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 
-use fullbore::{Producer, ProducerOptions};
+use fullbore::{Producer, ProducerOptions, Way};
 
 /// Lines after which the game and the last three digits begin anew.
 const LINES: u64 = 3000;
@@ -44,7 +44,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let out = if recycle {
         // SAFETY: by its name this option is only for readers that copy.
-        unsafe { ProducerOptions::new().recycle(io::stdout()) }?
+        ProducerOptions::new()
+            .way(Way::Recycle)
+            .open(io::stdout())?
     } else {
         Producer::new(io::stdout())?
     };

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::io::{self, BufRead, ErrorKind};
 use std::os::fd::AsFd;
 
-use fullbore::{Consumer, Producer, ProducerOptions};
+use fullbore::{Consumer, Producer, ProducerOptions, Way};
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -21,7 +21,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         [count] => write(Producer::new(io::stdout())?, count.parse()?),
         ["--recycle", count] => {
             // SAFETY: by its name this option is only for readers that copy.
-            let producer = unsafe { ProducerOptions::new().recycle(io::stdout()) }?;
+            let producer = ProducerOptions::new()
+                .way(Way::Recycle)
+                .open(io::stdout())?;
             write(producer, count.parse()?)
         }
         _ => Err("usage: pattern [--recycle] COUNT | pattern --check".into()),

@@ -12,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 
-use fullbore::{Ended, Side, Transfer};
+use fullbore::{EndReason, Transfer, TransferSide};
 use tokio::io::unix::AsyncFd;
 
 /// Bytes after which a connection lets the others run, even if there is more to move.
@@ -75,12 +75,12 @@ async fn pass_on(from: TcpStream, to: TcpStream) -> io::Result<u64> {
     from.set_nonblocking(true)?;
     let (from, to) = (registered(from)?, registered(to)?);
     let mut transfer = Transfer::new(from.get_ref(), to.get_ref()).nonblocking();
-    let mut waits_for = Side::Source;
+    let mut waits_for = TransferSide::Source;
     loop {
         // Taken before the try, so that readiness that comes during it is not cleared afterwards.
         let mut ready = match waits_for {
-            Side::Source => from.readable().await?,
-            Side::Sink => to.writable().await?,
+            TransferSide::Source => from.readable().await?,
+            TransferSide::Sink => to.writable().await?,
         };
         let mut moved = 0;
         let report = transfer.run_with(|progress| {
@@ -91,10 +91,10 @@ async fn pass_on(from: TcpStream, to: TcpStream) -> io::Result<u64> {
             }
         })?;
         match report.ended {
-            Ended::WouldWait(side) if side == waits_for => ready.clear_ready(),
-            Ended::WouldWait(side) => waits_for = side,
+            EndReason::WouldBlock(side) if side == waits_for => ready.clear_ready(),
+            EndReason::WouldBlock(side) => waits_for = side,
             // Its turn is over.
-            Ended::Cancelled => tokio::task::yield_now().await,
+            EndReason::Cancelled => tokio::task::yield_now().await,
             _ => {
                 // The peer may have closed it already.
                 let _ = to.get_ref().shutdown(Shutdown::Write);

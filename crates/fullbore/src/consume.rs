@@ -13,18 +13,14 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::memory::{self, Memory};
-use crate::ring::{Joining, Next};
 use crate::transfer::was_empty_message;
-use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::{Cancel, Ready, Wait, Waiter};
 use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
-
-/// The most bytes of shared memory that are lent at a time, unless the caller sets the size of the buffer.
-const LENT: usize = 256 * 1024;
 
 /// The options of a [`Consumer`].
 #[derive(Debug, Clone, Default)]
@@ -34,8 +30,6 @@ pub struct ConsumerOptions {
     deadline: Option<Instant>,
     cancel: Option<Cancel>,
     nonblocking: bool,
-    shared: bool,
-    in_place: bool,
     interruptible: bool,
 }
 
@@ -77,33 +71,6 @@ impl ConsumerOptions {
         self
     }
 
-    /// Sets whether to share memory with the producer of the pipe, if that is a
-    /// [`Producer`](crate::Producer) of the same user which allows it too
-    /// ([`ProducerOptions::shared`](crate::ProducerOptions::shared)). The default is not to.
-    ///
-    /// The bytes then no longer go through the pipe. They are copied out of the shared memory before they
-    /// are lent, so it does not matter what the producer does to it. Meanwhile nothing else may read from
-    /// the source, and poll(2) on it does not tell when there is something to read. A consumer that is
-    /// dropped leaves what it has not taken yet to the next reader of the pipe, which gets it when the
-    /// producer sends something or finishes. It has no effect if the source is no pipe of pipe(2), or with
-    /// [`nonblocking`](Self::nonblocking).
-    pub fn shared(mut self, shared: bool) -> Self {
-        self.shared = shared;
-        self
-    }
-
-    /// Works as [`shared`](Self::shared), and lends the shared memory itself instead of a copy.
-    ///
-    /// # Safety
-    /// The producer, and every other process of this user that could take its place, must be one of this
-    /// library, or as honest: it must not change bytes of the shared memory after it has published them.
-    #[allow(unsafe_code)] // It only passes the promise on.
-    pub unsafe fn shared_in_place(mut self) -> Self {
-        self.shared = true;
-        self.in_place = true;
-        self
-    }
-
     /// Makes a signal that arrives during a wait end it. Reading then fails with [`Error::Stopped`],
     /// whose kind is [`io::ErrorKind::Interrupted`], and can be tried again. Without this, a wait goes
     /// on after a signal.
@@ -132,15 +99,8 @@ impl ConsumerOptions {
             return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into()));
         }
         let is_pipe = PipeEnd::of(&source)?.is_some();
-        let may_share = self.shared && is_pipe && !self.nonblocking;
         Ok(Consumer {
             is_pipe,
-            joining: match may_share {
-                true => Joining::Looking { reads: 0 },
-                false => Joining::Never,
-            },
-            in_place: self.in_place,
-            lent: false,
             calls: Calls::with(self.waiter()),
             buffer: Memory::first(self.buffer.unwrap_or(memory::FIRST)),
             unread: 0..0,
@@ -179,7 +139,7 @@ impl ConsumerOptions {
 /// let mut consumer = fullbore::Consumer::new(source.reader)?;
 /// let mut header = String::new();
 /// consumer.read_line(&mut header)?;
-/// let (rest, begun) = consumer.into_inner();
+/// let (rest, begun) = consumer.into_parts();
 /// let mut out = std::fs::File::from(sink.writer);
 /// out.write_all(&begun)?;
 /// fullbore::copy(&rest, &out)?;
@@ -197,12 +157,6 @@ pub struct Consumer<Fd: AsFd> {
     buffer: Memory,
     /// The part of the buffer that was read from the source, and not yet by the caller.
     unread: Range<usize>,
-    /// Whether `unread` is a part of the memory that is shared with the producer.
-    lent: bool,
-    /// How far it is on its way to sharing memory with the producer.
-    joining: Joining,
-    /// Whether the shared memory itself is lent to the caller.
-    in_place: bool,
     /// Bytes taken from the source.
     taken: u64,
     options: ConsumerOptions,
@@ -234,15 +188,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Returns the bytes that were read from the source and not yet from this consumer. Makes no
     /// system call.
     pub fn buffer(&self) -> &[u8] {
-        match self.joining.ring() {
-            Some(ring) if self.lent => ring.claimed(self.unread.clone()),
-            _ => &self.buffer[self.unread.clone()],
-        }
-    }
-
-    /// Returns whether bytes come through memory that is shared with the producer.
-    pub fn is_sharing(&self) -> bool {
-        self.joining.ring().is_some()
+        &self.buffer[self.unread.clone()]
     }
 
     /// Returns the source. Bytes that are read from it directly do not pass through the consumer;
@@ -251,14 +197,9 @@ impl<Fd: AsFd> Consumer<Fd> {
         &self.source
     }
 
-    /// Returns the source, and the bytes that were read from it and not yet from this consumer. These
-    /// include all that is in memory that is shared with the producer.
-    pub fn into_inner(mut self) -> (Fd, Vec<u8>) {
-        let mut unread = self.buffer().to_vec();
-        if let Some(ring) = self.joining.ring_mut() {
-            ring.release(0);
-            unread.append(&mut ring.claim_all());
-        }
+    /// Returns the source, and the bytes that were read from it and not yet from this consumer.
+    pub fn into_parts(self) -> (Fd, Vec<u8>) {
+        let unread = self.buffer().to_vec();
         (self.source, unread)
     }
 
@@ -282,7 +223,7 @@ impl<Fd: AsFd> Consumer<Fd> {
             if left == 0 {
                 return Ok(n);
             }
-            let dropped = if self.is_pipe && !self.options.nonblocking && self.joining.is_away() {
+            let dropped = if self.is_pipe && !self.options.nonblocking {
                 self.splice_away(left)?
             } else {
                 None
@@ -360,79 +301,9 @@ impl<Fd: AsFd> Consumer<Fd> {
         if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() {
             self.settle();
         }
-        self.lent = false;
-        if self.in_place {
-            let most = self.options.buffer.unwrap_or(LENT);
-            loop {
-                match self.next(most)? {
-                    Next::Claimed(claimed) => {
-                        let n = claimed.len();
-                        self.unread = claimed;
-                        self.lent = true;
-                        self.taken += n as u64;
-                        return Ok(n);
-                    }
-                    Next::Pipe => break,
-                    Next::Queued(n) => {
-                        if let Some(n) = self.read_queued(n, None)? {
-                            self.unread = 0..n;
-                            return Ok(n);
-                        }
-                    }
-                }
-            }
-        }
         let n = self.read_source(None)?;
         self.unread = 0..n;
         Ok(n)
-    }
-
-    /// Returns where at most `most` bytes are.
-    #[inline]
-    fn next(&mut self, most: usize) -> Result<Next> {
-        let next = self
-            .joining
-            .next(self.source.as_fd(), most, self.calls.waiter());
-        next.map_err(|errno| self.failed("ring", errno))
-    }
-
-    /// Reads at most `most` bytes that are in the pipe; `None` if there are none any more.
-    fn read_queued(&mut self, most: usize, into: Option<&mut [u8]>) -> Result<Option<usize>> {
-        let into = into.unwrap_or(&mut self.buffer);
-        let most = most.min(into.len());
-        match self.calls.try_read(self.source.as_fd(), &mut into[..most]) {
-            // The end is found by looking once more, because a ring may come first.
-            Ok(0) | Err(Errno::AGAIN) => Ok(None),
-            Ok(n) => {
-                self.taken += n as u64;
-                Ok(Some(n))
-            }
-            Err(errno) => Err(self.failed("read", errno)),
-        }
-    }
-
-    /// Reads once, from wherever the next bytes are, into the buffer or into memory of the caller.
-    fn read_source(&mut self, mut into: Option<&mut [u8]>) -> Result<usize> {
-        loop {
-            let most = into.as_ref().map_or(self.buffer.len(), |into| into.len());
-            match self.next(most)? {
-                Next::Pipe => return self.read_pipe(into),
-                Next::Queued(n) => {
-                    if let Some(n) = self.read_queued(n, into.as_deref_mut())? {
-                        return Ok(n);
-                    }
-                }
-                Next::Claimed(claimed) => {
-                    let n = claimed.len();
-                    if let Some(ring) = self.joining.ring_mut() {
-                        ring.copy(claimed, into.unwrap_or(&mut self.buffer));
-                        ring.release(0);
-                    }
-                    self.taken += n as u64;
-                    return Ok(n);
-                }
-            }
-        }
     }
 
     /// Gets the buffer of full size, once more bytes were read than the small initial one holds.
@@ -442,7 +313,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     /// Calls read(2) into the buffer or into memory of the caller, once unless it gets an empty message.
-    fn read_pipe(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
+    fn read_source(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
         let source = self.source.as_fd();
         let into = into.unwrap_or(&mut self.buffer);
         loop {
@@ -462,24 +333,9 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Releases what the caller has consumed of the shared memory, once it has consumed all of it.
-    #[inline]
-    fn release(&mut self) {
-        if let Some(ring) = self.joining.ring_mut() {
-            if self.unread.is_empty() {
-                ring.release(0);
-                // It was a part of the shared memory, and what is next may be in the buffer.
-                self.unread = 0..0;
-                self.lent = false;
-            } else {
-                ring.keep(self.unread.len());
-            }
-        }
-    }
-
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
-        error::of_call(stopped, Side::Source, operation, errno, self.taken)
+        error::of_call(stopped, TransferSide::Source, operation, errno, self.taken)
     }
 }
 
@@ -511,9 +367,6 @@ impl<Fd: AsFd> BufRead for Consumer<Fd> {
     #[inline]
     fn consume(&mut self, n: usize) {
         self.unread.start = self.unread.start.saturating_add(n).min(self.unread.end);
-        if self.lent {
-            self.release();
-        }
     }
 }
 
@@ -619,7 +472,7 @@ mod tests {
             matches!(
                 error,
                 Error::Moving {
-                    side: Side::Source,
+                    side: TransferSide::Source,
                     moved: 0,
                     ..
                 }

@@ -45,7 +45,6 @@
 //! | [`split`] | fd to many: [`Tee`] |
 //! | [`buffer`] | fd to many, through a large memory: [`Buffer`] |
 //! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
-//! | [`ring`] | memory that both ends of a pipe share instead of using it |
 //! | [`Pipe`], [`PipeEnd`] | what a pipe is: capacity, slots, bytes queued, identity |
 //! | [`Pages`] | page-aligned memory to send without a copy |
 //! | [`Wait`], [`Cancel`] | what to do while a pipe is full or empty, and how to end a wait |
@@ -60,29 +59,24 @@
 pub mod buffer;
 pub mod consume;
 mod memory;
+mod pages_to_send;
 #[allow(unsafe_code)]
 pub mod produce;
-pub mod ring;
 pub mod split;
 pub mod transfer;
 
 pub use buffer::Buffer;
 pub use consume::{Consumer, ConsumerOptions};
 pub use fullbore_linux::{
-    BackedBy, Backing, Cancel, Error, Growth, Limit, Pages, PagesOptions, Pipe, PipeEnd,
-    PipeIdentity, Result, Side, Stopped, Wait, close,
+    BackedBy, Cancel, Error, Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit, Result, Stopped,
+    TransferSide, Wait, close,
 };
+pub use pages_to_send::Pages;
 pub use produce::{Produced, Producer, ProducerOptions, Repeat, Unfinished, Way};
-pub use ring::RingView;
 pub use split::Tee;
-pub use transfer::{Ended, Failure, Guarantee, Report, Transfer, copy};
+pub use transfer::{EndReason, Guarantee, Transfer, TransferFailure, TransferReport, copy};
 
-/// The examples of the README and of docs/library.md, which `cargo test` compiles.
+/// The examples of the README, which `cargo test` compiles; `fullbore-ring` has those of docs/library.md.
 #[cfg(doctest)]
-mod documentation {
-    #[doc = include_str!("../../../README.md")]
-    pub struct Readme;
-
-    #[doc = include_str!("../../../docs/library.md")]
-    pub struct Library;
-}
+#[doc = include_str!("../../../README.md")]
+mod readme {}

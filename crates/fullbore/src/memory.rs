@@ -7,7 +7,6 @@
 
 use std::ops::{Deref, DerefMut, Range};
 
-use crate::ring::Giving;
 use fullbore_linux::error::Result;
 use fullbore_linux::pages::{Backing, Pages};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
@@ -23,8 +22,6 @@ pub(crate) enum Memory {
     First(Aligned),
     /// A mapping of our own.
     Pages(Pages),
-    /// The ring that is shared with the consumer.
-    Ring(Box<Giving>),
 }
 
 /// Memory from the allocator that begins at a multiple of [`BLOCK`], as reading from a source with
@@ -98,24 +95,6 @@ impl Memory {
         }
     }
 
-    /// Copies `bytes` to `at`.
-    #[inline]
-    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
-        match self {
-            Memory::Ring(ring) => ring.put(at, bytes),
-            memory => memory[at..][..bytes.len()].copy_from_slice(bytes),
-        }
-    }
-
-    /// Fills a part of it, in one piece or in several.
-    #[inline]
-    pub(crate) fn fill(&mut self, part: Range<usize>, mut fill: impl FnMut(&mut [u8])) {
-        match self {
-            Memory::Ring(ring) => ring.fill(part, fill),
-            memory => fill(&mut memory[part]),
-        }
-    }
-
     /// Returns whether a pipe may refer to it.
     pub(crate) fn is_pages(&self) -> bool {
         matches!(self, Memory::Pages(_))
@@ -130,7 +109,6 @@ impl Deref for Memory {
         match self {
             Memory::First(first) => &first.bytes[first.range.clone()],
             Memory::Pages(pages) => pages,
-            Memory::Ring(ring) => ring.bytes(),
         }
     }
 }
@@ -141,7 +119,6 @@ impl DerefMut for Memory {
         match self {
             Memory::First(first) => &mut first.bytes[first.range.clone()],
             Memory::Pages(pages) => pages,
-            Memory::Ring(ring) => ring.bytes_mut(),
         }
     }
 }

@@ -30,11 +30,11 @@ fn reserved(mut out: Producer<OwnedFd>) -> Way {
 }
 
 fn handed_over(sink: OwnedFd) -> Way {
-    let mut out = ProducerOptions::new().fresh(sink).unwrap();
+    let mut out = ProducerOptions::new().way(Way::Fresh).open(sink).unwrap();
     for at in (0..BYTES).step_by(1 << 20) {
         let mut pages = Pages::new(1 << 20).unwrap();
         fill(&mut pages, at);
-        out.send(pages).unwrap();
+        out.send_pages(pages).unwrap();
     }
     out.finish().unwrap().way
 }
@@ -56,7 +56,7 @@ fn recycled(sink: OwnedFd) -> Way {
     let options = ProducerOptions::new().chunk(64 * 1024);
     // SAFETY: `Reader` has readers that do not copy, but nothing is shared with them here, which is
     // what is tested; a wrong byte would fail the test.
-    reserved(unsafe { options.recycle(sink) }.unwrap())
+    reserved(options.way(Way::Recycle).open(sink).unwrap())
 }
 
 /// Uses its pages again at once, which is right only where vmsplice(2) copies.
@@ -78,7 +78,7 @@ fn careless(sink: OwnedFd) -> Way {
 const PRODUCERS: [(&str, Make); 5] = [
     ("new", |sink| reserved(Producer::new(sink).unwrap())),
     ("fresh", |sink| {
-        reserved(ProducerOptions::new().fresh(sink).unwrap())
+        reserved(ProducerOptions::new().way(Way::Fresh).open(sink).unwrap())
     }),
     ("recycle", recycled),
     ("write", written),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use common::ends::{From, To};
 use common::*;
-use fullbore::{Guarantee, Pipe, ProducerOptions, Transfer};
+use fullbore::{Guarantee, Pipe, ProducerOptions, Transfer, Way};
 use rustix::pipe::SpliceFlags;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -99,7 +99,7 @@ fn fresh_holds_no_more_than_a_few_huge_pages_while_the_reader_stalls() {
         let pipe = Pipe::new().unwrap();
         let producing = thread::spawn(move || {
             let options = ProducerOptions::new().huge_pages(huge);
-            let mut out = options.fresh(pipe.writer).unwrap();
+            let mut out = options.way(Way::Fresh).open(pipe.writer).unwrap();
             send(&mut out, 0, 64 << 20, 256 * 1024).unwrap();
             out.finish().unwrap();
         });
@@ -131,7 +131,7 @@ fn fresh_holds_no_more_than_a_few_huge_pages_over_a_long_stream() {
         let pipe = Pipe::new().unwrap();
         let reading = thread::spawn(move || splice_away(&pipe.reader));
         let options = ProducerOptions::new().chunk(chunk);
-        let mut out = options.fresh(pipe.writer).unwrap();
+        let mut out = options.way(Way::Fresh).open(pipe.writer).unwrap();
         send(&mut out, 0, 1 << 30, chunk).unwrap();
         out.finish().unwrap();
         assert_eq!(reading.join().unwrap(), 1 << 30);
@@ -148,7 +148,11 @@ fn recycle_uses_its_ring_and_no_more() {
     let pipe = Pipe::new().unwrap();
     let reading = Reader::Bursty.spawn(pipe.reader, Checker::of_the_stream());
     // SAFETY: the reader copies.
-    let mut out = unsafe { ProducerOptions::new().ring(4 * MIB).recycle(pipe.writer) }.unwrap();
+    let mut out = ProducerOptions::new()
+        .memory(4 * MIB)
+        .way(Way::Recycle)
+        .open(pipe.writer)
+        .unwrap();
     send(&mut out, 0, 256 << 20, 256 * 1024).unwrap();
     out.finish().unwrap();
     assert_eq!(reading.join().unwrap(), 256 << 20);
@@ -176,7 +180,10 @@ fn making_and_dropping_many_leaves_no_memory_and_no_descriptors_behind() {
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
     let use_all = || {
         let pipe = Pipe::new().unwrap();
-        let mut out = ProducerOptions::new().fresh(&pipe.writer).unwrap();
+        let mut out = ProducerOptions::new()
+            .way(Way::Fresh)
+            .open(&pipe.writer)
+            .unwrap();
         send(&mut out, 0, 100_000, 50_000).unwrap();
         drop(out);
         let out = ProducerOptions::new().repeat(&pipe.writer, b"y\n").unwrap();

@@ -300,7 +300,7 @@ static int see(void *user, const fullbore_progress *progress) {
     compare(progress->seen, progress->seen_len, seen->bytes);
     seen->bytes += progress->step;
     IS(seen->bytes, progress->bytes);
-    CHECK(progress->route > 0);
+    CHECK(progress->method > 0);
     /* The transfer is in use: by this very call. */
     IS(-EBUSY, fullbore_transfer_bytes(seen->transfer));
     IS(-EBUSY, fullbore_transfer_run(seen->transfer, NULL, NULL, &error));
@@ -336,7 +336,7 @@ static void transfer(void) {
     IS(FULLBORE_KIND_REGULAR, fullbore_transfer_source_kind(transfer));
     IS(FULLBORE_KIND_REGULAR, fullbore_transfer_sink_kind(transfer));
     uint64_t moved = 0, sum = 0;
-    for (size_t i = 0; fullbore_transfer_route(transfer, i, &moved) > 0; i++) sum += moved;
+    for (size_t i = 0; fullbore_transfer_method(transfer, i, &moved) > 0; i++) sum += moved;
     IS(20, sum);
     fullbore_transfer_free(transfer);
     IS(20, pread(sink, got, 20, 3));
@@ -371,14 +371,14 @@ static void transfer(void) {
     /* Nothing to read yet, or no room. */
     options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
     IS(0, fullbore_transfer_new(fds[0], sink, &options, &transfer, NULL));
-    IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(FULLBORE_ENDED_SOURCE_WOULD_BLOCK, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     fullbore_transfer_free(transfer);
     options.pipe_size = FULLBORE_PIPE_SIZE_KEEP;
     int64_t capacity = fullbore_pipe_capacity(fds[1], NULL);
     lseek(source, 0, SEEK_SET);
     IS(0, fullbore_transfer_new(source, fds[1], &options, &transfer, NULL));
     if (capacity < (int64_t)sizeof bytes)
-        IS(FULLBORE_ENDED_SINK_WOULD_WAIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+        IS(FULLBORE_ENDED_SINK_WOULD_BLOCK, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     fullbore_transfer_free(transfer);
     IS(capacity, fullbore_pipe_capacity(fds[1], NULL));
     close(fds[0]);
@@ -414,7 +414,7 @@ static void splitting(void) {
     IS(0, fullbore_tee_sink_is_dropped(tee, 0));
     IS(1, fullbore_tee_sink_is_dropped(tee, 1));
     IS(1, fullbore_tee_sink_is_dropped(tee, 2));
-    IS(0, fullbore_tee_sink_would_wait(tee, 0));
+    IS(0, fullbore_tee_sink_would_block(tee, 0));
     fullbore_tee_free(tee);
     IS(5, read(good[0], got, sizeof got));
     CHECK(memcmp(got, "hello", 5) == 0);
@@ -499,7 +499,7 @@ static void stops(void) {
     options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
     IS(0, fullbore_tee_new(fds[0], &options, &tee, NULL));
     IS(0, fullbore_tee_add(tee, sink[1], 0, 0, NULL));
-    IS(FULLBORE_ENDED_SOURCE_WOULD_WAIT, fullbore_tee_run(tee, NULL));
+    IS(FULLBORE_ENDED_SOURCE_WOULD_BLOCK, fullbore_tee_run(tee, NULL));
     IS(0, fullbore_tee_set_deadline(tee, fullbore_deadline_in(-1), NULL));
     IS(FULLBORE_ENDED_TIMED_OUT, fullbore_tee_run(tee, NULL));
     fullbore_tee_free(tee);

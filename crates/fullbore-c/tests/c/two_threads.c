@@ -159,7 +159,7 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_transfer_elapsed(transfer));
     IS(-EBUSY, fullbore_transfer_source_kind(transfer));
     IS(-EBUSY, fullbore_transfer_sink_kind(transfer));
-    IS(-EBUSY, fullbore_transfer_route(transfer, 0, NULL));
+    IS(-EBUSY, fullbore_transfer_method(transfer, 0, NULL));
     fullbore_transfer_free(transfer);
     IS(0, fullbore_cancel_now(cancel));
     pthread_join(thread, NULL);
@@ -183,7 +183,7 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_tee_sink_bytes(tee, 0));
     IS(-EBUSY, fullbore_tee_sink_error(tee, 0, NULL));
     IS(-EBUSY, fullbore_tee_sink_is_dropped(tee, 0));
-    IS(-EBUSY, fullbore_tee_sink_would_wait(tee, 0));
+    IS(-EBUSY, fullbore_tee_sink_would_block(tee, 0));
     fullbore_tee_free(tee);
     IS(0, fullbore_cancel_now(cancel));
     pthread_join(thread, NULL);

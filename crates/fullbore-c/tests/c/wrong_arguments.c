@@ -258,7 +258,7 @@ static void transfers(void) {
     IS(-EINVAL, fullbore_transfer_elapsed(NULL));
     IS(-EINVAL, fullbore_transfer_source_kind(NULL));
     IS(-EINVAL, fullbore_transfer_sink_kind(NULL));
-    IS(-EINVAL, fullbore_transfer_route(NULL, 0, &bytes));
+    IS(-EINVAL, fullbore_transfer_method(NULL, 0, &bytes));
     fullbore_transfer_free(NULL);
 
     IS(0, fullbore_transfer_new(fds[0], fds[1], NULL, &transfer, NULL));
@@ -268,7 +268,7 @@ static void transfers(void) {
     FAILS(-EINVAL, fullbore_transfer_set_cancel(transfer, NULL, &error));
     FAILS(-EINVAL, fullbore_transfer_take_back(transfer, NULL, &len, &error));
     FAILS(-EINVAL, fullbore_transfer_take_back(transfer, &memory, NULL, &error));
-    IS(0, fullbore_transfer_route(transfer, SIZE_MAX, NULL));
+    IS(0, fullbore_transfer_method(transfer, SIZE_MAX, NULL));
     IS(0, fullbore_transfer_take_back(transfer, &memory, &len, NULL));
     IS(0, len);
     FAILS(-EINVAL, fullbore_transfer_take_back(transfer, &memory, &len, &error));
@@ -299,7 +299,7 @@ static void tees(void) {
     IS(-EINVAL, fullbore_tee_sink_bytes(NULL, 0));
     FAILS(-EINVAL, fullbore_tee_sink_error(NULL, 0, &error));
     IS(-EINVAL, fullbore_tee_sink_is_dropped(NULL, 0));
-    IS(-EINVAL, fullbore_tee_sink_would_wait(NULL, 0));
+    IS(-EINVAL, fullbore_tee_sink_would_block(NULL, 0));
     fullbore_tee_free(NULL);
 
     IS(0, fullbore_tee_new(fds[0], NULL, &tee, NULL));
@@ -312,7 +312,7 @@ static void tees(void) {
     IS(-EINVAL, fullbore_tee_sink_bytes(tee, 0));
     FAILS(-EINVAL, fullbore_tee_sink_error(tee, 0, &error));
     IS(-EINVAL, fullbore_tee_sink_is_dropped(tee, 0));
-    IS(-EINVAL, fullbore_tee_sink_would_wait(tee, SIZE_MAX));
+    IS(-EINVAL, fullbore_tee_sink_would_block(tee, SIZE_MAX));
     /* The sink is the source. */
     IS(0, fullbore_tee_add(tee, fds[1], 0, 0, NULL));
     FAILS(-EINVAL, fullbore_tee_run(tee, &error));

@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::split::{OnError, Policy};
-use fullbore::{Error, PipeEnd, Side};
+use fullbore::{Error, PipeEnd, TransferSide};
 use fullbore_host::number::within;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -568,7 +568,7 @@ impl Messages {
 
 /// Returns whether the memory itself could not be reached, which only a file can cause.
 fn is_fault(error: &Error) -> bool {
-    matches!(error, Error::Moving { side: Side::Source | Side::Sink, errno, .. }
+    matches!(error, Error::Moving { side: TransferSide::Source | TransferSide::Sink, errno, .. }
         if Errno::from_io_error(errno) == Some(Errno::FAULT))
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use fullbore::Ended;
+use fullbore::EndReason;
 use fullbore::split::{OnError, Policy, SinkReport};
 
 use crate::exit;
@@ -119,7 +119,7 @@ impl Tee {
         let mut ran = tee.run();
         while self.sync
             && let Ok(report) = &ran
-            && report.ended == Ended::AtLimit
+            && report.ended == EndReason::AtLimit
         {
             let taken = report.taken;
             for write_back in &mut write_backs {

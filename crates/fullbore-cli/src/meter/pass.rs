@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::anyhow;
-use fullbore::{Error, Failure, Guarantee, Pipe, PipeEnd, Report, Side, Transfer};
+use fullbore::{
+    Error, Guarantee, Pipe, PipeEnd, Transfer, TransferFailure, TransferReport, TransferSide,
+};
 use fullbore_host::size;
 use fullbore_linux::Pace;
 use rustix::fs::SeekFrom;
@@ -128,7 +130,7 @@ impl<'a> Passing<'a> {
             let is_source = matches!(
                 failure.error,
                 Error::Moving {
-                    side: Side::Source,
+                    side: TransferSide::Source,
                     ..
                 }
             );
@@ -140,7 +142,7 @@ impl<'a> Passing<'a> {
                 skips.say();
                 return self.total.add(Err(failure), input, output);
             }
-            let Failure { report, error, .. } = failure;
+            let TransferFailure { report, error, .. } = failure;
             self.total.add(Ok(report), input, output)?;
             let position = rustix::fs::tell(source)?;
             let Next::Skip(bytes) = skips.skipping.failed(position, moving::end(source)) else {
@@ -189,7 +191,7 @@ impl<'a> Passing<'a> {
         input: &Input,
         output: &Output,
         skips: &mut Skips<'_>,
-    ) -> anyhow::Result<Option<Failure>> {
+    ) -> anyhow::Result<Option<TransferFailure>> {
         let pipe = Pipe::new()?;
         let room = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
         let looks_at = self.meter.looks_at();
@@ -264,7 +266,7 @@ impl<'a> Passing<'a> {
         source: &Arc<Source>,
         output: &Output,
         skips: &mut Skips<'_>,
-    ) -> anyhow::Result<Result<Report, Failure>> {
+    ) -> anyhow::Result<Result<TransferReport, TransferFailure>> {
         let meter = self.meter;
         let mut position = rustix::fs::tell(source).unwrap_or(0);
         let mut transfer = Transfer::new(Arc::clone(source), output)

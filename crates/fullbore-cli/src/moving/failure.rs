@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use anyhow::anyhow;
-use fullbore::{Error, Side};
+use fullbore::{Error, TransferSide};
 use fullbore_linux::is_pipe_or_socket;
 use rustix::io::Errno;
 
@@ -16,7 +16,7 @@ use fullbore_host::text::error_text;
 #[derive(Debug)]
 pub struct Broken {
     /// The side.
-    pub side: Side,
+    pub side: TransferSide,
     /// Whether the failure is that the output has no reader left.
     pub is_closed_output: bool,
     text: String,
@@ -39,8 +39,8 @@ impl Broken {
             return None;
         };
         let what = match side {
-            Side::Source => format!("read from {source}"),
-            Side::Sink => format!("write to {sink}"),
+            TransferSide::Source => format!("read from {source}"),
+            TransferSide::Sink => format!("write to {sink}"),
         };
         let by = match *operation {
             "read" | "write" => None,
@@ -54,7 +54,7 @@ impl Broken {
         };
         Some(Self {
             side: *side,
-            is_closed_output: *side == Side::Sink
+            is_closed_output: *side == TransferSide::Sink
                 && errno.kind() == io::ErrorKind::BrokenPipe
                 && is_pipe_or_socket(sink),
             text: format!("{what}: {}{more}", error_text(errno)),
@@ -87,7 +87,7 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
         || error
             .downcast_ref::<Broken>()
-            .is_some_and(|broken| broken.side == Side::Source)
+            .is_some_and(|broken| broken.side == TransferSide::Source)
 }
 
 /// Returns the error of close(2) on `what`.

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::terminal::stderr;
-use fullbore::transfer::Route;
-use fullbore::{Error, Failure, Report};
+use fullbore::transfer::Method;
+use fullbore::{Error, TransferFailure, TransferReport};
 use fullbore_host::size::amount;
 use fullbore_host::text::duration;
 
@@ -29,8 +29,8 @@ pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
 pub struct Total {
     /// Bytes that arrived.
     pub bytes: u64,
-    /// The routes they took.
-    pub routes: Vec<(Route, u64)>,
+    /// The methods they took.
+    pub methods: Vec<(Method, u64)>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -42,7 +42,7 @@ impl Total {
     /// [`Broken`], or [`fullbore_host::refusal::Usage`] if input and output are the same file.
     pub fn add(
         &mut self,
-        ran: Result<Report, Failure>,
+        ran: Result<TransferReport, TransferFailure>,
         input: &Input,
         output: &Output,
     ) -> anyhow::Result<()> {
@@ -52,10 +52,10 @@ impl Total {
         };
         self.bytes += report.bytes;
         self.elapsed += report.elapsed;
-        for (route, bytes) in report.routes {
-            match self.routes.iter_mut().find(|(r, _)| *r == route) {
+        for (method, bytes) in report.methods {
+            match self.methods.iter_mut().find(|(r, _)| *r == method) {
                 Some((_, sum)) => *sum += bytes,
-                None => self.routes.push((route, bytes)),
+                None => self.methods.push((method, bytes)),
             }
         }
         match error {
@@ -66,20 +66,20 @@ impl Total {
 
     /// Prints the report on stderr.
     pub fn print(&self) {
-        let routes = match self.routes.as_slice() {
+        let methods = match self.methods.as_slice() {
             [] => String::new(),
-            [(route, _)] => format!(", by {route}"),
-            routes => {
-                let routes: Vec<String> = routes
+            [(method, _)] => format!(", by {method}"),
+            methods => {
+                let methods: Vec<String> = methods
                     .iter()
-                    .map(|(route, bytes)| format!("{} by {route}", amount(*bytes as f64)))
+                    .map(|(method, bytes)| format!("{} by {method}", amount(*bytes as f64)))
                     .collect();
-                format!(", {}", routes.join(", "))
+                format!(", {}", methods.join(", "))
             }
         };
         let _ = writeln!(
             stderr(),
-            "{} in {}{}{routes}",
+            "{} in {}{}{methods}",
             amount(self.bytes as f64),
             duration(self.elapsed),
             rate(self.bytes, self.elapsed).map_or_else(String::new, |r| format!(", {r}")),

@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
-use fullbore::{ConsumerOptions, Error, Producer, ProducerOptions, Side};
+use fullbore::{ConsumerOptions, Error, Producer, ProducerOptions, TransferSide, Way};
 use fullbore_seal::{Damage, Sealer, Unsealer};
 
 use super::ends::{Input, Output, Source};
@@ -43,7 +43,7 @@ impl Sealing {
     fn producer(output: &Output, is_plain: bool) -> anyhow::Result<Producer<OwnedFd>> {
         let (options, sink) = (ProducerOptions::new(), output.as_fd().try_clone_to_owned()?);
         Ok(match is_plain {
-            true => options.copy(sink)?,
+            true => options.way(Way::Copy).open(sink)?,
             false => options.open(sink)?,
         })
     }
@@ -68,8 +68,8 @@ impl Sealing {
         let mut moved = 0;
         let failed = |side, errno, moved| {
             let operation = match side {
-                Side::Source => "read",
-                Side::Sink => "write",
+                TransferSide::Source => "read",
+                TransferSide::Sink => "write",
             };
             let error = Error::Moving {
                 side,
@@ -87,14 +87,14 @@ impl Sealing {
             }
             let content = from.fill_buf().map_err(|error| match Damage::of(&error) {
                 Some(damage) => BadInput(format!("{input}: {damage}")).into(),
-                None => failed(Side::Source, error, moved),
+                None => failed(TransferSide::Source, error, moved),
             })?;
             let content = &content[..content.len().min(left)];
             if content.is_empty() {
                 return Ok(());
             }
             let sent = to.write_all(content).and_then(|()| to.flush());
-            sent.map_err(|error| failed(Side::Sink, error, moved))?;
+            sent.map_err(|error| failed(TransferSide::Sink, error, moved))?;
             let goes_on = passed(content).is_continue();
             let n = content.len();
             from.consume(n);
@@ -116,7 +116,7 @@ impl Sealing {
         };
         finished.map_err(|errno| {
             let error = Error::Moving {
-                side: Side::Sink,
+                side: TransferSide::Sink,
                 operation: "write",
                 errno,
                 moved: 0,

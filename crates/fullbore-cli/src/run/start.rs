@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::{Context, Result};
-use fullbore::{Growth, Limit, Pipe, PipeEnd};
+use fullbore::{Pipe, PipeEnd, PipeGrowth, PipeLimit};
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal};
@@ -144,7 +144,7 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 ///
 /// # Errors
 /// Fails if there are too many open files or pipes.
-pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, Growth)> {
+pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, PipeGrowth)> {
     let (pipe, mut growth) = Pipe::with_capacity(wanted).with_context(|| {
         format!("create pipe {number} of {of} ('ulimit -n' shows the limit of open files)")
     })?;
@@ -156,7 +156,7 @@ pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, Growth)> {
 
 /// Returns a note about the limit that keeps pipes below the wanted capacity and about how to raise it, or
 /// `None` if no limit does.
-pub fn too_small(pipes: &[Growth], wanted: usize) -> Option<String> {
+pub fn too_small(pipes: &[PipeGrowth], wanted: usize) -> Option<String> {
     let (growth, limit) = pipes
         .iter()
         .filter(|growth| growth.after < wanted)
@@ -169,7 +169,7 @@ pub fn too_small(pipes: &[Growth], wanted: usize) -> Option<String> {
         (some, all) => format!("{some} of {all} pipes have a capacity of"),
     };
     let help = match limit {
-        Limit::PipeMaxSize(_) => {
+        PipeLimit::PipeMaxSize(_) => {
             format!(
                 "as root, run 'sysctl -w fs.pipe-max-size={wanted}', or use a smaller \
              --pipe-size"

@@ -55,6 +55,7 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
         "fullbore",
         "fullbore-host",
         "fullbore-linux",
+        "fullbore-ring",
         "fullbore-observe",
         "fullbore-results",
     ] {
@@ -111,6 +112,62 @@ fn crates_that_declare_a_rust_before_1_88_have_no_let_chain() {
     assert!(has_let_chain("fn f() { if a() && let Some(b) = c {} }"));
     assert!(has_let_chain("fn f() { while let Some(b) = c && b {} }"));
     assert!(!has_let_chain("fn f() { if let Some(b) = c {} }"));
+}
+
+/// A public function is a promise. This counts the functions and methods that a user of `fullbore` can call: those
+/// of its own types, and those of the types of `fullbore-linux` that it re-exports, without trait methods.
+#[test]
+fn the_library_promises_no_more_functions_than_it_says() {
+    /// CONTRIBUTING.md has the same number.
+    const MOST: usize = 131;
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let own = public_functions(&crates.join("fullbore/src"));
+    let below = public_functions(&crates.join("fullbore-linux/src"));
+    let root = fs::read_to_string(crates.join("fullbore/src/lib.rs")).unwrap();
+    let (_, reexported) = root.split_once("pub use fullbore_linux::{").unwrap();
+    let reexported = reexported.split_once("};").unwrap().0;
+    let names: BTreeSet<&str> = reexported.split(',').map(str::trim).collect();
+    let below = below.iter().filter(|(owner, function)| {
+        let name = owner.as_ref().unwrap_or(function);
+        names.contains(name.as_str())
+    });
+    let count = own.len() + below.count();
+    assert_eq!(count, MOST, "count: {own:#?}");
+    let contributing = fs::read_to_string(crates.parent().unwrap().join("CONTRIBUTING.md"));
+    let says = format!("{MOST} public functions and methods");
+    assert!(contributing.unwrap().contains(&says), "{says}");
+}
+
+/// Returns the functions that are declared `pub`, each with the type that it is a method of.
+fn public_functions(source: &Path) -> Vec<(Option<String>, String)> {
+    let is_public = |visibility: &syn::Visibility| matches!(visibility, syn::Visibility::Public(_));
+    let mut found = Vec::new();
+    for file in glob::glob(source.join("**/*.rs").to_str().unwrap()).unwrap() {
+        let parsed = syn::parse_file(&fs::read_to_string(file.unwrap()).unwrap()).unwrap();
+        for item in parsed.items {
+            match item {
+                Item::Fn(function) if is_public(&function.vis) => {
+                    found.push((None, function.sig.ident.to_string()));
+                }
+                Item::Impl(block) if block.trait_.is_none() => {
+                    let syn::Type::Path(owner) = *block.self_ty else {
+                        continue;
+                    };
+                    let owner = owner.path.segments.last().unwrap().ident.to_string();
+                    for item in block.items {
+                        match item {
+                            syn::ImplItem::Fn(method) if is_public(&method.vis) => {
+                                found.push((Some(owner.clone()), method.sig.ident.to_string()));
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
 }
 
 fn has_let_chain(text: &str) -> bool {

@@ -9,14 +9,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use fullbore::{Pages, Pipe, Producer, ProducerOptions, Way};
+use fullbore::{Pipe, Producer, ProducerOptions, Way};
+use fullbore_linux::Pages;
 use fullbore_linux::Ready;
-use fullbore_linux::{Calls, page_size, vmsplice_shares};
+use fullbore_linux::{Calls, Waiter, page_size, vmsplice_shares};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::lines::write_lines;
-use super::options::{Data, Options};
+use super::options::{Data, Options, WayName};
 use super::progress::{EndpointProgress, Role, reader_has_gone};
 use super::{prepare, words};
 use fullbore_host::refusal::Unsupported;
@@ -177,41 +178,44 @@ impl Buffers {
     }
 }
 
-/// Writes with one of the library's ways that accept new data: copy, socket, fresh, recycle or ring; `None`
-/// is what a program gets that chooses nothing, and shares memory if the environment allows it.
+/// Writes with one of the library's ways that accept new data: copy, socket, fresh, recycle or ring, or as a
+/// program does that chooses nothing (auto).
 pub fn produce(
     options: &Options,
-    way: Option<Way>,
+    way: WayName,
     sink: BorrowedFd<'_>,
 ) -> anyhow::Result<EndpointReport> {
     prepare::check_that_there_are_huge_pages(options)?;
     let chunk = options.chunk();
     let mut producer = ProducerOptions::new().chunk(chunk).wait(options.wait());
-    if way.is_some() {
+    if way != WayName::Auto {
         producer = producer.huge_pages(options.huge_page).pipe_size(0);
     }
     if let Some(ring) = options.ring {
-        producer = producer.ring(ring.next_multiple_of(page_size()));
+        producer = producer.memory(ring.next_multiple_of(page_size()));
     }
-    let producer = match way {
-        None => producer.open(sink),
-        Some(Way::Socket) => producer.socket(sink),
-        Some(Way::Fresh) => producer.fresh(sink),
+    let (producer, fixed) = match way {
+        WayName::Socket => (producer.way(Way::Socket).open(sink), Some(Way::Socket)),
+        WayName::Fresh => (producer.way(Way::Fresh).open(sink), Some(Way::Fresh)),
         // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
-        Some(Way::Recycle) => unsafe { producer.recycle(sink) },
-        Some(Way::Ring) => producer.shared(true).open(sink),
-        Some(_) => producer.copy(sink),
+        WayName::Recycle => (producer.way(Way::Recycle).open(sink), Some(Way::Recycle)),
+        WayName::Copy => (producer.way(Way::Copy).open(sink), Some(Way::Copy)),
+        WayName::Auto | WayName::Repeat | WayName::Ring => (producer.open(sink), None),
     };
-    let mut producer = prepare::unsupported_as_such(producer)?;
+    let producer = prepare::unsupported_as_such(producer)?;
+    let mut producer = match way {
+        WayName::Ring => fullbore_ring::Producer::new(producer, Waiter::new(options.wait())),
+        _ => producer.into(),
+    };
     if let Some(len) = options.lines {
         let report = write_lines(options, len, &mut producer)?;
-        way.map_or(Ok(()), |way| check_way(&producer, way))?;
+        fixed.map_or(Ok(()), |way| check_way(producer.inner(), way))?;
         return Ok(report);
     }
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut shared = false;
     while let Some(most) = progress.next(chunk) {
-        shared |= producer.way() == Way::Ring;
+        shared |= producer.is_sharing();
         let mut position = progress.moved();
         let sent = producer.fill(most, |piece| match options.data() {
             Data::Constant => piece.fill(prepare::CONSTANT),
@@ -222,18 +226,21 @@ pub fn produce(
         });
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that
         // was tried instead hides the reason.
-        way.map_or(Ok(()), |way| check_way(&producer, way))?;
+        fixed.map_or(Ok(()), |way| check_way(producer.inner(), way))?;
         match sent {
-            Ok(()) => progress.add(most, producer.calls()),
+            Ok(()) => progress.add(most, producer.inner().calls()),
             Err(error) if reader_has_gone(error.kind()) => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
     }
-    if way == Some(Way::Ring) && !shared && progress.moved() > MET_BY {
+    if way == WayName::Ring && !shared && progress.moved() > MET_BY {
         return Err(did_not_meet().into());
     }
-    let calls = producer.calls();
-    let backing = producer.backed_by().to_string();
+    let calls = producer.inner().calls();
+    let backing = match producer.is_sharing() {
+        true => "memory that is shared with the reader".to_owned(),
+        false => producer.inner().backed_by().to_string(),
+    };
     // The reader may have closed the pipe by now, after it has read all that it needed.
     match producer.finish().map_err(fullbore::Error::from) {
         Ok(_) => {}
@@ -257,13 +264,13 @@ pub fn did_not_meet() -> Unsupported {
 /// The bytes that go through a pipe at most before two ends that share memory have met.
 const MET_BY: u64 = 256 << 20;
 
-/// Fails if the producer has switched to another way. A ring is only begun with later.
+/// Fails if the producer has switched to another way.
 ///
 /// # Errors
 /// Says what this machine refuses.
 pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
     let reason = match way {
-        _ if producer.way() == way || way == Way::Ring => return Ok(()),
+        _ if producer.way() == way => return Ok(()),
         Way::Socket => {
             "this machine refuses sockets or splice(2), or has no memory for a full pipe"
         }

@@ -1,9 +1,10 @@
 //! Prepares both endpoints: pins them to a CPU and allocates their memory.
 
 use anyhow::bail;
-use fullbore::{Backing, Error, Pages};
+use fullbore::Error;
 use fullbore_linux::BackedBy;
 use fullbore_linux::page_size;
+use fullbore_linux::{Backing, Pages};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::options::Options;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fullbore::{ConsumerOptions, Pipe, PipeEnd};
-use fullbore_linux::Calls;
 use fullbore_linux::Ready;
+use fullbore_linux::{Calls, Waiter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -84,12 +84,15 @@ fn read_all(
 fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
     let consumer = ConsumerOptions::new().buffer(options.chunk());
     let consumer = consumer.wait(options.wait());
-    let consumer = match options.way {
+    let consumer = consumer.open(source)?;
+    let mut consumer = match options.way {
         // SAFETY: a writer of the laboratory is one of this library.
-        Some(WayName::Ring) => unsafe { consumer.shared_in_place() },
-        _ => consumer,
+        Some(WayName::Ring) => unsafe {
+            let consumer = fullbore_ring::Consumer::new(consumer, Waiter::new(options.wait()));
+            consumer.buffer_size(options.chunk()).in_place()
+        },
+        _ => consumer.into(),
     };
-    let mut consumer = consumer.open(source)?;
     let mut progress = begin_with_the_first_bytes(options, source)?;
     let (mut sum, mut shared) = (0u64, false);
     while let Some(most) = progress.next(options.chunk()) {

@@ -5,7 +5,7 @@ use std::io::{BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use fullbore::{Error, PipeEnd, ProducerOptions, Way};
+use fullbore::{Error, PipeEnd, ProducerOptions};
 use fullbore_linux::{Calls, is_pipe_or_socket};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
@@ -42,13 +42,8 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         }
     };
     let mut report = match options.way() {
-        Some(WayName::Auto) => by_reference::produce(options, None, sink)?,
-        Some(WayName::Copy) => by_reference::produce(options, Some(Way::Copy), sink)?,
-        Some(WayName::Socket) => by_reference::produce(options, Some(Way::Socket), sink)?,
-        Some(WayName::Fresh) => by_reference::produce(options, Some(Way::Fresh), sink)?,
-        Some(WayName::Recycle) => by_reference::produce(options, Some(Way::Recycle), sink)?,
-        Some(WayName::Ring) => by_reference::produce(options, Some(Way::Ring), sink)?,
         Some(WayName::Repeat) => repeat(options, sink)?,
+        Some(way) => by_reference::produce(options, way, sink)?,
         None if options.double_buffers_through_a_pipe() => {
             by_reference::through_a_pipe(options, sink)?
         }

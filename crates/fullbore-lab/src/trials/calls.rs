@@ -11,7 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use fullbore::{Pages, Pipe, ProducerOptions, Wait, Way};
+use fullbore::{Pipe, ProducerOptions, Wait, Way};
+use fullbore_linux::Pages;
 use fullbore_linux::{Calls, page_size};
 use rustix::pipe::SpliceFlags;
 
@@ -203,7 +204,7 @@ pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
         let mut came = Vec::new();
         reader.read_to_end(&mut came).map(|_| came)
     });
-    let mut producer = ProducerOptions::new().fresh(pipe.writer)?;
+    let mut producer = ProducerOptions::new().way(Way::Fresh).open(pipe.writer)?;
     producer.write_all(&sent).map_err(io_at("vmsplice"))?;
     let backing = producer.backed_by();
     let way = producer.finish().map_err(fullbore::Error::from)?.way;

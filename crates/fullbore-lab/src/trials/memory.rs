@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use fullbore::{Backing, Pages};
 use fullbore_linux::BackedBy;
+use fullbore_linux::{Backing, Pages};
 use fullbore_linux::{huge_page_size, page_size};
 use rustix::fs::{MemfdFlags, memfd_create};
 

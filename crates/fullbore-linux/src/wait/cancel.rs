@@ -23,7 +23,7 @@ use crate::own::not_standard;
 /// // Nobody ever writes into this pipe.
 /// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
 /// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
-/// assert_eq!(report.ended, fullbore::Ended::Cancelled);
+/// assert_eq!(report.ended, fullbore::EndReason::Cancelled);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

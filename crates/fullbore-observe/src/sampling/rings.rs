@@ -1,14 +1,13 @@
 //! The memory that the two ends of a pipe share instead of using the pipe, if both use the library of
-//! fullbore and allow it (`fullbore::ring`). The bytes in it are in no counter of the kernel, and not in the
+//! fullbore and allow it (`fullbore_ring`). The bytes in it are in no counter of the kernel, and not in the
 //! pipe; the words of the ring tell how many they are, and which side sleeps.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use fullbore::RingView;
-use fullbore::ring::RingState;
 use fullbore_linux::proc_directory;
+use fullbore_ring::{RingState, RingView};
 
 use crate::census::link::Fill;
 

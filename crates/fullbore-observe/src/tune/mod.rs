@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::Limit;
 use fullbore_linux::PipeEnd;
+use fullbore_linux::PipeLimit;
 use rustix::io::Errno;
 
 use crate::census::chains::PipeKind;
@@ -179,7 +179,7 @@ impl Tuned {
     }
 }
 
-fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<Limit>), Errno> {
+fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<PipeLimit>), Errno> {
     let grown = PipeEnd::new(end.as_fd()).and_then(|end| end.grow(size));
     match grown {
         Ok(growth) => Ok((growth.after, growth.limit)),
@@ -203,14 +203,14 @@ impl Trial {
         from: usize,
         size: usize,
         is_own: bool,
-    ) -> Result<(usize, Option<Limit>), Errno> {
+    ) -> Result<(usize, Option<PipeLimit>), Errno> {
         let (mut goal, mut limit) = (size, None);
         if let Some(max) = fullbore_linux::pipe_max_size().filter(|&max| size > max) {
             match rustix::pipe::fcntl_setpipe_size(&new_pipe()?.writer, size) {
                 // A process that may do this is not subject to the allowance either
                 // (`pipe_set_size`, fs/pipe.c).
                 Ok(size) => return Ok((size, None)),
-                Err(Errno::PERM) => (goal, limit) = (max, Some(Limit::PipeMaxSize(max))),
+                Err(Errno::PERM) => (goal, limit) = (max, Some(PipeLimit::PipeMaxSize(max))),
                 Err(errno) => return Err(errno),
             }
         }

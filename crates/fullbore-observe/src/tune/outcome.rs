@@ -1,6 +1,6 @@
 //! The options of `tune`, and the outcome for each pipe.
 
-use fullbore_linux::Limit;
+use fullbore_linux::PipeLimit;
 use rustix::io::Errno;
 
 use super::evidence::Writers;
@@ -88,7 +88,7 @@ pub struct Tuned {
     /// The outcome for the pipe.
     pub outcome: Outcome,
     /// The limit that kept it from reaching the wanted size.
-    pub limit: Option<Limit>,
+    pub limit: Option<PipeLimit>,
     /// The processes that write to it, the least safe first. It is empty if nothing was to be grown.
     pub writers: Writers,
 }

@@ -1,7 +1,7 @@
 //! What was done to the pipes of a pipeline, in the shape of the JSON that `fullbore tune --json` prints:
 //! a [`Tuning`] without indices into a census. docs/tune.md documents it.
 
-use fullbore_linux::Limit;
+use fullbore_linux::PipeLimit;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Writer;
@@ -167,7 +167,7 @@ impl TunedPipe {
             outcome,
             from,
             to,
-            limit: one.limit.as_ref().map(Limit::to_string),
+            limit: one.limit.as_ref().map(PipeLimit::to_string),
             error: match one.outcome {
                 Outcome::Failed(errno) => Some(error_text(&errno.into())),
                 _ => None,

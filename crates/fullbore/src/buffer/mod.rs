@@ -28,10 +28,10 @@ use rustix::event::PollFlags;
 use crate::produce::stage::Outlet;
 use crate::produce::store::{Layout, Store};
 use crate::split::{Policy, SinkReport};
-use crate::transfer::{self, Ended};
+use crate::transfer::{self, EndReason};
 use ends::{AtLast, Ends, Writer};
 use fullbore_linux::Calls;
-use fullbore_linux::error::{Error, Result, Side};
+use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::pipe::roomy;
 use fullbore_linux::wait::{Cancel, Pace, Stopped, Wait, Waiter};
 use reading::{Messages, Reading};
@@ -191,7 +191,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
-    /// Stops at this time with [`Ended::TimedOut`], as after [`cancel`](Self::cancel); `None` removes the
+    /// Stops at this time with [`EndReason::TimedOut`], as after [`cancel`](Self::cancel); `None` removes the
     /// deadline.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
@@ -321,10 +321,10 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             level,
             sinks,
             ended: match (&failure, stopped) {
-                (Some(_), _) => Ended::Failed,
-                (None, Some(Stopped::TimedOut)) => Ended::TimedOut,
-                (None, Some(_)) => Ended::Cancelled,
-                (None, None) => Ended::AtEnd,
+                (Some(_), _) => EndReason::Failed,
+                (None, Some(Stopped::TimedOut)) => EndReason::TimedOut,
+                (None, Some(_)) => EndReason::Cancelled,
+                (None, None) => EndReason::AtEnd,
             },
         };
         match failure {
@@ -358,10 +358,10 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         if is_zero(self.options.read_rate) || is_zero(self.options.write_rate) {
             return invalid("a rate of 0 bytes per second moves nothing");
         }
-        let source = transfer::stat_of(self.source.as_fd(), Side::Source)?;
+        let source = transfer::stat_of(self.source.as_fd(), TransferSide::Source)?;
         let messages = Messages::of(self.source.as_fd(), &source, self.file.is_some())?;
         for (sink, _) in &self.sinks {
-            let sink = transfer::stat_of(sink.as_fd(), Side::Sink)?;
+            let sink = transfer::stat_of(sink.as_fd(), TransferSide::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;
         }
         let store = Store::new(Layout {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::memory;
 use crate::produce::store::{Filler, Store};
 use crate::transfer;
-use fullbore_linux::error::{self, Result, Side};
+use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::wait::{Pace, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
@@ -140,7 +140,12 @@ impl Reading<'_> {
                 }
                 Some(Err(_)) if self.calls.stopped().is_some() => return Ok(()),
                 Some(Err(errno)) => {
-                    return Err(error::moving(Side::Source, "read", errno, self.taken));
+                    return Err(error::moving(
+                        TransferSide::Source,
+                        "read",
+                        errno,
+                        self.taken,
+                    ));
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub use crate::produce::store::Waits;
 use crate::produce::store::{Counts, Look, Store};
 use crate::split::SinkReport;
-use crate::transfer::Ended;
+use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
 
 /// How full a [`Buffer`](crate::Buffer) is, and what it has moved so far.
@@ -86,8 +86,8 @@ pub struct BufferReport {
     pub level: Level,
     /// The results of the sinks, in the order in which they were added.
     pub sinks: Vec<SinkReport>,
-    /// Why it returned. This is also [`Ended::AtEnd`] if all sinks have been dropped.
-    pub ended: Ended,
+    /// Why it returned. This is also [`EndReason::AtEnd`] if all sinks have been dropped.
+    pub ended: EndReason,
 }
 
 /// The error of a [`Buffer`](crate::Buffer), with a report of what it had done before.
@@ -112,7 +112,7 @@ impl BufferFailure {
                     ..Level::default()
                 },
                 sinks: Vec::new(),
-                ended: Ended::Failed,
+                ended: EndReason::Failed,
             }),
             sink: None,
             error,
@@ -127,18 +127,6 @@ impl fmt::Display for BufferFailure {
 }
 
 impl std::error::Error for BufferFailure {}
-
-impl BufferFailure {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.error.kind()
-    }
-
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.error.raw_os_error()
-    }
-}
 
 impl From<BufferFailure> for Error {
     fn from(failure: BufferFailure) -> Self {

@@ -9,7 +9,7 @@ use crate::memory;
 use crate::produce::stage::Outlet;
 use crate::produce::store::{Emptier, Step, Store};
 use crate::split::{OnError, Policy, SinkReport};
-use fullbore_linux::error::{self, Error, Side};
+use fullbore_linux::error::{self, Error, TransferSide};
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::Pace;
 
@@ -113,9 +113,9 @@ impl Written {
 
     /// Takes the error, if there is one.
     pub(super) fn error(&mut self) -> Option<Error> {
-        let failed = self
-            .failed
-            .map(|(operation, errno, _)| error::moving(Side::Sink, operation, errno, self.bytes));
+        let failed = self.failed.map(|(operation, errno, _)| {
+            error::moving(TransferSide::Sink, operation, errno, self.bytes)
+        });
         self.broken.take().or(failed)
     }
 
@@ -126,10 +126,10 @@ impl Written {
                 .failed
                 .filter(|(_, _, on_error)| *on_error != OnError::FailAll)
                 .map(|(operation, errno, _)| {
-                    error::moving(Side::Sink, operation, errno, self.bytes)
+                    error::moving(TransferSide::Sink, operation, errno, self.bytes)
                 }),
             ignored: matches!(self.failed, Some((_, _, OnError::Ignore))),
-            would_wait: false,
+            would_block: false,
         }
     }
 }

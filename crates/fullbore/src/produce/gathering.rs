@@ -52,7 +52,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.told = false;
         if buf.len() < self.room() {
             let start = self.window.start + self.gathered;
-            self.memory.put(start, buf);
+            self.memory[start..][..buf.len()].copy_from_slice(buf);
             self.gathered += buf.len();
             return Ok(buf.len());
         }
@@ -89,7 +89,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         let start = self.window.start + self.gathered;
         let n = buf.len().min(self.window.end - start);
-        self.memory.put(start, &buf[..n]);
+        self.memory[start..][..n].copy_from_slice(&buf[..n]);
         self.gathered += n;
         if start + n == self.window.end {
             // The bytes are accepted, whether or not they can be sent: what could not be sent stays

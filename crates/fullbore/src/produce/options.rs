@@ -15,22 +15,47 @@ pub(super) const CHUNK: usize = 512 * 1024;
 /// would cost more than the copy.
 pub(super) const BY_REFERENCE_FROM: usize = 32 * 1024;
 
-/// How the bytes of a [`Producer`](super::Producer) are sent.
+/// How the bytes of a [`Producer`](super::Producer) are sent. All ways but [`Recycle`](Self::Recycle) keep
+/// [`Guarantee::Snapshot`](crate::Guarantee::Snapshot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Way {
-    /// The bytes are copied by write(2).
+    /// write(2) copies the bytes, into anything that can be written to.
     Copy,
-    /// The bytes are copied into a socket, and spliced from there into the pipe.
+    /// The bytes are copied into a Unix socket of the producer, and spliced from there into a pipe: fewer
+    /// and larger pages than by [`Copy`](Self::Copy), and a pipe holds eight times as many bytes (8 MiB
+    /// where its capacity is 1 MiB).
+    ///
+    /// Less than 32 KiB at a time are sent by [`Copy`](Self::Copy). Everything is, and
+    /// [`Producer::way`](super::Producer::way) says so, if the [`chunk`](ProducerOptions::chunk) is
+    /// smaller, if the producer is [`nonblocking`](ProducerOptions::nonblocking), on pages of 32 KiB and
+    /// more, if the memory cgroup has no room for the full pipe, and once the kernel has refused a socket or
+    /// splice(2).
     Socket,
-    /// vmsplice(2) sends pages that are never written to again.
+    /// vmsplice(2) sends pages into a pipe that are never written to again. The reader gets the bytes as
+    /// they were when they were sent, whatever it does with them.
+    ///
+    /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, or copies what it is
+    /// given, bytes are sent by [`Socket`](Self::Socket) instead, and
+    /// [`Producer::way`](super::Producer::way) says so.
     Fresh,
-    /// vmsplice(2) sends pages that are used again once the pipe no longer refers to them.
+    /// vmsplice(2) sends pages into a pipe that are used again once the number of queued bytes proves that
+    /// the pipe no longer refers to them, even if a process resizes it. It falls back to copying as
+    /// [`Fresh`](Self::Fresh) does.
+    ///
+    /// # The guarantee depends on the reader
+    /// Every reader of the pipe must *copy* the bytes out of it, as read(2) does, or drop them. A
+    /// reader that moves them on by reference (splice(2) or tee(2) into another pipe or into a socket)
+    /// takes them out of the queue while they can still be read elsewhere, and what is read there changes
+    /// as the pages are written to again. `cat`, `tee`, `pv` and others do just that in their newer
+    /// versions. No memory of this process is at risk, so it is asked for by name, as
+    /// [`Guarantee::Reference`](crate::Guarantee::Reference) is, and is not `unsafe`.
+    ///
+    /// Bytes that other writers write into the same pipe are counted as if the producer had sent
+    /// them: while these bytes keep the pipe from running empty, the producer waits.
     Recycle,
-    /// References to pages that never change are sent.
+    /// References to pages that never change are sent. Only a [`Repeat`](super::Repeat) sends so.
     Repeat,
-    /// The consumer reads the bytes in memory that it shares with the producer.
-    Ring,
 }
 
 impl fmt::Display for Way {
@@ -41,7 +66,6 @@ impl fmt::Display for Way {
             Way::Fresh => "fresh",
             Way::Recycle => "recycle",
             Way::Repeat => "repeat",
-            Way::Ring => "ring",
         })
     }
 }
@@ -50,13 +74,12 @@ impl fmt::Display for Way {
 #[derive(Debug, Clone, Default)]
 pub struct ProducerOptions {
     pub(super) chunk: Option<usize>,
-    pub(super) ring: Option<usize>,
+    pub(super) way: Option<Way>,
+    pub(super) memory: Option<usize>,
     pub(super) pipe_size: Option<usize>,
     pub(super) base_pages: bool,
     /// Whether the producer may choose the way.
     pub(super) any_way: bool,
-    pub(super) shared: bool,
-    pub(super) only_writer: bool,
     pub(super) wait: Wait,
     pub(super) never: bool,
     pub(super) cancel: Option<Cancel>,
@@ -70,17 +93,23 @@ impl ProducerOptions {
         Self::default()
     }
 
+    /// Sets the way in which the producer sends. The default is the one that suits the output.
+    pub fn way(mut self, way: Way) -> Self {
+        self.way = Some(way);
+        self
+    }
+
     /// Sets the most bytes that one system call sends. The default is 512 KiB, and 256 KiB for
-    /// [`recycle`](Self::recycle).
+    /// [`Way::Recycle`].
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
         self
     }
 
-    /// Sets the bytes of memory that [`recycle`](Self::recycle) uses in rotation. The default is
-    /// the capacity of the pipe and two chunks.
-    pub fn ring(mut self, bytes: usize) -> Self {
-        self.ring = Some(bytes);
+    /// Sets the bytes of memory that [`Way::Recycle`] uses in rotation. The default is the capacity of
+    /// the pipe and two chunks.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = Some(bytes);
         self
     }
 
@@ -96,7 +125,7 @@ impl ProducerOptions {
     /// no pipe can be grown. A program that has many pipes open at a time should set a smaller size
     /// here, or 0.
     ///
-    /// By [`socket`](Self::socket) a full pipe holds up to eight times as many bytes as its capacity.
+    /// By [`Way::Socket`] a full pipe holds up to eight times as many bytes as its capacity.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.pipe_size = Some(bytes);
         self
@@ -106,34 +135,6 @@ impl ProducerOptions {
     /// has any.
     pub fn huge_pages(mut self, huge: bool) -> Self {
         self.base_pages = !huge;
-        self
-    }
-
-    /// Sets whether to share memory with the consumer of the pipe, if that is a
-    /// [`Consumer`](crate::Consumer) of the same user which allows it too
-    /// ([`ConsumerOptions::shared`](crate::ConsumerOptions::shared)). The default is not to.
-    ///
-    /// The two ends of a pipe of pipe(2) find each other, without a byte in the pipe and without a file,
-    /// and only if no third process holds either end. From then on the bytes no longer go through the
-    /// pipe, and [`Producer::way`](super::Producer::way) returns [`Way::Ring`]. If either end goes, what
-    /// was not consumed goes into the pipe, at the latest when the producer finishes or is dropped. A producer
-    /// that has a [`deadline`](Self::deadline) or a [`cancel`](Self::cancel), either of which could stop it
-    /// on the way, leaves it to the consumer when it is dropped.
-    ///
-    /// What others write into the pipe in the meantime keeps its place among what the producer sends.
-    /// The size of the pipe does not matter. It has no effect for [`copy`](Self::copy), and for a
-    /// producer that is [`nonblocking`](Self::nonblocking), because poll(2) does not know about the
-    /// shared memory.
-    pub fn shared(mut self, shared: bool) -> Self {
-        self.shared = shared;
-        self
-    }
-
-    /// Promises that nothing but the producer writes into the pipe while the producer exists. With
-    /// [`shared`](Self::shared) this saves a system call for each send. If something else does write into
-    /// the pipe, a consumer gets its bytes sooner or later than their place would be.
-    pub fn only_writer(mut self) -> Self {
-        self.only_writer = true;
         self
     }
 

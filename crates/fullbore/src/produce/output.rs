@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use fullbore_linux::error::{self, Error, Result};
-use fullbore_linux::pipe::PipeEnd;
+use fullbore_linux::error::{Error, Result};
+use fullbore_linux::pipe::{is_writable, own_writable};
 
 /// The output that a producer sends to.
 #[derive(Debug)]
@@ -76,26 +76,6 @@ impl<Fd: AsFd> AsFd for Output<Fd> {
             Some(own) => own.as_fd(),
             None => self.given().as_fd(),
         }
-    }
-}
-
-/// Duplicates the write end of a pipe, so that no other code can redirect the descriptor.
-///
-/// # Errors
-/// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
-pub(crate) fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
-    // The duplicate gets a number from 3 on, because 0 to 2 may be closed now and opened later as
-    // standard input, output and error.
-    let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(error::system("F_DUPFD_CLOEXEC"))?;
-    is_writable(own.as_fd())?;
-    Ok(own)
-}
-
-fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
-    if PipeEnd::new(sink)?.is_writer()? {
-        Ok(())
-    } else {
-        Err(error::system("vmsplice")(Errno::BADF))
     }
 }
 

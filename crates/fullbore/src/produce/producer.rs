@@ -12,14 +12,12 @@ use rustix::io::Errno;
 use super::fresh::Fresh;
 use super::options::{CHUNK, Produced, ProducerOptions, Way};
 use super::output::Output;
-use super::owner::Owner;
 use super::recycle::Recycle;
 use super::socket::Through;
-use crate::memory::{self, Geometry, Memory};
-use crate::ring::{self, Offering};
-use fullbore_linux::Calls;
+use crate::memory::{self, Memory};
+use crate::pages_to_send::Pages;
 use fullbore_linux::error::{Error, Result};
-use fullbore_linux::pages::{BackedBy, Pages};
+use fullbore_linux::{BackedBy, Calls, Owner};
 
 /// The way of sending, with the state that provides the next window.
 #[derive(Debug)]
@@ -28,16 +26,6 @@ pub(super) enum Policy {
     /// `None` until there is memory.
     Fresh(Option<Fresh>),
     Recycle(Recycle),
-    /// The memory is a ring. This is what to go on with once the ring has been closed.
-    Ring(Box<Before>),
-}
-
-/// What a producer that uses a ring had before.
-#[derive(Debug)]
-pub(super) struct Before {
-    pub(super) policy: Policy,
-    pub(super) memory: Memory,
-    pub(super) settled: bool,
 }
 
 impl Policy {
@@ -52,7 +40,6 @@ impl Policy {
             Policy::Copy => Way::Copy,
             Policy::Fresh(_) => Way::Fresh,
             Policy::Recycle(_) => Way::Recycle,
-            Policy::Ring(_) => Way::Ring,
         }
     }
 }
@@ -63,7 +50,7 @@ impl Policy {
 /// `Producer::new(stdout())`, and print nothing until the producer has finished.
 ///
 /// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
-/// [`commit`](Self::commit); or hand over memory of your own with [`send`](Self::send); or use it
+/// [`commit`](Self::commit); or hand over memory of your own with [`send_pages`](Self::send_pages); or use it
 /// through [`io::Write`], which gathers small writes and sends them in chunks.
 /// [`finish`](Self::finish) sends what is left, and returns how much was sent.
 ///
@@ -151,8 +138,6 @@ pub struct Producer<Fd: AsFd> {
     pub(super) sent_by_reference: u64,
     /// The error of a send that has not been returned to the caller yet.
     pub(super) untold: Option<(&'static str, Errno)>,
-    /// How the producer looks for a consumer to share memory with, until there is one.
-    pub(super) offering: Option<Offering>,
     /// Whether an error about the gathered bytes has been returned to the caller.
     pub(super) told: bool,
     owner: Owner,
@@ -177,11 +162,6 @@ impl<Fd: AsFd> Producer<Fd> {
     pub(super) fn make(options: ProducerOptions, sink: Output<Fd>, policy: Policy) -> Result<Self> {
         let chunk = options.checked_chunk(CHUNK)?;
         let policy = if sink.is_own() { policy } else { Policy::Copy };
-        let may_share = options.shared && !options.never && sink.is_own();
-        let offering = ring::size_for(chunk)
-            // A small memory cgroup has no room for it.
-            .filter(|&size| may_share && Geometry::here().buffer(size) == size)
-            .and_then(|size| Offering::new(sink.as_fd(), size, options.only_writer));
         Ok(Self {
             calls: Calls::with(options.waiter()),
             policy,
@@ -199,7 +179,6 @@ impl<Fd: AsFd> Producer<Fd> {
             sent_by_reference: 0,
             untold: None,
             told: false,
-            offering,
             owner: Owner::this(),
             sink,
         })
@@ -228,7 +207,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Returns the bytes that were gathered through [`io::Write`] or committed, and not sent yet.
-    /// Pages that were handed over to [`send`](Self::send) come after them and are not included.
+    /// Pages that were handed over to [`send_pages`](Self::send_pages) come after them and are not included.
     pub fn buffer(&self) -> &[u8] {
         &self.memory[self.window.start..][..self.gathered]
     }
@@ -260,17 +239,15 @@ impl<Fd: AsFd> Producer<Fd> {
     /// # Errors
     /// The errors of sending. The error contains the producer, which still has what was not sent.
     pub fn into_inner(mut self) -> Result<Fd, Unfinished<Fd>> {
-        match self.send_all() {
+        match self.send_gathered() {
             Ok(()) => Ok(self.sink.take_back()),
             Err(error) => Err(self.unfinished(error)),
         }
     }
 
     /// Returns the sink that the producer was created with, and the bytes that were not sent. Sends
-    /// nothing. Of memory that is shared with a consumer, these include the bytes that it has not had.
+    /// nothing.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
-        // What the consumer has not had of a ring was not sent.
-        let _ = self.close_ring();
         let mut unsent = self.buffer().to_vec();
         self.gathered = 0;
         for handed_over in self.handed_over.drain(..) {
@@ -290,9 +267,6 @@ impl<Fd: AsFd> Producer<Fd> {
             Memory::Pages(pages) => pages.backed_by(),
             Memory::First(_) => BackedBy::Unknown {
                 reason: "nothing has been mapped yet".into(),
-            },
-            Memory::Ring(_) => BackedBy::Unknown {
-                reason: "the memory is shared with the consumer".into(),
             },
         }
     }
@@ -347,40 +321,6 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends `n` bytes that `fill` makes. It is called with memory for all of them in one piece, or with one piece
-    /// after the other, each of which but the last has a multiple of 4096 bytes. The contents of a piece are unspecified
-    /// at first. Bytes that were gathered through [`io::Write`] are sent first.
-    ///
-    /// This is [`reserve`](Self::reserve) and [`commit`](Self::commit) in one, and leaves it to the
-    /// producer how the bytes get into memory that is shared with a consumer
-    /// ([`ProducerOptions::shared`]): where the CPUs of the two are far apart, it is faster to make them in the
-    /// cache and to store them past it.
-    ///
-    /// ```
-    /// let pipe = fullbore::Pipe::new()?;
-    /// let mut out = fullbore::Producer::new(&pipe.writer)?;
-    /// let mut next = 0..;
-    /// out.fill(1000, |piece| piece.fill_with(|| next.next().unwrap_or_default() as u8))?;
-    /// assert_eq!(out.sent(), 1000);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`reserve`](Self::reserve), and then `fill` was not called; or as [`commit`](Self::commit), and then the
-    /// bytes are in the producer and must not be made again.
-    pub fn fill(&mut self, n: usize, fill: impl FnMut(&mut [u8])) -> Result<()> {
-        self.reserve(n)?;
-        if n == 0 {
-            return Ok(());
-        }
-        // If `fill` panics, nothing is lent.
-        self.reserved = 0;
-        let start = self.window.start;
-        self.memory.fill(start..start + n, fill);
-        self.reserved = n;
-        self.commit(n)
-    }
-
     /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
     /// no process can write to them any more. Any other output, and a pipe that cannot be given
     /// pages, gets a copy of the bytes.
@@ -390,7 +330,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// let mut out = fullbore::Producer::new(&pipe.writer)?;
     /// let mut pages = fullbore::Pages::new(64 * 1024)?;
     /// pages.fill(7);
-    /// out.send(pages)?;
+    /// out.send_pages(pages)?;
     /// assert_eq!(out.sent(), 64 * 1024);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -398,7 +338,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// # Errors
     /// [`Error::Moving`] as write(2) or vmsplice(2). The producer keeps the pages even then: what
     /// was not sent of them is sent first by the next call.
-    pub fn send(&mut self, pages: Pages) -> Result<()> {
+    pub fn send_pages(&mut self, pages: Pages) -> Result<()> {
         // If the lent memory were committed now, its bytes would be sent before the pages.
         self.reserved = 0;
         self.told = false;
@@ -434,7 +374,7 @@ impl<Fd: AsFd> Producer<Fd> {
     ///         Err(unfinished) if unfinished.error().kind() == ErrorKind::WouldBlock => {
     ///             // A program would wait with poll(2) here; this one is its own reader.
     ///             reader.read_exact(&mut vec![0; full])?;
-    ///             out = unfinished.into_inner();
+    ///             out = unfinished.into_parts().1;
     ///         }
     ///         Err(unfinished) => return Err(unfinished.into()),
     ///     }
@@ -443,11 +383,10 @@ impl<Fd: AsFd> Producer<Fd> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn finish(mut self) -> Result<Produced, Unfinished<Fd>> {
-        let way = self.way();
-        match self.send_all().and_then(|()| self.wait_for_readers()) {
+        match self.send_gathered().and_then(|()| self.wait_for_readers()) {
             Ok(()) => Ok(Produced {
                 bytes: self.sent,
-                way: if way == Way::Ring { way } else { self.way() },
+                way: self.way(),
                 calls: self.calls.made(),
             }),
             Err(error) => Err(self.unfinished(error)),
@@ -474,8 +413,6 @@ impl HandedOver {
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
         if self.owner.is_here() {
-            // A drop cannot return an error.
-            let _ = self.close_ring_at_the_end();
             self.send_the_rest();
         }
     }
@@ -507,12 +444,7 @@ impl<Fd: AsFd> Unfinished<Fd> {
         &self.error
     }
 
-    /// Returns the producer, which still has the bytes that were not sent.
-    pub fn into_inner(self) -> Producer<Fd> {
-        *self.producer
-    }
-
-    /// Returns the error and the producer.
+    /// Returns the error, and the producer, which still has the bytes that were not sent.
     pub fn into_parts(self) -> (Error, Producer<Fd>) {
         (self.error, *self.producer)
     }

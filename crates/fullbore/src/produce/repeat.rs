@@ -23,7 +23,7 @@ use super::options::{Produced, ProducerOptions, Way};
 use super::output::Output;
 use super::socket::RUN;
 use crate::memory::{Geometry, Memory};
-use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pages::{self, Pages};
 use fullbore_linux::pipe::{Pipe, PipeEnd, roomy};
 use fullbore_linux::wait::Ready;
@@ -283,7 +283,7 @@ impl<Fd: AsFd> Repeat<Fd> {
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
-        error::of_call(stopped, Side::Sink, operation, errno, self.sent)
+        error::of_call(stopped, TransferSide::Sink, operation, errno, self.sent)
     }
 }
 

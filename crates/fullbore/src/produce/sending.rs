@@ -11,7 +11,7 @@ use super::producer::{Policy, Producer};
 use super::socket::{RUN, Through};
 use crate::memory::{Geometry, Memory};
 use fullbore_linux as linux;
-use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe::{PipeEnd, roomy};
 use fullbore_linux::wait::Stopped;
 
@@ -33,9 +33,6 @@ impl<Fd: AsFd> Producer<Fd> {
         // A window that is too short to be sent by reference would be copied, and the next window
         // would then be the same one again.
         let at_least = at_least.max(BY_REFERENCE_FROM.min(self.chunk));
-        if self.has_next_window_of_ring(at_least)? {
-            return Ok(());
-        }
         if !self.settled {
             self.settle(at_least)?;
         }
@@ -93,10 +90,9 @@ impl<Fd: AsFd> Producer<Fd> {
             }
             Policy::Recycle(ring) => {
                 let enough = PipeEnd::new(self.sink.as_fd())?.capacity()? + 2 * chunk;
-                let len = ring.set_len(self.options.ring.unwrap_or(enough));
+                let len = ring.set_len(self.options.memory.unwrap_or(enough));
                 Memory::map(len, huge)
             }
-            Policy::Ring(_) => return Ok(()),
         };
         match mapped {
             Ok(pages) => self.memory = Memory::Pages(pages),
@@ -120,19 +116,6 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         if self.gathered == 0 && self.handed_over.is_empty() {
             return Ok(());
-        }
-        if let Some(offering) = &mut self.offering {
-            if offering.is_due(self.sent) {
-                self.offer_ring();
-            }
-        }
-        self.send_what_there_is()
-    }
-
-    #[inline]
-    fn send_what_there_is(&mut self) -> Result<()> {
-        if matches!(self.policy, Policy::Ring(_)) {
-            self.send_through_ring()?;
         }
         if self.gathered > 0 {
             let from_pages = self.memory.is_pages() && self.policy.has_memory();
@@ -166,9 +149,6 @@ impl<Fd: AsFd> Producer<Fd> {
                 Ok((n, _)) => self.went(n),
                 Err((operation, errno)) => return Err(self.broke_off(operation, errno)),
             }
-        }
-        if matches!(self.policy, Policy::Ring(_)) {
-            return Ok(());
         }
         // No pipe refers to the copied bytes, so their memory can be filled again at once.
         self.window = match &self.policy {
@@ -213,7 +193,7 @@ impl<Fd: AsFd> Producer<Fd> {
                     match &mut self.policy {
                         Policy::Fresh(Some(fresh)) => fresh.gave(start..start + n),
                         Policy::Recycle(ring) => ring.gave(start..start + n, self.sent),
-                        Policy::Copy | Policy::Fresh(None) | Policy::Ring(_) => {}
+                        Policy::Copy | Policy::Fresh(None) => {}
                     }
                 }
                 Err(errno) if self.is_refused(errno) => return self.send_by_copy(),
@@ -336,10 +316,10 @@ impl<Fd: AsFd> Producer<Fd> {
 
     pub(super) fn failed(&self, operation: &'static str, errno: Errno) -> Error {
         let stopped = self.calls.stopped();
-        error::of_call(stopped, Side::Sink, operation, errno, self.sent)
+        error::of_call(stopped, TransferSide::Sink, operation, errno, self.sent)
     }
 
     fn moving(&self, operation: &'static str, errno: Errno) -> Error {
-        error::moving(Side::Sink, operation, errno, self.sent)
+        error::moving(TransferSide::Sink, operation, errno, self.sent)
     }
 }

@@ -13,10 +13,10 @@ use rustix::pipe::SpliceFlags;
 use super::fresh::Fresh;
 use super::into_socket::{IntoSocket, Refused};
 use super::options::{self, BY_REFERENCE_FROM, Way};
-use super::output::own_writable;
 use super::socket::Through;
 use crate::memory::{self, Geometry, Memory};
 use fullbore_linux::error::Result;
+use fullbore_linux::pipe::own_writable;
 use fullbore_linux::wait::uninterrupted;
 use fullbore_linux::{self as linux, Calls};
 

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use super::splitting::{Branch, Broken, Splitting};
 use crate::memory;
 use crate::produce::stage::Stage;
-use crate::transfer::{Ended, Kind, was_empty_message};
+use crate::transfer::{EndReason, Kind, was_empty_message};
 use fullbore_linux::wait::Waiter;
 use fullbore_linux::{self as linux, Calls};
 
@@ -33,7 +33,7 @@ impl Copying {
 }
 
 impl Splitting<'_> {
-    pub(super) fn copy(&mut self, copying: &mut Copying) -> Result<Ended, Broken> {
+    pub(super) fn copy(&mut self, copying: &mut Copying) -> Result<EndReason, Broken> {
         let Copying {
             reader,
             stage,
@@ -47,10 +47,10 @@ impl Splitting<'_> {
                 self.state.long |= self.state.taken >= memory::FIRST as u64;
             }
             if !self.state.branches.iter().any(Branch::is_alive) {
-                return Ok(Ended::AtEnd);
+                return Ok(EndReason::AtEnd);
             }
             if self.is_at_limit() {
-                return Ok(Ended::AtLimit);
+                return Ok(EndReason::AtLimit);
             }
             if self.state.long && !std::mem::replace(grown, true) {
                 self.grow_sinks();
@@ -69,7 +69,7 @@ impl Splitting<'_> {
             };
             match answer {
                 Ok(0) if longest == memory::MESSAGE && was_empty_message(self.source) => {}
-                Ok(0) => return Ok(Ended::AtEnd),
+                Ok(0) => return Ok(EndReason::AtEnd),
                 Ok(memory::MESSAGE) if longest == memory::MESSAGE => {
                     // It was cut, or ends exactly here.
                     return Err(Broken::Source("read", Errno::MSGSIZE));
@@ -81,7 +81,7 @@ impl Splitting<'_> {
                 }
                 Err(errno) => {
                     return Err(match reader.stopped() {
-                        Some(stopped) => Broken::Ended(stopped.into()),
+                        Some(stopped) => Broken::EndReason(stopped.into()),
                         None => Broken::Source("read", errno),
                     });
                 }
@@ -123,7 +123,7 @@ impl Splitting<'_> {
                     }
                     Err((_, Errno::AGAIN)) => {}
                     Err((operation, errno)) => match branch.outlet.calls.stopped() {
-                        Some(stopped) => return Err(Broken::Ended(stopped.into())),
+                        Some(stopped) => return Err(Broken::EndReason(stopped.into())),
                         None => self.failed(i, operation, errno)?,
                     },
                 }

@@ -27,10 +27,10 @@ use rustix::fs::FileType;
 
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
-use crate::transfer::{self, Ended, Kind, Options};
+use crate::transfer::{self, EndReason, Kind, Options};
 use copying::Copying;
 use fullbore_linux::Calls;
-use fullbore_linux::error::{Error, Result, Side};
+use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::wait::{Cancel, Wait, Waiter};
 pub use report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
@@ -107,8 +107,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] instead of waiting. The next call
-    /// continues from there. [`would_wait`](SinkReport::would_wait) shows which sinks have to make
+    /// Makes [`run`](Self::run) return [`EndReason::WouldBlock`] instead of waiting. The next call
+    /// continues from there. [`would_block`](SinkReport::would_block) shows which sinks have to make
     /// room first.
     pub fn nonblocking(mut self) -> Self {
         self.options.never = true;
@@ -123,7 +123,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Stops at this time with [`Ended::TimedOut`], also during a wait; `None` removes the
+    /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the
     /// deadline. The tee can continue as after [`cancel`](Self::cancel).
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
@@ -131,7 +131,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     }
 
     /// Sets the most bytes that one system call moves, as [`Transfer::chunk`](crate::Transfer::chunk). The
-    /// default depends on the route.
+    /// default depends on the method.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);
         self
@@ -183,7 +183,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
                             taken: 0,
                             sinks: Vec::new(),
                             elapsed: began.elapsed(),
-                            ended: Ended::Failed,
+                            ended: EndReason::Failed,
                         },
                         sink: None,
                         error,
@@ -200,7 +200,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         };
         let is_over = matches!(
             outcome,
-            Ok(Ended::AtEnd | Ended::AtLimit)
+            Ok(EndReason::AtEnd | EndReason::AtLimit)
                 | Err(Broken::Source(..) | Broken::Sink(..) | Broken::Other(_))
         );
         if is_over {
@@ -223,12 +223,12 @@ fn begin<Source: AsFd, Sink: AsFd>(
         return Err(Error::Invalid("a tee needs at least one sink".into()));
     }
     let source = source.as_fd();
-    let source_stat = transfer::stat_of(source, Side::Source)?;
+    let source_stat = transfer::stat_of(source, TransferSide::Source)?;
     let source_kind = Kind::of(source, &source_stat);
     let mut branches = Vec::with_capacity(sinks.len());
     for (sink, policy) in sinks {
         let fd = sink.as_fd();
-        let stat = transfer::stat_of(fd, Side::Sink)?;
+        let stat = transfer::stat_of(fd, TransferSide::Sink)?;
         transfer::refuse_the_same(&source_stat, &stat, false)?;
         let mut calls = Calls::new(options.wait);
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
@@ -264,7 +264,7 @@ impl Begun {
         options: &Options,
         source: BorrowedFd<'_>,
         sinks: Vec<BorrowedFd<'_>>,
-    ) -> Result<Ended, Broken> {
+    ) -> Result<EndReason, Broken> {
         let mut splitting = Splitting {
             options,
             source,

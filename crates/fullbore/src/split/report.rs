@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::transfer::Ended;
+use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
 use fullbore_linux::is_pipe_or_socket;
 
@@ -63,8 +63,8 @@ pub struct TeeReport {
     pub sinks: Vec<SinkReport>,
     /// How long it ran, without the time between runs.
     pub elapsed: Duration,
-    /// Why it returned. This is also [`Ended::AtEnd`] if all sinks have been dropped.
-    pub ended: Ended,
+    /// Why it returned. This is also [`EndReason::AtEnd`] if all sinks have been dropped.
+    pub ended: EndReason,
 }
 
 /// The bytes that one sink got, and the error that ended it, if there was one.
@@ -77,8 +77,8 @@ pub struct SinkReport {
     pub error: Option<Error>,
     /// Whether its policy says that this error does not count.
     pub ignored: bool,
-    /// With [`Ended::WouldWait`]: whether this sink has to make room before the tee can continue.
-    pub would_wait: bool,
+    /// With [`EndReason::WouldBlock`]: whether this sink has to make room before the tee can continue.
+    pub would_block: bool,
 }
 
 /// The error of a [`Tee`](super::Tee), with a report of what it had done before.
@@ -100,18 +100,6 @@ impl fmt::Display for TeeFailure {
 }
 
 impl std::error::Error for TeeFailure {}
-
-impl TeeFailure {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.error.kind()
-    }
-
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.error.raw_os_error()
-    }
-}
 
 impl From<TeeFailure> for Error {
     fn from(failure: TeeFailure) -> Self {

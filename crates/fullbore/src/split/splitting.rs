@@ -9,8 +9,8 @@ use rustix::net::sockopt;
 
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::produce::stage::Outlet;
-use crate::transfer::{Ended, Kind, Options};
-use fullbore_linux::error::{self, Error, Result, Side};
+use crate::transfer::{EndReason, Kind, Options};
+use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 
 /// A sink, and what it has got.
@@ -24,7 +24,7 @@ pub(super) struct Branch {
     /// The call for which it was dropped, and the error of that call, if it was dropped.
     error: Option<(&'static str, Errno)>,
     ignored: bool,
-    would_wait: bool,
+    would_block: bool,
 }
 
 impl Branch {
@@ -37,7 +37,7 @@ impl Branch {
             bytes: 0,
             error: None,
             ignored: false,
-            would_wait: false,
+            would_block: false,
         }
     }
 
@@ -48,11 +48,11 @@ impl Branch {
     fn report(&self) -> SinkReport {
         SinkReport {
             bytes: self.bytes,
-            error: self
-                .error
-                .map(|(operation, errno)| error::moving(Side::Sink, operation, errno, self.bytes)),
+            error: self.error.map(|(operation, errno)| {
+                error::moving(TransferSide::Sink, operation, errno, self.bytes)
+            }),
             ignored: self.ignored,
-            would_wait: self.would_wait,
+            would_block: self.would_block,
         }
     }
 }
@@ -80,26 +80,29 @@ impl State {
         self.waiter.count_timeouts_of_sockets();
         for branch in &mut self.branches {
             branch.outlet.calls.wait_as(waiter.clone().never_waiting());
-            branch.would_wait = false;
+            branch.would_block = false;
         }
     }
 
     /// Makes the report.
     pub(super) fn report(
         &self,
-        outcome: Result<Ended, Broken>,
+        outcome: Result<EndReason, Broken>,
         elapsed: Duration,
     ) -> Result<TeeReport, TeeFailure> {
-        let failed = |sink, error| (Ended::Failed, Some((sink, error)));
+        let failed = |sink, error| (EndReason::Failed, Some((sink, error)));
         let (ended, failure) = match outcome {
-            Ok(ended) | Err(Broken::Ended(ended)) => (ended, None),
+            Ok(ended) | Err(Broken::EndReason(ended)) => (ended, None),
             Err(Broken::Source(operation, errno)) => {
-                let error = error::moving(Side::Source, operation, errno, self.taken);
+                let error = error::moving(TransferSide::Source, operation, errno, self.taken);
                 failed(None, error)
             }
             Err(Broken::Sink(i, operation, errno)) => {
                 let bytes = self.branches[i].bytes;
-                failed(Some(i), error::moving(Side::Sink, operation, errno, bytes))
+                failed(
+                    Some(i),
+                    error::moving(TransferSide::Sink, operation, errno, bytes),
+                )
             }
             Err(Broken::Other(error)) => failed(None, error),
         };
@@ -138,7 +141,7 @@ pub(super) enum Broken {
     /// A call on this sink failed, and its policy says that the tee fails.
     Sink(usize, &'static str, Errno),
     /// Nothing failed: it was stopped, or would have to wait.
-    Ended(Ended),
+    EndReason(EndReason),
     /// Something other than moving bytes failed.
     Other(Error),
 }
@@ -221,12 +224,12 @@ impl Splitting<'_> {
             }
         }
         if self.options.never {
-            let mut side = Side::Source;
+            let mut side = TransferSide::Source;
             for &sink in waited.iter().flatten() {
-                self.state.branches[sink].would_wait = true;
-                side = Side::Sink;
+                self.state.branches[sink].would_block = true;
+                side = TransferSide::Sink;
             }
-            return Err(Broken::Ended(Ended::WouldWait(side)));
+            return Err(Broken::EndReason(EndReason::WouldBlock(side)));
         }
         let State {
             branches, waiter, ..
@@ -247,7 +250,7 @@ impl Splitting<'_> {
                 None => Err(Broken::Source("read", Errno::AGAIN)),
             },
             Err(errno) => Err(match self.state.waiter.stopped() {
-                Some(stopped) => Broken::Ended(stopped.into()),
+                Some(stopped) => Broken::EndReason(stopped.into()),
                 None => error::system("poll")(errno).into(),
             }),
         }
@@ -255,7 +258,7 @@ impl Splitting<'_> {
 
     pub(super) fn check_stopped(&self) -> Result<(), Broken> {
         match self.options.stopped() {
-            Some(stopped) => Err(Broken::Ended(stopped.into())),
+            Some(stopped) => Err(Broken::EndReason(stopped.into())),
             None => Ok(()),
         }
     }

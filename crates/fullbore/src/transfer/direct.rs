@@ -6,9 +6,9 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::plan::{Kind, Route};
+use super::plan::{Kind, Method};
 use super::step::{Ends, Stop, has_flag};
-use fullbore_linux::error::Side;
+use fullbore_linux::error::TransferSide;
 use fullbore_linux::pages::Pages;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 use fullbore_linux::{self as linux, is_ready, without_sigpipe};
@@ -20,14 +20,14 @@ pub(super) const RANGE: usize = 64 << 20;
 /// Bytes of one sendfile(2).
 pub(super) const SENDFILE: usize = 4 << 20;
 
-/// Returns whether an errno means that this route cannot be used for these fds, rather than that it
+/// Returns whether an errno means that this method cannot be used for these fds, rather than that it
 /// failed.
-pub(crate) fn is_refused(route: Route, errno: Errno) -> bool {
+pub(crate) fn is_refused(method: Method, errno: Errno) -> bool {
     linux::is_refusal(errno)
-        || match route {
+        || match method {
             // The fds are on two file systems, the sink appends, or the file is a swap file or is
             // being executed.
-            Route::CopyFileRange => {
+            Method::CopyFileRange => {
                 matches!(
                     errno,
                     Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
@@ -73,7 +73,7 @@ pub(super) fn sendfile(
     }
     sent.map_err(|errno| {
         let side = match errno {
-            Errno::AGAIN => Side::Sink,
+            Errno::AGAIN => TransferSide::Sink,
             _ => side_of_files(ends, from, errno),
         };
         Stop::of_call(waiter.stopped(), side, "sendfile", errno)
@@ -98,8 +98,8 @@ pub(crate) fn splice(
     let looks = asks && !ends.source_kind.splices_without_waiting();
     let spliced = waiter.until_one_ready(
         || match not_ready(ends) {
-            Side::Source => (ends.source, Ready::ToRead),
-            Side::Sink => (ends.sink, Ready::ToWrite),
+            TransferSide::Source => (ends.source, Ready::ToRead),
+            TransferSide::Sink => (ends.sink, Ready::ToWrite),
         },
         || {
             if looks && !is_ready(ends.source, Ready::ToRead)? {
@@ -119,29 +119,29 @@ pub(crate) fn splice(
         waiter.note_short(ends.sink);
     }
     spliced.map_err(|errno| match waiter.stopped() {
-        Some(stopped) => Stop::Ended(stopped),
+        Some(stopped) => Stop::EndReason(stopped),
         None => Stop::At(side_of_splice(ends, errno), "splice", errno),
     })
 }
 
 /// Returns the side that is not ready.
-fn not_ready(ends: &Ends<'_>) -> Side {
+fn not_ready(ends: &Ends<'_>) -> TransferSide {
     match is_ready(ends.source, Ready::ToRead) {
-        Ok(true) => Side::Sink,
-        _ => Side::Source,
+        Ok(true) => TransferSide::Sink,
+        _ => TransferSide::Source,
     }
 }
 
 /// Returns the side that an error of splice(2) belongs to. The only error of a pipe is that it has
 /// no reader.
-fn side_of_splice(ends: &Ends<'_>, errno: Errno) -> Side {
+fn side_of_splice(ends: &Ends<'_>, errno: Errno) -> TransferSide {
     match errno {
         Errno::AGAIN => not_ready(ends),
-        Errno::PIPE => Side::Sink,
-        Errno::BADF if !is_open_for(ends.sink, OFlags::WRONLY) => Side::Sink,
-        Errno::BADF => Side::Source,
-        _ if ends.source_kind == Kind::Pipe && ends.sink_kind != Kind::Pipe => Side::Sink,
-        _ => Side::Source,
+        Errno::PIPE => TransferSide::Sink,
+        Errno::BADF if !is_open_for(ends.sink, OFlags::WRONLY) => TransferSide::Sink,
+        Errno::BADF => TransferSide::Source,
+        _ if ends.source_kind == Kind::Pipe && ends.sink_kind != Kind::Pipe => TransferSide::Sink,
+        _ => TransferSide::Source,
     }
 }
 
@@ -154,14 +154,14 @@ fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
 
 /// Returns the side that an error of copy_file_range(2) or sendfile(2) belongs to: if the source
 /// can be read, it is the sink.
-fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> Side {
+fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> TransferSide {
     match errno {
-        Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => Side::Sink,
+        Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => TransferSide::Sink,
         _ => {
             let at = from.unwrap_or_else(|| position(ends.source));
             match read_one(ends.source, at) {
-                Ok(_) => Side::Sink,
-                Err(_) => Side::Source,
+                Ok(_) => TransferSide::Sink,
+                Err(_) => TransferSide::Source,
             }
         }
     }

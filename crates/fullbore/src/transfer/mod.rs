@@ -34,12 +34,12 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::produce::Way;
-use fullbore_linux::error::{self, Result, Side};
+use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::wait::{Cancel, Wait};
 pub(crate) use options::Options;
-pub use plan::{Guarantee, Kind, Route};
+pub use plan::{Guarantee, Kind, Method};
 pub(crate) use plan::{longest_message, was_empty_message};
-pub use report::{Ended, Failure, Progress, Report};
+pub use report::{EndReason, Progress, TransferFailure, TransferReport};
 use state::{State, begin};
 pub(crate) use state::{refuse_the_same, stat_of};
 use step::Step;
@@ -102,7 +102,10 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
 ///
 /// # Errors
 /// As [`Transfer::run`]; the report in it says how many bytes had arrived.
-pub fn copy(source: &(impl AsFd + ?Sized), sink: &(impl AsFd + ?Sized)) -> Result<u64, Failure> {
+pub fn copy(
+    source: &(impl AsFd + ?Sized),
+    sink: &(impl AsFd + ?Sized),
+) -> Result<u64, TransferFailure> {
     let report = Transfer::new(source.as_fd(), sink.as_fd()).run()?;
     Ok(report.bytes)
 }
@@ -156,7 +159,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Makes [`run`](Self::run) return [`Ended::WouldWait`] instead of waiting. The next call
+    /// Makes [`run`](Self::run) return [`EndReason::WouldBlock`] instead of waiting. The next call
     /// continues from there.
     pub fn nonblocking(mut self) -> Self {
         self.options.never = true;
@@ -173,7 +176,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Stops at this time with [`Ended::TimedOut`], also during a wait; `None` removes the
+    /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the
     /// deadline. With another deadline the transfer can continue; it then first sends the bytes
     /// that have not arrived yet.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
@@ -185,14 +188,14 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     }
 
     /// Makes a signal that arrives during a wait end it: [`run`](Self::run) then returns
-    /// [`Ended::Interrupted`], and the next call continues from there. Without this, a wait goes on
+    /// [`EndReason::Interrupted`], and the next call continues from there. Without this, a wait goes on
     /// after a signal.
     pub fn interruptible(mut self) -> Self {
         self.options.interruptible = true;
         self
     }
 
-    /// Sets the most bytes that one system call moves. The default depends on the route. A read from a pipe
+    /// Sets the most bytes that one system call moves. The default depends on the method. A read from a pipe
     /// takes up to a page, and one from a socket that keeps the limits of messages takes a whole message:
     /// the kernel discards what is left of a packet or message.
     pub fn chunk(mut self, bytes: usize) -> Self {
@@ -214,14 +217,14 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Uses only routes on which the bytes pass through this process's memory, and shows them to
+    /// Uses only methods on which the bytes pass through this process's memory, and shows them to
     /// the progress callback.
     pub fn in_sight(mut self) -> Self {
         self.options.in_sight = true;
         self
     }
 
-    /// Sets whether to move bytes by read(2) and write(2) only, as [`Route::ReadWrite`], where other system calls
+    /// Sets whether to move bytes by read(2) and write(2) only, as [`Method::ReadWrite`], where other system calls
     /// are not trusted. It is slower, and the guarantee is then [`Guarantee::Snapshot`]. Holes of files are kept.
     pub fn plain(mut self, plain: bool) -> Self {
         self.options.plain = plain;
@@ -231,10 +234,10 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
     ///
     /// # Errors
-    /// [`Failure`]: with [`Error::Moving`] if one side failed; with [`Error::Invalid`] if both are the
+    /// [`TransferFailure`]: with [`Error::Moving`] if one side failed; with [`Error::Invalid`] if both are the
     /// same file or pipe, or a chunk of 0 bytes was asked for. Its report has the number of bytes that
     /// had arrived.
-    pub fn run(&mut self) -> Result<Report, Failure> {
+    pub fn run(&mut self) -> Result<TransferReport, TransferFailure> {
         self.run_with(|_| ControlFlow::Continue(()))
     }
 
@@ -246,10 +249,10 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     pub fn run_with(
         &mut self,
         progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Report, Failure> {
+    ) -> Result<TransferReport, TransferFailure> {
         let began = Instant::now();
         let outcome = self.drive(progress);
-        if let (Ok(Ended::AtEnd | Ended::AtLimit) | Err(_), Some(state)) =
+        if let (Ok(EndReason::AtEnd | EndReason::AtLimit) | Err(_), Some(state)) =
             (&outcome, &mut self.state)
         {
             state.outlet.let_go();
@@ -257,8 +260,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self.elapsed += began.elapsed();
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
-            Err(error) => Err(Failure {
-                report: self.report(Ended::Failed),
+            Err(error) => Err(TransferFailure {
+                report: self.report(EndReason::Failed),
                 error,
             }),
         }
@@ -271,13 +274,13 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// # Errors
     /// [`Error::Moving`] if they are in a pipe of our own and read(2) from it fails; a sandbox may
     /// refuse it.
-    pub fn into_inner(self) -> Result<(Source, Sink, Vec<u8>)> {
+    pub fn into_parts(self) -> Result<(Source, Sink, Vec<u8>)> {
         let Some(state) = self.state else {
             return Ok((self.source, self.sink, self.options.ahead));
         };
         let mut under_way = state.stage.bytes()[state.sent..].to_vec();
         if let Some(mut own) = state.through {
-            let failed = |errno| error::moving(Side::Source, "read", errno, state.bytes);
+            let failed = |errno| error::moving(TransferSide::Source, "read", errno, state.bytes);
             own.take_all_back(&mut under_way).map_err(failed)?;
         }
         under_way.extend(state.ahead);
@@ -287,7 +290,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     fn drive(
         &mut self,
         mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
-    ) -> Result<Ended> {
+    ) -> Result<EndReason> {
         let state = match &mut self.state {
             Some(state) => state,
             none => none.insert(begin(
@@ -312,38 +315,38 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 return Ok(stopped.into());
             }
             if options.is_at_limit(state.taken) && state.under_way() == 0 {
-                return Ok(Ended::AtLimit);
+                return Ok(EndReason::AtLimit);
             }
-            let route = state.route();
-            match state.step(route, &ends, options) {
+            let method = state.method();
+            match state.step(method, &ends, options) {
                 Ok(Step::Moved(n)) => {
-                    let route = match (route, state.outlet.last) {
-                        (Route::Fresh, Way::Copy) => Route::ReadWrite,
-                        (Route::Fresh, Way::Socket) => Route::Socket,
-                        _ => route,
+                    let method = match (method, state.outlet.last) {
+                        (Method::Fresh, Way::Copy) => Method::ReadWrite,
+                        (Method::Fresh, Way::Socket) => Method::Socket,
+                        _ => method,
                     };
-                    let go_on = progress(state.arrived(route, n, options));
+                    let go_on = progress(state.arrived(method, n, options));
                     state.after_sending();
                     if go_on.is_break() {
-                        return Ok(Ended::Cancelled);
+                        return Ok(EndReason::Cancelled);
                     }
                 }
                 Ok(Step::Passed(n)) => {
-                    if progress(state.arrived(route, n, options)).is_break() {
-                        return Ok(Ended::Cancelled);
+                    if progress(state.arrived(method, n, options)).is_break() {
+                        return Ok(EndReason::Cancelled);
                     }
                 }
                 Ok(Step::Taken) => {}
-                Ok(Step::End) => return Ok(Ended::AtEnd),
+                Ok(Step::End) => return Ok(EndReason::AtEnd),
                 Ok(Step::Perhaps) => {
-                    state.at = state.routes.len() - 1;
+                    state.at = state.methods.len() - 1;
                     state.long = false;
                 }
                 Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
-                    return Ok(Ended::WouldWait(side));
+                    return Ok(EndReason::WouldBlock(side));
                 }
-                Err(Stop::Ended(stopped)) => return Ok(stopped.into()),
-                Err(Stop::At(_, _, errno)) if state.may_try_another(route, errno, &ends) => {
+                Err(Stop::EndReason(stopped)) => return Ok(stopped.into()),
+                Err(Stop::At(_, _, errno)) if state.may_try_another(method, errno, &ends) => {
                     state.at += 1;
                 }
                 Err(Stop::At(side, operation, errno)) => {
@@ -354,12 +357,12 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    fn report(&self, ended: Ended) -> Report {
+    fn report(&self, ended: EndReason) -> TransferReport {
         let state = self.state.as_ref();
-        Report {
+        TransferReport {
             bytes: state.map_or(0, |s| s.bytes),
             taken: state.map_or(0, |s| s.taken),
-            routes: state.map_or_else(Vec::new, |s| s.moved.clone()),
+            methods: state.map_or_else(Vec::new, |s| s.moved.clone()),
             elapsed: self.elapsed,
             calls: state.map_or(0, State::calls),
             ended,

@@ -1,5 +1,5 @@
 //! The table of the ways in which bytes can move from one kind of fd to another, best first:
-//! [`routes`].
+//! [`methods`].
 //!
 //! A way is used if the kernel refuses the one before it on this pair of fds: mostly before the first byte is
 //! moved, but also later, if another process changes the flags of a file. docs/guarantees.md argues for each row which ways keep *snapshot*, and
@@ -152,7 +152,7 @@ impl fmt::Display for Kind {
 /// sends.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Route {
+pub enum Method {
     /// copy_file_range(2): within the kernel, and without copying at all where the file system
     /// can share blocks between files.
     CopyFileRange,
@@ -174,26 +174,26 @@ pub enum Route {
     ReadWrite,
 }
 
-impl fmt::Display for Route {
+impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Route::CopyFileRange => "copy_file_range",
-            Route::Splice => "splice",
-            Route::SpliceThrough => "splice through a pipe",
-            Route::Sendfile => "sendfile",
-            Route::Fresh => "fresh pages",
-            Route::Socket => "a socket",
-            Route::ReadWrite => "read and write",
+            Method::CopyFileRange => "copy_file_range",
+            Method::Splice => "splice",
+            Method::SpliceThrough => "splice through a pipe",
+            Method::Sendfile => "sendfile",
+            Method::Fresh => "fresh pages",
+            Method::Socket => "a socket",
+            Method::ReadWrite => "read and write",
         })
     }
 }
 
 /// Returns the ways from a source to a sink that keep the guarantee, best first.
 #[rustfmt::skip]
-pub(super) fn routes(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Route] {
+pub(super) fn methods(source: Kind, sink: Kind, guarantee: Guarantee) -> &'static [Method] {
     use Guarantee::{Reference, Snapshot};
     use Kind::{Block, Char, Null, Other, Pipe, Regular, Tcp, UnixStream};
-    use Route::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
+    use Method::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
     match (source, sink, guarantee) {
         // Files share blocks or are copied within the kernel: either way the sink has its own bytes.
         (Regular,          Regular,          _)         => &[CopyFileRange, ReadWrite],

@@ -4,14 +4,14 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use super::plan::{Kind, Route};
-use fullbore_linux::error::{Error, Side};
+use super::plan::{Kind, Method};
+use fullbore_linux::error::{Error, TransferSide};
 use fullbore_linux::wait::Stopped;
 
 /// The result of a [`Transfer`](super::Transfer).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct TransferReport {
     /// Bytes that arrived at the sink.
     pub bytes: u64,
     /// Bytes that were taken from the source. There are more than `bytes` only if the sink failed,
@@ -20,13 +20,13 @@ pub struct Report {
     pub taken: u64,
     /// The ways that were used, with the number of bytes that each moved, in the order of their
     /// first byte.
-    pub routes: Vec<(Route, u64)>,
+    pub methods: Vec<(Method, u64)>,
     /// How long it ran, without the time between runs.
     pub elapsed: Duration,
     /// System calls that were made to move bytes.
     pub calls: u64,
     /// Why it returned.
-    pub ended: Ended,
+    pub ended: EndReason,
     /// The kind of the source.
     pub source: Kind,
     /// The kind of the sink.
@@ -36,7 +36,7 @@ pub struct Report {
 /// The reason why a transfer returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Ended {
+pub enum EndReason {
     /// The source has no more bytes.
     AtEnd,
     /// The limit was reached.
@@ -50,60 +50,48 @@ pub enum Ended {
     /// [`interruptible`](super::Transfer::interruptible).
     Interrupted,
     /// It would have to wait for this side, and it is nonblocking.
-    WouldWait(Side),
-    /// It failed; [`Failure`] has the error.
+    WouldBlock(TransferSide),
+    /// It failed; [`TransferFailure`] has the error.
     Failed,
 }
 
 /// The error of a [`Transfer`](super::Transfer), with a report of what it had done before.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct TransferFailure {
     /// What was done before it failed.
-    pub report: Report,
+    pub report: TransferReport,
     /// The error: which side failed, in which operation, and what the kernel said.
     pub error: Error,
 }
 
-impl From<Stopped> for Ended {
+impl From<Stopped> for EndReason {
     fn from(stopped: Stopped) -> Self {
         match stopped {
-            Stopped::Cancelled => Ended::Cancelled,
-            Stopped::TimedOut => Ended::TimedOut,
+            Stopped::Cancelled => EndReason::Cancelled,
+            Stopped::TimedOut => EndReason::TimedOut,
             // By a signal, which is the only other reason.
-            _ => Ended::Interrupted,
+            _ => EndReason::Interrupted,
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for TransferFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for TransferFailure {}
 
-impl Failure {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.error.kind()
-    }
-
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.error.raw_os_error()
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<TransferFailure> for Error {
+    fn from(failure: TransferFailure) -> Self {
         failure.error
     }
 }
 
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
+impl From<TransferFailure> for io::Error {
+    fn from(failure: TransferFailure) -> Self {
         failure.error.into()
     }
 }
@@ -117,7 +105,7 @@ pub struct Progress<'a> {
     /// Bytes that arrived with this step.
     pub step: u64,
     /// The way in which they were moved.
-    pub route: Route,
+    pub method: Method,
     /// The bytes themselves, if the transfer was asked to keep them
     /// [`in_sight`](super::Transfer::in_sight); empty otherwise.
     pub seen: &'a [u8],

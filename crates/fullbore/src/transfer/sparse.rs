@@ -13,7 +13,7 @@ use super::direct;
 use super::options::Options;
 use super::step::Stop;
 use fullbore_linux as linux;
-use fullbore_linux::error::Side;
+use fullbore_linux::error::TransferSide;
 use fullbore_linux::wait::uninterrupted;
 
 /// The next part of the source.
@@ -59,20 +59,20 @@ impl Sparse {
             return Ok(Stretch::Bytes(u64::MAX));
         };
         let lost = |side| move |errno| Stop::At(side, "lseek", errno);
-        let at = seek(source, SeekFrom::Current(0)).map_err(lost(Side::Source))?;
+        let at = seek(source, SeekFrom::Current(0)).map_err(lost(TransferSide::Source))?;
         if at < until {
             return Ok(Stretch::Bytes(until - at));
         }
-        let to = seek(sink, SeekFrom::Current(0)).map_err(lost(Side::Sink))?;
+        let to = seek(sink, SeekFrom::Current(0)).map_err(lost(TransferSide::Sink))?;
         let end_of_sink = rustix::fs::fstat(sink)
-            .map_err(|errno| Stop::At(Side::Sink, "fstat", errno))?
+            .map_err(|errno| Stop::At(TransferSide::Sink, "fstat", errno))?
             .st_size;
         if i128::from(end_of_sink) > i128::from(to) || direct::appends(sink) {
             *self = Sparse::No;
             return Ok(Stretch::Bytes(u64::MAX));
         }
         let end = rustix::fs::fstat(source)
-            .map_err(|errno| Stop::At(Side::Source, "fstat", errno))?
+            .map_err(|errno| Stop::At(TransferSide::Source, "fstat", errno))?
             .st_size;
         let data = match seek(source, SeekFrom::Data(at)) {
             Ok(data) => data,
@@ -86,25 +86,25 @@ impl Sparse {
         if data > at {
             let hole = (data - at).min(most);
             if let Err(errno) = uninterrupted(|| ftruncate(sink, to + hole)) {
-                seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+                seek(source, SeekFrom::Start(at)).map_err(lost(TransferSide::Source))?;
                 if !linux::is_refusal(errno) {
-                    return Err(Stop::At(Side::Sink, "ftruncate", errno));
+                    return Err(Stop::At(TransferSide::Sink, "ftruncate", errno));
                 }
                 // Some file systems cannot enlarge a file without writing to it (ftruncate(2)).
                 *self = Sparse::No;
                 return Ok(Stretch::Bytes(u64::MAX));
             }
-            seek(sink, SeekFrom::Start(to + hole)).map_err(lost(Side::Sink))?;
-            seek(source, SeekFrom::Start(at + hole)).map_err(lost(Side::Source))?;
+            seek(sink, SeekFrom::Start(to + hole)).map_err(lost(TransferSide::Sink))?;
+            seek(source, SeekFrom::Start(at + hole)).map_err(lost(TransferSide::Source))?;
             return Ok(Stretch::Hole(hole));
         }
         if data >= u64::try_from(end).unwrap_or(0) {
-            seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+            seek(source, SeekFrom::Start(at)).map_err(lost(TransferSide::Source))?;
             // This is the end, unless the file grows.
             return Ok(Stretch::Bytes(u64::MAX));
         }
-        let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(Side::Source))?;
-        seek(source, SeekFrom::Start(at)).map_err(lost(Side::Source))?;
+        let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(TransferSide::Source))?;
+        seek(source, SeekFrom::Start(at)).map_err(lost(TransferSide::Source))?;
         if hole <= at {
             // The hole has just been made. It can be copied as bytes, which are zeros.
             return Ok(Stretch::Bytes(u64::MAX));

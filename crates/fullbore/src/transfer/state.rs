@@ -9,14 +9,14 @@ use rustix::io::Errno;
 
 use super::direct;
 use super::options::Options;
-use super::plan::{self, Kind, Route};
+use super::plan::{self, Kind, Method};
 use super::report::Progress;
 use super::sparse::{Sparse, Stretch};
 use super::step::{Ends, Step, Stepped, Stop, has_flag};
 use super::through::OwnPipe;
 use crate::memory;
 use crate::produce::stage::{Outlet, Stage};
-use fullbore_linux::error::{self, Error, Result, Side};
+use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
@@ -28,15 +28,15 @@ pub(super) struct State {
     ranges: Ranges,
     /// See [`plan::longest_message`].
     longest_message: usize,
-    pub(super) routes: Vec<Route>,
-    /// The index of the route that is tried now.
+    pub(super) methods: Vec<Method>,
+    /// The index of the method that is tried now.
     pub(super) at: usize,
     /// The size in bytes of the initial memory.
     first: usize,
     /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
     pub(super) long: bool,
     sink_grown: bool,
-    pub(super) moved: Vec<(Route, u64)>,
+    pub(super) moved: Vec<(Method, u64)>,
     pub(super) bytes: u64,
     pub(super) taken: u64,
     calls: u64,
@@ -73,14 +73,14 @@ impl Ranges {
     }
 }
 
-/// Examines the two fds, and finds the routes between them.
+/// Examines the two fds, and finds the methods between them.
 pub(super) fn begin(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
     options: &Options,
 ) -> Result<State> {
-    let source_stat = stat_of(source, Side::Source)?;
-    let sink_stat = stat_of(sink, Side::Sink)?;
+    let source_stat = stat_of(source, TransferSide::Source)?;
+    let sink_stat = stat_of(sink, TransferSide::Sink)?;
     let ranges = Ranges {
         are_of_one_file: refuse_the_same(&source_stat, &sink_stat, false).is_err(),
         apart: options
@@ -106,13 +106,12 @@ pub(super) fn begin(
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         calls
     };
-    let routes = plan::routes(source_kind, sink_kind, options.guarantee)
+    let methods = plan::methods(source_kind, sink_kind, options.guarantee)
         .iter()
         .copied()
-        .filter(|route| match route {
-            Route::ReadWrite => true,
-            _ if options.plain => false,
-            Route::Fresh => options.sink_offset.is_none(),
+        .filter(|method| match method {
+            Method::ReadWrite => true,
+            Method::Fresh => options.sink_offset.is_none(),
             _ => !options.in_sight,
         })
         .collect();
@@ -125,7 +124,7 @@ pub(super) fn begin(
         has_sockets,
         ranges,
         longest_message: plan::longest_message(source, &source_stat),
-        routes,
+        methods,
         at: 0,
         first: first_memory(source_kind, size),
         long,
@@ -160,7 +159,7 @@ fn first_memory(source: Kind, size: u64) -> usize {
     }
 }
 
-pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: Side) -> Result<Stat> {
+pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: TransferSide) -> Result<Stat> {
     rustix::fs::fstat(fd).map_err(|errno| error::moving(side, "fstat", errno, 0))
 }
 
@@ -190,7 +189,7 @@ impl State {
         }
     }
 
-    /// Leaves the routes that would wait in the kernel for good, if the options do not allow that.
+    /// Leaves the methods that would wait in the kernel for good, if the options do not allow that.
     pub(super) fn leave_routes_that_wait(&mut self, ends: &Ends<'_>) {
         if !self.waiter.is_nonblocking() {
             return;
@@ -200,13 +199,13 @@ impl State {
             |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
         let sink = can_ask(ends.sink_kind, ends.sink);
         let both = sink && can_ask(ends.source_kind, ends.source);
-        let may_take = |route| match route {
-            Route::ReadWrite => true,
+        let may_take = |method| match method {
+            Method::ReadWrite => true,
             // Into a socket, fresh pages are spliced.
-            Route::Fresh => sink,
+            Method::Fresh => sink,
             _ => both,
         };
-        while !may_take(self.routes[self.at]) {
+        while !may_take(self.methods[self.at]) {
             self.at += 1;
         }
         if !sink {
@@ -227,38 +226,38 @@ impl State {
     }
 
     /// Returns the way of the next step.
-    pub(super) fn route(&self) -> Route {
-        let route = self.routes[self.at];
+    pub(super) fn method(&self) -> Method {
+        let method = self.methods[self.at];
         // Bytes that were read have to be written, and bytes that are in our own pipe after its
-        // route was refused have to be read back first.
+        // method was refused have to be read back first.
         let under_way = self.stage.len() > 0
             || !self.ahead.is_empty()
-            || route != Route::SpliceThrough
+            || method != Method::SpliceThrough
                 && self.through.as_ref().is_some_and(|own| own.held > 0);
         // For a few bytes, setting up memory or a pipe would cost more than it saves.
-        let too_short = !self.long && route != Route::Splice;
-        match route {
-            Route::Fresh => Route::Fresh,
-            _ if under_way || too_short => Route::ReadWrite,
-            route => route,
+        let too_short = !self.long && method != Method::Splice;
+        match method {
+            Method::Fresh => Method::Fresh,
+            _ if under_way || too_short => Method::ReadWrite,
+            method => method,
         }
     }
 
-    pub(super) fn step(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+    pub(super) fn step(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.long && !self.sink_grown && ends.sink_kind == Kind::Pipe {
             self.sink_grown = true;
             options.make_roomy(ends.sink);
         }
-        if let Some(hole) = self.pass_hole(route, ends, options)? {
+        if let Some(hole) = self.pass_hole(method, ends, options)? {
             return Ok(Step::Passed(hole));
         }
-        match route {
-            Route::CopyFileRange | Route::Splice | Route::Sendfile => {
-                self.move_directly(route, ends, options)
+        match method {
+            Method::CopyFileRange | Method::Splice | Method::Sendfile => {
+                self.move_directly(method, ends, options)
             }
-            Route::SpliceThrough => self.splice_through(ends, options),
-            Route::Fresh | Route::Socket | Route::ReadWrite => {
-                self.read_or_write(route, ends, options)
+            Method::SpliceThrough => self.splice_through(ends, options),
+            Method::Fresh | Method::Socket | Method::ReadWrite => {
+                self.read_or_write(method, ends, options)
             }
         }
     }
@@ -266,12 +265,12 @@ impl State {
     /// Skips the hole that comes next, if holes are kept, or finds the start of the next hole.
     fn pass_hole(
         &mut self,
-        route: Route,
+        method: Method,
         ends: &Ends<'_>,
         options: &Options,
     ) -> Result<Option<usize>, Stop> {
         self.before_hole = usize::MAX;
-        let by_position = matches!(route, Route::CopyFileRange | Route::ReadWrite);
+        let by_position = matches!(method, Method::CopyFileRange | Method::ReadWrite);
         let has_read = self.stage.len() > 0 || !self.ahead.is_empty();
         if !self.long || !by_position || has_read || options.in_sight {
             return Ok(None);
@@ -291,14 +290,14 @@ impl State {
     }
 
     /// Makes one call that moves bytes from the source to the sink.
-    fn move_directly(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn move_directly(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
         let (from, to) = (self.source_offset, self.sink_offset);
         self.calls += 1;
-        let n = match route {
-            Route::CopyFileRange => {
+        let n = match method {
+            Method::CopyFileRange => {
                 direct::copy_file_range(ends, from, to, self.most(options, direct::RANGE))
             }
-            Route::Sendfile => {
+            Method::Sendfile => {
                 let most = self.most(options, direct::SENDFILE);
                 direct::sendfile(&mut self.waiter, ends, from, most)
             }
@@ -320,8 +319,8 @@ impl State {
             Some(own) => own,
             none => match OwnPipe::new(options.pipe_size()) {
                 Ok(own) => none.insert(own),
-                // No pipe can be made (EMFILE): another route may not need one.
-                Err(_) => return Err(Stop::At(Side::Source, "pipe2", Errno::OPNOTSUPP)),
+                // No pipe can be made (EMFILE): another method may not need one.
+                Err(_) => return Err(Stop::At(TransferSide::Source, "pipe2", Errno::OPNOTSUPP)),
             },
         };
         self.calls += 1;
@@ -348,17 +347,22 @@ impl State {
     }
 
     /// Makes one read, or one write of bytes that were read.
-    fn read_or_write(&mut self, route: Route, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn read_or_write(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
             let (from, at, most) = (self.sent, self.sink_offset, options.most_at_once());
             let n = self
                 .stage
                 .send(&mut self.outlet, ends.sink, from, most, at)
                 .map_err(|(operation, errno)| {
-                    Stop::of_call(self.outlet.calls.stopped(), Side::Sink, operation, errno)
+                    Stop::of_call(
+                        self.outlet.calls.stopped(),
+                        TransferSide::Sink,
+                        operation,
+                        errno,
+                    )
                 })?;
             if n == 0 {
-                return Err(Stop::At(Side::Sink, "write", Errno::IO));
+                return Err(Stop::At(TransferSide::Sink, "write", Errno::IO));
             }
             self.seen = (self.sent, self.sent + n);
             self.sent += n;
@@ -372,9 +376,9 @@ impl State {
         }
         if self.long && self.stage.is_small() {
             let capacity = options.pipe_size();
-            let takes_pages = match (route, ends.sink_kind) {
-                (Route::Fresh, Kind::Pipe) => self.outlet.take_pages(ends.sink, capacity),
-                (Route::Fresh, _) => self.outlet.take_pages_for_a_socket(capacity),
+            let takes_pages = match (method, ends.sink_kind) {
+                (Method::Fresh, Kind::Pipe) => self.outlet.take_pages(ends.sink, capacity),
+                (Method::Fresh, _) => self.outlet.take_pages_for_a_socket(capacity),
                 _ => false,
             };
             // Giving base pages to a pipe is slower than copying them.
@@ -390,12 +394,12 @@ impl State {
         let most = most.min(self.before_hole);
         let keeps_messages = self.longest_message == memory::MESSAGE;
         let n = match &mut self.through {
-            // These bytes were taken by a route that was refused later.
+            // These bytes were taken by a method that was refused later.
             Some(through) if through.held > 0 => {
                 let room = self.stage.room(through.held)?;
                 through
                     .take_back(room)
-                    .map_err(|errno| Stop::At(Side::Source, "read", errno))?
+                    .map_err(|errno| Stop::At(TransferSide::Source, "read", errno))?
             }
             _ if !self.ahead.is_empty() => {
                 let room = self.stage.room(options.most_at_once())?;
@@ -411,11 +415,11 @@ impl State {
                     }
                 }
                 .map_err(|errno| {
-                    Stop::of_call(self.reader.stopped(), Side::Source, "read", errno)
+                    Stop::of_call(self.reader.stopped(), TransferSide::Source, "read", errno)
                 })?;
                 if keeps_messages && n == memory::MESSAGE {
                     // It was cut, or ends exactly here.
-                    return Err(Stop::At(Side::Source, "read", Errno::MSGSIZE));
+                    return Err(Stop::At(TransferSide::Source, "read", Errno::MSGSIZE));
                 }
                 self.took(n);
                 n
@@ -465,20 +469,20 @@ impl State {
     }
 
     /// Records that `n` bytes arrived, and returns the progress for the callback.
-    pub(super) fn arrived(&mut self, route: Route, n: usize, options: &Options) -> Progress<'_> {
+    pub(super) fn arrived(&mut self, method: Method, n: usize, options: &Options) -> Progress<'_> {
         let step = n as u64;
         self.bytes += step;
         if let Some(at) = &mut self.sink_offset {
             *at += step;
         }
-        match self.moved.iter_mut().find(|(moved, _)| *moved == route) {
+        match self.moved.iter_mut().find(|(moved, _)| *moved == method) {
             Some((_, bytes)) => *bytes += step,
-            None => self.moved.push((route, step)),
+            None => self.moved.push((method, step)),
         }
         Progress {
             bytes: self.bytes,
             step,
-            route,
+            method,
             seen: self.seen(options),
         }
     }
@@ -492,17 +496,17 @@ impl State {
         self.calls + self.reader.made() + self.outlet.calls.made()
     }
 
-    /// Returns whether the route was refused, rather than having failed, and there is another one.
+    /// Returns whether the method was refused, rather than having failed, and there is another one.
     ///
-    /// A route that has moved bytes can be refused too: another process that shares the open file description may
+    /// A method that has moved bytes can be refused too: another process that shares the open file description may
     /// have set O_APPEND, as GNU make does. The call that is refused has moved no byte. If it was a failure after
     /// all, read(2) and write(2) report it.
-    pub(super) fn may_try_another(&self, route: Route, errno: Errno, ends: &Ends<'_>) -> bool {
+    pub(super) fn may_try_another(&self, method: Method, errno: Errno, ends: &Ends<'_>) -> bool {
         // pwrite(2) appends to such a file, whatever the offset (BUGS there).
         let loses_offset = || self.sink_offset.is_some() && direct::appends(ends.sink);
-        route == self.routes[self.at]
-            && self.at + 1 < self.routes.len()
-            && direct::is_refused(route, errno)
+        method == self.methods[self.at]
+            && self.at + 1 < self.methods.len()
+            && direct::is_refused(method, errno)
             && !loses_offset()
     }
 }

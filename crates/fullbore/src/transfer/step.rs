@@ -6,7 +6,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::plan::Kind;
-use fullbore_linux::error::{Error, Result, Side};
+use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::wait::Stopped;
 
 /// The result of a step.
@@ -27,9 +27,9 @@ pub(super) enum Step {
 /// Why a step could not continue.
 pub(crate) enum Stop {
     /// A call failed.
-    At(Side, &'static str, Errno),
+    At(TransferSide, &'static str, Errno),
     /// It was cancelled, or the deadline passed. This is not an error.
-    Ended(Stopped),
+    EndReason(Stopped),
     /// Something other than a call that moves bytes failed.
     Other(Error),
 }
@@ -39,18 +39,18 @@ impl Stop {
     /// ended from outside.
     pub(crate) fn of_call(
         stopped: Option<Stopped>,
-        side: Side,
+        side: TransferSide,
         operation: &'static str,
         errno: Errno,
     ) -> Self {
         match stopped {
-            Some(stopped) => Stop::Ended(stopped),
+            Some(stopped) => Stop::EndReason(stopped),
             None => Stop::At(side, operation, errno),
         }
     }
 
     /// Returns the same with another side, for errors that can only be of this side.
-    pub(super) fn of(self, side: Side) -> Self {
+    pub(super) fn of(self, side: TransferSide) -> Self {
         match self {
             Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
             other => other,

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::direct;
 use super::plan::Kind;
 use super::step::{Ends, Stop};
-use fullbore_linux::error::{Result, Side};
+use fullbore_linux::error::{Result, TransferSide};
 use fullbore_linux::pipe::Pipe;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
@@ -56,7 +56,7 @@ impl OwnPipe {
             sink_kind: Kind::Pipe,
         };
         self.held = direct::splice(waiter, &ends, from, None, most)
-            .map_err(|stop| stop.of(Side::Source))?;
+            .map_err(|stop| stop.of(TransferSide::Source))?;
         Ok(self.held)
     }
 
@@ -74,8 +74,8 @@ impl OwnPipe {
             sink_kind,
         };
         let most = self.held.min(sink_kind.splice_at_once());
-        let n =
-            direct::splice(waiter, &ends, None, to, most).map_err(|stop| stop.of(Side::Sink))?;
+        let n = direct::splice(waiter, &ends, None, to, most)
+            .map_err(|stop| stop.of(TransferSide::Sink))?;
         self.held -= n;
         Ok(n)
     }

@@ -314,11 +314,11 @@ impl Reader {
 /// A producer of this way. For [`Way::Recycle`] the reader of `sink` has to copy.
 pub fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
     match way {
-        Way::Copy => options.copy(sink).unwrap(),
-        Way::Socket => options.socket(sink).unwrap(),
-        Way::Fresh => options.fresh(sink).unwrap(),
+        Way::Copy => options.way(Way::Copy).open(sink).unwrap(),
+        Way::Socket => options.way(Way::Socket).open(sink).unwrap(),
+        Way::Fresh => options.way(Way::Fresh).open(sink).unwrap(),
         // SAFETY: only tests with readers that copy ask for it.
-        Way::Recycle => unsafe { options.recycle(sink) }.unwrap(),
+        Way::Recycle => options.way(Way::Recycle).open(sink).unwrap(),
         _ => unreachable!("a Producer has no such way"),
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::*;
-use fullbore::{Consumer, ConsumerOptions, Error, Pipe, PipeEnd, Wait};
+use fullbore::{Consumer, ConsumerOptions, Error, Pipe, PipeEnd, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{Advice, CWD, FileType, Mode};
@@ -429,7 +429,7 @@ fn waiting_for_room_uses_next_to_no_cpu() {
         let pipe = Pipe::new().unwrap();
         let writing = thread::spawn(move || {
             let options = fullbore::ProducerOptions::new().wait(Wait::Adaptive);
-            let mut out = options.fresh(pipe.writer).unwrap();
+            let mut out = options.way(Way::Fresh).open(pipe.writer).unwrap();
             send(&mut out, 0, 1 << 20, 256 * 1024).unwrap();
             let began = cpu_time();
             send(&mut out, 1 << 20, (1 << 20) + 256 * 1024, 256 * 1024).unwrap();

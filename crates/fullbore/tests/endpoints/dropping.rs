@@ -61,7 +61,7 @@ fn no_length_of_output_is_lost_silently_when_finished() {
     for len in [1, chunk - 1, chunk, chunk + 1, 2 * chunk, 3 * chunk + 1] {
         for piece in [1000, chunk - 1, chunk, len] {
             let options = ProducerOptions::new().chunk(chunk);
-            let mut out = options.copy(dev_full()).unwrap();
+            let mut out = options.way(Way::Copy).open(dev_full()).unwrap();
             let bytes = vec![1; len];
             let answer: io::Result<()> = bytes.chunks(piece).try_for_each(|p| out.write_all(p));
             if answer.is_ok() {

@@ -9,7 +9,7 @@ use crate::common::calls::{failing_once, judging, moving_nothing_once, refusing,
 use crate::common::*;
 use fullbore::{
     Cancel, Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat,
-    Result, Side, Wait, Way,
+    Result, TransferSide, Wait, Way,
 };
 use rustix::io::Errno;
 
@@ -17,7 +17,6 @@ const WRITE: [libc::c_long; 2] = [libc::SYS_write, libc::SYS_pwritev2];
 const READ: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_preadv2];
 
 /// What sends, with what it is made of ready before any call can fail.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Sender {
     Producer(Producer<OwnedFd>),
     Repeat(Repeat<OwnedFd>),
@@ -39,14 +38,14 @@ const CASES: [Case; 9] = [
         name: "copy",
         calls: &WRITE,
         operation: "write",
-        make: |options, sink| Sender::Producer(options.copy(sink).unwrap()),
+        make: |options, sink| Sender::Producer(options.way(Way::Copy).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },
     Case {
         name: "fresh",
         calls: &[libc::SYS_vmsplice],
         operation: "vmsplice",
-        make: |options, sink| Sender::Producer(options.fresh(sink).unwrap()),
+        make: |options, sink| Sender::Producer(options.way(Way::Fresh).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },
     Case {
@@ -54,7 +53,7 @@ const CASES: [Case; 9] = [
         calls: &[libc::SYS_vmsplice],
         operation: "vmsplice",
         // SAFETY: the reader of every test here copies.
-        make: |options, sink| Sender::Producer(unsafe { options.recycle(sink) }.unwrap()),
+        make: |options, sink| Sender::Producer(options.way(Way::Recycle).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },
     Case {
@@ -90,14 +89,14 @@ const CASES: [Case; 9] = [
         calls: &[libc::SYS_ioctl],
         operation: "vmsplice",
         // SAFETY: the reader of every test here copies.
-        make: |options, sink| Sender::Producer(unsafe { options.recycle(sink) }.unwrap()),
+        make: |options, sink| Sender::Producer(options.way(Way::Recycle).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },
     Case {
         name: "socket",
         calls: &[libc::SYS_splice],
         operation: "splice",
-        make: |options, sink| Sender::Producer(options.socket(sink).unwrap()),
+        make: |options, sink| Sender::Producer(options.way(Way::Socket).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },
 ];
@@ -203,7 +202,7 @@ fn a_failing_call_says_which_it_was_and_how_many_bytes_the_reader_got() {
 fn failed_with(outcome: Result<Produced>, operation: &str, errno: Errno, read: u64, what: &str) {
     match outcome {
         Err(Error::Moving {
-            side: Side::Sink,
+            side: TransferSide::Sink,
             operation: failed,
             errno: said,
             moved,
@@ -382,7 +381,10 @@ fn an_error_through_io_write_tells_the_same() {
 fn source(bytes: u64) -> OwnedFd {
     let pipe = Pipe::new().unwrap();
     thread::spawn(move || {
-        let mut out = ProducerOptions::new().copy(pipe.writer).unwrap();
+        let mut out = ProducerOptions::new()
+            .way(Way::Copy)
+            .open(pipe.writer)
+            .unwrap();
         // The reader may stop before the end.
         let _ = send(&mut out, 0, bytes, 50_000).and_then(|()| Ok(out.finish()?));
     });
@@ -488,7 +490,7 @@ fn where_rwf_nowait_is_refused_waiting_still_works() {
                 })
             });
             let options = ProducerOptions::new().wait(wait);
-            let mut out = options.copy(pipe.writer).unwrap();
+            let mut out = options.way(Way::Copy).open(pipe.writer).unwrap();
             let sent = refusing(&refused, errno, move || {
                 send(&mut out, 0, 4 << 20, 100_000).unwrap();
                 out.finish().unwrap().bytes
@@ -583,7 +585,10 @@ fn without_a_descriptor_to_spare_bytes_are_copied() {
 fn where_pages_cannot_be_given_back_none_is_written_to_again() {
     // Without MADV_DONTNEED, a lap of fresh must not write over pages that a reader may hold.
     let pipe = Pipe::new().unwrap();
-    let mut out = ProducerOptions::new().fresh(pipe.writer).unwrap();
+    let mut out = ProducerOptions::new()
+        .way(Way::Fresh)
+        .open(pipe.writer)
+        .unwrap();
     let reading = Reader::Splicing.spawn(pipe.reader, Checker::of_the_stream());
     let outcome = refusing(&[libc::SYS_madvise], Errno::NOMEM, move || {
         send(&mut out, 0, 16 << 20, 128 * 1024).map_err(|error| (error.kind(), out.sent()))

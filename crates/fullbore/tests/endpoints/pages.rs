@@ -3,9 +3,9 @@
 use std::fs;
 
 use crate::common::calls::refusing_some;
-use fullbore::Backing;
-use fullbore::Pages;
 use fullbore_linux::BackedBy;
+use fullbore_linux::Backing;
+use fullbore_linux::Pages;
 use rustix::io::Errno;
 
 /// `MADV_DONTNEED_LOCKED`, which the libc crate does not name everywhere.

@@ -6,12 +6,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use fullbore::{Error, Pipe, PipeEnd, Producer, ProducerOptions, Side, Wait, Way};
+use fullbore::{Error, Pipe, PipeEnd, Producer, ProducerOptions, TransferSide, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -116,7 +115,7 @@ fn options() -> impl Strategy<Value = ProducerOptions> {
                 options = options.pipe_size(size);
             }
             if let Some(more) = ring {
-                options = options.ring(2 * chunk.next_multiple_of(page) + more);
+                options = options.memory(2 * chunk.next_multiple_of(page) + more);
             }
             options
         })
@@ -217,7 +216,7 @@ fn every_kind_of_sink_gets_the_same_bytes() {
                 let reading = Reader::Quick.spawn(reader, Checker::of_the_stream());
                 let options = ProducerOptions::new().wait(wait).chunk(100_000);
                 let mut out = if copy {
-                    options.copy(writer).unwrap()
+                    options.way(Way::Copy).open(writer).unwrap()
                 } else {
                     options.open(writer).unwrap()
                 };
@@ -295,7 +294,7 @@ fn dev_null_takes_everything_and_dev_full_nothing() {
         let mut out = ProducerOptions::new().wait(wait).open(&full).unwrap();
         match send(&mut out, 0, 1 << 20, 100_000).unwrap_err() {
             Error::Moving {
-                side: Side::Sink,
+                side: TransferSide::Sink,
                 operation: "write",
                 errno,
                 moved: 0,
@@ -323,7 +322,7 @@ fn a_closed_reader_ends_the_producer_without_a_signal() {
             drop(pipe.reader);
             match send(&mut out, 300_000, 900_000, 100_000).unwrap_err() {
                 Error::Moving {
-                    side: Side::Sink,
+                    side: TransferSide::Sink,
                     errno,
                     moved: 300_000,
                     ..
@@ -386,7 +385,7 @@ fn recycling_stays_right_while_the_reader_resizes_the_pipe_over_many_mebibytes()
         let reading = Reader::Resizing.spawn(pipe.reader, Checker::of_the_stream());
         let mut options = ProducerOptions::new().chunk(chunk);
         if let Some(ring) = ring {
-            options = options.ring(ring);
+            options = options.memory(ring);
         }
         let len = if chunk == 4096 { 8 << 20 } else { 96 << 20 };
         let mut out = open(options, Way::Recycle, pipe.writer);
@@ -529,25 +528,41 @@ fn what_makes_no_sense_is_refused() {
     let pipe = Pipe::new().unwrap();
     let null = File::options().write(true).open("/dev/null").unwrap();
     let options = ProducerOptions::new();
-    assert!(matches!(options.clone().fresh(&null), Err(Error::NotAPipe)));
     assert!(matches!(
-        options.clone().chunk(0).copy(&null),
+        options.clone().way(Way::Fresh).open(&null),
+        Err(Error::NotAPipe)
+    ));
+    assert!(matches!(
+        options.clone().chunk(0).way(Way::Copy).open(&null),
         Err(Error::Invalid(_))
     ));
     assert!(matches!(
-        options.clone().chunk(0).fresh(&pipe.writer),
+        options.clone().chunk(0).way(Way::Fresh).open(&pipe.writer),
         Err(Error::Invalid(_))
     ));
     // SAFETY: nothing is sent.
-    let ring = unsafe { options.clone().chunk(8192).ring(8192).recycle(&pipe.writer) };
+    let ring = options
+        .clone()
+        .chunk(8192)
+        .memory(8192)
+        .way(Way::Recycle)
+        .open(&pipe.writer);
     assert!(matches!(ring, Err(Error::Invalid(_))));
     // The wrong end, which vmsplice would read from into the memory.
-    let error = options.clone().fresh(&pipe.reader).unwrap_err();
+    let error = options
+        .clone()
+        .way(Way::Fresh)
+        .open(&pipe.reader)
+        .unwrap_err();
     assert_eq!(
         error.errno().unwrap().raw_os_error(),
         Some(Errno::BADF.raw_os_error())
     );
-    let mut out = options.chunk(1000).fresh(&pipe.writer).unwrap();
+    let mut out = options
+        .chunk(1000)
+        .way(Way::Fresh)
+        .open(&pipe.writer)
+        .unwrap();
     assert!(matches!(out.reserve(1001), Err(Error::Invalid(_))));
     out.reserve(10).unwrap();
     assert!(matches!(out.commit(11), Err(Error::Invalid(_))));
@@ -564,27 +579,10 @@ fn a_chunk_larger_than_the_address_space_is_an_error_and_no_panic() {
             out.commit(1)
         })
     };
-    assert!(send_one(options.clone().copy(&pipe.writer)).is_err());
-    assert!(send_one(options.clone().fresh(&pipe.writer)).is_err());
+    assert!(send_one(options.clone().way(Way::Copy).open(&pipe.writer)).is_err());
+    assert!(send_one(options.clone().way(Way::Fresh).open(&pipe.writer)).is_err());
     // SAFETY: nobody reads.
-    assert!(send_one(unsafe { options.recycle(&pipe.writer) }).is_err());
-}
-
-#[test]
-fn what_was_half_made_when_a_fill_panicked_is_never_sent() {
-    let pipe = Pipe::new().unwrap();
-    let mut out = Producer::new(&pipe.writer).unwrap();
-    let filled = catch_unwind(AssertUnwindSafe(|| out.fill(100, |_| panic!("half made"))));
-    assert!(filled.is_err());
-    assert!(matches!(out.commit(100), Err(Error::Invalid(_))));
-    assert_eq!((out.sent(), out.unsent()), (0, 0));
-    out.fill(0, |_| panic!("there is nothing to make")).unwrap();
-    let too_much = out.chunk() + 1;
-    let filled = out.fill(too_much, |_| panic!("nothing was lent"));
-    assert!(matches!(filled, Err(Error::Invalid(_))));
-    out.fill(3, |piece| piece.copy_from_slice(b"abc")).unwrap();
-    drop(out);
-    assert_eq!(queued(&pipe.reader), 3);
+    assert!(send_one(options.way(Way::Recycle).open(&pipe.writer)).is_err());
 }
 
 #[test]

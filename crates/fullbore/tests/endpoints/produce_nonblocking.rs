@@ -67,7 +67,7 @@ fn use_once(
         Usage::HandOver => {
             let mut pages = Pages::new(n).unwrap();
             fill(&mut pages, at);
-            out.send(pages).map_err(|e| (n, e))?;
+            out.send_pages(pages).map_err(|e| (n, e))?;
             Ok(n)
         }
     }
@@ -268,7 +268,7 @@ fn finishing_recycle_ends_when_it_is_cancelled() {
     assert_eq!(queued(&pipe.reader), 40_000);
     // Where everything has been read, there is nothing to wait for.
     rustix::io::read(&pipe.reader, &mut [0; 50_000]).unwrap();
-    assert_eq!(unfinished.into_inner().finish().unwrap().bytes, 40_000);
+    assert_eq!(unfinished.into_parts().1.finish().unwrap().bytes, 40_000);
 }
 
 /// Asserts that the call was stopped for this reason after this many bytes.
@@ -305,7 +305,7 @@ fn a_deadline_ends_the_waits_of_a_producer_and_another_one_lets_it_go_on() {
             assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
             // Where all that was taken has gone, there is nothing left to stop.
             if out.unsent() > 0 {
-                out = out.finish().unwrap_err().into_inner();
+                out = out.finish().unwrap_err().into_parts().1;
             }
             assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
             out.set_deadline(None);
@@ -322,7 +322,7 @@ fn a_deadline_that_passes_is_no_error_of_a_write_that_took_bytes() {
     // The window is full with the last byte of this, and what could not be sent stays.
     let pipe = Pipe::new().unwrap();
     let options = ProducerOptions::new().deadline(Instant::now());
-    let mut out = options.copy(pipe.writer).unwrap();
+    let mut out = options.way(Way::Copy).open(pipe.writer).unwrap();
     out.write_all(&first(64 * 1024)).unwrap();
     assert_eq!((out.sent(), out.unsent()), (0, 64 * 1024));
     out.set_deadline(None);
@@ -397,7 +397,11 @@ fn a_header_and_a_body_by_another_way_lose_nothing() {
 #[test]
 fn a_producer_whose_rest_cannot_be_sent_is_given_back() {
     let (reader, writer) = UnixStream::pair().unwrap();
-    let mut out = ProducerOptions::new().nonblocking().copy(writer).unwrap();
+    let mut out = ProducerOptions::new()
+        .nonblocking()
+        .way(Way::Copy)
+        .open(writer)
+        .unwrap();
     assert!(out.get_ref().peer_addr().is_ok());
     let bytes = first(8 * MIB);
     let mut at = 0;
@@ -437,12 +441,12 @@ fn pages_that_are_handed_over_arrive_in_their_place_whatever_the_reader_holds() 
                 let mut pages = Pages::new(random.up_to(MIB)).unwrap();
                 fill(&mut pages, at);
                 at += pages.len() as u64;
-                out.send(pages).unwrap();
+                out.send_pages(pages).unwrap();
                 assert_eq!(out.sent(), at);
             }
             let mut none = Pages::new(1).unwrap();
             none.truncate(0);
-            out.send(none).unwrap();
+            out.send_pages(none).unwrap();
             assert_eq!(out.finish().unwrap().bytes, at);
             assert_eq!(reading.join().unwrap(), at, "{way} {reader:?}");
         }
@@ -455,7 +459,7 @@ fn many_slices_cost_no_more_calls_than_one_buffer() {
     let bytes = first(8 * MIB);
     let null = || File::options().write(true).open("/dev/null").unwrap();
     let calls = |write: &dyn Fn(&mut Producer<File>)| {
-        let mut out = ProducerOptions::new().copy(null()).unwrap();
+        let mut out = ProducerOptions::new().way(Way::Copy).open(null()).unwrap();
         write(&mut out);
         let produced = out.finish().unwrap();
         assert_eq!(produced.bytes, bytes.len() as u64);
@@ -482,7 +486,11 @@ fn many_slices_cost_no_more_calls_than_one_buffer() {
 #[test]
 fn slices_before_an_error_are_taken_and_the_error_is_told_next() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let mut out = ProducerOptions::new().chunk(4096).copy(full).unwrap();
+    let mut out = ProducerOptions::new()
+        .chunk(4096)
+        .way(Way::Copy)
+        .open(full)
+        .unwrap();
     let bytes = [1; 4096];
     let slices = [IoSlice::new(&bytes[..100]), IoSlice::new(&bytes)];
     let n = out.write_vectored(&slices).unwrap();

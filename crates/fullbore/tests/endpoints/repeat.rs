@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::common::calls::refusing;
 use crate::common::*;
-use fullbore::{Error, Pipe, PipeEnd, ProducerOptions, Repeat, Side, Wait, Way};
+use fullbore::{Error, Pipe, PipeEnd, ProducerOptions, Repeat, TransferSide, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::io::Errno;
@@ -210,7 +210,7 @@ fn an_endless_run_ends_when_the_reader_has_had_enough() {
             let out = options.repeat(pipe.writer, &pattern).unwrap();
             match out.run(None).unwrap_err() {
                 Error::Moving {
-                    side: Side::Sink,
+                    side: TransferSide::Sink,
                     errno,
                     moved,
                     ..

@@ -14,8 +14,8 @@ use crate::common::ends::tcp_pair;
 use crate::common::*;
 use fullbore::split::Policy;
 use fullbore::{
-    Cancel, ConsumerOptions, Ended, Error, Failure, Guarantee, Pipe, PipeEnd, ProducerOptions,
-    Report, Side, Stopped, Tee, Transfer, Wait,
+    Cancel, ConsumerOptions, EndReason, Error, Guarantee, Pipe, PipeEnd, ProducerOptions, Stopped,
+    Tee, Transfer, TransferFailure, TransferReport, TransferSide, Wait, Way,
 };
 use fullbore_linux::Waiter;
 use fullbore_linux::{self as linux, Calls, Errno};
@@ -49,7 +49,7 @@ fn much() -> File {
 }
 
 #[track_caller]
-fn would_block(error: &Error, on: Side, what: &str) {
+fn would_block(error: &Error, on: TransferSide, what: &str) {
     assert_eq!(error.kind(), ErrorKind::WouldBlock, "{what}: {error:#}");
     assert!(
         matches!(error, Error::Moving { side, .. } if *side == on),
@@ -77,7 +77,7 @@ fn the_timeout_of_a_socket_ends_a_producer() {
         for (ours, _theirs) in sockets() {
             let mut out = ProducerOptions::new().wait(wait).open(ours).unwrap();
             let error = send(&mut out, 0, 32 << 20, 100_000).unwrap_err();
-            would_block(&error, Side::Sink, "producer");
+            would_block(&error, TransferSide::Sink, "producer");
             assert_eq!(error.kind(), ErrorKind::WouldBlock, "{wait:?}");
         }
     }
@@ -96,14 +96,14 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
                     .wait(wait)
                     .run()
                     .unwrap_err();
-                would_block(&failure.error, Side::Source, &what);
+                would_block(&failure.error, TransferSide::Source, &what);
             }
             for (ours, theirs) in sockets() {
                 let mut transfer = Transfer::new(much(), ours).guarantee(guarantee).wait(wait);
                 let failure = transfer.run().unwrap_err();
-                would_block(&failure.error, Side::Sink, &what);
+                would_block(&failure.error, TransferSide::Sink, &what);
                 // What was under way is not lost, and so is nothing else.
-                let (mut rest, ours, under_way) = transfer.into_inner().unwrap();
+                let (mut rest, ours, under_way) = transfer.into_parts().unwrap();
                 drop(ours);
                 let mut arrived = Vec::new();
                 File::from(theirs).read_to_end(&mut arrived).unwrap();
@@ -121,7 +121,7 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
                     .wait(wait)
                     .run()
                     .unwrap_err();
-                would_block(&failure.error, Side::Sink, &what);
+                would_block(&failure.error, TransferSide::Sink, &what);
                 feeding.join().unwrap();
             }
         }
@@ -145,7 +145,7 @@ fn the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks() {
                 .sink(&sink.writer, Policy::FAIL_ALL)
                 .run()
                 .unwrap_err();
-            would_block(&failure.error, Side::Source, &what);
+            would_block(&failure.error, TransferSide::Source, &what);
         }
         for (ours, _theirs) in sockets() {
             let file = tempfile::tempfile().unwrap();
@@ -155,7 +155,11 @@ fn the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks() {
                 .sink(file.as_fd(), Policy::FAIL_ALL)
                 .run()
                 .unwrap_or_else(|e| panic!("{what}: {e:#}"));
-            would_block(report.sinks[0].error.as_ref().unwrap(), Side::Sink, &what);
+            would_block(
+                report.sinks[0].error.as_ref().unwrap(),
+                TransferSide::Sink,
+                &what,
+            );
             assert_eq!(report.sinks[1].bytes, 32 << 20, "{what}");
         }
     }
@@ -196,14 +200,18 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
                 .wait(wait)
                 .deadline(Instant::now() + A_MOMENT);
             let report = transfer.run().unwrap();
-            assert_eq!(report.ended, Ended::TimedOut, "{what}");
+            assert_eq!(report.ended, EndReason::TimedOut, "{what}");
             rustix::io::write(&source.writer, b"then").unwrap();
             // One that has passed stops it before its first call.
-            assert_eq!(transfer.run().unwrap().ended, Ended::TimedOut, "{what}");
+            assert_eq!(transfer.run().unwrap().ended, EndReason::TimedOut, "{what}");
             assert_eq!(queued(&source.reader), 4);
             drop(source.writer);
             let report = transfer.deadline(None).run().unwrap();
-            assert_eq!((report.ended, report.bytes), (Ended::AtEnd, 4), "{what}");
+            assert_eq!(
+                (report.ended, report.bytes),
+                (EndReason::AtEnd, 4),
+                "{what}"
+            );
         }
         let what = format!("{wait:?}");
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
@@ -211,11 +219,15 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
             .sink(&sink.writer, Policy::FAIL_ALL)
             .wait(wait)
             .deadline(Instant::now() + A_MOMENT);
-        assert_eq!(tee.run().unwrap().ended, Ended::TimedOut, "{what}");
+        assert_eq!(tee.run().unwrap().ended, EndReason::TimedOut, "{what}");
         rustix::io::write(&source.writer, b"then").unwrap();
         drop(source.writer);
         let report = tee.deadline(None).run().unwrap();
-        assert_eq!((report.ended, report.taken), (Ended::AtEnd, 4), "{what}");
+        assert_eq!(
+            (report.ended, report.taken),
+            (EndReason::AtEnd, 4),
+            "{what}"
+        );
         assert_eq!(queued(&sink.reader), 4, "{what}");
         let source = Pipe::new().unwrap();
         let options = ConsumerOptions::new().wait(wait);
@@ -278,8 +290,8 @@ fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
     loop {
         let report = tee.run().unwrap_or_else(|e| panic!("{e:#}"));
         match report.ended {
-            Ended::AtEnd => break,
-            Ended::WouldWait(Side::Source) => {
+            EndReason::AtEnd => break,
+            EndReason::WouldBlock(TransferSide::Source) => {
                 waited[0] = true;
                 match &mut input {
                     Some(file) if sent < bytes.len() => {
@@ -288,11 +300,11 @@ fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
                     _ => input = None,
                 }
             }
-            Ended::WouldWait(Side::Sink) => {
-                assert!(report.sinks.iter().any(|sink| sink.would_wait));
+            EndReason::WouldBlock(TransferSide::Sink) => {
+                assert!(report.sinks.iter().any(|sink| sink.would_block));
                 let mut room = vec![0; 300_000];
                 for (i, sink) in report.sinks.iter().enumerate() {
-                    if sink.would_wait {
+                    if sink.would_block {
                         waited[i + 1] = true;
                         let n = match i {
                             0 => rights_peer.read(&mut room),
@@ -355,7 +367,7 @@ where
     (moving, told.recv().unwrap())
 }
 
-type Ran = Result<Report, Failure>;
+type Ran = Result<TransferReport, TransferFailure>;
 
 #[test]
 fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
@@ -392,7 +404,7 @@ fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
         matches!(
             error,
             Error::Moving {
-                side: Side::Sink,
+                side: TransferSide::Sink,
                 ..
             }
         )
@@ -501,9 +513,9 @@ fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
             .wait(wait)
             .interruptible();
         let ended = under_signals(|| transfer.run().map(|report| report.ended));
-        assert_eq!(ended.unwrap(), Ended::Interrupted, "{wait:?}");
+        assert_eq!(ended.unwrap(), EndReason::Interrupted, "{wait:?}");
         File::from(source.writer).write_all(b"hello").unwrap();
-        assert_eq!(transfer.run().unwrap().ended, Ended::AtEnd);
+        assert_eq!(transfer.run().unwrap().ended, EndReason::AtEnd);
         assert_eq!(
             PipeEnd::of(&sink.reader)
                 .unwrap()
@@ -544,7 +556,8 @@ fn a_signal_that_cuts_a_write_short_ends_the_next_wait() {
     let pipe = Pipe::new().unwrap();
     let mut out = ProducerOptions::new()
         .interruptible()
-        .copy(pipe.writer)
+        .way(Way::Copy)
+        .open(pipe.writer)
         .unwrap();
     // More than any pipe of 1 MiB holds.
     let bytes = vec![7; 20 << 20];
@@ -601,7 +614,7 @@ fn one_signal_ends_the_wait_of_a_producer_that_has_sent_something_through_a_sock
     let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
     end.resize(linux::page_size()).unwrap();
     let options = ProducerOptions::new().interruptible().pipe_size(0);
-    let mut out = options.socket(pipe.writer).unwrap();
+    let mut out = options.way(Way::Socket).open(pipe.writer).unwrap();
     let bytes = first(MIB);
     // It writes where pages are as long as the runs of a socket.
     let calls = [libc::SYS_splice, libc::SYS_write];
@@ -630,10 +643,10 @@ fn one_signal_ends_the_wait_of_a_transfer_that_has_sent_something_into_a_socket(
         let calls = [libc::SYS_splice, libc::SYS_sendfile, libc::SYS_sendto];
         let ended = under_one_signal(&calls, || transfer.run().map(|report| report.ended));
         let Some(ended) = ended else { return };
-        assert_eq!(ended.unwrap(), Ended::Interrupted, "{guarantee:?}");
+        assert_eq!(ended.unwrap(), EndReason::Interrupted, "{guarantee:?}");
         let reading = Reader::Quick.spawn(theirs.into(), Checker::of_the_stream());
         let report = transfer.run().unwrap();
-        assert_eq!(report.ended, Ended::AtEnd, "{guarantee:?}");
+        assert_eq!(report.ended, EndReason::AtEnd, "{guarantee:?}");
         drop(transfer);
         assert_eq!(reading.join().unwrap(), 32 * MIB as u64);
     }
@@ -659,7 +672,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     thread::scope(|scope| {
         scope.spawn(|| theirs.read_exact(&mut got[..BEGIN]).unwrap());
         // Bytes are passed on by reference after that.
-        assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+        assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
     });
     // It takes a part of what is passed on in one call.
     sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
@@ -668,10 +681,10 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
         transfer.run().map(|report| report.ended)
     });
     let Some(ended) = ended else { return };
-    assert_eq!(ended.unwrap(), Ended::Interrupted);
+    assert_eq!(ended.unwrap(), EndReason::Interrupted);
     thread::scope(|scope| {
         scope.spawn(|| theirs.read_exact(&mut got[BEGIN..]).unwrap());
-        assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+        assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
     });
     assert!(got == first(ALL));
 }
@@ -683,7 +696,7 @@ fn the_end_of_a_file_is_no_signal() {
     let transfer = Transfer::new(file, ours).guarantee(Guarantee::Reference);
     let reading = Reader::Quick.spawn(theirs.into(), Checker::of_the_stream());
     let mut transfer = transfer.interruptible();
-    assert_eq!(transfer.run().unwrap().ended, Ended::AtEnd);
+    assert_eq!(transfer.run().unwrap().ended, EndReason::AtEnd);
     drop(transfer);
     assert_eq!(reading.join().unwrap(), 100_000);
 }

@@ -12,7 +12,7 @@ use crate::common::targets::{self, SinkKind, SourceKind, Target};
 use crate::common::*;
 use fullbore::buffer::{BufferFailure, BufferReport};
 use fullbore::split::Policy;
-use fullbore::{Buffer, Ended, Error, Pipe, PipeEnd, Side};
+use fullbore::{Buffer, EndReason, Error, Pipe, PipeEnd, TransferSide};
 
 /// Memory on small pages, on huge pages, and less than what is moved.
 const MEMORY: [usize; 3] = [64 << 10, MIB, 16 * MIB];
@@ -33,7 +33,7 @@ fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, memory
     let report = buffer.run().unwrap_or_else(|e| panic!("{what}: {e:?}"));
     let level = report.level;
     assert!(level.most <= level.capacity && level.capacity <= memory as u64);
-    assert_eq!(report.ended, Ended::AtEnd);
+    assert_eq!(report.ended, EndReason::AtEnd);
     if sinks.iter().any(|&kind| kind != SinkKind::Full) {
         assert_eq!(level.taken, bytes.len() as u64, "{what}");
     }
@@ -285,7 +285,7 @@ fn it_ends_when_its_sinks_are_gone_although_the_source_is_silent() {
             Err(failure) => {
                 assert_eq!((policy, failure.sink), (Policy::FAIL_ALL, Some(0)));
                 assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe);
-                assert_eq!(failure.report.ended, Ended::Failed);
+                assert_eq!(failure.report.ended, EndReason::Failed);
             }
         }
     }
@@ -314,7 +314,7 @@ fn what_was_read_before_the_source_failed_arrives() {
     assert!(matches!(
         failure.error,
         Error::Moving {
-            side: Side::Source,
+            side: TransferSide::Source,
             ..
         }
     ));
@@ -454,7 +454,7 @@ fn it_stops_when_it_is_cancelled_although_the_source_is_silent() {
         });
         buffer.cancel(&cancel).run().unwrap()
     });
-    assert_eq!(report.ended, Ended::Cancelled);
+    assert_eq!(report.ended, EndReason::Cancelled);
     assert_eq!((report.level.taken, report.sinks[0].bytes), (1, 1));
 }
 
@@ -489,7 +489,7 @@ fn it_stops_when_it_is_cancelled_although_a_sink_takes_nothing() {
         let written = File::from(source.writer).write_all(&bytes);
         assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
         let report = runs.join().unwrap();
-        assert_eq!(report.ended, Ended::Cancelled);
+        assert_eq!(report.ended, EndReason::Cancelled);
         for (report, end) in report.sinks.iter().zip([sink.reader, other.reader]) {
             assert!(report.error.is_none(), "{report:?}");
             let mut arrived = Vec::new();
@@ -508,7 +508,7 @@ fn it_stops_at_its_deadline_and_not_before() {
     let buffer = Buffer::new(&source.reader).sink(&sink.writer, Policy::FAIL_ALL);
     let report = buffer.deadline(at).run().unwrap();
     assert!(Instant::now() >= at);
-    assert_eq!((report.ended, report.level.taken), (Ended::TimedOut, 0));
+    assert_eq!((report.ended, report.level.taken), (EndReason::TimedOut, 0));
 }
 
 #[test]
@@ -691,7 +691,7 @@ fn it_ends_when_the_reader_goes_while_it_sends() {
         match runs.join().unwrap() {
             Ok(report) => {
                 assert!(policy != Policy::FAIL_ALL && report.sinks[0].error.is_some());
-                assert_eq!(report.ended, Ended::AtEnd);
+                assert_eq!(report.ended, EndReason::AtEnd);
             }
             Err(failure) => {
                 assert_eq!((policy, failure.sink), (Policy::FAIL_ALL, Some(0)));
@@ -720,8 +720,8 @@ fn it_stops_while_it_sends_and_says_how_much_it_has_sent() {
         }
         let report = runs.join().unwrap().unwrap();
         let expected = match is_cancelled {
-            true => Ended::Cancelled,
-            false => Ended::TimedOut,
+            true => EndReason::Cancelled,
+            false => EndReason::TimedOut,
         };
         assert_eq!(report.ended, expected);
         let mut arrived = Vec::new();
@@ -759,7 +759,7 @@ fn a_source_that_fails_after_its_bytes_were_passed_on_is_reported() {
     let Error::Moving { side, .. } = failure.error else {
         panic!("{:?}", failure.error);
     };
-    assert_eq!(side, Side::Source);
+    assert_eq!(side, TransferSide::Source);
     assert_eq!(failure.report.level.taken, 200_000);
     assert_eq!(failure.report.sinks[0].bytes, 200_000);
     assert_eq!(here.read(&mut [0; 1]).unwrap(), 0);

@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::{Buffer, Consumer, ConsumerOptions, Ended, Guarantee, Pipe, Tee, Transfer};
+use fullbore::{Buffer, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, Tee, Transfer};
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -120,13 +120,13 @@ fn a_packet_is_whole_after_a_limit_that_was_shorter() {
     };
     let (source, sink) = (packets(), Pipe::new().unwrap());
     let mut transfer = Transfer::new(&source, &sink.writer).limit(10);
-    assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+    assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
     assert_eq!(transfer.limit(MIB as u64).run().unwrap().bytes, 1010);
     assert_eq!(arrived(sink), 1010);
     let (source, sink) = (packets(), Pipe::new().unwrap());
     let tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
     let mut tee = tee.limit(10);
-    assert_eq!(tee.run().unwrap().ended, Ended::AtLimit);
+    assert_eq!(tee.run().unwrap().ended, EndReason::AtLimit);
     assert_eq!(tee.limit(MIB as u64).run().unwrap().taken, 1010);
     assert_eq!(arrived(sink), 1010);
 }
@@ -155,13 +155,13 @@ fn an_empty_datagram_is_not_the_end() {
     for (_from, source) in sources() {
         let sink = Pipe::new().unwrap();
         let report = Transfer::new(&source, &sink.writer).limit(2).run().unwrap();
-        assert_eq!((report.bytes, report.ended), (2, Ended::AtLimit));
+        assert_eq!((report.bytes, report.ended), (2, EndReason::AtLimit));
     }
     for (_from, source) in sources() {
         let sink = Pipe::new().unwrap();
         let tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
         let report = tee.limit(2).run().unwrap();
-        assert_eq!((report.taken, report.ended), (2, Ended::AtLimit));
+        assert_eq!((report.taken, report.ended), (2, EndReason::AtLimit));
     }
     for (_from, source) in sources() {
         let options = ConsumerOptions::new().nonblocking();
@@ -206,7 +206,7 @@ fn a_datagram_socket_that_was_shut_down_ends_once_it_is_empty() {
     rustix::net::shutdown(&source, Shutdown::Read).unwrap();
     let sink = Pipe::new().unwrap();
     let report = Transfer::new(&source, &sink.writer).run().unwrap();
-    assert_eq!((report.bytes, report.ended), (2, Ended::AtEnd));
+    assert_eq!((report.bytes, report.ended), (2, EndReason::AtEnd));
 }
 
 #[test]

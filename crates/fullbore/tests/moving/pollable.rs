@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::common::*;
 use fullbore::split::Policy;
 use fullbore::{
-    Buffer, ConsumerOptions, Error, Guarantee, Pipe, ProducerOptions, Side, Tee, Transfer,
+    Buffer, ConsumerOptions, Error, Guarantee, Pipe, ProducerOptions, Tee, Transfer, TransferSide,
 };
 use fullbore_tests::skipped;
 use rustix::event::epoll;
@@ -47,7 +47,7 @@ fn a_source() -> Pipe {
 }
 
 #[track_caller]
-fn assert_is(expected: Errno, on: Side, error: &Error) {
+fn assert_is(expected: Errno, on: TransferSide, error: &Error) {
     let Error::Moving { side, errno, .. } = error else {
         panic!("{error:?}");
     };
@@ -65,15 +65,19 @@ fn a_sink_that_cannot_be_written_to_fails_at_once() {
                 let mut transfer = Transfer::new(&source.reader, &sink)
                     .guarantee(guarantee)
                     .wait(wait);
-                assert_is(errno, Side::Sink, &transfer.run().unwrap_err().error);
+                assert_is(
+                    errno,
+                    TransferSide::Sink,
+                    &transfer.run().unwrap_err().error,
+                );
             }
         }
         let source = a_source();
         let mut tee = Tee::new(&source.reader).sink(&sink, Policy::FAIL_ALL);
-        assert_is(errno, Side::Sink, &tee.run().unwrap_err().error);
+        assert_is(errno, TransferSide::Sink, &tee.run().unwrap_err().error);
         let source = a_source();
         let buffer = Buffer::new(&source.reader).sink(&sink, Policy::FAIL_ALL);
-        assert_is(errno, Side::Sink, &buffer.run().unwrap_err().error);
+        assert_is(errno, TransferSide::Sink, &buffer.run().unwrap_err().error);
         for wait in ALL_WAITS {
             let sink = sink.try_clone().unwrap();
             let mut producer = ProducerOptions::new().wait(wait).open(sink).unwrap();
@@ -95,13 +99,21 @@ fn a_source_that_cannot_be_read_fails_at_once() {
                 let mut transfer = Transfer::new(&source, &sink.writer)
                     .guarantee(guarantee)
                     .wait(wait);
-                assert_is(errno, Side::Source, &transfer.run().unwrap_err().error);
+                assert_is(
+                    errno,
+                    TransferSide::Source,
+                    &transfer.run().unwrap_err().error,
+                );
             }
         }
         let mut tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
-        assert_is(errno, Side::Source, &tee.run().unwrap_err().error);
+        assert_is(errno, TransferSide::Source, &tee.run().unwrap_err().error);
         let buffer = Buffer::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
-        assert_is(errno, Side::Source, &buffer.run().unwrap_err().error);
+        assert_is(
+            errno,
+            TransferSide::Source,
+            &buffer.run().unwrap_err().error,
+        );
         for wait in ALL_WAITS {
             let source = source.try_clone().unwrap();
             let mut consumer = ConsumerOptions::new().wait(wait).open(source).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::targets::{SinkKind, SourceKind, Target, stored};
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::{Cancel, Ended, Error, Pages, Pipe, PipeEnd, Side, Tee};
+use fullbore::{Cancel, EndReason, Error, Pages, Pipe, PipeEnd, Tee, TransferSide};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 const K64: usize = 64 * 1024;
@@ -131,7 +131,7 @@ fn a_tee_without_sinks_is_refused_and_takes_nothing() {
     let file = stored(&first(1000));
     let refused = Tee::<_, OwnedFd>::new(&file).run();
     let refused = refused.unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(refused.error.kind(), std::io::ErrorKind::InvalidInput);
     assert!(refused.to_string().contains("at least one sink"));
     assert_eq!((&file).stream_position().unwrap(), 0);
 }
@@ -212,7 +212,7 @@ fn what_is_queued_ends_it_though_nobody_reads() {
             }
             let report = tee.run().unwrap();
             drop(tee);
-            assert_eq!((report.taken, report.ended), (len as u64, Ended::AtEnd));
+            assert_eq!((report.taken, report.ended), (len as u64, EndReason::AtEnd));
             for pipe in pipes {
                 drop(pipe.writer);
                 assert!(read_all(pipe.reader).join().unwrap() == first(len));
@@ -397,7 +397,7 @@ fn a_reader_that_goes_after_the_last_byte_is_no_error() {
                 // All of them are gone before the source ends.
                 drop(file);
                 let report = running.join().unwrap().unwrap();
-                assert_eq!((report.taken, report.ended), (len as u64, Ended::AtEnd));
+                assert_eq!((report.taken, report.ended), (len as u64, EndReason::AtEnd));
             });
         }
     }
@@ -438,7 +438,7 @@ fn readers_that_go_away_hurt_only_whom_the_policy_says() {
             Ok(report) => (report, None),
             Err(failure) => {
                 let at = failure.sink.unwrap_or_else(|| panic!("{what}: {failure}"));
-                assert_eq!(failure.report.ended, Ended::Failed, "{what}");
+                assert_eq!(failure.report.ended, EndReason::Failed, "{what}");
                 assert_eq!(failure.error.kind(), ErrorKind::BrokenPipe, "{what}");
                 assert_eq!(chosen[at], Policy::FAIL_ALL, "{what}");
                 assert!(goes_after[at].is_some(), "{what}");
@@ -491,7 +491,7 @@ fn where_all_sinks_are_gone_it_ends() {
         // The source stays open, so only the sinks can end it.
         let report = tee.run().unwrap();
         drop(tee);
-        assert_eq!(report.ended, Ended::AtEnd);
+        assert_eq!(report.ended, EndReason::AtEnd);
         for sink in report.sinks {
             assert_eq!(sink.error.unwrap().kind(), ErrorKind::BrokenPipe);
             assert_eq!(sink.bytes, 0);
@@ -559,7 +559,7 @@ fn a_failure_says_how_many_bytes_are_gone_from_the_source() {
     assert!(matches!(
         failure.error,
         Error::Moving {
-            side: Side::Sink,
+            side: TransferSide::Sink,
             moved: 0,
             ..
         }
@@ -585,7 +585,7 @@ fn a_limit_is_kept_to_the_byte_and_leaves_the_rest() {
             }
             let report = tee.run().unwrap();
             drop(tee);
-            assert_eq!(report.ended, Ended::AtLimit, "{what}");
+            assert_eq!(report.ended, EndReason::AtLimit, "{what}");
             assert_eq!(report.taken, limit as u64, "{what}");
             for target in targets {
                 assert!(target.arrived(limit).unwrap() == bytes[..limit], "{what}");
@@ -622,7 +622,7 @@ fn cancelling_ends_every_wait() {
                 thread::sleep(Duration::from_millis(30));
                 cancel.cancel();
                 let report = running.join().unwrap();
-                assert_eq!(report.ended, Ended::Cancelled, "{wait:?}");
+                assert_eq!(report.ended, EndReason::Cancelled, "{wait:?}");
                 for (sink, said) in sinks.iter().zip(&report.sinks) {
                     assert_eq!(queued(&sink.reader) as u64, said.bytes);
                 }
@@ -856,7 +856,7 @@ fn what_is_changed_between_two_runs_is_checked_again_and_sinks_stay_the_same() {
     File::from(source.writer).write_all(&first(100)).unwrap();
     let tee = Tee::new(&source.reader).limit(5);
     let mut tee = tee.sink(&sink.writer, Policy::FAIL_ALL);
-    assert_eq!(tee.run().unwrap().ended, Ended::AtLimit);
+    assert_eq!(tee.run().unwrap().ended, EndReason::AtLimit);
     let mut tee = tee.limit(100).chunk(0);
     let error = tee.run().unwrap_err().error;
     assert!(error.to_string().contains("a chunk of 0 bytes"), "{error}");

@@ -4,7 +4,7 @@ use crate::common::calls::{judging, refusing};
 use crate::common::targets::{SinkKind, SourceKind, Target};
 use crate::common::*;
 use fullbore::split::{Policy, TeeFailure, TeeReport};
-use fullbore::{Ended, Side, Tee};
+use fullbore::{EndReason, Tee, TransferSide};
 use rustix::io::Errno;
 
 use std::os::fd::AsFd;
@@ -113,13 +113,14 @@ fn a_failing_call_costs_its_own_side_only_and_no_byte_is_lost_or_doubled() {
                         };
                         match outcome {
                             Ok(report) => {
-                                assert_eq!(report.ended, Ended::AtEnd, "{what}");
+                                assert_eq!(report.ended, EndReason::AtEnd, "{what}");
                                 let failed = report.sinks.iter().filter(|s| s.error.is_some());
                                 assert!(failed.count() <= 1, "{what}");
                             }
                             Err(failure) => match failure.error {
                                 fullbore::Error::Moving {
-                                    side: Side::Source, ..
+                                    side: TransferSide::Source,
+                                    ..
                                 } => {}
                                 error => panic!("{what}: {error}"),
                             },

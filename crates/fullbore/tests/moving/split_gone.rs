@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::ends::tcp_pair;
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::{Cancel, Ended, Pipe, Side, Tee};
+use fullbore::{Cancel, EndReason, Pipe, Tee, TransferSide};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -56,7 +56,7 @@ fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
             match outcome {
                 Ok(report) => {
                     assert_ne!(policy, Policy::FAIL_ALL);
-                    assert_eq!((report.ended, report.taken), (Ended::AtEnd, 3));
+                    assert_eq!((report.ended, report.taken), (EndReason::AtEnd, 3));
                     for sink in &report.sinks {
                         let error = sink.error.as_ref().unwrap();
                         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
@@ -105,7 +105,7 @@ fn as_long_as_one_sink_can_be_written_to_it_goes_on() {
             .nonblocking();
         for _ in 0..3 {
             let report = tee.run().unwrap();
-            assert_eq!(report.ended, Ended::WouldWait(Side::Source));
+            assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Source));
         }
         let cancel = Cancel::new().unwrap();
         rustix::io::write(&source.writer, b"one").unwrap();

@@ -19,7 +19,8 @@ use crate::common::ends::{
 };
 use crate::common::*;
 use fullbore::{
-    Cancel, Ended, Error, Failure, Guarantee, Pipe, PipeEnd, Report, Side, Transfer, Wait,
+    Cancel, EndReason, Error, Guarantee, Pipe, PipeEnd, Transfer, TransferFailure, TransferReport,
+    TransferSide, Wait,
 };
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
@@ -65,7 +66,7 @@ fn moved(
     to: To,
     len: usize,
     what: &str,
-    run: impl FnOnce(Borrowed<'_>, &Source, &Sink) -> Report,
+    run: impl FnOnce(Borrowed<'_>, &Source, &Sink) -> TransferReport,
 ) {
     let slow = from == From::Terminal || to == To::Terminal || from == From::Proc;
     if slow && len > SLOW {
@@ -83,14 +84,14 @@ fn moved(
     let report = run(transfer, &source, &sink);
     let len = source.expected.len() as u64;
     let ended = if source.endless {
-        Ended::AtLimit
+        EndReason::AtLimit
     } else {
-        Ended::AtEnd
+        EndReason::AtEnd
     };
     assert_eq!(report.ended, ended, "{what}");
     assert_eq!((report.bytes, report.taken), (len, len), "{what}");
-    let by_ways: u64 = report.routes.iter().map(|(_, bytes)| bytes).sum();
-    assert_eq!(by_ways, len, "{what}: {:?}", report.routes);
+    let by_ways: u64 = report.methods.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(by_ways, len, "{what}: {:?}", report.methods);
     assert_eq!(self::capacity(&source.fd), capacity, "source pipe: {what}");
     if let Ok(position) = rustix::fs::tell(&source.fd)
         && from != From::Zero
@@ -116,12 +117,16 @@ fn every_pair(mut each: impl FnMut(From, To, Guarantee)) {
 }
 
 /// Runs until it no longer would have to wait, and sleeps in between as its caller sees fit.
-fn driven(mut transfer: Borrowed<'_>, source: &Source, sink: &Sink) -> Report {
+fn driven(mut transfer: Borrowed<'_>, source: &Source, sink: &Sink) -> TransferReport {
     loop {
         let report = transfer.run().unwrap();
         match report.ended {
-            Ended::WouldWait(Side::Source) => sleep_until_ready(source.fd.as_fd(), PollFlags::IN),
-            Ended::WouldWait(Side::Sink) => sleep_until_ready(sink.fd.as_fd(), PollFlags::OUT),
+            EndReason::WouldBlock(TransferSide::Source) => {
+                sleep_until_ready(source.fd.as_fd(), PollFlags::IN)
+            }
+            EndReason::WouldBlock(TransferSide::Sink) => {
+                sleep_until_ready(sink.fd.as_fd(), PollFlags::OUT)
+            }
             _ => return report,
         }
     }
@@ -213,7 +218,7 @@ fn what_was_read_ahead_and_has_not_arrived_is_given_back() {
     file.write_all(b"the rest").unwrap();
     file.rewind().unwrap();
     let ahead = || Transfer::new(&file, &pipe.writer).after(*b"ahead, ");
-    assert_eq!(ahead().into_inner().unwrap().2, b"ahead, ");
+    assert_eq!(ahead().into_parts().unwrap().2, b"ahead, ");
     let refused = ahead().limit(6).run().unwrap_err();
     assert!(matches!(refused.error, Error::Invalid(_)), "{refused}");
     let stopped = Cancel::new().unwrap();
@@ -221,7 +226,7 @@ fn what_was_read_ahead_and_has_not_arrived_is_given_back() {
     let mut transfer = ahead().cancel(&stopped);
     let report = transfer.run().unwrap();
     assert_eq!((report.taken, report.bytes), (7, 0));
-    assert_eq!(transfer.into_inner().unwrap().2, b"ahead, ");
+    assert_eq!(transfer.into_parts().unwrap().2, b"ahead, ");
     let report = ahead().limit(10).run().unwrap();
     assert_eq!((report.taken, report.bytes), (10, 10));
     let mut got = [0; 10];
@@ -359,7 +364,7 @@ fn a_transfer_goes_on_after_a_panic_of_the_callback() {
     let run = AssertUnwindSafe(|| transfer.run_with(|_| panic!("of the callback")).map(drop));
     assert!(catch_unwind(run).is_err());
     let report = transfer.run().unwrap();
-    assert_eq!((report.bytes, report.ended), (10_000, Ended::AtEnd));
+    assert_eq!((report.bytes, report.ended), (10_000, EndReason::AtEnd));
     drop(sink.writer);
     let read = Reader::Quick.drain(sink.reader, Checker::of_the_stream());
     assert_eq!(read, 10_000);
@@ -411,7 +416,7 @@ fn take_up_to(from: From, to: To, guarantee: Guarantee, limit: usize) {
         .limit(limit as u64)
         .run()
         .unwrap();
-    assert_eq!(report.ended, Ended::AtLimit, "{what}");
+    assert_eq!(report.ended, EndReason::AtLimit, "{what}");
     let len = limit as u64;
     assert_eq!((report.bytes, report.taken), (len, len), "{what}");
     let mut rest = vec![0; source.expected.len() - limit];
@@ -517,7 +522,7 @@ fn offsets_on_what_has_none_are_an_error_of_that_side() {
             .source_offset(1)
             .run()
             .unwrap_err();
-        assert_fails(&failure, Side::Source, "read", Errno::SPIPE);
+        assert_fails(&failure, TransferSide::Source, "read", Errno::SPIPE);
         assert_eq!((failure.report.bytes, failure.report.taken), (0, 0));
 
         let source = From::File.open(10).unwrap();
@@ -528,7 +533,7 @@ fn offsets_on_what_has_none_are_an_error_of_that_side() {
                 .sink_offset(1)
                 .run()
                 .unwrap_err();
-            assert_fails(&failure, Side::Sink, "write", Errno::SPIPE);
+            assert_fails(&failure, TransferSide::Sink, "write", Errno::SPIPE);
             rustix::fs::seek(&source.fd, rustix::fs::SeekFrom::Start(0)).unwrap();
         }
     }
@@ -539,7 +544,7 @@ fn offsets_on_what_has_none_are_an_error_of_that_side() {
 }
 
 #[track_caller]
-fn assert_fails(failure: &Failure, at: Side, call: &str, with: Errno) {
+fn assert_fails(failure: &TransferFailure, at: TransferSide, call: &str, with: Errno) {
     match &failure.error {
         Error::Moving {
             side,
@@ -553,7 +558,7 @@ fn assert_fails(failure: &Failure, at: Side, call: &str, with: Errno) {
         }
         error => panic!("{error:?}"),
     }
-    assert_eq!(failure.report.ended, Ended::Failed);
+    assert_eq!(failure.report.ended, EndReason::Failed);
 }
 
 #[test]
@@ -636,7 +641,7 @@ fn a_stopped_transfer_goes_on_where_it_was() {
                 }
                 loop {
                     let report = t.run_with(|_| ControlFlow::Break(())).unwrap();
-                    if report.ended != Ended::Cancelled {
+                    if report.ended != EndReason::Cancelled {
                         return report;
                     }
                     assert!(report.bytes > 0);
@@ -765,13 +770,13 @@ fn ends_promptly(source: &OwnedFd, sink: &OwnedFd, guarantee: Guarantee, wait: W
     });
     let report = transfer.run().unwrap();
     let after = cancelling.join().unwrap().elapsed();
-    assert_eq!(report.ended, Ended::Cancelled, "{report:?}");
+    assert_eq!(report.ended, EndReason::Cancelled, "{report:?}");
     // Without a look at the marker, this would take hours.
     assert!(
         after < Duration::from_secs(60),
         "{after:?} late: {report:?}"
     );
-    assert_eq!(transfer.run().unwrap().ended, Ended::Cancelled);
+    assert_eq!(transfer.run().unwrap().ended, EndReason::Cancelled);
 }
 
 #[test]
@@ -813,8 +818,8 @@ fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
                     });
                     let what = format!("{from:?} → {to:?}, {guarantee:?}");
                     // What a socket holds in large runs may all fit into the pipe.
-                    if report.ended != Ended::AtEnd || guarantee == Guarantee::Snapshot {
-                        assert_eq!(report.ended, Ended::Cancelled, "{what}");
+                    if report.ended != EndReason::AtEnd || guarantee == Guarantee::Snapshot {
+                        assert_eq!(report.ended, EndReason::Cancelled, "{what}");
                     }
                     let mut transfer = transfer.cancel(&Cancel::new().unwrap());
                     let reading = thread::spawn(move || {
@@ -823,7 +828,7 @@ fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
                         bytes
                     });
                     let report = transfer.run().unwrap();
-                    assert_eq!(report.ended, Ended::AtEnd, "{what}");
+                    assert_eq!(report.ended, EndReason::AtEnd, "{what}");
                     assert_eq!(report.bytes, report.taken);
                     drop(transfer);
                     same_bytes(&reading.join().unwrap(), source.expected, &what);
@@ -854,7 +859,11 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
                     for _ in 0..3 {
                         let report = transfer.run().unwrap();
                         let what = format!("{from:?} → {to:?}");
-                        assert_eq!(report.ended, Ended::WouldWait(Side::Source), "{what}");
+                        assert_eq!(
+                            report.ended,
+                            EndReason::WouldBlock(TransferSide::Source),
+                            "{what}"
+                        );
                     }
                 }
             }
@@ -867,7 +876,7 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
                         set_nonblocking(&sink.fd);
                     }
                     let what = format!("{from:?} → {to:?}");
-                    let mut ended = Ended::AtEnd;
+                    let mut ended = EndReason::AtEnd;
                     // What is in flight over TCP leaves the send buffer a while later.
                     for _ in 0..30 {
                         rustix::fs::seek(&source.fd, rustix::fs::SeekFrom::Start(0)).unwrap();
@@ -878,11 +887,11 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
                             .run()
                             .unwrap();
                         ended = report.ended;
-                        if ended == Ended::WouldWait(Side::Sink) {
+                        if ended == EndReason::WouldBlock(TransferSide::Sink) {
                             break;
                         }
                     }
-                    assert_eq!(ended, Ended::WouldWait(Side::Sink), "{what}");
+                    assert_eq!(ended, EndReason::WouldBlock(TransferSide::Sink), "{what}");
                 }
             }
         }
@@ -903,7 +912,7 @@ fn a_terminal_that_nobody_reads_makes_nobody_wait() {
                 .nonblocking()
                 .run()
                 .unwrap();
-            assert_eq!(report.ended, Ended::WouldWait(Side::Sink));
+            assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Sink));
             let sink = Stuck::filling(To::Terminal).unwrap();
             for wait in ALL_WAITS {
                 let source = from.open(MIB).unwrap();
@@ -1000,7 +1009,7 @@ fn a_limit_within_a_hole_or_past_it_is_kept() {
             .limit(limit as u64)
             .run()
             .unwrap();
-        assert_eq!(report.ended, Ended::AtLimit);
+        assert_eq!(report.ended, EndReason::AtLimit);
         assert_eq!(report.bytes, limit as u64);
         assert_eq!(source.stream_position().unwrap(), limit as u64);
         let expected = &all_of(&mut source)[..limit];
@@ -1045,7 +1054,7 @@ fn a_file_that_says_it_is_empty_is_not() {
             .run()
             .unwrap();
         assert!(report.bytes > 0);
-        assert_eq!(report.ended, Ended::AtEnd);
+        assert_eq!(report.ended, EndReason::AtEnd);
     }
     for to in SINKS.into_iter().filter(|&to| to != To::Terminal) {
         for guarantee in GUARANTEES {
@@ -1056,7 +1065,7 @@ fn a_file_that_says_it_is_empty_is_not() {
                 .guarantee(guarantee)
                 .run()
                 .unwrap();
-            assert_eq!(report.ended, Ended::AtEnd);
+            assert_eq!(report.ended, EndReason::AtEnd);
             sink.close_and_compare(proc_file(), &format!("all of {PROC_FILE} to {to:?}"));
         }
     }
@@ -1082,7 +1091,7 @@ fn a_file_that_grows_meanwhile_is_moved_to_its_end() {
                     ControlFlow::Continue(())
                 })
                 .unwrap();
-            assert_eq!(report.ended, Ended::AtEnd);
+            assert_eq!(report.ended, EndReason::AtEnd);
             sink.close_and_compare(&content()[..3 * MIB], &format!("{to:?}, {guarantee:?}"));
         }
     }
@@ -1103,7 +1112,7 @@ fn a_full_device_is_an_error_of_the_sink() {
                     .limit(len as u64)
                     .run()
                     .unwrap_err();
-                assert_fails(&failure, Side::Sink, "write", Errno::NOSPC);
+                assert_fails(&failure, TransferSide::Sink, "write", Errno::NOSPC);
                 assert_eq!(failure.report.bytes, 0);
                 source.close();
             }
@@ -1177,7 +1186,7 @@ fn lose_the_reader(from: From, to: To, guarantee: Guarantee, wait: Wait, reads: 
     let Error::Moving { side, errno, .. } = &failure.error else {
         panic!("{what}: {failure:?}");
     };
-    assert_eq!(*side, Side::Sink, "{what}: {failure:?}");
+    assert_eq!(*side, TransferSide::Sink, "{what}: {failure:?}");
     let errno = Errno::from_io_error(errno).unwrap();
     assert!(
         [Errno::PIPE, Errno::CONNRESET].contains(&errno),
@@ -1231,7 +1240,7 @@ fn half_closed<W: Write + Send>(
             .run()
             .unwrap()
     });
-    assert_eq!(report.ended, Ended::AtEnd);
+    assert_eq!(report.ended, EndReason::AtEnd);
     sink.close_and_compare(&content()[..LEN], &format!("half closed to {to:?}"));
 }
 
@@ -1315,7 +1324,7 @@ fn fds_that_are_not_open_for_it_are_errors_of_their_side() {
                     let failure = Transfer::new(&source, &sink.fd).guarantee(guarantee).run();
                     let failure = failure.unwrap_err();
                     let what = format!("{what} → {to:?}: {failure:?}");
-                    assert_side(&failure, Side::Source, Errno::BADF, &what);
+                    assert_side(&failure, TransferSide::Source, Errno::BADF, &what);
                 }
             }
             for from in SOURCES {
@@ -1337,7 +1346,7 @@ fn fds_that_are_not_open_for_it_are_errors_of_their_side() {
                         .run()
                         .unwrap_err();
                     let what = format!("{from:?}: {failure:?}");
-                    assert_side(&failure, Side::Sink, Errno::BADF, &what);
+                    assert_side(&failure, TransferSide::Sink, Errno::BADF, &what);
                     source.close();
                 }
                 assert_eq!(std::fs::read(&file).unwrap(), b"kept");
@@ -1347,7 +1356,7 @@ fn fds_that_are_not_open_for_it_are_errors_of_their_side() {
 }
 
 #[track_caller]
-fn assert_side(failure: &Failure, at: Side, with: Errno, what: &str) {
+fn assert_side(failure: &TransferFailure, at: TransferSide, with: Errno, what: &str) {
     let Error::Moving { side, errno, .. } = &failure.error else {
         panic!("{what}");
     };
@@ -1370,7 +1379,7 @@ fn a_directory_is_an_error_of_its_side() {
             let failure = failure.unwrap_err();
             assert_side(
                 &failure,
-                Side::Source,
+                TransferSide::Source,
                 Errno::ISDIR,
                 &format!("{to:?}: {failure:?}"),
             );
@@ -1479,11 +1488,15 @@ fn a_deadline_that_is_set_between_two_runs_ends_the_next_one() {
             let mut transfer = Transfer::new(&source, &sink)
                 .guarantee(guarantee)
                 .limit(100_000);
-            assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+            assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
             let at = Instant::now() + Duration::from_millis(30);
             let mut transfer = transfer.limit(u64::MAX).deadline(at);
             let report = transfer.run().unwrap();
-            assert_eq!(report.ended, Ended::TimedOut, "{guarantee:?}, unix: {unix}");
+            assert_eq!(
+                report.ended,
+                EndReason::TimedOut,
+                "{guarantee:?}, unix: {unix}"
+            );
         }
     }
 }
@@ -1505,7 +1518,7 @@ fn options_that_change_between_two_runs_are_checked_again() {
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     File::from(source.writer).write_all(&first(100)).unwrap();
     let mut transfer = Transfer::new(&source.reader, &sink.writer).limit(5);
-    assert_eq!(transfer.run().unwrap().ended, Ended::AtLimit);
+    assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
     let mut transfer = transfer.limit(100).chunk(0);
     let error = transfer.run().unwrap_err().error;
     assert!(error.to_string().contains("a chunk of 0 bytes"), "{error}");

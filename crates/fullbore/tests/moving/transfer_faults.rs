@@ -14,9 +14,10 @@ use crate::common::calls::{failing_once, judging, moving_nothing_once};
 use crate::common::ends::{From, MOST, Source, To, content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::transfer::Route;
+use fullbore::transfer::Method;
 use fullbore::{
-    Consumer, Ended, Error, Failure, Guarantee, Pipe, Report, Side, Tee, Transfer, Wait,
+    Consumer, EndReason, Error, Guarantee, Pipe, Tee, Transfer, TransferFailure, TransferReport,
+    TransferSide, Wait,
 };
 use fullbore_linux as linux;
 use rustix::fs::OFlags;
@@ -36,34 +37,34 @@ struct Case {
     from: From,
     to: To,
     guarantee: Guarantee,
-    way: Route,
+    way: Method,
     calls: &'static [libc::c_long],
     operation: &'static str,
     /// The side that a failure of the nth call is put down to.
-    side: Side,
+    side: TransferSide,
     /// Whether refusing the first call leads to another way.
     has_another: bool,
 }
 
 #[rustfmt::skip]
 const CASES: [Case; 17] = [
-    case("copy_file_range", From::File, To::File, Guarantee::Snapshot, Route::CopyFileRange, COPY_FILE_RANGE, "copy_file_range", Side::Sink, true),
-    case("splice, pipe to file", From::Pipe, To::File, Guarantee::Snapshot, Route::Splice, SPLICE, "splice", Side::Sink, true),
-    case("splice through, pipe to socket", From::Pipe, To::Unix, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
-    case("splice through, pipe to pipe", From::Pipe, To::Pipe, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
-    case("splice through, file to pipe", From::File, To::Pipe, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
-    case("splice through, socket to pipe", From::Tcp, To::Pipe, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
-    case("splice through, socket to socket", From::Unix, To::Tcp, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
-    case("splice through, socket to file", From::Tcp, To::File, Guarantee::Reference, Route::SpliceThrough, SPLICE, "splice", Side::Source, true),
-    case("sendfile", From::File, To::Unix, Guarantee::Reference, Route::Sendfile, SENDFILE, "sendfile", Side::Sink, true),
-    case("fresh, reading", From::File, To::Pipe, Guarantee::Snapshot, Route::Fresh, READ, "read", Side::Source, true),
-    case("fresh, giving", From::File, To::Pipe, Guarantee::Snapshot, Route::Fresh, VMSPLICE, "vmsplice", Side::Sink, true),
-    case("fresh, from a pipe", From::Pipe, To::Pipe, Guarantee::Snapshot, Route::Fresh, VMSPLICE, "vmsplice", Side::Sink, true),
-    case("fresh into a socket, reading", From::Pipe, To::Unix, Guarantee::Snapshot, Route::Fresh, READ, "read", Side::Source, true),
-    case("fresh into a socket, giving", From::Pipe, To::Unix, Guarantee::Snapshot, Route::Fresh, VMSPLICE, "vmsplice", Side::Sink, true),
-    case("fresh into a socket, splicing", From::Memfd, To::Unix, Guarantee::Snapshot, Route::Fresh, SPLICE, "splice", Side::Sink, true),
-    case("reading", From::Unix, To::Tcp, Guarantee::Snapshot, Route::ReadWrite, READ, "read", Side::Source, false),
-    case("writing", From::Memfd, To::Tcp, Guarantee::Snapshot, Route::ReadWrite, WRITE, "write", Side::Sink, false),
+    case("copy_file_range", From::File, To::File, Guarantee::Snapshot, Method::CopyFileRange, COPY_FILE_RANGE, "copy_file_range", TransferSide::Sink, true),
+    case("splice, pipe to file", From::Pipe, To::File, Guarantee::Snapshot, Method::Splice, SPLICE, "splice", TransferSide::Sink, true),
+    case("splice through, pipe to socket", From::Pipe, To::Unix, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, pipe to pipe", From::Pipe, To::Pipe, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, file to pipe", From::File, To::Pipe, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, socket to pipe", From::Tcp, To::Pipe, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, socket to socket", From::Unix, To::Tcp, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, socket to file", From::Tcp, To::File, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("sendfile", From::File, To::Unix, Guarantee::Reference, Method::Sendfile, SENDFILE, "sendfile", TransferSide::Sink, true),
+    case("fresh, reading", From::File, To::Pipe, Guarantee::Snapshot, Method::Fresh, READ, "read", TransferSide::Source, true),
+    case("fresh, giving", From::File, To::Pipe, Guarantee::Snapshot, Method::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
+    case("fresh, from a pipe", From::Pipe, To::Pipe, Guarantee::Snapshot, Method::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
+    case("fresh into a socket, reading", From::Pipe, To::Unix, Guarantee::Snapshot, Method::Fresh, READ, "read", TransferSide::Source, true),
+    case("fresh into a socket, giving", From::Pipe, To::Unix, Guarantee::Snapshot, Method::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
+    case("fresh into a socket, splicing", From::Memfd, To::Unix, Guarantee::Snapshot, Method::Fresh, SPLICE, "splice", TransferSide::Sink, true),
+    case("reading", From::Unix, To::Tcp, Guarantee::Snapshot, Method::ReadWrite, READ, "read", TransferSide::Source, false),
+    case("writing", From::Memfd, To::Tcp, Guarantee::Snapshot, Method::ReadWrite, WRITE, "write", TransferSide::Sink, false),
 ];
 
 #[allow(
@@ -75,10 +76,10 @@ const fn case(
     from: From,
     to: To,
     guarantee: Guarantee,
-    way: Route,
+    way: Method,
     calls: &'static [libc::c_long],
     operation: &'static str,
-    side: Side,
+    side: TransferSide,
     has_another: bool,
 ) -> Case {
     Case {
@@ -102,21 +103,21 @@ fn cases() -> impl Iterator<Item = Case> {
     }
     CASES
         .into_iter()
-        .filter(move |case| case.way != Route::Fresh || has_huge_pages)
+        .filter(move |case| case.way != Method::Fresh || has_huge_pages)
 }
 
 const LEN: usize = 5 * MIB + 3;
 
 /// The result of a transfer, what was left in the source, and what reached the sink.
 struct Outcome {
-    ran: Result<Report, Failure>,
+    ran: Result<TransferReport, TransferFailure>,
     /// What was left in the source.
     left: Vec<u8>,
     arrived: Vec<u8>,
 }
 
 /// A transfer that runs.
-type Job<'a> = dyn FnMut() -> Result<Report, Failure> + Send + 'a;
+type Job<'a> = dyn FnMut() -> Result<TransferReport, TransferFailure> + Send + 'a;
 
 /// A sink, and what collects all that arrives at it.
 fn collected(to: To) -> (OwnedFd, Collected) {
@@ -174,7 +175,7 @@ impl Case {
     fn run_under(
         &self,
         wait: Wait,
-        under: impl FnOnce(&mut Job<'_>) -> Option<Result<Report, Failure>>,
+        under: impl FnOnce(&mut Job<'_>) -> Option<Result<TransferReport, TransferFailure>>,
     ) -> Option<Outcome> {
         let source = self.from.open(LEN).unwrap();
         let (sink, collected) = collected(self.to);
@@ -204,9 +205,9 @@ impl Case {
 }
 
 #[track_caller]
-fn all_right(outcome: Outcome, what: &str) -> Report {
+fn all_right(outcome: Outcome, what: &str) -> TransferReport {
     let report = outcome.ran.unwrap_or_else(|e| panic!("{what}: {e:?}"));
-    assert_eq!(report.ended, Ended::AtEnd, "{what}: {report:?}");
+    assert_eq!(report.ended, EndReason::AtEnd, "{what}: {report:?}");
     assert_eq!(
         (report.bytes, report.taken),
         (LEN as u64, LEN as u64),
@@ -224,7 +225,7 @@ fn the_ways_of_the_table_are_taken() {
         };
         let report = all_right(outcome, case.name);
         assert!(
-            report.routes.iter().any(|&(way, _)| way == case.way),
+            report.methods.iter().any(|&(way, _)| way == case.way),
             "{}: {report:?}",
             case.name
         );
@@ -250,7 +251,7 @@ fn an_interrupted_call_does_not_show() {
 fn a_postponed_call_does_not_show() {
     let _watch = watch("a_postponed_call_does_not_show");
     // A call on files never has to wait, so `EAGAIN` is an error there.
-    let waits = |case: &Case| case.way != Route::CopyFileRange;
+    let waits = |case: &Case| case.way != Method::CopyFileRange;
     for case in cases().filter(waits) {
         for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {
@@ -289,7 +290,7 @@ fn a_way_that_is_refused_at_first_is_followed_by_another() {
                 };
                 all_right(outcome, &what);
                 // Into the pipe of our own went something; out of it goes nothing.
-                if case.way == Route::SpliceThrough {
+                if case.way == Method::SpliceThrough {
                     let Some(outcome) = case.run(wait, 2, errno) else {
                         return;
                     };
@@ -330,7 +331,7 @@ fn what_was_taken_by_a_way_that_is_refused_counts_towards_the_limit() {
                 let ran = failing_once(SPLICE, 2, Errno::INVAL, || transfer.run());
                 let Some(ran) = ran else { return };
                 let report = ran.unwrap();
-                assert_eq!(report.ended, Ended::AtLimit, "{report:?}");
+                assert_eq!(report.ended, EndReason::AtLimit, "{report:?}");
                 assert_eq!((report.bytes, report.taken), (limit as u64, limit as u64));
                 drop(transfer);
                 let mut next = [0; 1];
@@ -387,16 +388,16 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
     // What lies in a pipe of our own was taken from the source, and so the sink's turn it was.
     let under_way = LEN - outcome.left.len() > outcome.arrived.len();
     let expected_side = match case.way {
-        Route::SpliceThrough if under_way => Side::Sink,
-        Route::SpliceThrough => Side::Source,
+        Method::SpliceThrough if under_way => TransferSide::Sink,
+        Method::SpliceThrough => TransferSide::Source,
         _ => case.side,
     };
     let expected = (expected_side, case.operation, with);
     assert_eq!((*side, *operation, errno), expected, "{what}");
     let report = &failure.report;
     assert_eq!(*moved, report.bytes, "{what}");
-    assert_eq!(report.ended, Ended::Failed, "{what}");
-    let by_ways: u64 = report.routes.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(report.ended, EndReason::Failed, "{what}");
+    let by_ways: u64 = report.methods.iter().map(|(_, bytes)| bytes).sum();
     assert_eq!(by_ways, report.bytes, "{what}");
     assert_eq!(
         outcome.arrived.len() as u64,
@@ -560,7 +561,7 @@ fn a_hole_that_cannot_be_made_is_written() {
                 assert!(matches!(
                     &failure.error,
                     Error::Moving {
-                        side: Side::Sink,
+                        side: TransferSide::Sink,
                         operation: "ftruncate",
                         ..
                     }
@@ -585,7 +586,7 @@ fn a_hole_that_cannot_be_made_is_written() {
 #[test]
 fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
     let _watch = watch("a_splice_that_moves_nothing_is_no_end_until_read_says_so");
-    let splices = |case: &Case| matches!(case.way, Route::Splice | Route::SpliceThrough);
+    let splices = |case: &Case| matches!(case.way, Method::Splice | Method::SpliceThrough);
     for case in cases().filter(splices) {
         for wait in [Wait::Block, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {
@@ -677,7 +678,7 @@ fn refuses_one_byte(file: &File) -> bool {
 }
 
 #[track_caller]
-fn assert_side(outcome: Result<Report, Failure>, side: Side, what: &str) {
+fn assert_side(outcome: Result<TransferReport, TransferFailure>, side: TransferSide, what: &str) {
     let error = outcome.unwrap_err().error;
     let is_so = matches!(error, Error::Moving { side: said, .. } if said == side);
     assert!(is_so, "{what}: {error:#}");
@@ -703,8 +704,8 @@ fn a_file_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
                 return;
             };
             let what = format!("{directory}, {offset}");
-            assert_side(sinks, Side::Sink, &what);
-            assert_side(sources, Side::Source, &what);
+            assert_side(sinks, TransferSide::Sink, &what);
+            assert_side(sources, TransferSide::Source, &what);
         }
     }
 }
@@ -732,7 +733,7 @@ fn device_past_the_cache() -> Option<(File, Source)> {
     }
 }
 
-/// sendfile(2) is the only route from a block device on which an error does not tell its side.
+/// sendfile(2) is the only method from a block device on which an error does not tell its side.
 #[test]
 fn a_block_device_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
     let Some((direct, _source)) = device_past_the_cache() else {
@@ -751,12 +752,12 @@ fn a_block_device_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_s
     };
     let send = libc::SYS_sendfile;
     let Some(outcome) = run(&[send]) else { return };
-    let is_sendfile = |failure: &Failure| {
+    let is_sendfile = |failure: &TransferFailure| {
         matches!(
             failure.error,
             Error::Moving {
                 operation: "sendfile",
-                side: Side::Sink,
+                side: TransferSide::Sink,
                 ..
             }
         )
@@ -820,7 +821,7 @@ fn what_is_left_in_a_pseudo_terminal_that_says_its_slave_is_closed_is_read() {
             assert!(matches!(
                 failure.error,
                 Error::Moving {
-                    side: Side::Source,
+                    side: TransferSide::Source,
                     ..
                 }
             ));

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
-use fullbore::transfer::Route;
+use fullbore::transfer::Method;
 use fullbore::{
-    Ended, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Report, Transfer,
+    EndReason, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Transfer,
+    TransferReport, Way,
 };
 use fullbore_linux::{has_huge_pages, vmsplice_shares};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
@@ -53,8 +54,11 @@ fn double_buffer(sink: OwnedFd, bytes: u64) {
 /// Sends the stream from pages that are used again as soon as the pipe no longer holds them.
 fn recycle(sink: OwnedFd, bytes: u64) {
     // SAFETY: the readers of the pipe have to copy, which is what is tested.
-    let mut out: Producer<OwnedFd> =
-        unsafe { ProducerOptions::new().chunk(64 * 1024).recycle(sink) }.unwrap();
+    let mut out: Producer<OwnedFd> = ProducerOptions::new()
+        .chunk(64 * 1024)
+        .way(Way::Recycle)
+        .open(sink)
+        .unwrap();
     send(&mut out, 0, bytes, 64 * 1024).unwrap();
     out.finish().unwrap();
 }
@@ -63,7 +67,7 @@ type Make = fn(OwnedFd, u64);
 const PRODUCERS: [(&str, Make); 2] = [("two buffers", double_buffer), ("recycle", recycle)];
 
 /// Moves what comes out of `source` into a new pipe, of which the read end is handed back.
-fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<Report>) {
+fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<TransferReport>) {
     let pipe = Pipe::new().unwrap();
     let moving = thread::spawn(move || {
         let capacity = || {
@@ -128,7 +132,7 @@ fn a_producer_that_reuses_its_pages_is_right_behind_a_snapshot() {
             assert_eq!(total, BYTES, "{what}, {transfers} transfers");
             for thread in moving {
                 let report = thread.join().unwrap();
-                assert_eq!((report.bytes, report.ended), (BYTES, Ended::AtEnd));
+                assert_eq!((report.bytes, report.ended), (BYTES, EndReason::AtEnd));
             }
             producing.join().unwrap();
         }
@@ -328,9 +332,9 @@ fn what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays() {
             assert_eq!(report.bytes, FEWER);
             if has_huge_pages() && vmsplice_shares().is_ok_and(|shares| shares) {
                 let fresh: u64 = report
-                    .routes
+                    .methods
                     .iter()
-                    .filter(|(way, _)| *way == Route::Fresh)
+                    .filter(|(way, _)| *way == Method::Fresh)
                     .map(|(_, n)| n)
                     .sum();
                 assert!(fresh > FEWER / 2, "{what}: {report:?}");

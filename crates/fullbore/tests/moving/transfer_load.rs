@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::common::ends::{From, SINKS, SOURCES, To, content};
 use crate::common::*;
-use fullbore::{Cancel, Guarantee, Report, Transfer, Wait};
+use fullbore::{Cancel, Guarantee, Transfer, TransferReport, Wait};
 
 /// The pairs of kinds, without those that are slow or of which there are few.
 fn kinds() -> Vec<(From, To)> {
@@ -37,7 +37,7 @@ fn one(from: From, to: To, len: usize, guarantee: Guarantee, wait: Wait, cancel:
         transfer = transfer.limit(len as u64);
     }
     let what = format!("{from:?} → {to:?}, {len} bytes, {guarantee:?}, {wait:?}");
-    let report: Report = transfer.run().unwrap_or_else(|e| panic!("{what}: {e}"));
+    let report: TransferReport = transfer.run().unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!(
         (report.bytes, report.taken),
         (len as u64, len as u64),

@@ -16,7 +16,7 @@ use std::thread;
 
 use crate::common::*;
 use fullbore::split::Policy;
-use fullbore::{Error, Pipe, ProducerOptions, Result, Tee, Transfer};
+use fullbore::{Error, Pipe, ProducerOptions, Result, Tee, Transfer, Way};
 use rustix::stdio::dup2_stdin;
 
 /// An fd that changes into another one after some calls of `as_fd`.
@@ -72,13 +72,13 @@ fn send_by<Fd: AsFd>(name: &str, sink: Fd) -> Result<()> {
     let options = || options.clone();
     match name {
         "fresh" => {
-            let mut out = options().fresh(sink)?;
+            let mut out = options().way(Way::Fresh).open(sink)?;
             send(&mut out, 0, BYTES, 200_000)?;
             out.finish().map(drop).map_err(Error::from)
         }
         "recycle" => {
             // SAFETY: the reader copies.
-            let mut out = unsafe { options().recycle(sink) }?;
+            let mut out = options().way(Way::Recycle).open(sink)?;
             send(&mut out, 0, BYTES, 200_000)?;
             out.finish().map(drop).map_err(Error::from)
         }
@@ -92,7 +92,7 @@ fn send_by<Fd: AsFd>(name: &str, sink: Fd) -> Result<()> {
             for at in (0..BYTES).step_by(MIB) {
                 let mut pages = fullbore::Pages::new(MIB)?;
                 fill(&mut pages, at);
-                out.send(pages)?;
+                out.send_pages(pages)?;
             }
             out.finish().map(drop).map_err(Error::from)
         }
@@ -190,7 +190,7 @@ fn sends_over_its_stdin() {
     let options = ProducerOptions::new();
     match &job[..] {
         "fresh" => {
-            let mut out = options.fresh(io::stdin()).unwrap();
+            let mut out = options.way(Way::Fresh).open(io::stdin()).unwrap();
             send(&mut out, 0, BYTES / 2, 200_000).unwrap();
             swap();
             send(&mut out, BYTES / 2, BYTES, 200_000).unwrap();
@@ -198,7 +198,7 @@ fn sends_over_its_stdin() {
         }
         "recycle" => {
             // SAFETY: the reader copies.
-            let mut out = unsafe { options.recycle(io::stdin()) }.unwrap();
+            let mut out = options.way(Way::Recycle).open(io::stdin()).unwrap();
             send(&mut out, 0, BYTES / 2, 200_000).unwrap();
             swap();
             send(&mut out, BYTES / 2, BYTES, 200_000).unwrap();

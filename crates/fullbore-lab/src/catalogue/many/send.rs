@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use fullbore::{Backing, Pages, Producer, ProducerOptions};
+use fullbore::{Producer, ProducerOptions, Way};
+use fullbore_linux::{Backing, Pages};
 use serde::{Deserialize, Serialize};
 
 use super::board::Board;
@@ -109,7 +110,7 @@ impl<'fd> Out<'fd> {
             },
             WayName::Fresh => {
                 let options = ProducerOptions::new().huge_pages(false).pipe_size(0);
-                let producer = prepare::unsupported_as_such(options.fresh(sink))?;
+                let producer = prepare::unsupported_as_such(options.way(Way::Fresh).open(sink))?;
                 Out::Fresh {
                     producer: Box::new(producer),
                     len,
@@ -128,7 +129,7 @@ impl<'fd> Out<'fd> {
             Out::Fresh { producer, len } => {
                 let mut pages = Pages::options().backing(Backing::Base).map(*len)?;
                 fill(&mut pages);
-                let sent = producer.send(pages);
+                let sent = producer.send_pages(pages.into());
                 check_way(producer, fullbore::Way::Fresh)?;
                 sent.map_err(io::Error::from)
                     .context("give pages to stdout")?;

@@ -17,8 +17,8 @@ use std::process::Command;
 use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
-use fullbore::{Backing, Pages};
 use fullbore_host::size;
+use fullbore_linux::{Backing, Pages};
 use rustix::fs::fstatfs;
 use serde::{Deserialize, Serialize};
 

@@ -17,7 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use fullbore::{Pages, Pipe, Wait};
+use fullbore::{Pipe, Wait};
+use fullbore_linux::Pages;
 use fullbore_linux::Ready;
 use fullbore_linux::{Calls, page_size};
 use rustix::io::Errno;

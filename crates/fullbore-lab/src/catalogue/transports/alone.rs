@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
-use fullbore::Pages;
+use fullbore_linux::Pages;
 use rustix::io::{Errno, pread};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,9 @@
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 
-use fullbore::{Consumer, ConsumerOptions, Producer, ProducerOptions, Wait, Way};
+use fullbore::{ConsumerOptions, ProducerOptions, Wait};
+use fullbore_linux::Waiter;
+use fullbore_ring::{Consumer, Producer};
 use rustix::io::Errno;
 
 use super::carry::Carry;
@@ -38,8 +40,9 @@ impl Carry for Library<'_> {
             Some(producer) => producer,
             none => {
                 // Nothing else writes to the pipes of an experiment.
-                let options = ProducerOptions::new().shared(true).only_writer();
-                none.insert(errno(options.wait(self.wait).open(self.output))?)
+                let inner = ProducerOptions::new().wait(self.wait).open(self.output);
+                let producer = Producer::new(errno(inner)?, Waiter::new(self.wait));
+                none.insert(producer.only_writer())
             }
         };
         producer.write_all(bytes).map_err(number)?;
@@ -51,8 +54,8 @@ impl Carry for Library<'_> {
         let consumer = match &mut self.consumer {
             Some(consumer) => consumer,
             none => {
-                let options = ConsumerOptions::new().shared(true).wait(self.wait);
-                none.insert(errno(options.open(self.input))?)
+                let inner = ConsumerOptions::new().wait(self.wait).open(self.input);
+                none.insert(Consumer::new(errno(inner)?, Waiter::new(self.wait)))
             }
         };
         consumer.read(buffer).map_err(number)
@@ -60,8 +63,8 @@ impl Carry for Library<'_> {
 
     fn check(&self) -> Result<(), Unsupported> {
         let takes = self.consumer.as_ref().is_none_or(Consumer::is_sharing);
-        let gives = |producer: &Producer<_>| producer.way() == Way::Ring;
-        match takes && self.producer.as_ref().is_none_or(gives) {
+        let gives = self.producer.as_ref().is_none_or(Producer::is_sharing);
+        match takes && gives {
             true => Ok(()),
             false => Err(Unsupported(
                 "the two ends of the pipe did not meet".to_owned(),

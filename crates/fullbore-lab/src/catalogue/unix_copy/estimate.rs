@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use fullbore::ring::copy_past_caches;
 use fullbore_results::run::Sizes;
+use fullbore_ring::copy_past_caches;
 
 use super::hot::HotSet;
 use super::sender::{Sent, noted, pages};

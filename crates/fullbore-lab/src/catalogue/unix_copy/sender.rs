@@ -11,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use fullbore::{Pages, Pipe, Wait};
+use fullbore::{Pipe, Wait};
 use fullbore_linux::Calls;
+use fullbore_linux::Pages;
 use fullbore_linux::Ready;
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;

@@ -6,7 +6,7 @@ use std::io::{self, Write, stdin, stdout};
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
-use fullbore::{ProducerOptions, Wait};
+use fullbore::{ProducerOptions, Wait, Way};
 use fullbore_linux::Waiter;
 use serde::{Deserialize, Serialize};
 
@@ -32,15 +32,14 @@ impl Task for ProduceTask {
 
     fn play(self) -> Result<()> {
         let block = Block::sent_to(self.to);
-        let way = match self.way {
-            WayName::Write | WayName::Roomy => fullbore::Way::Copy,
-            WayName::Socket => fullbore::Way::Socket,
-            WayName::Fresh => fullbore::Way::Fresh,
-            WayName::Recycle => fullbore::Way::Recycle,
-            WayName::Ring => fullbore::Way::Ring,
-            WayName::Shared => return into_the_ring(&block),
-        };
-        produce(way, &block)
+        match self.way {
+            WayName::Write | WayName::Roomy => produce(Some(Way::Copy), &block),
+            WayName::Socket => produce(Some(Way::Socket), &block),
+            WayName::Fresh => produce(Some(Way::Fresh), &block),
+            WayName::Recycle => produce(Some(Way::Recycle), &block),
+            WayName::Ring => produce(None, &block),
+            WayName::Shared => into_the_ring(&block),
+        }
     }
 }
 
@@ -53,27 +52,32 @@ fn into_the_ring(block: &Block) -> Result<()> {
     }
 }
 
-fn produce(way: fullbore::Way, block: &Block) -> Result<()> {
+/// Sends blocks in this way, or through a ring.
+fn produce(way: Option<Way>, block: &Block) -> Result<()> {
     let stdout = stdout();
     let sink = stdout.as_fd();
-    let options = ProducerOptions::new()
-        .chunk(CHUNK)
-        .huge_pages(true)
-        .pipe_size(0);
+    let options = ProducerOptions::new().chunk(CHUNK).pipe_size(0);
     let producer = match way {
-        fullbore::Way::Socket => options.socket(sink),
-        fullbore::Way::Fresh => options.fresh(sink),
+        Some(Way::Socket) => options.way(Way::Socket).open(sink),
+        Some(Way::Fresh) => options.way(Way::Fresh).open(sink),
         // SAFETY: the readers of this group copy or drop what they read from a pipe with recycled pages.
-        fullbore::Way::Recycle => unsafe { options.recycle(sink) },
-        fullbore::Way::Ring => options.shared(true).only_writer().open(sink),
-        _ => options.copy(sink),
+        Some(Way::Recycle) => options.way(Way::Recycle).open(sink),
+        Some(_) => options.way(Way::Copy).open(sink),
+        None => options.open(sink),
     };
-    let mut producer = prepare::unsupported_as_such(producer)?;
+    let producer = prepare::unsupported_as_such(producer)?;
+    let mut producer = match way {
+        Some(_) => producer.into(),
+        None => {
+            let waiter = Waiter::new(Wait::Block);
+            fullbore_ring::Producer::new(producer, waiter).only_writer()
+        }
+    };
     loop {
         let written = producer.write_all(block.bytes());
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that was tried
         // instead hides the reason.
-        check_way(&producer, way)?;
+        way.map_or(Ok(()), |way| check_way(producer.inner(), way))?;
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),

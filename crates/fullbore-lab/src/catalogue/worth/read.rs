@@ -47,9 +47,10 @@ impl Task for ReadTask {
                 false => look(InPlace::new(rings), self.to, progress)?,
             }
         } else if self.way == WayName::Ring {
+            let inner = ConsumerOptions::new().open(source)?;
+            let consumer = fullbore_ring::Consumer::new(inner, Waiter::new(Wait::Block));
             // SAFETY: the producer of this group is one of this library.
-            let options = unsafe { ConsumerOptions::new().shared_in_place() };
-            let mut consumer = options.open(source)?;
+            let mut consumer = unsafe { consumer.in_place() };
             let moved = match passes_on {
                 true => pass_on(&mut consumer, self.to, progress)?,
                 false => look(&mut consumer, self.to, progress)?,

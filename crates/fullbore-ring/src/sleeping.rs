@@ -13,13 +13,13 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::control::{Sleep, is_awake, will_sleep};
-use super::meeting::{self, Peer};
-use super::memory::Flag;
+use crate::control::{Sleep, is_awake, will_sleep};
+use crate::meeting::{self, Peer};
+use crate::memory::Flag;
 use fullbore_linux::wait::Waiter;
 
 /// How long a side sleeps in futex(2), and so how late it may notice what does not wake it: the end of the
-/// other side, bytes of another writer in the pipe, and a [`Cancel`](crate::Cancel). A time that is over before
+/// other side, bytes of another writer in the pipe, and a [`Cancel`](fullbore::Cancel). A time that is over before
 /// the next tick of the kernel, which comes every 1 to 10 ms, would cost a microsecond in a virtual machine:
 /// the kernel then has to set the clock for it, and to set it back.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -27,7 +27,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 /// How often a side looks before it sleeps: less often if that was in vain, as it always is where both sides
 /// share a CPU.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(crate) struct Looks {
     next: u32,
     sleeps: u32,
 }
@@ -38,7 +38,7 @@ impl Looks {
     /// All are tried again once in so many sleeps.
     const SLEEPS: u32 = 64;
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             next: Self::MOST,
             sleeps: 0,
@@ -68,7 +68,7 @@ impl Looks {
 ///
 /// # Errors
 /// As [`Waiter::sleep_on`].
-pub(super) fn sleep(
+pub(crate) fn sleep(
     looks: &mut Looks,
     flag: Flag<'_>,
     waiter: &mut Waiter,
@@ -108,7 +108,7 @@ fn announced(
 }
 
 /// Wakes the other side, which sleeps there, and returns whether it is gone, as far as that shows.
-pub(super) fn wake(flag: Flag<'_>, sleep: Sleep, link: BorrowedFd<'_>) -> Peer {
+pub(crate) fn wake(flag: Flag<'_>, sleep: Sleep, link: BorrowedFd<'_>) -> Peer {
     match sleep {
         Sleep::OnFlag => {
             // If this is refused, the other side goes on after a moment.

@@ -86,7 +86,7 @@ impl Listener {
     }
 
     /// Returns whether it is useless to ask again.
-    pub(super) fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.tries >= MOST_TRIES
     }
 
@@ -102,13 +102,13 @@ impl Listener {
 
     /// Makes it look at the next connection at once.
     #[cfg(test)]
-    pub(super) fn hurry(&mut self) {
+    pub(crate) fn hurry(&mut self) {
         self.next = None;
     }
 
     /// Returns a connection to the consumer of `pipe`, if there is one and nobody else holds the pipe.
     /// Does not wait.
-    pub(super) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
+    pub(crate) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
         while !self.is_exhausted() && self.may_look() {
             let text = link_text(pipe)?;
             let (link, peer) = self.next_reader(&text)?;
@@ -141,7 +141,7 @@ impl Listener {
     }
 
     /// Returns whether another process of this user that reads from the pipe has connected.
-    pub(super) fn has_second_reader(&self, pipe: BorrowedFd<'_>) -> bool {
+    pub(crate) fn has_second_reader(&self, pipe: BorrowedFd<'_>) -> bool {
         self.is_asked() && link_text(pipe).is_some_and(|text| self.next_reader(&text).is_some())
     }
 }
@@ -153,14 +153,14 @@ impl AsFd for Listener {
 }
 
 /// Connects to the producer of `pipe`, if there is one that knows about rings. Does not wait.
-pub(super) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
+pub(crate) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
     let link = connect_by(pipe, rustix::process::geteuid().as_raw())?;
     let peer = process_of_same_user(&link)?;
     holds(peer, &link_text(pipe)?, End::Write).then_some(link)
 }
 
 /// Connects to whoever listens for the consumer of `pipe` under this user's name.
-pub(super) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
+pub(crate) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
     let name = name_for(pipe, user)?;
     let link = socket()?;
     rustix::net::connect(&link, &name).ok()?;
@@ -169,16 +169,16 @@ pub(super) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
 
 /// What a producer sends to a consumer: the size of the ring in bytes, and its two files.
 #[derive(Debug)]
-pub(super) struct Offer {
-    pub(super) size: usize,
-    pub(super) files: [OwnedFd; 2],
+pub(crate) struct Offer {
+    pub(crate) size: usize,
+    pub(crate) files: [OwnedFd; 2],
 }
 
 /// The first bytes of an offer.
 const MAGIC: [u8; 8] = *b"fullbore";
 
 /// Sends an offer. Does not wait.
-pub(super) fn offer(link: BorrowedFd<'_>, size: usize, files: &[OwnedFd; 2]) -> Result<(), Errno> {
+pub(crate) fn offer(link: BorrowedFd<'_>, size: usize, files: &[OwnedFd; 2]) -> Result<(), Errno> {
     let mut message = [0; 16];
     message[..8].copy_from_slice(&MAGIC);
     message[8..].copy_from_slice(&(size as u64).to_ne_bytes());
@@ -198,7 +198,7 @@ pub(super) fn offer(link: BorrowedFd<'_>, size: usize, files: &[OwnedFd; 2]) -> 
 ///
 /// # Errors
 /// `EAGAIN` if there is none yet; `EPROTO` for anything else than an offer, or if the producer is gone.
-pub(super) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
+pub(crate) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
     let mut message = [0; 16];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -230,13 +230,13 @@ pub(super) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
 
 /// The answer to whether the other side is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     Here,
     Gone,
 }
 
 /// Wakes the other side, if it sleeps until there is something to receive.
-pub(super) fn wake(link: BorrowedFd<'_>) -> Peer {
+pub(crate) fn wake(link: BorrowedFd<'_>) -> Peer {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match uninterrupted(|| rustix::net::send(link, &[1], flags)) {
         // A socket that is full has something to receive.
@@ -248,7 +248,7 @@ pub(super) fn wake(link: BorrowedFd<'_>) -> Peer {
 /// Returns whether the other side is gone, whatever of it can still be received. The kernel may close the
 /// socket of a process a moment after the process has ended, if somebody looks at its descriptors in /proc just
 /// then, so this waits for a moment.
-pub(super) fn is_gone(link: BorrowedFd<'_>) -> bool {
+pub(crate) fn is_gone(link: BorrowedFd<'_>) -> bool {
     const MOMENT: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 2_000_000,
@@ -258,7 +258,7 @@ pub(super) fn is_gone(link: BorrowedFd<'_>) -> bool {
 }
 
 /// Receives what the other side has sent to wake this one.
-pub(super) fn is_woken(link: BorrowedFd<'_>) -> Peer {
+pub(crate) fn is_woken(link: BorrowedFd<'_>) -> Peer {
     let mut bytes = [0; 64];
     match uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT)) {
         Ok((0, _)) => Peer::Gone,

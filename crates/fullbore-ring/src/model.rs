@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicU64, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::control::{Claim, Control, Giver, Line, Sleep, Taker, Word, is_awake, will_sleep};
+use crate::control::{Claim, Control, Giver, Line, Sleep, Taker, Word, is_awake, will_sleep};
 
 /// Bytes of the ring: few, so that it is full and empty often.
 const SIZE: u64 = 2;

@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use fullbore_linux as linux;
+use crate::sizes::page_size;
 
 /// A bit that is set in an owner that was identified by its process id, and in no other.
 const BY_PROCESS_ID: u64 = 1 << 63;
 
 /// The process that created an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owner(u64);
+pub struct Owner(u64);
 
 impl Owner {
     /// Returns the calling process.
-    pub(crate) fn this() -> Self {
+    pub fn this() -> Self {
         /// The last number that this process or one of its ancestors used. Unlike the page, it is
         /// inherited by a child, which therefore uses a number that no ancestor used.
         static LAST: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +46,7 @@ impl Owner {
     }
 
     /// Returns whether the calling process is this one, and not a child with a copy.
-    pub(crate) fn is_here(self) -> bool {
+    pub fn is_here(self) -> bool {
         match self.0 & BY_PROCESS_ID {
             0 => self == Self::this(),
             _ => self == Self::by_process_id(),
@@ -67,7 +67,7 @@ fn wiped_in_children() -> Option<&'static AtomicU64> {
             Err(by_another_thread) => {
                 page = by_another_thread;
                 // SAFETY: the mapping was made above, and nobody has seen its address.
-                let _ = unsafe { rustix::mm::munmap(new.cast(), linux::page_size()) };
+                let _ = unsafe { rustix::mm::munmap(new.cast(), page_size()) };
             }
         }
     }
@@ -77,7 +77,7 @@ fn wiped_in_children() -> Option<&'static AtomicU64> {
 }
 
 fn map_one() -> Option<*mut AtomicU64> {
-    let len = linux::page_size();
+    let len = page_size();
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
     let page = unsafe {
         rustix::mm::mmap_anonymous(

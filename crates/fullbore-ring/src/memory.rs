@@ -20,20 +20,20 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 
-use super::control::Control;
-use super::view;
-use crate::produce::owner::Owner;
+use crate::control::Control;
+use crate::view;
 use fullbore_linux as linux;
+use fullbore_linux::Owner;
 
 /// The largest ring that is made or accepted, in bytes.
-pub(super) const MOST: usize = 64 << 20;
+pub(crate) const MOST: usize = 64 << 20;
 
 /// The flag of a side that may sleep.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Flag<'a> {
-    pub(super) word: &'a AtomicU64,
+pub(crate) struct Flag<'a> {
+    pub(crate) word: &'a AtomicU64,
     /// The half of it that futex(2) compares. Nothing else uses it: a word is accessed as a whole.
-    pub(super) futex: &'a AtomicU32,
+    pub(crate) futex: &'a AtomicU32,
 }
 
 impl<'a> Flag<'a> {
@@ -48,7 +48,7 @@ impl<'a> Flag<'a> {
 
 /// The memory of a ring, as one side has mapped it.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     control: Mapping,
     bytes: Mapping,
     /// Bytes of the ring.
@@ -126,7 +126,7 @@ impl Shared {
     /// # Errors
     /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`; `EFBIG` if files may not be so large
     /// (RLIMIT_FSIZE).
-    pub(super) fn create(pipe: u64, size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
+    pub(crate) fn create(pipe: u64, size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
         let files = [
             file(&view::name(pipe, size), words())?,
             file("fullbore-ring-bytes", size)?,
@@ -143,7 +143,7 @@ impl Shared {
     ///
     /// # Errors
     /// `EPROTO` for files that are not those of a ring of this size; `ENOMEM`.
-    pub(super) fn accept(files: &[OwnedFd; 2], size: usize) -> Result<Self, Errno> {
+    pub(crate) fn accept(files: &[OwnedFd; 2], size: usize) -> Result<Self, Errno> {
         let fits = size.is_power_of_two() && size >= linux::page_size() && size <= MOST;
         if !fits || !is_sealed(&files[0], words())? || !is_sealed(&files[1], size)? {
             return Err(Errno::PROTO);
@@ -169,36 +169,36 @@ impl Shared {
     }
 
     /// Returns the number of bytes that the ring holds.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Returns whether the calling process is the one that mapped the memory, and not a forked child.
     #[inline]
-    pub(super) fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         self.bytes.owner.is_here()
     }
 
     #[inline]
-    pub(super) fn control(&self) -> &Control<AtomicU64> {
+    pub(crate) fn control(&self) -> &Control<AtomicU64> {
         // SAFETY: the mapping is aligned to a page and as long as the words, every value of which is a
         // valid number. All accesses on both sides are atomic.
         unsafe { self.control.address.cast().as_ref() }
     }
 
     /// Returns the flag of the consumer.
-    pub(super) fn consumer(&self) -> Flag<'_> {
+    pub(crate) fn consumer(&self) -> Flag<'_> {
         Flag::of(&self.control().consumer_sleeps.0)
     }
 
     /// Returns the flag of the producer.
-    pub(super) fn producer(&self) -> Flag<'_> {
+    pub(crate) fn producer(&self) -> Flag<'_> {
         Flag::of(&self.control().producer_sleeps.0)
     }
 
     /// Returns all bytes, twice in a row.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is this long, and readable. On the producer's side, nobody else can write
         // to it. On the consumer's side, what is read through it was claimed, and an honest producer
         // does not write to claimed bytes; one that is not trusted is read with `copy` only.
@@ -207,7 +207,7 @@ impl Shared {
 
     /// Returns all bytes, twice in a row, on the producer's side.
     #[inline]
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.writable);
         // SAFETY: the mapping is this long, and this process alone can write to it. The consumer reads
         // only what was published, and the producer writes only to what was not. The two halves are
@@ -216,7 +216,7 @@ impl Shared {
     }
 
     /// Copies claimed bytes, which another process may write to in the meantime.
-    pub(super) fn copy(&self, from: Range<usize>, into: &mut [u8]) {
+    pub(crate) fn copy(&self, from: Range<usize>, into: &mut [u8]) {
         assert!(from.start <= from.end && from.end <= 2 * self.size && from.len() <= into.len());
         // SAFETY: both are this long, and `into` is not in the mapping, which nobody has a mutable
         // reference to. The source is only read through a raw pointer: whatever the other process

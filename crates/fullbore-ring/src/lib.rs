@@ -1,4 +1,10 @@
-//! Shared memory between the two ends of a pipe, if both know how to use it.
+//! Shared memory between the two ends of a pipe that both ask for it, on top of
+//! [`fullbore`](https://docs.rs/fullbore).
+//!
+//! **This crate is experimental, and makes no promise.** [`Producer`] offers memory to the consumer of its
+//! pipe, fills it as long as the consumer takes it, and hands what was not claimed to the
+//! [`fullbore::Producer`] inside. [`Consumer`] looks for an offer before it reads. Where the two ends do not
+//! meet, both use the pipe as `fullbore` does.
 //!
 //! # The protocol
 //! 1. The producer listens, and the consumer connects when it begins to read, and again later
@@ -47,8 +53,8 @@
 //! A side that has nothing to do sets its flag, looks once more, and sleeps, first on the flag by futex(2),
 //! which is cheap, and after ten milliseconds in poll(2), until the other side has sent a byte through the
 //! socket, or the socket or the pipe has come to its end (`sleeping.rs`). So it notices within these ten
-//! milliseconds when the other side is gone, and a [`Wait`](crate::Wait), a deadline and a
-//! [`Cancel`](crate::Cancel) work as they do on a pipe.
+//! milliseconds when the other side is gone, and a [`Wait`](fullbore::Wait), a deadline and a
+//! [`Cancel`](fullbore::Cancel) work as they do on a pipe.
 //!
 //! # Stores
 //! Where the CPUs of the two sides are far apart, the producer fills the ring faster by stores that bypass its
@@ -64,7 +70,12 @@
 //! the ring. The producer can, also to what it has published, if it is not honest: so the consumer copies
 //! bytes out before it lends them, unless its caller vouches for the producer.
 
+#![warn(missing_docs)]
+#![deny(unsafe_code)]
+
+mod consumer;
 mod control;
+mod errors;
 mod giving;
 #[cfg(test)]
 #[allow(unsafe_code)]
@@ -75,6 +86,7 @@ mod memory;
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod model;
+mod producer;
 mod sleeping;
 #[allow(unsafe_code)]
 mod stores;
@@ -82,7 +94,12 @@ mod taking;
 mod turns;
 mod view;
 
-pub(crate) use giving::{Giving, Offering, Published, size_for};
+pub use consumer::Consumer;
+pub use producer::{Produced, Producer, Unfinished};
 pub use stores::copy_past_caches;
-pub(crate) use taking::{Joining, Next};
 pub use view::{RingState, RingView};
+
+/// The examples of docs/library.md, which `cargo test` compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+mod library {}

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::control::Control;
-use super::meeting::{self, Listener, Peer};
-use super::memory::Shared;
-use super::{Giving, Joining, Next, Offering, Published};
-use fullbore_linux::pipe::Pipe;
+use crate::control::Control;
+use crate::giving::{Giving, Offering, Published};
+use crate::meeting::{self, Listener, Peer};
+use crate::memory::Shared;
+use crate::taking::{Joining, Next};
+use fullbore_linux::Pipe;
 use fullbore_linux::wait::{Wait, Waiter};
 
 /// How long a test waits for what has to happen.
@@ -19,9 +20,10 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Offers a ring to whoever connects.
 fn give(pipe: &OwnedFd) -> Giving {
-    let mut offering = Offering::new(pipe.as_fd(), 1 << 20, false).unwrap();
+    let mut offering = Offering::new(pipe.as_fd(), 1 << 20).unwrap();
     let began = Instant::now();
     loop {
+        offering.is_asked(pipe.as_fd());
         match offering.offer(pipe.as_fd(), &mut Waiter::new(Wait::Block)) {
             Ok(giving) => return giving,
             Err(again) => offering = again.expect("nobody is refused so often"),

@@ -25,7 +25,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Set in `claim` once nothing can be claimed any more.
-pub(super) const CLOSED: u64 = 1 << 63;
+pub(crate) const CLOSED: u64 = 1 << 63;
 
 /// Set in `claim` by the producer, which sends what was left through the pipe.
 const TAKEN_BACK: u64 = 1 << 62;
@@ -37,10 +37,10 @@ const RETURNED: u64 = 1 << 61;
 const LEFT: u64 = 1 << 60;
 
 /// All bits of `claim` that are no number of bytes.
-pub(super) const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED | LEFT;
+pub(crate) const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED | LEFT;
 
 /// A shared word. The model check has one of its own.
-pub(super) trait Word: Debug {
+pub(crate) trait Word: Debug {
     fn load(&self, ordering: Ordering) -> u64;
     fn store(&self, value: u64, ordering: Ordering);
     fn swap(&self, value: u64, ordering: Ordering) -> u64;
@@ -85,22 +85,22 @@ impl Word for AtomicU64 {
 /// A word on cache lines of its own: CPUs fetch lines in pairs of 64 bytes, and some have lines of 128.
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub(super) struct Line<W>(pub(super) W);
+pub(crate) struct Line<W>(pub(crate) W);
 
 /// The shared words. Zeros are those of a ring that nothing was put into.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Control<W> {
-    pub(super) head: Line<W>,
-    pub(super) claim: Line<W>,
-    pub(super) released: Line<W>,
-    pub(super) consumer_sleeps: Line<W>,
-    pub(super) producer_sleeps: Line<W>,
+pub(crate) struct Control<W> {
+    pub(crate) head: Line<W>,
+    pub(crate) claim: Line<W>,
+    pub(crate) released: Line<W>,
+    pub(crate) consumer_sleeps: Line<W>,
+    pub(crate) producer_sleeps: Line<W>,
 }
 
 /// Where a side sleeps, as its flag says it: 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sleep {
+pub(crate) enum Sleep {
     /// On its flag, by futex(2).
     OnFlag,
     /// On the socket and the pipe, by poll(2).
@@ -108,7 +108,7 @@ pub(super) enum Sleep {
 }
 
 impl Sleep {
-    pub(super) fn flag(self) -> u64 {
+    pub(crate) fn flag(self) -> u64 {
         match self {
             Sleep::OnFlag => 1,
             Sleep::OnSocket => 2,
@@ -125,27 +125,27 @@ impl Sleep {
 }
 
 /// Announces that a side is about to sleep. It has to look once more afterwards.
-pub(super) fn will_sleep<W: Word>(flag: &W, sleep: Sleep) {
+pub(crate) fn will_sleep<W: Word>(flag: &W, sleep: Sleep) {
     // All changes of a flag are of this kind, so that they have one order, also for loom (`model.rs`).
     flag.swap(sleep.flag(), Ordering::Relaxed);
     W::fence();
 }
 
-pub(super) fn is_awake<W: Word>(flag: &W) {
+pub(crate) fn is_awake<W: Word>(flag: &W) {
     flag.swap(0, Ordering::Relaxed);
 }
 
 impl<W: Word> Control<W> {
     /// Returns whether something has happened that a producer which waits for `released` bytes to be
     /// released has to see.
-    pub(super) fn is_released(&self, released: u64) -> bool {
+    pub(crate) fn is_released(&self, released: u64) -> bool {
         self.released.0.load(Ordering::Acquire) >= released
             || self.claim.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Returns whether something has happened that a consumer which has claimed `claimed` bytes has to
     /// see.
-    pub(super) fn is_published(&self, claimed: u64) -> bool {
+    pub(crate) fn is_published(&self, claimed: u64) -> bool {
         self.head.0.load(Ordering::Acquire) != claimed
             || self.claim.0.load(Ordering::Acquire) & CLOSED != 0
     }
@@ -164,11 +164,11 @@ fn has_to_be_woken<W: Word>(flag: &W) -> Option<Sleep> {
 
 /// The other side has written a number that no honest side writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// The numbers of the producer.
 #[derive(Debug)]
-pub(super) struct Giver {
+pub(crate) struct Giver {
     size: u64,
     head: u64,
     /// The last number of released bytes that was seen.
@@ -176,7 +176,7 @@ pub(super) struct Giver {
 }
 
 impl Giver {
-    pub(super) fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64) -> Self {
         Self {
             size,
             head: 0,
@@ -185,14 +185,14 @@ impl Giver {
     }
 
     /// Returns the number of bytes that were published.
-    pub(super) fn head(&self) -> u64 {
+    pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
     /// Returns how many bytes can be filled; if these are less than `wanted`, also those that were
     /// released since the last look.
     #[inline]
-    pub(super) fn free<W: Word>(
+    pub(crate) fn free<W: Word>(
         &mut self,
         control: &Control<W>,
         wanted: u64,
@@ -210,32 +210,32 @@ impl Giver {
     }
 
     /// Returns how many bytes the consumer has not released, if it is honest.
-    pub(super) fn unreleased<W: Word>(&self, control: &Control<W>) -> u64 {
+    pub(crate) fn unreleased<W: Word>(&self, control: &Control<W>) -> u64 {
         let released = control.released.0.load(Ordering::Relaxed);
         self.head.saturating_sub(released)
     }
 
     /// Returns the number of released bytes with which `wanted` bytes can be filled.
-    pub(super) fn released_for(&self, wanted: u64) -> u64 {
+    pub(crate) fn released_for(&self, wanted: u64) -> u64 {
         (self.head + wanted).saturating_sub(self.size)
     }
 
     /// Publishes the next `n` bytes, which have been filled; returns how the consumer has to be woken.
     #[inline]
-    pub(super) fn publish<W: Word>(&mut self, control: &Control<W>, n: u64) -> Option<Sleep> {
+    pub(crate) fn publish<W: Word>(&mut self, control: &Control<W>, n: u64) -> Option<Sleep> {
         self.head += n;
         control.head.0.store(self.head, Ordering::Release);
         has_to_be_woken(&control.consumer_sleeps.0)
     }
 
     /// Returns whether the consumer has closed the ring.
-    pub(super) fn is_closed<W: Word>(&self, control: &Control<W>) -> bool {
+    pub(crate) fn is_closed<W: Word>(&self, control: &Control<W>) -> bool {
         control.claim.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never
     /// will. The consumer has to see it, [wherever it sleeps](Self::wakes).
-    pub(super) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
+    pub(crate) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
         let found = control.claim.0.fetch_or(CLOSED | TAKEN_BACK);
         let claimed = found & !BITS;
         if claimed < self.released || claimed > self.head {
@@ -249,7 +249,7 @@ impl Giver {
 
     /// Leaves all that was published to the consumer; returns `false` if that has closed the ring before. Nothing may be
     /// published afterwards, and the ring is not to be closed.
-    pub(super) fn leave<W: Word>(&self, control: &Control<W>) -> bool {
+    pub(crate) fn leave<W: Word>(&self, control: &Control<W>) -> bool {
         let mut found = control.claim.0.load(Ordering::Acquire);
         while found & CLOSED == 0 {
             match control.claim.0.compare_exchange(found, found | LEFT) {
@@ -261,14 +261,14 @@ impl Giver {
     }
 
     /// Returns how the consumer has to be woken.
-    pub(super) fn wakes<W: Word>(&self, control: &Control<W>) -> Option<Sleep> {
+    pub(crate) fn wakes<W: Word>(&self, control: &Control<W>) -> Option<Sleep> {
         has_to_be_woken(&control.consumer_sleeps.0)
     }
 }
 
 /// What a consumer finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(crate) enum Claim {
     /// So many bytes, which follow those that were claimed before, are the consumer's.
     Bytes(u64),
     /// There is nothing yet.
@@ -279,17 +279,17 @@ pub(super) enum Claim {
 
 /// What a consumer that closes the ring leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Closing {
+pub(crate) struct Closing {
     /// The bytes at the end that this side no longer reads, as far as they were published until now; `None` if the
     /// producer has closed the ring before.
-    pub(super) left: Option<u64>,
+    pub(crate) left: Option<u64>,
     /// How the producer has to be woken.
-    pub(super) wakes: Option<Sleep>,
+    pub(crate) wakes: Option<Sleep>,
 }
 
 /// The numbers of the consumer.
 #[derive(Debug)]
-pub(super) struct Taker {
+pub(crate) struct Taker {
     size: u64,
     claimed: u64,
     released: u64,
@@ -300,7 +300,7 @@ pub(super) struct Taker {
 }
 
 impl Taker {
-    pub(super) fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64) -> Self {
         Self {
             size,
             claimed: 0,
@@ -311,13 +311,13 @@ impl Taker {
     }
 
     /// Returns the number of bytes that were claimed.
-    pub(super) fn claimed(&self) -> u64 {
+    pub(crate) fn claimed(&self) -> u64 {
         self.claimed
     }
 
     /// Claims the next bytes, at most `most`.
     #[inline]
-    pub(super) fn claim<W: Word>(
+    pub(crate) fn claim<W: Word>(
         &mut self,
         control: &Control<W>,
         most: u64,
@@ -363,7 +363,7 @@ impl Taker {
 
     /// Releases all claimed bytes but the last `kept`; returns how the producer has to be woken.
     #[inline]
-    pub(super) fn release<W: Word>(&mut self, control: &Control<W>, kept: u64) -> Option<Sleep> {
+    pub(crate) fn release<W: Word>(&mut self, control: &Control<W>, kept: u64) -> Option<Sleep> {
         let released = self.claimed - kept;
         if released == self.released {
             return None;
@@ -375,7 +375,7 @@ impl Taker {
 
     /// Closes the ring. The last `unread` of the claimed bytes, which were not released, go back to the
     /// producer, unless it has closed the ring before.
-    pub(super) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> Closing {
+    pub(crate) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> Closing {
         let back_to = self.claimed - unread;
         // An error means that the producer was first, or is not honest: nothing is to be done.
         let closed = self.exchange(control, back_to | CLOSED);
@@ -386,13 +386,13 @@ impl Taker {
     }
 
     /// Returns whether the producer has ended and left everything to this side, as far as was seen.
-    pub(super) fn is_left_to_this_side(&self) -> bool {
+    pub(crate) fn is_left_to_this_side(&self) -> bool {
         self.left != 0
     }
 
     /// Makes what was left of a ring that this side has [closed](Self::close) with so many `unread` bytes this side's, to
     /// write it into the pipe, and returns how many bytes that are; `None` if the producer has taken it back.
-    pub(super) fn own_the_rest<W: Word>(&self, control: &Control<W>, unread: u64) -> Option<u64> {
+    pub(crate) fn own_the_rest<W: Word>(&self, control: &Control<W>, unread: u64) -> Option<u64> {
         let back_to = self.claimed - unread;
         let closed = back_to | CLOSED | self.left;
         let owned = control.claim.0.compare_exchange(closed, closed | RETURNED);

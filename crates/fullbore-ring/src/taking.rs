@@ -9,11 +9,11 @@ use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::control::{Claim, Taker};
-use super::giving::{TRIES_BETWEEN_LOOKS, broken};
-use super::meeting::{self, Offer, Peer};
-use super::memory::Shared;
-use super::sleeping::{self, Looks};
+use crate::control::{Claim, Taker};
+use crate::giving::{TRIES_BETWEEN_LOOKS, broken};
+use crate::meeting::{self, Offer, Peer};
+use crate::memory::Shared;
+use crate::sleeping::{self, Looks};
 use fullbore_linux as linux;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 

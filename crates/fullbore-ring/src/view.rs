@@ -15,14 +15,14 @@ use std::sync::atomic::AtomicU64;
 use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::control::{BITS, CLOSED, Control};
-use fullbore_linux::error::{self, Result};
+use crate::control::{BITS, CLOSED, Control};
+use fullbore_linux::{Result, error};
 
 /// What the name of the file begins with. The inode and the size follow, with a colon between them.
 const NAME: &str = "fullbore-ring:";
 
 /// Returns the name for the file of the words of a ring.
-pub(super) fn name(pipe: u64, size: usize) -> String {
+pub(crate) fn name(pipe: u64, size: usize) -> String {
     format!("{NAME}{pipe}:{size}")
 }
 
@@ -164,9 +164,9 @@ fn device_of_memfds() -> Result<u64> {
 mod tests {
     use std::os::fd::{AsFd, AsRawFd};
 
-    use super::super::control::{Giver, Sleep, Taker, will_sleep};
-    use super::super::memory::Shared;
     use super::*;
+    use crate::control::{Giver, Sleep, Taker, will_sleep};
+    use crate::memory::Shared;
 
     fn open(file: impl AsFd) -> Option<RingView> {
         let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-#[path = "common/mod.rs"]
+#[path = "../../fullbore/tests/common/mod.rs"]
 mod common;
 
 use std::env;
@@ -23,9 +23,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use fullbore::{
-    Consumer, ConsumerOptions, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way,
-};
+use fullbore::{ConsumerOptions, Pages, Pipe, PipeEnd, ProducerOptions, Wait};
+use fullbore_linux::Waiter;
+use fullbore_ring::{Consumer, Producer};
 
 /// How long a producer sends before it gives up meeting anybody.
 const LONG: Duration = Duration::from_secs(300);
@@ -79,18 +79,33 @@ impl Numbers {
 }
 
 fn producer(sink: OwnedFd, wait: Wait) -> Producer<OwnedFd> {
-    let options = ProducerOptions::new().shared(true).wait(wait);
-    options.open(sink).unwrap()
+    let inner = ProducerOptions::new().wait(wait).open(sink).unwrap();
+    Producer::new(inner, Waiter::new(wait))
 }
 
 fn consumer(source: OwnedFd, wait: Wait, in_place: bool) -> Consumer<OwnedFd> {
-    let options = ConsumerOptions::new().wait(wait);
-    let options = match in_place {
+    let inner = ConsumerOptions::new().wait(wait).open(source).unwrap();
+    sharing(inner, wait, in_place)
+}
+
+/// Creates a consumer that has a buffer of this size, also inside.
+fn consumer_with_buffer(
+    bytes: usize,
+    source: OwnedFd,
+    wait: Wait,
+    in_place: bool,
+) -> Consumer<OwnedFd> {
+    let options = ConsumerOptions::new().wait(wait).buffer(bytes);
+    sharing(options.open(source).unwrap(), wait, in_place).buffer_size(bytes)
+}
+
+fn sharing(inner: fullbore::Consumer<OwnedFd>, wait: Wait, in_place: bool) -> Consumer<OwnedFd> {
+    let consumer = Consumer::new(inner, Waiter::new(wait));
+    match in_place {
         // SAFETY: the producers here are of this library.
-        true => unsafe { options.shared_in_place() },
-        false => options.shared(true),
-    };
-    options.open(source).unwrap()
+        true => unsafe { consumer.in_place() },
+        false => consumer,
+    }
 }
 
 /// Sends at least `least` bytes, and until it has met its consumer if it `meets`; returns how many.
@@ -102,7 +117,7 @@ fn send_in_pieces(
 ) -> u64 {
     let began = Instant::now();
     let mut at = out.sent() + out.unsent();
-    while at < least || meets && out.way() != Way::Ring {
+    while at < least || meets && !out.is_sharing() {
         assert!(began.elapsed() < LONG, "has met nobody");
         let most = [2, 100, 10_000, out.chunk() / NUMBER][random.up_to(3)];
         let n = (random.up_to(most - 1) + 1) * NUMBER;
@@ -115,7 +130,7 @@ fn send_in_pieces(
             1 => {
                 let mut pages = Pages::new(n).unwrap();
                 numbers(&mut pages, at);
-                out.send(pages).unwrap();
+                out.send_pages(pages).unwrap();
             }
             2 => {
                 out.flush().unwrap();
@@ -139,11 +154,11 @@ fn send_in_pieces(
             }
         }
         at += n as u64;
-        if meets && out.way() != Way::Ring {
+        if meets && !out.is_sharing() {
             // They meet while the pipe is empty. A reader that is slower than the writer never gets it so far.
             // One that has met it and is gone has left something in the pipe that nobody takes.
             out.flush().unwrap();
-            while queued(out.get_ref()) > 0 && has_reader(out.get_ref()) {
+            while queued(out.inner().get_ref()) > 0 && has_reader(out.inner().get_ref()) {
                 assert!(began.elapsed() < LONG, "nobody reads");
                 thread::sleep(Duration::from_micros(100));
             }
@@ -199,16 +214,14 @@ fn two_ends_that_allow_it_meet_and_every_byte_arrives_in_order() {
             let pipe = Pipe::new().unwrap();
             let sending = thread::spawn(move || {
                 let mut random = Random::new(seed);
-                let options = ProducerOptions::new().shared(true).wait(wait);
-                let options = match in_place {
-                    true => options.only_writer(),
-                    false => options,
-                };
-                let mut out = options.open(pipe.writer).unwrap();
+                let mut out = producer(pipe.writer, wait);
+                if in_place {
+                    out = out.only_writer();
+                }
                 let met = send_in_pieces(&mut out, 1, true, &mut random);
                 let sent = send_in_pieces(&mut out, met + 40_000_000, false, &mut random);
                 let produced = out.finish().unwrap();
-                assert_eq!((produced.bytes, produced.way), (sent, Way::Ring));
+                assert_eq!((produced.bytes, produced.shared), (sent, true));
                 sent
             });
             let source = consumer(pipe.reader, wait, in_place);
@@ -250,7 +263,7 @@ fn a_long_stream_tries_both_kinds_of_stores_and_every_byte_arrives() {
             at += n as u64;
         }
         let produced = out.finish().unwrap();
-        assert_eq!((produced.bytes, produced.way), (at, Way::Ring));
+        assert_eq!((produced.bytes, produced.shared), (at, true));
         at
     });
     let total = Numbers::from(0).rest_of(consumer(pipe.reader, Wait::Block, true));
@@ -263,14 +276,18 @@ fn an_end_that_does_not_allow_it_reads_or_writes_the_pipe() {
     for (producer_allows, consumer_allows) in [(true, false), (false, true), (false, false)] {
         let pipe = Pipe::new().unwrap();
         let sending = thread::spawn(move || {
-            let options = ProducerOptions::new().shared(producer_allows);
-            let mut out = options.open(pipe.writer).unwrap();
+            let mut out = match producer_allows {
+                true => producer(pipe.writer, Wait::Block),
+                false => fullbore::Producer::new(pipe.writer).unwrap().into(),
+            };
             let sent = send_in_pieces(&mut out, 20_000_000, false, &mut Random::new(3));
-            assert_ne!(out.finish().unwrap().way, Way::Ring);
+            assert!(!out.finish().unwrap().shared);
             sent
         });
-        let options = ConsumerOptions::new().shared(consumer_allows);
-        let source = options.open(pipe.reader).unwrap();
+        let source = match consumer_allows {
+            true => consumer(pipe.reader, Wait::Block, false),
+            false => fullbore::Consumer::new(pipe.reader).unwrap().into(),
+        };
         let (read, shared) = read_in_pieces(source, &mut Random::new(4));
         assert!(!shared);
         assert_eq!(read, sending.join().unwrap());
@@ -283,7 +300,7 @@ fn the_ends_of_files_sockets_and_fifos_share_nothing() {
     let sending = thread::spawn(move || {
         let mut out = producer(writer.into(), Wait::Block);
         let sent = send_in_pieces(&mut out, 10_000_000, false, &mut Random::new(3));
-        assert_ne!(out.finish().unwrap().way, Way::Ring);
+        assert!(!out.finish().unwrap().shared);
         sent
     });
     let source = consumer(reader.into(), Wait::Block, false);
@@ -462,7 +479,7 @@ fn change_hands(seed: u64) {
     let total = match leave {
         AtEnd => checker.at,
         Leave::IntoInner => {
-            let (fd, unread) = source.into_inner();
+            let (fd, unread) = source.into_parts();
             checker.check(&unread);
             checker.rest_of(File::from(fd))
         }
@@ -505,7 +522,7 @@ fn finishing_does_not_wait_for_the_consumer_and_leaves_the_bytes_in_the_pipe() {
         let n = 4000 * NUMBER;
         numbers(out.reserve(n).unwrap(), at);
         out.commit(n).unwrap();
-        assert_eq!(out.way(), Way::Ring);
+        assert!(out.is_sharing());
         let queued_before = queued(&pipe.reader);
         out.finish().unwrap();
         assert_eq!((queued_before, queued(&pipe.reader)), (0, n));
@@ -521,7 +538,7 @@ fn meet_in_turns(out: &mut Producer<OwnedFd>, source: &mut Consumer<OwnedFd>) ->
     let mut checker = Numbers::from(0);
     // The consumer asks for memory the first time that it reads.
     let n = NUMBER;
-    while out.way() != Way::Ring || !source.is_sharing() {
+    while !out.is_sharing() || !source.is_sharing() {
         assert!(began.elapsed() < LONG, "have not met");
         numbers(out.reserve(n).unwrap(), checker.at);
         out.commit(n).unwrap();
@@ -558,7 +575,7 @@ fn a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader() {
                 thread::spawn(move || Numbers::from(next).rest_of(File::from(pipe.reader)));
             let mut random = Random::new(9);
             let total = send_in_pieces(&mut out, at + 5_000_000, false, &mut random);
-            assert_ne!(out.way(), Way::Ring);
+            assert!(!out.is_sharing());
             out.finish().unwrap();
             assert_eq!(reading.join().unwrap(), total);
         }
@@ -583,7 +600,7 @@ fn a_consumer_that_has_consumed_all_that_was_shared_can_be_taken_apart() {
         left -= lent;
         assert!(source.buffer().is_empty());
     }
-    assert!(source.into_inner().1.is_empty());
+    assert!(source.into_parts().1.is_empty());
     drop(out);
 }
 
@@ -600,7 +617,7 @@ fn a_consumer_that_is_taken_apart_returns_all_that_was_shared() {
         out.commit(n).unwrap();
         source.fill_buf().unwrap();
         source.consume(NUMBER);
-        let (rest, begun) = source.into_inner();
+        let (rest, begun) = source.into_parts();
         let mut checker = Numbers::from(at + NUMBER as u64);
         checker.check(&begun);
         assert_eq!(checker.at, at + n as u64);
@@ -773,18 +790,12 @@ fn is_left_in_the_pipe(in_place: bool, numbers_left: usize, other: bool) -> bool
         pipe.writer.try_clone().unwrap(),
     );
     let mut out = producer(pipe.writer, Wait::Block);
-    let options = ConsumerOptions::new().buffer(1000 * NUMBER);
-    let options = match in_place {
-        // SAFETY: the producers here are of this library.
-        true => unsafe { options.shared_in_place() },
-        false => options.shared(true),
-    };
-    let mut source = options.open(pipe.reader).unwrap();
+    let mut source = consumer_with_buffer(1000 * NUMBER, pipe.reader, Wait::Block, in_place);
     let at = meet_in_turns(&mut out, &mut source);
     let n = (numbers_left + 500) * NUMBER;
     numbers(out.reserve(n).unwrap(), at);
     out.commit(n).unwrap();
-    assert_eq!(out.way(), Way::Ring);
+    assert!(out.is_sharing());
     let capacity = PipeEnd::of(&next_reader).unwrap().unwrap();
     let capacity = capacity.resize(64 * 1024).unwrap();
     if in_place {
@@ -841,7 +852,7 @@ fn a_second_reader_ends_the_sharing() {
     let began = Instant::now();
     let reading = thread::spawn(move || second.read(&mut [0; NUMBER]).unwrap());
     let mut sent = at;
-    while out.way() == Way::Ring {
+    while out.is_sharing() {
         assert!(began.elapsed() < LONG);
         let mut bytes = [0; NUMBER];
         numbers(&mut bytes, sent);
@@ -956,8 +967,8 @@ fn plays_a_part() {
         }
         ["consume-messages", positions, seed] => {
             let mut random = Random::new(seed.parse::<u64>().unwrap() + 1);
-            let options = ConsumerOptions::new().wait(ALL_WAITS[random.up_to(3)]);
-            let mut source = options.shared(true).buffer(BUFFER).open(end).unwrap();
+            let wait = ALL_WAITS[random.up_to(3)];
+            let mut source = consumer_with_buffer(BUFFER, end, wait, false);
             let positions = File::options().write(true).open(positions).unwrap();
             let mut checker = Numbers::from(0);
             let mut successor = None;
@@ -1274,7 +1285,7 @@ fn keeps_the_two_apart(pipe: Pipe) {
     let sending = thread::spawn(move || {
         let mut out = producer(pipe.writer, Wait::Block);
         let sent = send_in_pieces(&mut out, 30_000_000, false, &mut Random::new(3));
-        assert_ne!(out.finish().unwrap().way, Way::Ring);
+        assert!(!out.finish().unwrap().shared);
         sent
     });
     let source = consumer(pipe.reader, Wait::Block, false);
@@ -1293,7 +1304,7 @@ fn the_two_meet_once_a_third_process_no_longer_has_an_end_of_the_pipe() {
         let mut random = Random::new(5);
         let met = send_in_pieces(&mut out, 1, true, &mut random);
         let sent = send_in_pieces(&mut out, met + 40_000_000, false, &mut random);
-        assert_eq!(out.finish().unwrap().way, Way::Ring);
+        assert!(out.finish().unwrap().shared);
         sent
     });
     let ending = thread::spawn(move || {
@@ -1338,7 +1349,7 @@ fn a_forked_child_can_neither_send_nor_read_nor_disturb() {
     drop(forking);
     assert_eq!(status, 0);
     let (mut out, source) = (out.unwrap(), source.unwrap());
-    assert_eq!(out.way(), Way::Ring);
+    assert!(out.is_sharing());
     let mut bytes = [0; NUMBER];
     numbers(&mut bytes, at + n as u64);
     out.write_all(&bytes).unwrap();
@@ -1367,4 +1378,22 @@ fn the_pipe_stays_empty_while_memory_is_shared() {
     let mut bytes = vec![0; n];
     source.read_exact(&mut bytes).unwrap();
     Numbers::from(at).check(&bytes);
+}
+
+#[test]
+fn what_was_half_made_when_a_fill_panicked_is_never_sent() {
+    let pipe = Pipe::new().unwrap();
+    let inner = fullbore::Producer::new(&pipe.writer).unwrap();
+    let mut out = Producer::new(inner, Waiter::new(Wait::Block));
+    let filled = catch_unwind(AssertUnwindSafe(|| out.fill(100, |_| panic!("half made"))));
+    assert!(filled.is_err());
+    assert!(matches!(out.commit(100), Err(fullbore::Error::Invalid(_))));
+    assert_eq!((out.sent(), out.unsent()), (0, 0));
+    out.fill(0, |_| panic!("there is nothing to make")).unwrap();
+    let too_much = out.chunk() + 1;
+    let filled = out.fill(too_much, |_| panic!("nothing was lent"));
+    assert!(matches!(filled, Err(fullbore::Error::Invalid(_))));
+    out.fill(3, |piece| piece.copy_from_slice(b"abc")).unwrap();
+    drop(out);
+    assert_eq!(queued(&pipe.reader), 3);
 }

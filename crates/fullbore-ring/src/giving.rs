@@ -9,18 +9,18 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::control::{Broken, Giver, Sleep};
-use super::meeting::{self, Listener, Peer};
-use super::memory::{MOST, Shared};
-use super::sleeping::{self, Looks};
-use super::stores::{PIECE, copy_past_caches, fill_past_caches};
-use super::turns::{Lengths, Turns};
+use crate::control::{Broken, Giver, Sleep};
+use crate::meeting::{self, Listener, Peer};
+use crate::memory::{MOST, Shared};
+use crate::sleeping::{self, Looks};
+use crate::stores::{PIECE, copy_past_caches, fill_past_caches};
+use crate::turns::{Lengths, Turns};
 use fullbore_linux as linux;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// How often a side tries to go on between two system calls that show whether the other side is gone,
 /// while it spins.
-pub(super) const TRIES_BETWEEN_LOOKS: u32 = 1024;
+pub(crate) const TRIES_BETWEEN_LOOKS: u32 = 1024;
 
 /// Fewer bytes than these are copied by ordinary stores: after stores that bypass the caches, the CPU waits
 /// until they are done.
@@ -79,7 +79,8 @@ pub(crate) struct Offering {
     listener: Listener,
     /// Bytes of the ring.
     size: usize,
-    only_writer: bool,
+    /// Whether nobody else writes into the pipe.
+    pub(crate) only_writer: bool,
     /// How often the producer has sent something.
     sends: u64,
     /// The number of bytes that were sent at the last look.
@@ -96,11 +97,11 @@ impl Offering {
 
     /// Waits for the consumer of `pipe`, without blocking, to offer it a ring of `size` bytes; `None` if
     /// there cannot be one.
-    pub(crate) fn new(pipe: BorrowedFd<'_>, size: usize, only_writer: bool) -> Option<Self> {
+    pub(crate) fn new(pipe: BorrowedFd<'_>, size: usize) -> Option<Self> {
         Some(Self {
             listener: Listener::new(pipe)?,
             size,
-            only_writer,
+            only_writer: false,
             sends: 0,
             looked_at: 0,
             link: None,
@@ -120,6 +121,19 @@ impl Offering {
         due
     }
 
+    /// Returns whether the consumer of `pipe` has asked for a ring.
+    pub(crate) fn is_asked(&mut self, pipe: BorrowedFd<'_>) -> bool {
+        if self.link.is_none() {
+            self.link = self.listener.accept(pipe);
+        }
+        self.link.is_some()
+    }
+
+    /// Returns whether no consumer will be found any more.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.link.is_none() && self.listener.is_exhausted()
+    }
+
     /// Offers a ring to the consumer of `pipe`, if it has asked for one and has read everything in the
     /// pipe. From then on, everything must be sent through the ring, and nothing into the pipe before
     /// the ring is closed.
@@ -130,9 +144,8 @@ impl Offering {
         pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
     ) -> Result<Giving, Option<Self>> {
-        let link = self.link.take();
-        let Some(link) = link.or_else(|| self.listener.accept(pipe)) else {
-            return Err((!self.listener.is_exhausted()).then_some(self));
+        let Some(link) = self.link.take() else {
+            return Err(Some(self));
         };
         // With an empty pipe, all that is found in the pipe later was written by somebody else.
         if !self.wait_until_empty(pipe, waiter) {
@@ -449,6 +462,6 @@ fn is_anything_in(pipe: BorrowedFd<'_>) -> bool {
 }
 
 /// The error for a side that is not honest, or whose memory was overwritten.
-pub(super) fn broken(Broken: Broken) -> Errno {
+pub(crate) fn broken(Broken: Broken) -> Errno {
     Errno::PROTO
 }

@@ -1,0 +1,335 @@
+//! [`Consumer`]: a consumer of `fullbore` that looks for the offer of a ring before it reads.
+//!
+//! What comes through the pipe before a ring begins, and after it has ended, is read by the consumer
+//! inside. What comes through a ring, and what another writer puts into the pipe meanwhile, goes through
+//! the buffer here.
+
+use std::io::{self, BufRead, Read};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use fullbore::{PipeEnd, Result, TransferSide};
+use fullbore_linux::{Calls, Errno, Waiter, error, suits_copying};
+
+use crate::errors::{after, of_io};
+use crate::taking::{Joining, Next};
+
+/// The most bytes of a ring that are lent at a time, unless the caller sets the size of the buffer.
+const LENT: usize = 256 * 1024;
+
+/// Reads bytes from a pipe, or from memory that its [`Producer`](crate::Producer) shares with it.
+///
+/// The bytes are copied out of the shared memory before they are lent, so it does not matter what the
+/// producer does to it. While memory is shared, nothing else may read from the source, and poll(2) on it
+/// does not tell when there are bytes to read. A consumer that is dropped leaves what it has not taken
+/// yet to the next reader of the pipe, which gets it when the producer sends or finishes.
+///
+/// ```
+/// use std::io::{BufRead, Write};
+/// use fullbore_linux::{Wait, Waiter};
+/// let pipe = fullbore::Pipe::new()?;
+/// std::fs::File::from(pipe.writer).write_all(b"one\ntwo\n")?;
+/// let inner = fullbore::Consumer::new(pipe.reader)?;
+/// let consumer = fullbore_ring::Consumer::new(inner, Waiter::new(Wait::Block));
+/// assert_eq!(consumer.lines().count(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Consumer<Fd: AsFd> {
+    inner: fullbore::Consumer<Fd>,
+    waiter: Waiter,
+    joining: Joining,
+    /// Reads what others write into the pipe while there is a ring.
+    calls: Calls,
+    /// The size of the buffer, if the caller has set it.
+    size: Option<usize>,
+    /// Empty until it is needed.
+    buffer: Vec<u8>,
+    /// The bytes of the buffer, or of the ring if it is lent, that were not consumed yet.
+    unread: Range<usize>,
+    /// Whether shared memory itself is lent instead of a copy.
+    in_place: bool,
+    /// Whether `unread` is a part of the ring.
+    lent: bool,
+    /// Bytes that did not come through the consumer inside.
+    taken: u64,
+}
+
+impl<Fd: AsFd> From<fullbore::Consumer<Fd>> for Consumer<Fd> {
+    /// Creates a consumer that takes up no ring, and reads everything as `inner` does.
+    fn from(inner: fullbore::Consumer<Fd>) -> Self {
+        let waiter = Waiter::new(fullbore::Wait::Block);
+        Self {
+            inner,
+            calls: Calls::with(waiter.clone()),
+            waiter,
+            joining: Joining::Never,
+            size: None,
+            buffer: Vec::new(),
+            unread: 0..0,
+            in_place: false,
+            lent: false,
+            taken: 0,
+        }
+    }
+}
+
+impl<Fd: AsFd> Consumer<Fd> {
+    /// Creates a consumer that takes up a ring if `inner` reads from a pipe, and that waits for bytes in
+    /// it with `waiter`, which has to be as that of `inner`. A `waiter` that never waits takes up none,
+    /// because poll(2) knows nothing about the ring.
+    pub fn new(inner: fullbore::Consumer<Fd>, waiter: Waiter) -> Self {
+        let is_pipe = matches!(PipeEnd::of(inner.get_ref()), Ok(Some(_)));
+        let joining = match is_pipe && !waiter.never_waits() {
+            true => Joining::Looking { reads: 0 },
+            false => Joining::Never,
+        };
+        Self {
+            calls: Calls::with(waiter.clone()),
+            waiter,
+            joining,
+            ..Self::from(inner)
+        }
+    }
+
+    /// Lends the shared memory itself instead of a copy.
+    ///
+    /// # Safety
+    /// The producer, and every other process of this user that could take its place, must be one of this
+    /// library, or as honest: it must not change bytes of the shared memory after it has published them.
+    #[allow(unsafe_code)] // It only passes the promise on.
+    pub unsafe fn in_place(mut self) -> Self {
+        self.in_place = true;
+        self
+    }
+
+    /// Sets the size of the buffer for what comes through a ring, in bytes. The default is half of the
+    /// second-level cache.
+    pub fn buffer_size(mut self, bytes: usize) -> Self {
+        self.size = Some(bytes.max(1));
+        self
+    }
+
+    /// Returns the number of bytes taken from the source so far, including those in the buffer.
+    pub fn taken(&self) -> u64 {
+        self.taken + self.inner.taken()
+    }
+
+    /// Sets the time at which to stop waiting; `None` removes it.
+    pub fn set_deadline(&mut self, at: Option<Instant>) {
+        self.waiter = self.waiter.clone().until_deadline(at);
+        self.inner.set_deadline(at);
+    }
+
+    /// Returns the bytes that were read from the source and not yet from this consumer. Makes no system
+    /// call.
+    #[inline]
+    pub fn buffer(&self) -> &[u8] {
+        match self.joining.ring() {
+            _ if self.unread.is_empty() => self.inner.buffer(),
+            Some(ring) if self.lent => ring.claimed(self.unread.clone()),
+            _ => &self.buffer[self.unread.clone()],
+        }
+    }
+
+    /// Returns whether bytes come through memory that is shared with the producer.
+    pub fn is_sharing(&self) -> bool {
+        self.joining.ring().is_some()
+    }
+
+    /// Returns the source. Bytes that are read from it directly come after those in the
+    /// [`buffer`](Self::buffer).
+    pub fn get_ref(&self) -> &Fd {
+        self.inner.get_ref()
+    }
+
+    /// Returns the source, and the bytes that were read from it and not yet from this consumer. These
+    /// include all that is in memory that is shared with the producer.
+    pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
+        let mut unread = self.buffer().to_vec();
+        if let Some(ring) = self.joining.ring_mut() {
+            ring.release(0);
+            unread.append(&mut ring.claim_all());
+        }
+        (self.inner.into_parts().0, unread)
+    }
+
+    /// Returns the number of system calls that it has made to read or discard bytes.
+    pub fn calls(&self) -> u64 {
+        self.inner.calls() + self.calls.made()
+    }
+
+    /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many it
+    /// discarded.
+    ///
+    /// # Errors
+    /// As [`fullbore::Consumer::discard`].
+    pub fn discard(&mut self, n: u64) -> Result<u64> {
+        let mut left = n;
+        loop {
+            let buffered = left.min(self.buffer().len() as u64);
+            self.consume(buffered as usize);
+            left -= buffered;
+            if left == 0 {
+                return Ok(n);
+            }
+            if self.joining.is_away() {
+                return match self.inner.discard(left) {
+                    Ok(discarded) => Ok(n - left + discarded),
+                    Err(error) => Err(after(self.taken, error)),
+                };
+            }
+            if self
+                .fill()
+                .map_err(|error| of_io(error, TransferSide::Source, "read", 0))?
+                == 0
+            {
+                return Ok(n - left);
+            }
+        }
+    }
+}
+
+impl<Fd: AsFd> Consumer<Fd> {
+    /// Returns the number of bytes that the buffer has when it is used.
+    fn buffer_len(&self) -> usize {
+        self.size.unwrap_or_else(suits_copying)
+    }
+
+    /// Reads into the buffer, which must be empty, and returns the number of bytes; 0 is the end.
+    #[cold]
+    fn fill(&mut self) -> io::Result<usize> {
+        self.lent = false;
+        loop {
+            let most = match self.in_place {
+                true => self.size.unwrap_or(LENT),
+                false => self.buffer_len(),
+            };
+            let n = match self.next(most)? {
+                Next::Pipe => return self.inner.fill_buf().map(<[u8]>::len),
+                Next::Claimed(claimed) if self.in_place => {
+                    let n = claimed.len();
+                    self.taken += n as u64;
+                    self.unread = claimed;
+                    self.lent = true;
+                    return Ok(n);
+                }
+                found => {
+                    let len = self.buffer_len();
+                    let mut buffer = std::mem::take(&mut self.buffer);
+                    buffer.resize(len, 0);
+                    let got = self.get(found, &mut buffer);
+                    self.buffer = buffer;
+                    got?
+                }
+            };
+            if n > 0 {
+                self.unread = 0..n;
+                return Ok(n);
+            }
+        }
+    }
+
+    /// Returns where at most `most` bytes are.
+    #[inline]
+    fn next(&mut self, most: usize) -> Result<Next> {
+        let next = (self.joining).next(self.inner.get_ref().as_fd(), most, &mut self.waiter);
+        next.map_err(|errno| {
+            let stopped = self.waiter.stopped();
+            error::of_call(stopped, TransferSide::Source, "ring", errno, self.taken())
+        })
+    }
+
+    /// Gets the bytes that were found in the ring, or in the pipe while there is a ring. Returns 0 if
+    /// another process has read them.
+    fn get(&mut self, found: Next, into: &mut [u8]) -> Result<usize> {
+        let n = match found {
+            Next::Claimed(claimed) => {
+                let n = claimed.len();
+                if let Some(ring) = self.joining.ring_mut() {
+                    ring.copy(claimed, into);
+                    ring.release(0);
+                }
+                n
+            }
+            Next::Queued(most) => {
+                let most = most.min(into.len());
+                let source = self.inner.get_ref().as_fd();
+                match self.calls.try_read(source, &mut into[..most]) {
+                    Ok(n) => n,
+                    // The end is found by looking once more, because a ring may come first.
+                    Err(Errno::AGAIN) => 0,
+                    Err(errno) => {
+                        return Err(error::moving(
+                            TransferSide::Source,
+                            "read",
+                            errno,
+                            self.taken(),
+                        ));
+                    }
+                }
+            }
+            Next::Pipe => 0,
+        };
+        self.taken += n as u64;
+        Ok(n)
+    }
+
+    /// Releases what the caller has consumed of the shared memory, once it has consumed all of it.
+    #[inline]
+    fn release(&mut self) {
+        if let Some(ring) = self.joining.ring_mut() {
+            if self.unread.is_empty() {
+                ring.release(0);
+                self.unread = 0..0;
+                self.lent = false;
+            } else {
+                ring.keep(self.unread.len());
+            }
+        }
+    }
+}
+
+impl<Fd: AsFd> Read for Consumer<Fd> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        if self.buffer().is_empty() && buf.len() >= self.buffer_len() {
+            // The bytes get directly into the caller's memory, because the buffer would only add a copy.
+            loop {
+                let n = match self.next(buf.len())? {
+                    Next::Pipe => return self.inner.read(buf),
+                    found => self.get(found, buf)?,
+                };
+                if n > 0 {
+                    return Ok(n);
+                }
+            }
+        }
+        let n = self.fill_buf()?.read(buf)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl<Fd: AsFd> BufRead for Consumer<Fd> {
+    #[inline]
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.buffer().is_empty() {
+            self.fill()?;
+        }
+        Ok(self.buffer())
+    }
+
+    #[inline]
+    fn consume(&mut self, n: usize) {
+        if self.unread.is_empty() {
+            return self.inner.consume(n);
+        }
+        self.unread.start = self.unread.start.saturating_add(n).min(self.unread.end);
+        if self.lent {
+            self.release();
+        }
+    }
+}

@@ -1,0 +1,753 @@
+//! [`Producer`]: a producer of `fullbore` that offers a ring to its consumer, fills it as long as the
+//! consumer takes it, and then goes on with the producer inside.
+//!
+//! While there is a ring, the producer inside has nothing to send. When the ring is closed, what the
+//! consumer has not had lies in its memory just before the window: the window begins there from then on,
+//! and its bytes are *gathered*, as if they had never been sent. They are handed to the producer inside.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::mem;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use fullbore::{Error, Pages, Result, TransferSide, Way};
+use fullbore_linux::pipe::own_writable;
+use fullbore_linux::{Errno, Geometry, Owner, Waiter, error};
+
+use crate::errors::{after, of_io};
+use crate::giving::{Giving, Offering, Published, size_for};
+
+/// The producer waits for this much room in the ring, unless a chunk is smaller: a window costs an atomic
+/// operation that the consumer's CPU sees.
+const LEAST_WINDOW: usize = 32 * 1024;
+
+/// Sends bytes from memory to a pipe, or through memory that it shares with the consumer of the pipe, if
+/// that is a [`Consumer`](crate::Consumer) of the same user.
+///
+/// The two ends of a pipe of pipe(2) find each other without a byte in the pipe and without a file, and
+/// only if no third process holds either end. From then on the bytes no longer go through the pipe, and
+/// [`is_sharing`](Self::is_sharing) returns `true`. If either end goes, what was not consumed goes into
+/// the pipe, at the latest when the producer finishes or is dropped. A producer whose [`Waiter`] has a
+/// deadline or a [`Cancel`](fullbore::Cancel), either of which could stop it on the way, leaves it to the
+/// consumer when it is dropped.
+///
+/// What others write into the pipe in the meantime keeps its place among what the producer sends. The
+/// size of the pipe does not matter.
+///
+/// ```
+/// use std::io::Write;
+/// use fullbore_linux::{Wait, Waiter};
+/// let pipe = fullbore::Pipe::new()?;
+/// let inner = fullbore::Producer::new(&pipe.writer)?;
+/// let mut out = fullbore_ring::Producer::new(inner, Waiter::new(Wait::Block));
+/// out.write_all(b"hello")?;
+/// let produced = out.finish()?;
+/// assert_eq!((produced.bytes, produced.shared), (5, false));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Producer<Fd: AsFd> {
+    /// `None` while it finishes.
+    inner: Option<fullbore::Producer<Fd>>,
+    waiter: Waiter,
+    sharing: Sharing,
+    /// Bytes that were sent through the ring.
+    sent: u64,
+    /// Whether an error about the gathered bytes has been returned to the caller.
+    error_reported: bool,
+    /// Whether the producer inside has lent memory.
+    lent_inside: bool,
+    owner: Owner,
+}
+
+enum Sharing {
+    /// There is no ring, and will be none.
+    No,
+    /// It looks for a consumer that asks for one.
+    Offering {
+        offering: Offering,
+        pipe: OwnedFd,
+    },
+    Ring(Box<Filling>),
+}
+
+/// A ring, and what of it is filled.
+struct Filling {
+    ring: Giving,
+    /// A duplicate of the output, which no other code can redirect.
+    pipe: OwnedFd,
+    /// The part of the memory that can be filled, and before it what is gathered.
+    window: Range<usize>,
+    /// Bytes at the start of the window that were accepted and not published.
+    gathered: usize,
+    /// Bytes that were lent.
+    reserved: usize,
+    /// Pages that were handed over, and how many bytes of each were sent.
+    pages: VecDeque<(Pages, usize)>,
+}
+
+/// The totals of a producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Produced {
+    /// Bytes that were sent, through the ring or through the pipe.
+    pub bytes: u64,
+    /// How the producer inside sent.
+    pub way: Way,
+    /// System calls that were made to send bytes through the pipe.
+    pub calls: u64,
+    /// Whether the last bytes went through a ring.
+    pub shared: bool,
+}
+
+impl<Fd: AsFd> From<fullbore::Producer<Fd>> for Producer<Fd> {
+    /// Creates a producer that offers no ring, and sends everything as `inner` does.
+    fn from(inner: fullbore::Producer<Fd>) -> Self {
+        Self {
+            inner: Some(inner),
+            waiter: Waiter::new(fullbore::Wait::Block),
+            sharing: Sharing::No,
+            sent: 0,
+            error_reported: false,
+            lent_inside: false,
+            owner: Owner::this(),
+        }
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// Creates a producer that offers a ring if `inner` sends to a pipe, and that waits for room in it
+    /// with `waiter`, which has to be as that of `inner`. A `waiter` that never waits offers none,
+    /// because poll(2) knows nothing about the ring.
+    pub fn new(inner: fullbore::Producer<Fd>, waiter: Waiter) -> Self {
+        let size = size_for(inner.chunk())
+            // A small memory cgroup has no room for it.
+            .filter(|&size| !waiter.never_waits() && Geometry::here().buffer(size) == size);
+        let sharing = size.and_then(|size| {
+            let pipe = own_writable(inner.get_ref().as_fd()).ok()?;
+            let offering = Offering::new(pipe.as_fd(), size)?;
+            Some(Sharing::Offering { offering, pipe })
+        });
+        let mut this = Self::from(inner);
+        this.waiter = waiter;
+        this.sharing = sharing.unwrap_or(Sharing::No);
+        this
+    }
+
+    /// Promises that nothing but the producer writes into the pipe while the producer exists, which saves
+    /// a system call for each send. If another process does write into the pipe, its bytes may be reordered.
+    pub fn only_writer(mut self) -> Self {
+        if let Sharing::Offering { offering, .. } = &mut self.sharing {
+            offering.only_writer = true;
+        }
+        self
+    }
+
+    /// Returns the producer inside, which knows nothing of the bytes that went through a ring.
+    pub fn inner(&self) -> &fullbore::Producer<Fd> {
+        self.inner.as_ref().expect(FINISHING)
+    }
+
+    fn inner_mut(&mut self) -> &mut fullbore::Producer<Fd> {
+        self.inner.as_mut().expect(FINISHING)
+    }
+
+    /// Returns whether bytes are sent through memory that is shared with the consumer.
+    pub fn is_sharing(&self) -> bool {
+        matches!(self.sharing, Sharing::Ring(_))
+    }
+
+    /// Returns the number of bytes sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent + self.inner().sent()
+    }
+
+    /// Returns the number of bytes that were accepted and not sent yet.
+    pub fn unsent(&self) -> u64 {
+        let here = match &self.sharing {
+            Sharing::Ring(filling) => filling.unsent(),
+            _ => 0,
+        };
+        here + self.inner().unsent()
+    }
+
+    /// Returns the bytes that were accepted and not sent yet, without pages that were handed over. While
+    /// a ring is left, these are those of them that the producer inside has accepted.
+    pub fn buffer(&self) -> &[u8] {
+        match &self.sharing {
+            Sharing::Ring(filling) if self.inner().unsent() == 0 => filling.gathered(),
+            _ => self.inner().buffer(),
+        }
+    }
+
+    /// Returns a number of bytes: fewer than these are gathered by a [`write`](Write::write) without a
+    /// system call.
+    #[inline]
+    pub fn room(&self) -> usize {
+        match &self.sharing {
+            Sharing::Ring(filling) => filling.room(),
+            _ => self.inner().room(),
+        }
+    }
+
+    /// Returns the size of a chunk in bytes: the most that one [`reserve`](Self::reserve) lends.
+    pub fn chunk(&self) -> usize {
+        self.inner().chunk()
+    }
+
+    /// Sets the time at which to stop waiting and sending; `None` removes it.
+    pub fn set_deadline(&mut self, at: Option<Instant>) {
+        self.waiter = self.waiter.clone().until_deadline(at);
+        self.inner_mut().set_deadline(at);
+    }
+
+    /// Lends `n` bytes of memory to fill, as [`fullbore::Producer::reserve`] does.
+    ///
+    /// # Errors
+    /// As [`fullbore::Producer::reserve`].
+    #[inline]
+    pub fn reserve(&mut self, n: usize) -> Result<&mut [u8]> {
+        if n <= self.chunk() {
+            // The same call again lends the same memory.
+            if !self.lent_inside {
+                self.look()?;
+            }
+            self.prepare(n)?;
+        }
+        match &mut self.sharing {
+            Sharing::Ring(filling) if n <= self.inner.as_ref().expect(FINISHING).chunk() => {
+                filling.reserved = n;
+                let start = filling.window.start;
+                Ok(&mut filling.ring.bytes_mut()[start..start + n])
+            }
+            _ => {
+                let sent = self.sent;
+                let inner = self.inner.as_mut().expect(FINISHING);
+                self.lent_inside = true;
+                inner.reserve(n).map_err(|error| after(sent, error))
+            }
+        }
+    }
+
+    /// Publishes what is gathered, and makes the window of the ring long enough for `n` bytes, if there
+    /// is a ring.
+    fn prepare(&mut self, n: usize) -> Result<()> {
+        if let Sharing::Ring(filling) = &mut self.sharing {
+            filling.reserved = 0;
+            self.send_gathered()?;
+        }
+        match &self.sharing {
+            Sharing::Ring(filling) if filling.window.len() < n => self.next_window(n),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the first `n` bytes of the memory that [`reserve`](Self::reserve) lent last.
+    ///
+    /// # Errors
+    /// As [`fullbore::Producer::commit`].
+    #[inline]
+    pub fn commit(&mut self, n: usize) -> Result<()> {
+        let lent_inside = mem::take(&mut self.lent_inside);
+        let Sharing::Ring(filling) = &mut self.sharing else {
+            if n > 0 && !lent_inside {
+                return Err(Error::Invalid(format!("{n} bytes committed, 0 reserved")));
+            }
+            let sent = self.sent;
+            return (self.inner_mut().commit(n)).map_err(|error| after(sent, error));
+        };
+        if n > filling.reserved {
+            let reserved = filling.reserved;
+            let message = format!("{n} bytes committed, {reserved} reserved");
+            return Err(Error::Invalid(message));
+        }
+        if mem::take(&mut filling.reserved) == 0 {
+            return Ok(());
+        }
+        filling.gathered = n;
+        self.error_reported = false;
+        self.send_gathered()
+    }
+
+    /// Sends `n` bytes that `fill` makes. It is called with memory for all of them in one piece, or with
+    /// one piece after the other, each of which but the last has a multiple of 4096 bytes. The contents of
+    /// a piece are unspecified at first. Bytes that were gathered by [`Write`] are sent first.
+    ///
+    /// This is [`reserve`](Self::reserve) and [`commit`](Self::commit) in one, and leaves it to the
+    /// producer how the bytes get into the ring: where the CPUs of the two sides are far apart, it is
+    /// faster to make them in the cache and to store them past it.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve), and then `fill` was not called; or as [`commit`](Self::commit), and
+    /// then the bytes are in the producer and must not be made again.
+    pub fn fill(&mut self, n: usize, mut fill: impl FnMut(&mut [u8])) -> Result<()> {
+        self.reserve(n)?;
+        if n == 0 {
+            return Ok(());
+        }
+        match &mut self.sharing {
+            // If `fill` panics, nothing is lent.
+            Sharing::Ring(filling) => {
+                filling.reserved = 0;
+                let start = filling.window.start;
+                filling.ring.fill(start..start + n, fill);
+                filling.reserved = n;
+            }
+            _ => {
+                let inner = self.inner.as_mut().expect(FINISHING);
+                let memory = inner.reserve(n)?;
+                self.lent_inside = false;
+                fill(memory);
+                self.lent_inside = true;
+            }
+        }
+        self.commit(n)
+    }
+
+    /// Sends all of `pages`, after what was gathered before. Through a ring, a copy of them is sent.
+    ///
+    /// # Errors
+    /// As [`fullbore::Producer::send_pages`].
+    pub fn send_pages(&mut self, pages: Pages) -> Result<()> {
+        self.lent_inside = false;
+        let Sharing::Ring(filling) = &mut self.sharing else {
+            let sent = self.sent;
+            return (self.inner_mut().send_pages(pages)).map_err(|error| after(sent, error));
+        };
+        // If the lent memory were committed now, its bytes would be sent before the pages.
+        filling.reserved = 0;
+        if !pages.is_empty() {
+            filling.pages.push_back((pages, 0));
+        }
+        self.error_reported = false;
+        self.send_gathered()
+    }
+
+    /// Sends what is left, and returns the sink.
+    ///
+    /// # Errors
+    /// The errors of sending. The error contains the producer, which still has what was not sent.
+    pub fn into_inner(mut self) -> Result<Fd, Unfinished<Fd>> {
+        if let Err(error) = self.end_ring() {
+            return Err(self.unfinished(error));
+        }
+        match self.inner.take().expect(FINISHING).into_inner() {
+            Ok(sink) => Ok(sink),
+            Err(unfinished) => Err(self.unfinished_inside(unfinished)),
+        }
+    }
+
+    /// Returns the sink and the bytes that were not sent, to which those belong that the consumer has not
+    /// had of a ring. Sends nothing.
+    pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
+        let _ = self.close_ring();
+        let (sink, mut unsent) = self.inner.take().expect(FINISHING).into_parts();
+        if let Sharing::Ring(filling) = mem::replace(&mut self.sharing, Sharing::No) {
+            unsent.extend_from_slice(filling.gathered());
+            for (pages, sent) in &filling.pages {
+                unsent.extend_from_slice(&pages[*sent..]);
+            }
+        }
+        (sink, unsent)
+    }
+
+    /// Sends what is left, and returns the totals of what was sent.
+    ///
+    /// # Errors
+    /// The errors of sending. The error contains the producer, which still has what was not sent.
+    pub fn finish(mut self) -> Result<Produced, Unfinished<Fd>> {
+        let shared = self.is_sharing();
+        if let Err(error) = self.end_ring() {
+            return Err(self.unfinished(error));
+        }
+        match self.inner.take().expect(FINISHING).finish() {
+            Ok(produced) => Ok(Produced {
+                bytes: self.sent + produced.bytes,
+                way: produced.way,
+                calls: produced.calls,
+                shared,
+            }),
+            Err(unfinished) => Err(self.unfinished_inside(unfinished)),
+        }
+    }
+
+    fn unfinished_inside(mut self, unfinished: fullbore::Unfinished<Fd>) -> Unfinished<Fd> {
+        let (error, inner) = unfinished.into_parts();
+        self.inner = Some(inner);
+        let error = after(self.sent, error);
+        self.unfinished(error)
+    }
+
+    fn unfinished(mut self, error: Error) -> Unfinished<Fd> {
+        // The number of sent bytes in the error would become wrong if dropping the producer sent the rest.
+        self.error_reported = true;
+        Unfinished {
+            error,
+            producer: Box::new(self),
+        }
+    }
+}
+
+/// The producer inside is taken only by what consumes this one.
+const FINISHING: &str = "a producer is not used after it has finished";
+
+impl Filling {
+    fn new(ring: Giving, pipe: OwnedFd, chunk: usize) -> Self {
+        Self {
+            ring,
+            pipe,
+            window: 0..chunk,
+            gathered: 0,
+            reserved: 0,
+            pages: VecDeque::new(),
+        }
+    }
+
+    fn gathered(&self) -> &[u8] {
+        &self.ring.bytes()[self.window.start..][..self.gathered]
+    }
+
+    fn unsent(&self) -> u64 {
+        let pages = self.pages.iter().map(|(pages, sent)| pages.len() - sent);
+        (self.gathered + pages.sum::<usize>()) as u64
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        match self.pages.is_empty() {
+            true => (self.window.end).saturating_sub(self.window.start + self.gathered),
+            false => 0,
+        }
+    }
+
+    /// Copies as many of `bytes` into the window as it has room for, and returns how many.
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let start = self.window.start + self.gathered;
+        let n = bytes.len().min(self.window.end - start);
+        self.ring.put(start, &bytes[..n]);
+        self.gathered += n;
+        n
+    }
+
+    /// Hands all that was not sent to the producer inside, which may send it now or later.
+    fn hand_over<Fd: AsFd>(&mut self, inner: &mut fullbore::Producer<Fd>) -> Result<()> {
+        let mut accept = |bytes: &[u8]| {
+            let sent = inner.sent();
+            inner
+                .write(bytes)
+                .map_err(|error| of_io(error, TransferSide::Sink, "write", sent))
+        };
+        while self.gathered > 0 {
+            let n = accept(self.gathered())?;
+            self.gathered -= n;
+            self.window.start += n;
+        }
+        while let Some((pages, sent)) = self.pages.front_mut() {
+            *sent += accept(&pages[*sent..])?;
+            if *sent == pages.len() {
+                self.pages.pop_front();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// Looks for a consumer that asks for a ring, if it is time to, and begins one. What the producer
+    /// inside has gathered is sent before.
+    #[inline]
+    fn look(&mut self) -> Result<()> {
+        match &mut self.sharing {
+            Sharing::Offering { offering, pipe } => {
+                let sent = self.inner.as_ref().expect(FINISHING).sent();
+                if offering.is_due(sent) && offering.is_asked(pipe.as_fd()) {
+                    return self.begin_ring();
+                }
+                if offering.is_exhausted() {
+                    self.sharing = Sharing::No;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn begin_ring(&mut self) -> Result<()> {
+        let sent = self.sent();
+        let flushed = self.inner_mut().flush();
+        flushed.map_err(|error| of_io(error, TransferSide::Sink, "write", sent))?;
+        let chunk = self.chunk();
+        if let Sharing::Offering { offering, pipe } = mem::replace(&mut self.sharing, Sharing::No) {
+            self.sharing = match offering.offer(pipe.as_fd(), &mut self.waiter) {
+                Ok(ring) => Sharing::Ring(Box::new(Filling::new(ring, pipe, chunk))),
+                Err(Some(offering)) => Sharing::Offering { offering, pipe },
+                Err(None) => Sharing::No,
+            };
+        }
+        Ok(())
+    }
+
+    /// Sets the next window, of at least `at_least` bytes. If the ring has to be closed, there is none
+    /// afterwards.
+    fn next_window(&mut self, at_least: usize) -> Result<()> {
+        let chunk = self.chunk();
+        let Sharing::Ring(filling) = &mut self.sharing else {
+            return Ok(());
+        };
+        let at_least = at_least.max(LEAST_WINDOW.min(chunk));
+        if filling.ring.is_open() {
+            let (pipe, waiter) = (filling.pipe.as_fd(), &mut self.waiter);
+            match filling.ring.window(chunk, at_least, pipe, waiter) {
+                Ok(Some(window)) => {
+                    filling.window = window;
+                    return Ok(());
+                }
+                Ok(None) => {}
+                Err(errno) => return Err(self.failed(errno)),
+            }
+        }
+        self.leave_ring()
+    }
+
+    /// Sends what is gathered and handed over through the ring. If the ring had to be closed, the
+    /// producer inside has got it.
+    fn send_gathered(&mut self) -> Result<()> {
+        while let Sharing::Ring(filling) = &mut self.sharing {
+            if !filling.ring.is_open() {
+                return self.leave_ring();
+            }
+            if filling.gathered > 0 {
+                let n = filling.gathered;
+                let (pipe, waiter) = (filling.pipe.as_fd(), &mut self.waiter);
+                match filling.ring.publish(n, pipe, waiter) {
+                    Ok(Published::Yes) => {
+                        filling.window.start += n;
+                        filling.gathered = 0;
+                        self.sent += n as u64;
+                    }
+                    Ok(Published::No) => return self.leave_ring(),
+                    Err(errno) => return Err(self.broke_off(errno)),
+                }
+                if filling.ring.is_over() {
+                    return self.leave_ring();
+                }
+            } else if filling.pages.is_empty() {
+                return Ok(());
+            } else if filling.window.is_empty() {
+                self.next_window(1)?;
+            } else if let Some((pages, sent)) = filling.pages.pop_front() {
+                let n = filling.put(&pages[sent..]);
+                if sent + n < pages.len() {
+                    filling.pages.push_front((pages, sent + n));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the ring, if there is one. What the consumer has not had is gathered from then on.
+    fn close_ring(&mut self) -> Result<()> {
+        let Sharing::Ring(filling) = &mut self.sharing else {
+            return Ok(());
+        };
+        if !filling.ring.is_open() && !filling.ring.is_broken() {
+            return Ok(());
+        }
+        let twice = filling.ring.bytes().len();
+        match filling.ring.close() {
+            Ok(left) => {
+                let window = &mut filling.window;
+                if window.start < left {
+                    // The same bytes follow a second time.
+                    window.start += twice / 2;
+                    window.end = (window.end + twice / 2).min(twice);
+                }
+                window.start -= left;
+                filling.gathered += left;
+                self.sent -= left as u64;
+                if left > 0 {
+                    self.error_reported = false;
+                }
+                Ok(())
+            }
+            Err(errno) => Err(self.broke_off(errno)),
+        }
+    }
+
+    /// Closes the ring, hands what the consumer has not had to the producer inside, and goes on with that.
+    #[cold]
+    fn leave_ring(&mut self) -> Result<()> {
+        self.close_ring()?;
+        let (sent, inner) = (self.sent, self.inner.as_mut().expect(FINISHING));
+        let left = match &mut self.sharing {
+            Sharing::Ring(filling) => filling.hand_over(inner),
+            _ => return Ok(()),
+        };
+        let left = left.and_then(|()| {
+            self.sharing = Sharing::No;
+            inner
+                .flush()
+                .map_err(|error| of_io(error, TransferSide::Sink, "write", inner.sent()))
+        });
+        left.map_err(|error| {
+            self.error_reported = !matches!(error, Error::Stopped { .. });
+            after(sent, error)
+        })
+    }
+
+    /// Ends the ring, if there is one, so that all of its bytes are in the pipe, or have been read.
+    fn end_ring(&mut self) -> Result<()> {
+        if let Sharing::Offering { .. } = self.sharing {
+            self.sharing = Sharing::No;
+        }
+        self.send_gathered()?;
+        if self.is_sharing() {
+            if let Err(errno) = self.waiter.check_stopped() {
+                return Err(self.failed(errno));
+            }
+            self.wait_if_others_wrote()?;
+            self.leave_ring()?;
+        }
+        Ok(())
+    }
+
+    fn wait_if_others_wrote(&mut self) -> Result<()> {
+        if let Sharing::Ring(filling) = &mut self.sharing {
+            if filling.ring.is_open() {
+                let (pipe, waiter) = (filling.pipe.as_fd(), &mut self.waiter);
+                let waited = filling.ring.wait_if_others_wrote(pipe, waiter);
+                return waited.map_err(|errno| self.failed(errno));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the ring before the producer is dropped. What was sent must not be lost because writing it
+    /// into the pipe is stopped: if it may be, the ring is left to the consumer.
+    fn end_ring_before_drop(&mut self) {
+        let may_close = self.waiter.may_wait() && self.wait_if_others_wrote().is_ok();
+        if !may_close {
+            self.send_the_rest();
+            if let Sharing::Ring(filling) = &mut self.sharing {
+                filling.ring.leave_to_consumer();
+            }
+        }
+        let _ = self.close_ring();
+        self.send_the_rest();
+    }
+
+    /// Sends what is left before the producer is dropped, unless an error about it has been returned.
+    fn send_the_rest(&mut self) {
+        let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
+        let has_rest = matches!(&self.sharing, Sharing::Ring(filling) if filling.unsent() > 0);
+        if has_rest && !self.error_reported {
+            // No one could make it go on after a signal.
+            while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
+        }
+    }
+
+    /// Records that sending stopped early; what was not sent stays gathered.
+    #[cold]
+    fn broke_off(&mut self, errno: Errno) -> Error {
+        self.error_reported = self.waiter.stopped().is_none();
+        self.failed(errno)
+    }
+
+    fn failed(&self, errno: Errno) -> Error {
+        let stopped = self.waiter.stopped();
+        error::of_call(stopped, TransferSide::Sink, "ring", errno, self.sent())
+    }
+}
+
+impl<Fd: AsFd> Write for Producer<Fd> {
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        self.lent_inside = false;
+        if matches!(self.sharing, Sharing::Offering { .. }) && buf.len() >= self.inner().room() {
+            self.look()?;
+        }
+        if let Sharing::Ring(filling) = &mut self.sharing {
+            // This overwrites the memory that was lent, and no error about the bytes that are written
+            // now has been returned to the caller.
+            filling.reserved = 0;
+            self.error_reported = false;
+            if filling.room() == 0 {
+                self.send_gathered()?;
+                if matches!(&self.sharing, Sharing::Ring(filling) if filling.window.is_empty()) {
+                    self.next_window(1)?;
+                }
+            }
+        }
+        match &mut self.sharing {
+            Sharing::Ring(filling) => Ok(filling.put(buf)),
+            _ => self.inner_mut().write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lent_inside = false;
+        self.look()?;
+        self.send_gathered()?;
+        self.inner_mut().flush()
+    }
+}
+
+impl<Fd: AsFd> Drop for Producer<Fd> {
+    fn drop(&mut self) {
+        if self.owner.is_here() && self.inner.is_some() && self.is_sharing() {
+            self.end_ring_before_drop();
+        }
+    }
+}
+
+/// The error of [`Producer::finish`] or [`Producer::into_inner`], with the producer whose last bytes could
+/// not be sent.
+///
+/// Dropping it sends nothing: the unsent bytes are lost.
+pub struct Unfinished<Fd: AsFd> {
+    error: Error,
+    producer: Box<Producer<Fd>>,
+}
+
+impl<Fd: AsFd> Unfinished<Fd> {
+    /// Returns the error and the producer, which still has the bytes that were not sent.
+    pub fn into_parts(self) -> (Error, Producer<Fd>) {
+        (self.error, *self.producer)
+    }
+}
+
+impl<Fd: AsFd> fmt::Display for Unfinished<Fd> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<Fd: AsFd> fmt::Debug for Unfinished<Fd> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unfinished")
+            .field("error", &self.error)
+            .field("unsent", &self.producer.unsent())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Fd: AsFd> std::error::Error for Unfinished<Fd> {}
+
+impl<Fd: AsFd> From<Unfinished<Fd>> for Error {
+    fn from(unfinished: Unfinished<Fd>) -> Self {
+        unfinished.error
+    }
+}
+
+impl<Fd: AsFd> From<Unfinished<Fd>> for io::Error {
+    fn from(unfinished: Unfinished<Fd>) -> Self {
+        unfinished.error.into()
+    }
+}
