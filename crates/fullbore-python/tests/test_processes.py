@@ -311,6 +311,17 @@ def test_the_types_are_right(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_stubs_say_what_is_there(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="skipped: mypy cannot be had")
+    # Names that only type checkers see, and the list that PyO3 makes.
+    only_types = ["_files.File", "_files.HasFileno", "_files.Path", "_moving.Guarantee"]
+    allowed = [f"fullbore.{name}" for name in [*only_types, "_fullbore.__all__"]]
+    (tmp_path / "allowed").write_text("\n".join(allowed))
+    stubtest = [sys.executable, "-m", "mypy.stubtest", "--allowlist", "allowed", "fullbore"]
+    done = subprocess.run(stubtest, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_threads_that_share_an_object_take_turns() -> None:
     ends = os.pipe()
     source = fullbore.Consumer(ends[0])

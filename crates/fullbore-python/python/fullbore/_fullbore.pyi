@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Literal, Protocol, final
 
-from typing_extensions import Buffer, Self
+from typing_extensions import Buffer, Self, disjoint_base
 
 __version__: str
 
@@ -18,18 +18,19 @@ _Named = tuple[int, object]
 _Bytes = bytes
 _Guarantee = Literal["snapshot", "reference"]
 
+@disjoint_base
 class Producer(io.BufferedIOBase):
     """Writes bytes to any file; into a pipe, it gives whole pages away instead of copying them."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         file: _File,
         *,
         pipe_size: _Size | None = None,
         chunk: _Size | None = None,
         shared: bool = False,
         closefd: bool = True,
-    ) -> None: ...
+    ) -> Self: ...
     def write(self, data: Buffer) -> int: ...
     def writelines(self, lines: Iterable[Buffer]) -> None: ...
     def flush(self) -> None: ...
@@ -71,8 +72,8 @@ class Producer(io.BufferedIOBase):
     def writable(self) -> bool: ...
     def seekable(self) -> bool: ...
     def tell(self) -> int: ...
-    def seek(self, offset: int, whence: int = 0, /) -> int: ...
-    def truncate(self, size: int | None = None, /) -> int: ...
+    def seek(self, offset: int, whence: int = 0) -> int: ...
+    def truncate(self, size: int | None = None) -> int: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -81,32 +82,33 @@ class Producer(io.BufferedIOBase):
         traceback: TracebackType | None,
     ) -> None: ...
 
+@disjoint_base
 class Consumer(io.BufferedIOBase):
     """Reads bytes from any file through a buffer that suits the caches of this machine."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         file: _File,
         *,
         buffer: _Size | None = None,
         shared: bool = False,
         closefd: bool = True,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def shares(self) -> bool:
         """Whether bytes come through memory that is shared with the producer."""
 
     def read(self, size: int | None = None, /) -> bytes: ...
     def read1(self, size: int | None = None, /) -> bytes: ...
-    def readinto(self, into: Buffer, /) -> int: ...
-    def readinto1(self, into: Buffer, /) -> int: ...
+    def readinto(self, into: Buffer) -> int: ...
+    def readinto1(self, into: Buffer) -> int: ...
     def readline(self, size: int | None = None, /) -> bytes: ...
     def readlines(self, hint: int | None = None, /) -> list[bytes]: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
     def peek(self, size: int = 0, /) -> bytes: ...
     def _buffered(self) -> bytes: ...
-    def read_view(self, n: int = -1, /) -> memoryview:
+    def read_view(self, n: int = ..., /) -> memoryview:
         """Takes up to n buffered bytes, as a read-only memoryview of the buffer."""
 
     def discard(self, n: int) -> int:
@@ -146,6 +148,17 @@ class Consumer(io.BufferedIOBase):
 class Report:
     """What copy() did."""
 
+    def __new__(
+        cls,
+        bytes: int,
+        taken: int,
+        seconds: float,
+        calls: int,
+        routes: list[tuple[str, int]],
+        ended: Literal["end", "limit", "interrupted", "failed"],
+        unsent: _Bytes,
+    ) -> Self: ...
+
     @property
     def bytes(self) -> int: ...
     @property
@@ -165,6 +178,8 @@ class Report:
 class SinkReport:
     """What tee() did for one sink."""
 
+    def __new__(cls, bytes: int, error: OSError | None) -> Self: ...
+
     @property
     def bytes(self) -> int: ...
     @property
@@ -173,6 +188,8 @@ class SinkReport:
 @final
 class TeeReport:
     """What tee() did."""
+
+    def __new__(cls, bytes: int, seconds: float, sinks: list[SinkReport]) -> Self: ...
 
     @property
     def bytes(self) -> int: ...
@@ -230,9 +247,9 @@ class Children:
 
 @final
 class Watcher:
-    def __init__(
-        self, stages: list[tuple[str, int]], pipes: list[tuple[int, int, int]], ago: float
-    ) -> None: ...
+    def __new__(
+        cls, stages: list[tuple[str, int]], pipes: list[tuple[int, int, int]], ago: float
+    ) -> Self: ...
     def ended(self, number: int) -> None: ...
     def status(self, number: int, returncode: int) -> None: ...
     def findings(self) -> str: ...
