@@ -176,7 +176,7 @@ impl Sending {
             FULLBORE_WAY_COPY => options.way(Way::Copy).open(sink),
             FULLBORE_WAY_SOCKET => options.way(Way::Socket).open(sink),
             FULLBORE_WAY_FRESH => options.way(Way::Fresh).open(sink),
-            // SAFETY: the header asks for readers that copy.
+            // The header asks for readers that copy.
             FULLBORE_WAY_RECYCLE => options.way(Way::Recycle).open(sink),
             way => {
                 return Err(Failure::invalid(format!("a producer has no way {way}")));

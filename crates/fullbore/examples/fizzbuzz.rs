@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("usage: fizzbuzz [--recycle] [LAST]".into()),
     };
     let out = if recycle {
-        // SAFETY: by its name this option is only for readers that copy.
+        // By its name this option is only for readers that copy.
         ProducerOptions::new()
             .way(Way::Recycle)
             .open(io::stdout())?

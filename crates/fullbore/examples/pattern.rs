@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["--check"] => check(),
         [count] => write(Producer::new(io::stdout())?, count.parse()?),
         ["--recycle", count] => {
-            // SAFETY: by its name this option is only for readers that copy.
+            // By its name this option is only for readers that copy.
             let producer = ProducerOptions::new()
                 .way(Way::Recycle)
                 .open(io::stdout())?;

@@ -54,7 +54,7 @@ fn written(sink: OwnedFd) -> Way {
 
 fn recycled(sink: OwnedFd) -> Way {
     let options = ProducerOptions::new().chunk(64 * 1024);
-    // SAFETY: `Reader` has readers that do not copy, but nothing is shared with them here, which is
+    // `Reader` has readers that do not copy, but nothing is shared with them here, which is
     // what is tested; a wrong byte would fail the test.
     reserved(options.way(Way::Recycle).open(sink).unwrap())
 }

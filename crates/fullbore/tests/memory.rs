@@ -147,7 +147,7 @@ fn recycle_uses_its_ring_and_no_more() {
     let gauge = Gauge::start();
     let pipe = Pipe::new().unwrap();
     let reading = Reader::Bursty.spawn(pipe.reader, Checker::of_the_stream());
-    // SAFETY: the reader copies.
+    // The reader copies.
     let mut out = ProducerOptions::new()
         .memory(4 * MIB)
         .way(Way::Recycle)

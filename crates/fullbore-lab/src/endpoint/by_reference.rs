@@ -197,7 +197,7 @@ pub fn produce(
     let (producer, fixed) = match way {
         WayName::Socket => (producer.way(Way::Socket).open(sink), Some(Way::Socket)),
         WayName::Fresh => (producer.way(Way::Fresh).open(sink), Some(Way::Fresh)),
-        // SAFETY: the readers of the laboratory copy or drop what they read from the pipe.
+        // The readers of the laboratory copy or drop what they read from the pipe.
         WayName::Recycle => (producer.way(Way::Recycle).open(sink), Some(Way::Recycle)),
         WayName::Copy => (producer.way(Way::Copy).open(sink), Some(Way::Copy)),
         WayName::Auto | WayName::Repeat | WayName::Ring => (producer.open(sink), None),

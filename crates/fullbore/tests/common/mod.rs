@@ -317,7 +317,7 @@ pub fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<Owned
         Way::Copy => options.way(Way::Copy).open(sink).unwrap(),
         Way::Socket => options.way(Way::Socket).open(sink).unwrap(),
         Way::Fresh => options.way(Way::Fresh).open(sink).unwrap(),
-        // SAFETY: only tests with readers that copy ask for it.
+        // Only tests with readers that copy ask for it.
         Way::Recycle => options.way(Way::Recycle).open(sink).unwrap(),
         _ => unreachable!("a Producer has no such way"),
     }

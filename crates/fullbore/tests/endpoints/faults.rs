@@ -52,7 +52,7 @@ const CASES: [Case; 9] = [
         name: "recycle",
         calls: &[libc::SYS_vmsplice],
         operation: "vmsplice",
-        // SAFETY: the reader of every test here copies.
+        // The reader of every test here copies.
         make: |options, sink| Sender::Producer(options.way(Way::Recycle).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },
@@ -88,7 +88,7 @@ const CASES: [Case; 9] = [
         name: "recycle, asking how much is queued",
         calls: &[libc::SYS_ioctl],
         operation: "vmsplice",
-        // SAFETY: the reader of every test here copies.
+        // The reader of every test here copies.
         make: |options, sink| Sender::Producer(options.way(Way::Recycle).open(sink).unwrap()),
         checker: Checker::of_the_stream,
     },

@@ -581,7 +581,7 @@ fn a_chunk_larger_than_the_address_space_is_an_error_and_no_panic() {
     };
     assert!(send_one(options.clone().way(Way::Copy).open(&pipe.writer)).is_err());
     assert!(send_one(options.clone().way(Way::Fresh).open(&pipe.writer)).is_err());
-    // SAFETY: nobody reads.
+    // Nobody reads.
     assert!(send_one(options.way(Way::Recycle).open(&pipe.writer)).is_err());
 }
 

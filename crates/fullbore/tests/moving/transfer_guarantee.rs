@@ -53,7 +53,7 @@ fn double_buffer(sink: OwnedFd, bytes: u64) {
 
 /// Sends the stream from pages that are used again as soon as the pipe no longer holds them.
 fn recycle(sink: OwnedFd, bytes: u64) {
-    // SAFETY: the readers of the pipe have to copy, which is what is tested.
+    // The readers of the pipe have to copy, which is what is tested.
     let mut out: Producer<OwnedFd> = ProducerOptions::new()
         .chunk(64 * 1024)
         .way(Way::Recycle)

@@ -77,7 +77,7 @@ fn send_by<Fd: AsFd>(name: &str, sink: Fd) -> Result<()> {
             out.finish().map(drop).map_err(Error::from)
         }
         "recycle" => {
-            // SAFETY: the reader copies.
+            // The reader copies.
             let mut out = options().way(Way::Recycle).open(sink)?;
             send(&mut out, 0, BYTES, 200_000)?;
             out.finish().map(drop).map_err(Error::from)
@@ -197,7 +197,7 @@ fn sends_over_its_stdin() {
             out.finish().unwrap();
         }
         "recycle" => {
-            // SAFETY: the reader copies.
+            // The reader copies.
             let mut out = options.way(Way::Recycle).open(io::stdin()).unwrap();
             send(&mut out, 0, BYTES / 2, 200_000).unwrap();
             swap();

@@ -60,7 +60,7 @@ fn produce(way: Option<Way>, block: &Block) -> Result<()> {
     let producer = match way {
         Some(Way::Socket) => options.way(Way::Socket).open(sink),
         Some(Way::Fresh) => options.way(Way::Fresh).open(sink),
-        // SAFETY: the readers of this group copy or drop what they read from a pipe with recycled pages.
+        // The readers of this group copy or drop what they read from a pipe with recycled pages.
         Some(Way::Recycle) => options.way(Way::Recycle).open(sink),
         Some(_) => options.way(Way::Copy).open(sink),
         None => options.open(sink),
