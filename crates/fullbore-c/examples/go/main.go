@@ -39,18 +39,18 @@ func errorOf(failed *C.fullbore_error) error {
 	}
 }
 
-var routes = map[C.int]string{
-	C.FULLBORE_ROUTE_COPY_FILE_RANGE: "copy_file_range",
-	C.FULLBORE_ROUTE_SPLICE:          "splice",
-	C.FULLBORE_ROUTE_SPLICE_THROUGH:  "splice through a pipe",
-	C.FULLBORE_ROUTE_SENDFILE:        "sendfile",
-	C.FULLBORE_ROUTE_FRESH:           "fresh pages",
-	C.FULLBORE_ROUTE_SOCKET:          "a socket",
-	C.FULLBORE_ROUTE_READ_WRITE:      "read and write",
+var methods = map[C.int]string{
+	C.FULLBORE_METHOD_COPY_FILE_RANGE: "copy_file_range",
+	C.FULLBORE_METHOD_SPLICE:          "splice",
+	C.FULLBORE_METHOD_SPLICE_THROUGH:  "splice through a pipe",
+	C.FULLBORE_METHOD_SENDFILE:        "sendfile",
+	C.FULLBORE_METHOD_FRESH:           "fresh pages",
+	C.FULLBORE_METHOD_SOCKET:          "a socket",
+	C.FULLBORE_METHOD_READ_WRITE:      "read and write",
 }
 
-// Transfer moves all bytes of source to sink, and calls said for each route with its bytes.
-func Transfer(source, sink *os.File, said func(route string, bytes uint64)) error {
+// Transfer moves all bytes of source to sink, and calls said for each method with its bytes.
+func Transfer(source, sink *os.File, said func(method string, bytes uint64)) error {
 	// Fd makes both blocking; the library waits in the kernel, and this goroutine with it.
 	var failed C.fullbore_error
 	var transfer *C.fullbore_transfer
@@ -63,17 +63,17 @@ func Transfer(source, sink *os.File, said func(route string, bytes uint64)) erro
 	}
 	for i := C.size_t(0); ; i++ {
 		var bytes C.uint64_t
-		route := C.fullbore_transfer_route(transfer, i, &bytes)
-		if route <= 0 {
+		method := C.fullbore_transfer_method(transfer, i, &bytes)
+		if method <= 0 {
 			return nil
 		}
-		said(routes[route], uint64(bytes))
+		said(methods[method], uint64(bytes))
 	}
 }
 
 func main() {
-	err := Transfer(os.Stdin, os.Stdout, func(route string, bytes uint64) {
-		fmt.Fprintf(os.Stderr, "%d bytes by %s\n", bytes, route)
+	err := Transfer(os.Stdin, os.Stdout, func(method string, bytes uint64) {
+		fmt.Fprintf(os.Stderr, "%d bytes by %s\n", bytes, method)
 	})
 	// A reader that has gone is no failure of a filter.
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
