@@ -67,8 +67,8 @@ fn where_it_is_set_every_verb_moves_bytes_without_any_other_call() {
         assert_quiet_success(&shell(dir.path(), line, "1"));
         failed_otherwise += usize::from(!shell(dir.path(), line, "0").status.success());
     }
-    // The filter does what it is for.
-    assert!(failed_otherwise > LINES.len() / 2, "{failed_otherwise}");
+    // The filter does what it is for: a copy between pipes or files uses other calls.
+    assert!(failed_otherwise >= 4, "{failed_otherwise}");
 }
 
 #[test]
