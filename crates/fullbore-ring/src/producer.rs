@@ -41,7 +41,7 @@ const LEAST_WINDOW: usize = 32 * 1024;
 /// use std::io::Write;
 /// use fullbore_linux::{Wait, Waiter};
 /// let pipe = fullbore::Pipe::new()?;
-/// let inner = fullbore::Producer::new(&pipe.writer)?;
+/// let inner = fullbore::Producer::new(pipe.writer)?;
 /// let mut out = fullbore_ring::Producer::new(inner, Waiter::new(Wait::Block));
 /// out.write_all(b"hello")?;
 /// let produced = out.finish()?;

@@ -221,8 +221,12 @@ mod tests {
 
     /// Sends a GiB, with these rates in each turn.
     fn tried(rates: &[[f64; 4]]) -> (Turns, u64) {
+        tried_with(1024, rates)
+    }
+
+    fn tried_with(steps: u32, rates: &[[f64; 4]]) -> (Turns, u64) {
         let mut turns = Turns::new(LENGTHS);
-        let by_second = send(&mut turns, &mut stream(), 1024, |turns| {
+        let by_second = send(&mut turns, &mut stream(), steps, |turns| {
             rates[(turns.turns as usize).min(rates.len() - 1)]
         });
         (turns, by_second)
@@ -243,17 +247,19 @@ mod tests {
 
     #[test]
     fn one_turn_is_enough_to_stay_with_the_first_way() {
+        // Long enough for the first trial, and too short for the next one.
+        let steps = 200;
         for rates in [
             [6.0, 9.0, 3.0, 9.0],
             [3.0, 9.0, 3.0, 9.0],
             [3.0, 9.0, 3.2, 9.0],
         ] {
-            let (turns, by_second) = tried(&[rates]);
+            let (turns, by_second) = tried_with(steps, &[rates]);
             assert!(!turns.is_second() && !turns.result.unwrap().is_second_faster);
             assert_eq!(by_second, LENGTHS.lead + LENGTHS.timed);
         }
         // A stream that stood still for a moment does not decide it.
-        let (turns, by_second) = tried(&[[0.1, 9.0, 4.0, 9.0], [4.0, 9.0, 4.0, 9.0]]);
+        let (turns, by_second) = tried_with(steps, &[[0.1, 9.0, 4.0, 9.0], [4.0, 9.0, 4.0, 9.0]]);
         assert!(!turns.is_second() && !turns.result.unwrap().is_second_faster);
         assert_eq!(by_second, 2 * (LENGTHS.lead + LENGTHS.timed));
     }

@@ -128,6 +128,18 @@ impl fmt::Display for BufferFailure {
 
 impl std::error::Error for BufferFailure {}
 
+impl BufferFailure {
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.error.kind()
+    }
+
+    /// Returns the number of the kernel's error, if there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.error.raw_os_error()
+    }
+}
+
 impl From<BufferFailure> for Error {
     fn from(failure: BufferFailure) -> Self {
         failure.error

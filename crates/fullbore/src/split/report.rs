@@ -101,6 +101,18 @@ impl fmt::Display for TeeFailure {
 
 impl std::error::Error for TeeFailure {}
 
+impl TeeFailure {
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.error.kind()
+    }
+
+    /// Returns the number of the kernel's error, if there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.error.raw_os_error()
+    }
+}
+
 impl From<TeeFailure> for Error {
     fn from(failure: TeeFailure) -> Self {
         failure.error

@@ -84,6 +84,18 @@ impl fmt::Display for TransferFailure {
 
 impl std::error::Error for TransferFailure {}
 
+impl TransferFailure {
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.error.kind()
+    }
+
+    /// Returns the number of the kernel's error, if there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        self.error.raw_os_error()
+    }
+}
+
 impl From<TransferFailure> for Error {
     fn from(failure: TransferFailure) -> Self {
         failure.error

@@ -111,6 +111,7 @@ pub(super) fn begin(
         .copied()
         .filter(|method| match method {
             Method::ReadWrite => true,
+            _ if options.plain => false,
             Method::Fresh => options.sink_offset.is_none(),
             _ => !options.in_sight,
         })
