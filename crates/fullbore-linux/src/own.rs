@@ -65,7 +65,7 @@ pub fn null() -> Result<OwnedFd, Errno> {
 /// ```
 ///
 /// # Errors
-/// [`Error::System`] as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, if a signal came before
+/// `Error::System` as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, if a signal came before
 /// the file system had reported whether all is written. The fd is closed in any case, and close(2)
 /// is never repeated, because the number may belong to another file by then.
 pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {

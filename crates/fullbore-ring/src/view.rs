@@ -75,7 +75,7 @@ impl RingView {
     /// it is another file. It does not wait, whatever the link refers to.
     ///
     /// # Errors
-    /// [`Error::System`]: `EACCES` if this user may not look into that process; `ENOENT` if it is gone.
+    /// `Error::System`: `EACCES` if this user may not look into that process; `ENOENT` if it is gone.
     pub fn open(link: &Path) -> Result<Option<Self>> {
         let text = fs::read_link(link).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);

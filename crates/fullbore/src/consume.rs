@@ -129,7 +129,7 @@ impl ConsumerOptions {
 /// ```
 ///
 /// To read a header and to let [`Transfer`](crate::Transfer) move the body,
-/// [`into_inner`](Self::into_inner) returns the bytes that were read beyond the header:
+/// [`into_parts`](Self::into_parts) returns the bytes that were read beyond the header:
 ///
 /// ```
 /// use std::io::{BufRead, Read, Write};

@@ -1,7 +1,7 @@
 //! The run as one HTML page that needs nothing else: what was found, charts, tables that sort, and how it
 //! was measured; for a browser, a phone, a screen reader and paper.
 //!
-//! Here a run becomes a [`Page`]; in `compare/html.rs`, a comparison does.
+//! Here a run becomes a `Page`; in `compare/html.rs`, a comparison does.
 
 pub(crate) mod page;
 mod results;

@@ -234,7 +234,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
     ///
     /// # Errors
-    /// [`TransferFailure`]: with [`Error::Moving`] if one side failed; with [`Error::Invalid`] if both are the
+    /// [`TransferFailure`]: with `Error::Moving` if one side failed; with `Error::Invalid` if both are the
     /// same file or pipe, or a chunk of 0 bytes was asked for. Its report has the number of bytes that
     /// had arrived.
     pub fn run(&mut self) -> Result<TransferReport, TransferFailure> {
@@ -272,7 +272,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// early.
     ///
     /// # Errors
-    /// [`Error::Moving`] if they are in a pipe of our own and read(2) from it fails; a sandbox may
+    /// `Error::Moving` if they are in a pipe of our own and read(2) from it fails; a sandbox may
     /// refuse it.
     pub fn into_parts(self) -> Result<(Source, Sink, Vec<u8>)> {
         let Some(state) = self.state else {
