@@ -154,7 +154,7 @@ class Report:
         taken: int,
         seconds: float,
         calls: int,
-        routes: list[tuple[str, int]],
+        methods: list[tuple[str, int]],
         ended: Literal["end", "limit", "interrupted", "failed"],
         unsent: _Bytes,
     ) -> Self: ...
