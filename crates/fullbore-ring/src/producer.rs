@@ -670,7 +670,11 @@ impl<Fd: AsFd> Write for Producer<Fd> {
             return Ok(0);
         }
         self.lent_inside = false;
-        if matches!(self.sharing, Sharing::Offering { .. }) && buf.len() >= self.inner().room() {
+        // What is gathered would have to go through the pipe first, and the offer to wait for its reader. So this is
+        // the moment in which a producer that flushes each message can offer.
+        let is_empty = self.inner().unsent() == 0;
+        let is_offering = matches!(self.sharing, Sharing::Offering { .. });
+        if is_offering && (is_empty || buf.len() >= self.inner().room()) {
             self.look()?;
         }
         if let Sharing::Ring(filling) = &mut self.sharing {
@@ -693,7 +697,6 @@ impl<Fd: AsFd> Write for Producer<Fd> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.lent_inside = false;
-        self.look()?;
         self.send_gathered()?;
         self.inner_mut().flush()
     }

@@ -550,6 +550,24 @@ fn meet_in_turns(out: &mut Producer<OwnedFd>, source: &mut Consumer<OwnedFd>) ->
     checker.at
 }
 
+/// Who flushes each message has nothing to offer while a message is in the pipe.
+#[test]
+fn ends_that_flush_and_read_each_message_in_turns_meet() {
+    let _watch = watch("ends_that_flush_and_read_each_message_in_turns_meet");
+    let pipe = Pipe::new().unwrap();
+    let mut out = producer(pipe.writer, Wait::Block);
+    let mut source = consumer(pipe.reader, Wait::Block, false);
+    let began = Instant::now();
+    while !out.is_sharing() || !source.is_sharing() {
+        assert!(began.elapsed() < LONG, "have not met");
+        out.write_all(b"message").unwrap();
+        out.flush().unwrap();
+        let mut message = [0; 7];
+        source.read_exact(&mut message).unwrap();
+        assert_eq!(&message, b"message");
+    }
+}
+
 #[test]
 fn a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader() {
     let _watch = watch("a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader");
