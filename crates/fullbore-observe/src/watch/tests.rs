@@ -270,12 +270,13 @@ fn a_shell_is_what_it_waits_for_and_what_it_has_left_behind() {
     pair.kill();
     // The shell has ended, and the process that it started continues.
     let mut pair = start("sleep 600 & kill -STOP $$", "cat");
-    pair.sample_until("who is left", |watch| {
-        // A stage that is stopped may not have been seen to wait for its child.
-        watch.pipeline.account(Instant::now());
-        watch.pipeline.stages[0].members.len() == 2
-    });
-    kill_process(Pid::from_child(&pair.children[0]), Signal::CONT).unwrap();
+    let shell = Pid::from_child(&pair.children[0]);
+    // A SIGCONT before it has stopped would have no effect.
+    let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(shell), stopped).unwrap();
+    pair.watch.pipeline.account(Instant::now());
+    assert_eq!(pair.watch.pipeline.stages[0].members.len(), 2);
+    kill_process(shell, Signal::CONT).unwrap();
     while !pair.is_zombie(0) {
         thread::sleep(Duration::from_millis(1));
     }
