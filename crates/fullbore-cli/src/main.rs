@@ -17,6 +17,7 @@ mod launch;
 mod manual;
 mod meter;
 mod moving;
+mod names;
 mod run;
 mod terminal;
 mod top;
@@ -114,6 +115,9 @@ fn parser() -> Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = names::run() {
+        return code;
+    }
     let completes = CompleteEnv::with_factory(parser).var(command::generate::VARIABLE);
     // bash completes the names of files by itself, and quotes them.
     let is_bash =

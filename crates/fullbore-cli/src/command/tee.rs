@@ -67,7 +67,7 @@ const WINDOW: u64 = 64 << 20;
 
 /// What to do when an output fails.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
+pub enum Mode {
     /// Print a message, and continue with the other outputs
     Warn,
     /// The same, without a message for a pipe that has no reader
@@ -79,7 +79,7 @@ enum Mode {
 }
 
 impl Mode {
-    fn policy(self) -> Policy {
+    pub fn policy(self) -> Policy {
         match self {
             Mode::Warn => Policy::DROP,
             Mode::WarnNopipe => Policy::IGNORE_CLOSED,
@@ -90,7 +90,7 @@ impl Mode {
 }
 
 /// Without a mode: stop when a pipe has no reader, and only warn when a file fails.
-const BY_DEFAULT: Policy = Policy::of(OnError::FailAll, OnError::Drop);
+pub const BY_DEFAULT: Policy = Policy::of(OnError::FailAll, OnError::Drop);
 
 impl Tee {
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -240,7 +240,7 @@ impl Tee {
 }
 
 /// Ignores SIGINT. The handler only sets a flag that nobody reads, and interrupted calls are repeated.
-fn ignore_interrupts() -> anyhow::Result<()> {
+pub fn ignore_interrupts() -> anyhow::Result<()> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, flag)
         .context("cannot ignore SIGINT")?;

@@ -30,6 +30,7 @@ mod many;
 mod meter;
 mod meter_pv;
 mod mistakes;
+mod names;
 mod packaging;
 mod page_lookup;
 mod peers;

@@ -1,0 +1,281 @@
+//! `cat` of GNU coreutils 9.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use fullbore::{Transfer, TransferSide};
+use fullbore_host::text::error_text;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
+use rustix::io::Errno;
+
+use super::call::{Call, is_broken_pipe, lost_reader, quoted, version, words_of};
+use super::getopt::{self, Spec, Value};
+use super::lines::{Lines, Options};
+use crate::exit;
+use crate::inherited;
+use crate::moving::is_plain;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    NumberNonblank,
+    Number,
+    Squeeze,
+    Nonprinting,
+    Ends,
+    Tabs,
+    All,
+    NonprintingEnds,
+    NonprintingTabs,
+    Unbuffered,
+    Help,
+    Version,
+}
+
+#[rustfmt::skip]
+const OPTIONS: &[Spec<Id>] = &[
+    Spec { id: Id::NumberNonblank, letter: Some('b'), long: "number-nonblank", value: Value::None, about: "number the lines that are not empty, whatever -n says" },
+    Spec { id: Id::Number, letter: Some('n'), long: "number", value: Value::None, about: "number all lines" },
+    Spec { id: Id::Squeeze, letter: Some('s'), long: "squeeze-blank", value: Value::None, about: "write one of several empty lines" },
+    Spec { id: Id::Nonprinting, letter: Some('v'), long: "show-nonprinting", value: Value::None, about: "show control characters as ^X, and bytes above 127 as M-X" },
+    Spec { id: Id::Ends, letter: Some('E'), long: "show-ends", value: Value::None, about: "show a $ at the end of each line" },
+    Spec { id: Id::Tabs, letter: Some('T'), long: "show-tabs", value: Value::None, about: "show tabs as ^I" },
+    Spec { id: Id::All, letter: Some('A'), long: "show-all", value: Value::None, about: "the same as -vET" },
+    Spec { id: Id::NonprintingEnds, letter: Some('e'), long: "", value: Value::None, about: "the same as -vE" },
+    Spec { id: Id::NonprintingTabs, letter: Some('t'), long: "", value: Value::None, about: "the same as -vT" },
+    Spec { id: Id::Unbuffered, letter: Some('u'), long: "", value: Value::None, about: "without effect: nothing is held back" },
+    Spec { id: Id::Help, letter: None, long: "help", value: Value::None, about: "print this help" },
+    Spec { id: Id::Version, letter: None, long: "version", value: Value::None, about: "print the version" },
+];
+
+/// The bytes that are read at a time where lines are changed.
+const CHUNK: usize = 128 << 10;
+
+/// Why nothing more can be written.
+struct Unwritable(String);
+
+pub fn run(call: &Call) -> ExitCode {
+    let parsed = match getopt::parse(OPTIONS, &call.args) {
+        Ok(parsed) => parsed,
+        Err(text) => return call.wrong(&text),
+    };
+    let mut options = Options::default();
+    for (id, _) in parsed.options {
+        match id {
+            Id::NumberNonblank => options.number_nonblank = true,
+            Id::Number => options.number = true,
+            Id::Squeeze => options.squeeze = true,
+            Id::Nonprinting => options.nonprinting = true,
+            Id::Ends => options.ends = true,
+            Id::Tabs => options.tabs = true,
+            Id::All | Id::NonprintingEnds | Id::NonprintingTabs => {
+                options.nonprinting = true;
+                options.ends |= id != Id::NonprintingTabs;
+                options.tabs |= id != Id::NonprintingEnds;
+            }
+            Id::Unbuffered => {}
+            Id::Help => return call.print(&help(&call.who)),
+            Id::Version => return call.print(&version("cat", "cat of GNU coreutils 9")),
+        }
+    }
+    let is_plain = match is_plain() {
+        Ok(is_plain) => is_plain,
+        Err(error) => {
+            call.say(error);
+            return ExitCode::FAILURE;
+        }
+    };
+    if inherited::stdout().is_err() {
+        call.say("standard output: Bad file descriptor");
+        return ExitCode::FAILURE;
+    }
+    let mut cat = Cat {
+        call,
+        lines: Lines::new(options),
+        changes: options != Options::default(),
+        is_plain,
+        is_well: true,
+    };
+    let files = match parsed.operands.is_empty() {
+        true => vec!["-".into()],
+        false => parsed.operands,
+    };
+    let written = (files.iter())
+        .try_for_each(|name| cat.file(name))
+        .and_then(|()| cat.finish());
+    if let Err(Unwritable(text)) = written {
+        call.say(format!("write error: {text}"));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::from(u8::from(!cat.is_well))
+}
+
+struct Cat<'a> {
+    call: &'a Call,
+    lines: Lines,
+    /// Whether lines are changed.
+    changes: bool,
+    is_plain: bool,
+    is_well: bool,
+}
+
+impl Cat<'_> {
+    fn file(&mut self, name: &OsStr) -> Result<(), Unwritable> {
+        let is_stdin = name == "-";
+        if is_stdin && inherited::stdin_was_closed() {
+            self.failed(name, "Bad file descriptor");
+            self.call.say("closing standard input: Bad file descriptor");
+            return Ok(());
+        }
+        if is_stdin {
+            return self.copy(name, io::stdin());
+        }
+        match File::open(name) {
+            Ok(file) => self.copy(name, file),
+            Err(error) => {
+                self.failed(name, &error_text(&error));
+                Ok(())
+            }
+        }
+    }
+
+    fn failed(&mut self, name: &OsStr, text: &str) {
+        self.call.say(format!("{}: {text}", quoted(name)));
+        self.is_well = false;
+    }
+
+    fn copy(&mut self, name: &OsStr, source: impl Read + AsFd) -> Result<(), Unwritable> {
+        let same = is_output(&source);
+        if same == Same::WouldGrow {
+            self.failed(name, "input file is output file");
+            return Ok(());
+        }
+        // Nothing but read(2) and write(2) moves bytes inside of a file.
+        if self.changes || same == Same::Behind {
+            return self.change(name, source);
+        }
+        let ran = Transfer::new(&source, io::stdout())
+            .plain(self.is_plain)
+            .run();
+        match ran {
+            Ok(_) => Ok(()),
+            Err(failure) => match &failure.error {
+                fullbore::Error::Moving {
+                    side: TransferSide::Sink,
+                    ..
+                } => Err(unwritable(
+                    is_broken_pipe(&failure.error),
+                    words_of(&failure.error),
+                )),
+                error => {
+                    self.failed(name, &words_of(error));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Copies, and changes lines.
+    fn change(&mut self, name: &OsStr, mut source: impl Read) -> Result<(), Unwritable> {
+        let (mut bytes, mut out) = (vec![0; CHUNK], Vec::new());
+        loop {
+            match source.read(&mut bytes) {
+                Ok(0) => return Ok(()),
+                Ok(count) => self.lines.add(&bytes[..count], &mut out),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.failed(name, &error_text(&error));
+                    return Ok(());
+                }
+            }
+            write(&mut out)?;
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Unwritable> {
+        let mut out = Vec::new();
+        self.lines.finish(&mut out);
+        write(&mut out)?;
+        exit::close_stdout().map_err(|error| Unwritable(format!("{error:#}")))
+    }
+}
+
+/// Writes to stdout, past the buffer of lines that Rust has there.
+fn write(out: &mut Vec<u8>) -> Result<(), Unwritable> {
+    let mut rest = &out[..];
+    while !rest.is_empty() {
+        match rustix::io::write(io::stdout(), rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(&io::stdout(), PollFlags::OUT)], None);
+            }
+            Err(errno) => {
+                let is_broken = errno == Errno::PIPE;
+                return Err(unwritable(is_broken, error_text(&errno.into())));
+            }
+        }
+    }
+    out.clear();
+    Ok(())
+}
+
+fn unwritable(is_broken_pipe: bool, text: String) -> Unwritable {
+    if is_broken_pipe {
+        lost_reader();
+    }
+    Unwritable(text)
+}
+
+/// How an input is related to the output.
+#[derive(Debug, PartialEq, Eq)]
+enum Same {
+    /// It is another file.
+    No,
+    /// The file that would be read is written before the place that is written: cat would read what it writes.
+    WouldGrow,
+    /// It is read at or behind the place that is written.
+    Behind,
+}
+
+fn is_output(source: &impl AsFd) -> Same {
+    let (Ok(from), Ok(to)) = (fstat(source), fstat(io::stdout())) else {
+        return Same::No;
+    };
+    let is_same = (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino);
+    let kind = FileType::from_raw_mode(from.st_mode);
+    if !is_same
+        || matches!(
+            kind,
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice
+        )
+    {
+        return Same::No;
+    }
+    let appends = fcntl_getfl(io::stdout()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
+    let place = match appends {
+        true => SeekFrom::End(0),
+        false => SeekFrom::Current(0),
+    };
+    match (
+        seek(source, SeekFrom::Current(0)),
+        seek(io::stdout(), place),
+    ) {
+        (Ok(read), Ok(written)) if read < written => Same::WouldGrow,
+        (Ok(_), Ok(_)) => Same::Behind,
+        _ => Same::No,
+    }
+}
+
+fn help(who: &str) -> String {
+    format!(
+        "Usage: {who} [OPTION]... [FILE]...\n\
+         Copy each FILE to standard output, one after the other. Without FILE, or for '-', copy standard input.\n\n\
+         {}\n\
+         This is 'fullbore copy' under the name of cat.\n",
+        getopt::help(OPTIONS)
+    )
+}

@@ -1,0 +1,216 @@
+//! The command line as getopt_long(3) reads it: bundled letters, values that follow or are attached, long options that
+//! may be cut short, operands anywhere, and the words that GNU's C library has for mistakes.
+//!
+//! clap cannot be told to do this: it has other words, and exit code 2.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Whether an option has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    None,
+    /// The word is what the help calls it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "cat and tee have none"))]
+    Required(&'static str),
+    /// Only after `=`, and only of the long option.
+    Optional(&'static str),
+}
+
+/// An option of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec<Id> {
+    pub id: Id,
+    pub letter: Option<char>,
+    /// Empty if there is only the letter.
+    pub long: &'static str,
+    pub value: Value,
+    pub about: &'static str,
+}
+
+/// A command line that was read.
+#[derive(Debug, PartialEq)]
+pub struct Parsed<Id> {
+    /// The options in their order.
+    pub options: Vec<(Id, Option<OsString>)>,
+    pub operands: Vec<OsString>,
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// What getopt_long(3) would print about a mistake, without the name of the program.
+pub fn parse<Id: Copy + PartialEq>(
+    specs: &[Spec<Id>],
+    args: &[OsString],
+) -> Result<Parsed<Id>, String> {
+    let mut parsed = Parsed {
+        options: Vec::new(),
+        operands: Vec::new(),
+    };
+    let in_order = std::env::var_os("POSIXLY_CORRECT").is_some();
+    let mut args: VecDeque<&OsStr> = args.iter().map(OsString::as_os_str).collect();
+    while let Some(arg) = args.pop_front() {
+        let bytes = arg.as_bytes();
+        if arg == "--" {
+            break;
+        } else if let Some(long) = bytes.strip_prefix(b"--") {
+            let (name, attached) = split(long);
+            let spec = long_option(specs, name)?;
+            let shown = spec.long;
+            let value = match (spec.value, attached) {
+                (Value::None, Some(_)) => {
+                    return Err(format!("option '--{shown}' doesn't allow an argument"));
+                }
+                (Value::Required(_), None) => match args.pop_front() {
+                    None => return Err(format!("option '--{shown}' requires an argument")),
+                    value => value.map(OsStr::to_owned),
+                },
+                (_, attached) => attached,
+            };
+            parsed.options.push((spec.id, value));
+        } else if bytes.len() > 1 && bytes[0] == b'-' {
+            let mut rest = &bytes[1..];
+            while let [letter, after @ ..] = rest {
+                let is_it = |spec: &&Spec<Id>| spec.letter == Some(char::from(*letter));
+                let Some(spec) = specs.iter().find(is_it) else {
+                    let letter = String::from_utf8_lossy(&rest[..1]);
+                    return Err(format!("invalid option -- '{letter}'"));
+                };
+                rest = after;
+                let value = match spec.value {
+                    Value::Required(_) if !after.is_empty() => {
+                        Some(OsStr::from_bytes(std::mem::take(&mut rest)))
+                    }
+                    Value::Required(_) => match args.pop_front() {
+                        None => {
+                            let letter = char::from(*letter);
+                            return Err(format!("option requires an argument -- '{letter}'"));
+                        }
+                        value => value,
+                    },
+                    _ => None,
+                };
+                parsed.options.push((spec.id, value.map(OsStr::to_owned)));
+            }
+        } else {
+            parsed.operands.push(arg.to_owned());
+            if in_order {
+                break;
+            }
+        }
+    }
+    parsed
+        .operands
+        .extend(args.into_iter().map(OsStr::to_owned));
+    Ok(parsed)
+}
+
+/// Splits a long option at its `=`.
+fn split(long: &[u8]) -> (&[u8], Option<OsString>) {
+    match long.iter().position(|&byte| byte == b'=') {
+        Some(at) => (&long[..at], Some(OsString::from_vec(long[at + 1..].into()))),
+        None => (long, None),
+    }
+}
+
+/// Finds the long option with this name, or the only one that begins with it.
+fn long_option<'a, Id: PartialEq>(
+    specs: &'a [Spec<Id>],
+    name: &[u8],
+) -> Result<&'a Spec<Id>, String> {
+    let shown = String::from_utf8_lossy(name);
+    let begins = |spec: &&Spec<Id>| !spec.long.is_empty() && spec.long.as_bytes().starts_with(name);
+    let found: Vec<&Spec<Id>> = specs.iter().filter(begins).collect();
+    match (
+        found.iter().find(|spec| spec.long.as_bytes() == name),
+        found.as_slice(),
+    ) {
+        (Some(exact), _) => Ok(exact),
+        (None, []) => Err(format!("unrecognized option '--{shown}'")),
+        (None, [first, rest @ ..]) if rest.iter().all(|other| other.id == first.id) => Ok(first),
+        (None, several) => {
+            let possible = several.iter().map(|spec| format!(" '--{}'", spec.long));
+            let possible: String = possible.collect();
+            Err(format!(
+                "option '--{shown}' is ambiguous; possibilities:{possible}"
+            ))
+        }
+    }
+}
+
+/// Returns the lines about the options for the help.
+pub fn help<Id>(specs: &[Spec<Id>]) -> String {
+    let line = |spec: &Spec<Id>| {
+        let letter = spec.letter.map(|letter| format!("-{letter}"));
+        let long = (!spec.long.is_empty()).then(|| format!("--{}", spec.long));
+        let value = match spec.value {
+            Value::None => String::new(),
+            Value::Required(word) => format!(" {word}"),
+            Value::Optional(word) => format!("[={word}]"),
+        };
+        let names = match (letter, long) {
+            (Some(letter), Some(long)) => format!("{letter}, {long}"),
+            (None, Some(long)) => format!("    {long}"),
+            (letter, None) => letter.unwrap_or_default(),
+        };
+        match names.len() + value.len() > 28 {
+            true => format!("  {names}{value}\n{:32}{}\n", "", spec.about),
+            false => format!("  {:<30}{}\n", names + &value, spec.about),
+        }
+    };
+    specs.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[rustfmt::skip]
+    const SPECS: &[Spec<u8>] = &[
+        Spec { id: 1, letter: Some('a'), long: "append", value: Value::None, about: "" },
+        Spec { id: 2, letter: Some('s'), long: "size", value: Value::Required("SIZE"), about: "" },
+        Spec { id: 3, letter: None, long: "apart", value: Value::Optional("MODE"), about: "" },
+        Spec { id: 4, letter: Some('u'), long: "", value: Value::None, about: "" },
+    ];
+
+    fn read(words: &str) -> Result<String, String> {
+        let args: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let parsed = parse(SPECS, &args)?;
+        let value =
+            |value: Option<OsString>| value.map_or(String::new(), |v| format!("={}", v.display()));
+        let options = parsed
+            .options
+            .into_iter()
+            .map(|(id, v)| format!("{id}{}", value(v)));
+        let operands = parsed.operands.into_iter().map(|v| v.display().to_string());
+        Ok(options.chain(operands).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn words_are_read_as_getopt_long_reads_them() {
+        for (words, expected) in [
+            ("-as 3 x", "1 2=3 x"),
+            ("x -s3 -ua - --size=4 y", "2=3 4 1 2=4 x - y"),
+            ("--app --si 5 --apart --apart=", "1 2=5 3 3="),
+            ("-a -- -a", "1 -a"),
+            ("-s -a", "2=-a"),
+        ] {
+            assert_eq!(read(words).as_deref(), Ok(expected), "{words}");
+        }
+        for (words, expected) in [
+            ("-az", "invalid option -- 'z'"),
+            ("--foo=3", "unrecognized option '--foo'"),
+            ("--append=3", "option '--append' doesn't allow an argument"),
+            ("--siz", "option '--size' requires an argument"),
+            ("-as", "option requires an argument -- 's'"),
+            (
+                "--ap",
+                "option '--ap' is ambiguous; possibilities: '--append' '--apart'",
+            ),
+        ] {
+            assert_eq!(read(words), Err(expected.to_owned()), "{words}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The programs that this one can be called as: a link named `pv`, `mbuffer`, `tee` or `cat` is that program, with its
+//! options, its words and its exit codes. The bytes are moved as the verbs move them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `getopt.rs` | the command line as getopt_long(3) reads it |
+//! | `call.rs` | how a program was called, and what all of them say and do |
+//! | `cat.rs`, `tee.rs` | those of GNU coreutils |
+//! | `lines.rs` | what the options of cat do to lines |
+
+mod call;
+mod cat;
+mod getopt;
+mod lines;
+mod tee;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+use call::Call;
+
+type Program = fn(&Call) -> ExitCode;
+
+const NAMES: [(&str, Program); 2] = [("cat", cat::run), ("tee", tee::run)];
+
+/// Runs the program whose name this process was called by; `None` if that is `fullbore` or any other.
+pub fn run() -> Option<ExitCode> {
+    let mut args = std::env::args_os();
+    let who = args.next()?;
+    let name = Path::new(&who).file_name().and_then(OsStr::to_str)?;
+    let (_, run) = NAMES.into_iter().find(|(known, _)| *known == name)?;
+    let args: Vec<OsString> = args.collect();
+    Some(run(&Call::new(&who, args)))
+}

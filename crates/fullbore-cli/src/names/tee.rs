@@ -1,0 +1,256 @@
+//! `tee` of GNU coreutils 9.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::ExitCode;
+
+use fullbore::split::Policy;
+use fullbore::{Error, Tee, TransferSide};
+use fullbore_host::text::error_text;
+use nix::libc::SIGPIPE;
+use rustix::fs::{FileType, OFlags, fstat, tell};
+
+use super::call::{Call, is_broken_pipe, lost_reader, quoted, version, words_of};
+use super::getopt::{self, Spec, Value};
+use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
+use crate::inherited::{self, was_ignored};
+use crate::moving::is_plain;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    Append,
+    IgnoreInterrupts,
+    Pipes,
+    OutputError,
+    Help,
+    Version,
+}
+
+#[rustfmt::skip]
+const OPTIONS: &[Spec<Id>] = &[
+    Spec { id: Id::Append, letter: Some('a'), long: "append", value: Value::None, about: "append to the files, do not replace their contents" },
+    Spec { id: Id::IgnoreInterrupts, letter: Some('i'), long: "ignore-interrupts", value: Value::None, about: "ignore SIGINT" },
+    Spec { id: Id::Pipes, letter: Some('p'), long: "", value: Value::None, about: "the same as --output-error=warn-nopipe" },
+    Spec { id: Id::OutputError, letter: None, long: "output-error", value: Value::Optional("MODE"), about: "what to do if an output fails; without MODE, warn-nopipe" },
+    Spec { id: Id::Help, letter: None, long: "help", value: Value::None, about: "print this help" },
+    Spec { id: Id::Version, letter: None, long: "version", value: Value::None, about: "print the version" },
+];
+
+const MODES: [(&str, Mode, &str); 4] = [
+    (
+        "warn",
+        Mode::Warn,
+        "print a message, and go on with the other outputs",
+    ),
+    (
+        "warn-nopipe",
+        Mode::WarnNopipe,
+        "the same, without a message for a pipe that has no reader",
+    ),
+    ("exit", Mode::Exit, "stop"),
+    (
+        "exit-nopipe",
+        Mode::ExitNopipe,
+        "stop, except for a pipe that has no reader",
+    ),
+];
+
+const STDOUT: &str = "'standard output'";
+
+pub fn run(call: &Call) -> ExitCode {
+    let parsed = match getopt::parse(OPTIONS, &call.args) {
+        Ok(parsed) => parsed,
+        Err(text) => return call.wrong(&text),
+    };
+    let (mut append, mut mode) = (false, None);
+    for (id, value) in parsed.options {
+        match id {
+            Id::Append => append = true,
+            Id::IgnoreInterrupts => {
+                if let Err(error) = ignore_interrupts() {
+                    call.say(format!("{error:#}"));
+                    return ExitCode::FAILURE;
+                }
+            }
+            Id::Pipes => mode = Some(Mode::WarnNopipe),
+            Id::OutputError => match value.as_deref().map_or(Ok(Mode::WarnNopipe), mode_named) {
+                Ok(named) => mode = Some(named),
+                Err(text) => return call.wrong(&text),
+            },
+            Id::Help => return call.print(&help(&call.who)),
+            Id::Version => return call.print(&version("tee", "tee of GNU coreutils 9")),
+        }
+    }
+    let is_plain = match is_plain() {
+        Ok(is_plain) => is_plain,
+        Err(error) => {
+            call.say(error);
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut outputs: Vec<(String, OwnedFd)> = Vec::new();
+    let mut is_well = true;
+    let stops = matches!(mode, Some(Mode::Exit | Mode::ExitNopipe));
+    let opened = (parsed.operands.iter()).map(|name| (quoted(name), create(name, append)));
+    let opened = std::iter::once((STDOUT.to_owned(), stdout())).chain(opened);
+    for (name, opened) in opened {
+        match opened {
+            Ok(fd) => outputs.push((name, fd)),
+            Err(error) => {
+                call.say(format!("{name}: {}", error_text(&error)));
+                is_well = false;
+                if stops {
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    }
+    if inherited::stdin_was_closed() {
+        call.say("read error: Bad file descriptor");
+        call.say("standard input: Bad file descriptor");
+        return ExitCode::FAILURE;
+    }
+    is_well &= copy(call, &outputs, mode, is_plain);
+    for (name, fd) in outputs {
+        // A duplicate of stdout stays open, and each close(2) reports the errors.
+        if let Err(error) = fullbore::close(fd) {
+            call.say(format!("{name}: {}", words_of(&error)));
+            is_well = false;
+        }
+    }
+    ExitCode::from(u8::from(!is_well))
+}
+
+/// Copies stdin to the outputs. Returns whether nothing went wrong.
+fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain: bool) -> bool {
+    if outputs.is_empty() {
+        return false;
+    }
+    let mut tee = Tee::new(io::stdin()).plain(is_plain);
+    let policy = match mode {
+        Some(mode) => mode.policy(),
+        // Where SIGPIPE is ignored, GNU's tee goes on without a word.
+        None if was_ignored(SIGPIPE) => Policy::IGNORE_CLOSED,
+        None => BY_DEFAULT,
+    };
+    for (name, fd) in outputs {
+        match is_input(fd) {
+            None => tee = tee.sink(fd, policy),
+            // It was truncated when it was opened.
+            Some(true) => return true,
+            Some(false) => {
+                call.say(format!("{name}: input file is output file"));
+                return false;
+            }
+        }
+    }
+    if mode.is_some() {
+        tee = tee.fail_without_readers();
+    }
+    let (report, failure) = match tee.run() {
+        Ok(report) => (report, None),
+        Err(failure) => (failure.report, Some((failure.sink, failure.error))),
+    };
+    let mut is_well = true;
+    for (sink, (name, _)) in report.sinks.iter().zip(outputs) {
+        if let Some(error) = sink.error.as_ref().filter(|_| !sink.ignored) {
+            call.say(format!("{name}: {}", words_of(error)));
+            is_well = false;
+        }
+    }
+    match failure {
+        None => is_well,
+        Some((
+            _,
+            Error::Moving {
+                side: TransferSide::Source,
+                errno,
+                ..
+            },
+        )) => {
+            call.say(format!("read error: {}", error_text(&errno)));
+            false
+        }
+        Some((at, error)) => {
+            let is_broken = is_broken_pipe(&error);
+            if is_broken && mode.is_none() {
+                lost_reader();
+            }
+            if is_broken && !matches!(mode, Some(Mode::Warn | Mode::Exit)) {
+                return is_well;
+            }
+            let name = at.map_or(STDOUT, |at| &outputs[at].0);
+            call.say(format!("{name}: {}", words_of(&error)));
+            false
+        }
+    }
+}
+
+fn stdout() -> io::Result<OwnedFd> {
+    match inherited::stdout() {
+        Ok(stdout) => rustix::io::fcntl_dupfd_cloexec(stdout, 3).map_err(Into::into),
+        Err(_) => Err(rustix::io::Errno::BADF.into()),
+    }
+}
+
+/// Opens a file. What is open already, such as `/dev/stderr`, is written to where it stands: GNU's tee would empty it.
+fn create(name: &OsStr, append: bool) -> io::Result<OwnedFd> {
+    let open = || {
+        let mut options = File::options();
+        options.create(true).append(append).truncate(!append);
+        options.write(!append).open(name)
+    };
+    let file = inherited::descriptor(Path::new(name), OFlags::WRONLY).unwrap_or_else(open)?;
+    Ok(file.into())
+}
+
+/// Returns `None` if the output is no regular file that is the input too; otherwise whether nothing is left to read.
+fn is_input(output: &OwnedFd) -> Option<bool> {
+    let (from, to) = (fstat(io::stdin()).ok()?, fstat(output).ok()?);
+    let is_file = FileType::from_raw_mode(to.st_mode) == FileType::RegularFile;
+    let is_same = (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino);
+    let position = tell(io::stdin()).unwrap_or(0);
+    (is_file && is_same).then(|| position >= to.st_size.unsigned_abs())
+}
+
+/// Returns the mode with this name, or the only one that begins with it.
+fn mode_named(name: &OsStr) -> Result<Mode, String> {
+    let name = name.to_string_lossy();
+    if let Some((_, mode, _)) = MODES.into_iter().find(|(full, ..)| *full == name) {
+        return Ok(mode);
+    }
+    let found: Vec<Mode> = (MODES.into_iter())
+        .filter(|(full, ..)| full.starts_with(&*name))
+        .map(|(_, mode, _)| mode)
+        .collect();
+    let what = match found.as_slice() {
+        [mode] => return Ok(*mode),
+        [] => "invalid",
+        _ => "ambiguous",
+    };
+    let valid: String = MODES
+        .iter()
+        .map(|(full, ..)| format!("\n  - \u{2018}{full}\u{2019}"))
+        .collect();
+    Err(format!(
+        "{what} argument \u{2018}{name}\u{2019} for \u{2018}--output-error\u{2019}\nValid arguments are:{valid}"
+    ))
+}
+
+fn help(who: &str) -> String {
+    let modes: String = (MODES.iter())
+        .map(|(name, _, about)| format!("  {name:<30}{about}\n"))
+        .collect();
+    format!(
+        "Usage: {who} [OPTION]... [FILE]...\n\
+         Copy standard input to standard output and to each FILE.\n\n\
+         {}\nMODE is one of:\n{modes}\n\
+         Without --output-error, it ends by SIGPIPE if a pipe has no reader, and prints a message for other outputs \
+         that fail.\n\
+         This is 'fullbore tee' under the name of tee.\n",
+        getopt::help(OPTIONS)
+    )
+}

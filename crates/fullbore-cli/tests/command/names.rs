@@ -1,0 +1,229 @@
+//! Tests of the programs that a link to fullbore is: `cat` and `tee` beside those of this machine.
+//!
+//! A line of bash is run twice in the same new directory: with the programs of this machine, and with links to
+//! fullbore of their names before them in PATH. Both write the same bytes to stdout and to stderr, and end with the
+//! same exit code.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::*;
+use tempfile::TempDir;
+
+/// Returns a directory with links of these names.
+pub fn links(names: &[&str]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for name in names {
+        symlink(FULLBORE, directory.path().join(name)).unwrap();
+    }
+    directory
+}
+
+/// Runs a line of bash in a directory, with these links before the programs of this machine.
+pub fn bash(directory: &Path, links: Option<&TempDir>, line: &str) -> Output {
+    let path = std::env::var("PATH").unwrap();
+    let path = match links {
+        Some(links) => format!("{}:{path}", links.path().display()),
+        None => path,
+    };
+    let mut command = Command::new("bash");
+    command.args(["-c", line]).current_dir(directory);
+    command
+        .env("PATH", path)
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("POSIXLY_CORRECT");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    users::with_usual_signals(&mut command);
+    finish(start(&mut command))
+}
+
+fn files() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (name, content) in [
+        ("a", &b"hel\tlo\n"[..]),
+        ("b", b"two\nlines"),
+        ("c", b"c\n"),
+        ("-dash", b"d\n"),
+        ("empty", b""),
+        ("lines", b"\n\na\n\n\n\nb\n\n"),
+        ("crlf", b"a\r\nb\rc\r"),
+        ("bytes", &bytes),
+    ] {
+        std::fs::write(directory.path().join(name), content).unwrap();
+    }
+    directory
+}
+
+/// Returns whether this is a program of GNU coreutils.
+fn is_gnu(name: &str) -> bool {
+    let version = output_of(Command::new(name).arg("--version"));
+    let is_gnu = version
+        .is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("GNU coreutils"));
+    if !is_gnu {
+        skipped("cat or tee of GNU coreutils is not installed");
+    }
+    is_gnu
+}
+
+fn agree(name: &str, lines: &str) {
+    if !is_gnu(name) {
+        return;
+    }
+    let links = links(&[name]);
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let [theirs, ours] = [None, Some(&links)].map(|links| bash(files().path(), links, line));
+        let all = |output: &Output| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (
+                text(&output.stdout),
+                text(&output.stderr),
+                output.status.code(),
+            )
+        };
+        assert_eq!(all(&ours), all(&theirs), "{line}");
+    }
+}
+
+#[test]
+fn cat_is_that_of_gnu() {
+    agree(
+        "cat",
+        r#"
+        cat
+        cat a
+        cat a - b < c
+        cat - - < a
+        cat nofile a
+        cat . a
+        cat a >> a
+        cat empty >> empty
+        cat a > /dev/full
+        cat -n a > /dev/full
+        cat <&-
+        cat a >&-
+        cat < .
+        cat -n a b; cat -b lines; cat -s lines; cat -ns lines b; cat -bs lines
+        cat -E lines; cat -E crlf | od -c; cat -A crlf | od -c; cat -T a
+        cat -v bytes | od -c; cat -A bytes | od -c; cat -e bytes | od -c; cat -t bytes | od -c; cat -u a
+        cat -ET bytes | od -c; cat -vT bytes | od -c; cat -bA lines; cat -nE crlf | od -c
+        cat --show-all a; cat --number a; cat --number-n lines; cat --sq lines; cat --show-t a; cat --show-e a
+        cat -z
+        cat --foo
+        cat --number=3 a
+        cat --s a
+        cat -- -dash a
+        cat 'a b' "a'b" '$x' 'a;' '~a' 'a#' '' $'a\tb'
+        yes | cat | head -n 1; echo ${PIPESTATUS[*]}
+        yes | cat -n | head -n 1; echo ${PIPESTATUS[*]}
+        trap '' PIPE; cat /dev/zero 2> err | head -c 1 | od -c; echo ${PIPESTATUS[0]}; cat err
+    "#,
+    );
+}
+
+#[test]
+fn tee_is_that_of_gnu() {
+    agree(
+        "tee",
+        r#"
+        tee x y < a; od -c x y
+        tee -a a x < c; od -c a
+        tee --append x < c; tee -ia x < c; od -c x
+        tee - < a; od -c ./-
+        tee nodir/x y < a; od -c y
+        tee nodir/x y < a > /dev/full; od -c y
+        tee --output-error=exit nodir/x y < a; ls
+        tee --output-error=exit-nopipe nodir/x y < a; ls
+        tee --output-error=warn nodir/x y < a; od -c y
+        tee --output-error nodir/x y < a; od -c y
+        tee -p nodir/x y < a; od -c y
+        tee /dev/full x < a; od -c x
+        tee -p /dev/full x < a; od -c x
+        tee --output-error=warn /dev/full x < a; od -c x
+        tee < a > /dev/full
+        tee -p x < a > /dev/full; od -c x
+        tee --output-error=exit < a > /dev/full
+        tee --output-error=exit-nopipe < a > /dev/full
+        tee --output-error=bad < a
+        tee --output-error=w < a
+        tee --output-error= < a
+        tee --output-error=exit- x < a
+        tee --app x < a
+        tee -z < a
+        tee --foo < a
+        tee --append=3 < a
+        tee x < .
+        tee x <&-; od -c x
+        tee x < a >&-; od -c x
+        tee --output-error=exit x < a >&-
+        tee 'a b/c' < a
+        tee a < a; od -c a
+        yes | tee | head -n 1; echo ${PIPESTATUS[*]}
+        yes | tee x | head -n 1; echo ${PIPESTATUS[*]}
+        yes | tee nodir/x 2> err | head -n 1; echo ${PIPESTATUS[*]}; cat err
+        yes | head -c 9M | tee -p x | head -n 1; echo ${PIPESTATUS[2]}; wc -c < x
+        yes | head -c 9M | tee --output-error=warn x 2> err | head -n 1; echo ${PIPESTATUS[2]}; wc -c < x; cat err
+        yes | tee --output-error=exit x 2> err | head -n 1; echo ${PIPESTATUS[1]}; cat err
+        yes | head -c 9M | tee --output-error=exit-nopipe x 2> err | head -n 1; echo ${PIPESTATUS[2]}; wc -c < x
+        yes | tee -p nodir/x 2> err | head -n 1; echo ${PIPESTATUS[1]}; cat err
+        yes | tee --output-error=exit nodir/x 2> err | head -n 1; echo ${PIPESTATUS[1]}; cat err
+        yes | tee --output-error=warn /dev/full 2> err | head -n 1; echo ${PIPESTATUS[1]}; sort err
+        trap '' PIPE; head -c 9M /dev/zero | tee x 2> err | head -c 1 | od -c; echo ${PIPESTATUS[1]}; wc -c < x; cat err
+        mkfifo f; head -c 1 f > /dev/null & yes | tee f | tail -n 0; echo ${PIPESTATUS[1]}
+        mkfifo f; head -c 1 f > /dev/null & yes | head -c 9M | tee -p f | wc -c; echo ${PIPESTATUS[2]}
+    "#,
+    );
+}
+
+/// What GNU's programs do since versions that few machines have, or what this program does on purpose.
+#[test]
+fn cat_and_tee_differ_where_that_is_meant() {
+    let links = links(&["cat", "tee"]);
+    for (line, expected) in [
+        // Since coreutils 9.2: nothing is read that was written.
+        (
+            "cat a 1<>a; echo $?; od -An -c a",
+            "0\n   h   e   l  \\t   l   o  \\n\n",
+        ),
+        (
+            "printf b >> empty; cat < empty 1<>empty; echo $?; od -An -c empty",
+            "0\n   b\n",
+        ),
+        // Since 9.2: the outputs are watched while the input is silent.
+        (
+            "mkfifo f; exec 3<>f; tee -p <&3 | true; echo ${PIPESTATUS[0]}",
+            "0\n",
+        ),
+        // GNU's tee reads what it writes, for ever.
+        (
+            "tee -a a < a; echo $?; od -An -c a",
+            "1\n   h   e   l  \\t   l   o  \\n\n",
+        ),
+        // GNU's tee empties the log.
+        (
+            "echo log > log; echo more | tee /dev/stderr 2>> log; cat log",
+            "more\nlog\nmore\n",
+        ),
+        (
+            "cat --version | head -n 1 | cut -d ' ' -f 1,2; tee --version | head -n 1 | cut -d ' ' -f 1,2",
+            "cat (fullbore)\ntee (fullbore)\n",
+        ),
+        (
+            "cat --help | grep -c show-all; tee --help | grep -c output-error=",
+            "1\n1\n",
+        ),
+        (
+            "(exec -a /some/where/tee fullbore-here nodir/x < a) 2>&1",
+            "/some/where/tee: nodir/x: No such file or directory\nhel\tlo\n",
+        ),
+        ("cat --version > /dev/full; echo $?", "1\n"),
+    ] {
+        let line = line.replace("fullbore-here", FULLBORE);
+        let output = bash(files().path(), Some(&links), &line);
+        assert_eq!(stdout(&output), expected, "{line}: {}", said(&output));
+    }
+}
