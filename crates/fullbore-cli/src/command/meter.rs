@@ -44,6 +44,7 @@ Examples:
   fullbore meter -cN in access.log | gzip | fullbore meter -cN out > access.log.gz
   fullbore meter -F '%b %{slow} %p' disk.img | gzip > disk.img.gz
   fullbore meter --watch $(pgrep -n gzip)
+  fullbore meter --pipeline $(pgrep -n gzip)
 
 Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{bar-plain} %{bar-block} \
 %{bar-granular} %{bar-shaded} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
@@ -225,6 +226,13 @@ pub struct Meter {
     #[arg(add = ArgValueCandidates::new(pids))]
     watch: Vec<Target>,
 
+    /// Copy nothing. Show how far the pipeline that contains this process is in the file that its first
+    /// stage reads, and which stage is slow. End when the process ends
+    #[arg(long, value_name = "PID", value_parser = number::pid, add = ArgValueCandidates::new(pids))]
+    #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER)]
+    #[arg(conflicts_with_all = ["watch", "remote", "query", "cursor", "numeric", "size", "rate_limit", "format"])]
+    pipeline: Option<u32>,
+
     /// Copy nothing. Change the running meter with this PID: its rate limit, size, name, interval,
     /// width, height, or what its line shows
     #[arg(short = 'R', long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids), help_heading = "Other processes")]
@@ -282,6 +290,9 @@ impl Meter {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if !self.watch.is_empty() {
             self.watch()
+        } else if let Some(pid) = self.pipeline {
+            meter::follow(pid, self.options(None).interval, self.force)?;
+            Ok(ExitCode::SUCCESS)
         } else if let Some(pid) = self.remote {
             ask(pid, &Request::Change(self.changes()))?;
             Ok(ExitCode::SUCCESS)

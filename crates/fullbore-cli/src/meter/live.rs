@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::moving::Source;
 use crate::terminal::line::{Reading, Unit};
 use crate::terminal::lines::say;
-use crate::terminal::rate::Rate;
+use fullbore_observe::Rate;
 
 /// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.
 const SAMPLING_INTERVAL: Duration = Duration::from_millis(20);

@@ -10,6 +10,7 @@
 //! | `verdict.rs` | what many samples mean |
 //! | `options.rs` | what is shown, and how; what can be changed while it runs |
 //! | `pv.rs` | the table of pv's options, and those that are refused |
+//! | `pipeline.rs` | how far a whole pipeline is that is already running |
 //! | `remote.rs` | telling and asking a meter that is running |
 //! | `query.rs` | the line of a meter that is running, shown by another one |
 //! | `skip.rs` | how far to go on behind a read error |
@@ -22,6 +23,7 @@ mod live;
 mod options;
 mod pass;
 mod pid_file;
+mod pipeline;
 pub mod pv;
 mod query;
 pub mod remote;
@@ -37,5 +39,6 @@ pub use live::Meter;
 pub use options::{Changes, Look, Numbers, Options};
 pub use pass::{How, Passing};
 pub use pid_file::PidFile;
+pub use pipeline::follow;
 pub use query::query;
 pub use watch::{Target, Watches};

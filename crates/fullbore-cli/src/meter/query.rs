@@ -10,7 +10,7 @@ use super::remote::{Request, State, ask};
 use crate::interrupt::Interrupt;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::say;
-use crate::terminal::rate::Rate;
+use fullbore_observe::Rate;
 
 /// A signal is noticed within this time.
 const NOTICE: Duration = Duration::from_millis(50);

@@ -24,8 +24,8 @@ use super::options::Options;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, Unit, gauge};
 use crate::terminal::lines::{Screen, say};
-use crate::terminal::rate::Rate;
 use fullbore_host::text::{clean, cut, error_text};
+use fullbore_observe::Rate;
 use fullbore_observe::census::scope::is_hidden;
 
 /// A closed fd or a signal is noticed within this time.

@@ -6,7 +6,7 @@ pub mod group;
 pub mod line;
 pub mod lines;
 pub mod live;
-pub mod rate;
+pub mod progress;
 pub mod report;
 
 use std::ffi::OsStr;

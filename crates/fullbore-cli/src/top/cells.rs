@@ -103,6 +103,24 @@ pub fn waits(row: &PipeState) -> String {
     }
 }
 
+/// Returns how far a pipeline is in its input, in a line below its verdict.
+pub fn progress(chain: &ChainState) -> Option<String> {
+    let progress = chain.progress?;
+    let share = progress.passed as f64 / progress.total.max(1) as f64;
+    let mut text = format!(
+        "progress: {:.0}% of {}",
+        share * 100.0,
+        amount(progress.total as f64)
+    );
+    if let Some(rate) = progress.bytes_per_second {
+        text += &format!(", {}/s", amount(rate));
+    }
+    if let Some(left) = progress.seconds_left {
+        text += &format!(", {} left", time(left));
+    }
+    Some(text)
+}
+
 /// Returns which side is slow, and why.
 pub fn slow(overview: &Overview, row: &PipeState) -> String {
     let chain = row.chain.map(|chain| &overview.chains[chain]);

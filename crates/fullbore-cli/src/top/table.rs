@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::cells::{branch, capacity, ends, filled, notes, rate, slow, waits};
+use super::cells::{branch, capacity, ends, filled, notes, progress, rate, slow, waits};
 use super::order::{Sort, order};
 use crate::terminal::report;
 use fullbore_observe::overview::Overview;
@@ -40,6 +40,9 @@ impl fmt::Display for Shown<'_> {
             for chain in &overview.chains {
                 if let Some(verdict) = &chain.verdict {
                     writeln!(f, "{verdict}")?;
+                }
+                if let Some(progress) = progress(chain) {
+                    writeln!(f, "{progress}")?;
                 }
             }
         }

@@ -84,6 +84,71 @@ fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
 }
 
 #[test]
+fn the_progress_is_that_of_the_whole_pipeline() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("million"), [0; 1_000_000]).unwrap();
+    let start = |script: &str| {
+        Line::start(
+            Command::new("sh")
+                .current_dir(directory.path())
+                .args(["-c", script]),
+        )
+    };
+    // Half of the file has been read, and has come out of the last pipe.
+    let line = start("(head -c 500000; exec sleep 600) < million | cat | cat > /dev/null");
+    let words = format!("--interval 200ms --pid {}", line.pid());
+    Overviews::new(&words).until("half of the file", |overview| {
+        let progress = overview.chains.first()?.progress?;
+        assert!(progress.total == 1_000_000 && progress.passed <= 500_000);
+        (progress.passed == 500_000).then_some(())
+    });
+    let once = run(&format!("top --once --pid {}", line.pid()));
+    assert!(
+        stdout(&once).contains("\nprogress: 50% of 977 KiB"),
+        "{}",
+        said(&once)
+    );
+    // A line of `meter` says the same.
+    let mut watching = Command::new(FULLBORE);
+    let pid = line.pid().to_string();
+    watching.args(["meter", "--force", "--interval", "0.2", "--pipeline", &pid]);
+    let mut watching = crate::common::start(watching.stderr(Stdio::piped()));
+    let mut seen = Vec::new();
+    let mut shown = std::io::BufReader::new(watching.stderr.take().unwrap());
+    while !String::from_utf8_lossy(&seen).contains(" 50%") {
+        assert_ne!(shown.read_until(b'\r', &mut seen).unwrap(), 0);
+    }
+    drop(line);
+    assert_code(&finish(watching), 0);
+    // What lies unread in a pipe has not come out.
+    let line = start(
+        "(head -c 40000; exec sleep 600) < million | (head -c 20000 > /dev/null; exec sleep 600)",
+    );
+    let words = format!("--interval 200ms --pid {}", line.pid());
+    Overviews::new(&words).until("a half of what was read", |overview| {
+        let progress = overview.chains.first()?.progress?;
+        assert_eq!(progress.total, 1_000_000);
+        // The reader has also read its libraries.
+        (20_000..30_000).contains(&progress.passed).then_some(())
+    });
+    drop(line);
+    // A program that reads no file that it was given.
+    let line = start("(cat /dev/zero | cat | cat > /dev/null); :");
+    let words = format!("--interval 200ms --pid {}", line.pid());
+    let mut overviews = Overviews::new(&words);
+    for _ in 0..3 {
+        let overview = overviews.next();
+        assert!(overview.chains.iter().all(|chain| chain.progress.is_none()));
+    }
+    drop((overviews, line));
+    let line = start("exec sleep 600");
+    let nowhere = run(&format!("meter --pipeline {}", line.pid()));
+    assert_code(&nowhere, 1);
+    let text = format!("process {} is in no pipeline", line.pid());
+    assert!(stderr(&nowhere).contains(&text), "{}", said(&nowhere));
+}
+
+#[test]
 fn a_pipeline_is_one_chain_in_the_order_of_its_bytes() {
     let line = Line::new("sleep 600 | tr a b | cat | sort; exit 3");
     let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));

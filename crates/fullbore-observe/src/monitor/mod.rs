@@ -320,7 +320,7 @@ impl Monitor {
         for chain in 0..overview.chains.len() {
             let pipes = overview.chains[chain].pipes.iter();
             let key: Vec<_> = pipes.map(|&pipe| overview.pipes[pipe].identity()).collect();
-            if let Some(watched) = self.watched.get(&key) {
+            if let Some(watched) = self.watched.get_mut(&key) {
                 watched.describe(chain, overview);
             }
         }

@@ -60,6 +60,21 @@ pub struct ChainState {
     pub is_circle: bool,
     /// Which stage was slow in the last seconds; `None` if the pipeline is not watched.
     pub verdict: Option<Verdict>,
+    /// How far it is in the file that its first stage reads; `None` if that is not known.
+    pub progress: Option<ChainProgress>,
+}
+
+/// How far a pipeline is in its input file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ChainProgress {
+    /// The bytes of the input that have come to the end of the pipeline.
+    pub passed: u64,
+    /// The bytes of the input.
+    pub total: u64,
+    /// The average since the pipeline was first seen; `None` at the first scan.
+    pub bytes_per_second: Option<f64>,
+    /// Seconds until its end, at the rate of the last half minute or so; `None` if nothing moves.
+    pub seconds_left: Option<f64>,
 }
 
 /// A stage of a chain.
@@ -303,6 +318,7 @@ impl Overview {
             pipes: (first..self.pipes.len()).collect(),
             is_circle: chain.is_circle,
             verdict: None,
+            progress: None,
         });
     }
 

@@ -1,11 +1,13 @@
 //! A pipeline that is watched, and what watching shows about its pipes.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use crate::census::chains::{self, PipeKind};
 use crate::census::link::{Link, WriteEnd};
 use crate::census::{Census, Holder, Pipe, ProcessId};
-use crate::monitor::overview::{Blocked, Overview, Side, Slow};
+use crate::monitor::overview::{Blocked, ChainProgress, Overview, Side, Slow};
+use crate::rate::Rate;
 use crate::sampling::attribution::Attribution;
 use crate::sampling::facts::{Mixes, StartedStage};
 use crate::sampling::moment::Moment;
@@ -14,6 +16,7 @@ use crate::sampling::stage::PROCESSES;
 use crate::verdict::numbers::{Certainty, StageNumbers};
 use crate::verdict::{Verdict, VerdictKind};
 use crate::watch::Watch;
+use crate::watch::progress::Progress;
 
 /// Files that are kept open for a process with one thread.
 const FILES: usize = 5;
@@ -22,6 +25,8 @@ const FILES: usize = 5;
 #[derive(Debug)]
 pub struct WatchedChain {
     pub watch: Watch,
+    /// The bytes of the input that have come to its end, if it has an input file.
+    passed: Option<Rate>,
 }
 
 /// How many pipes each process reads from and writes to, without its stderr.
@@ -79,6 +84,7 @@ impl WatchedChain {
         let stages = stages.iter().map(|stage| named(census, stage));
         Some(Self {
             watch: Watch::of_others(stages.collect(), links?),
+            passed: None,
         })
     }
 
@@ -125,7 +131,7 @@ impl WatchedChain {
     }
 
     /// Adds the findings to the overview.
-    pub fn describe(&self, chain: usize, overview: &mut Overview) {
+    pub fn describe(&mut self, chain: usize, overview: &mut Overview) {
         let found = self.watch.recent();
         // Nothing has been observed yet at the first scan.
         let is_known = |stage: &StageNumbers| found.numbers.samples > 0 && stage.seconds > 0.0;
@@ -166,6 +172,25 @@ impl WatchedChain {
             row.slow = slow(&found.verdict, at);
         }
         chain.verdict = Some(found.verdict);
+        chain.progress = match chain.is_circle {
+            true => None,
+            false => self.progress(),
+        };
+    }
+
+    /// Returns how far it is in its input file.
+    fn progress(&mut self) -> Option<ChainProgress> {
+        let Progress { passed, total } = self.watch.progress(None);
+        let (passed, total) = passed.zip(total)?;
+        let now = Instant::now();
+        let rate = self.passed.get_or_insert_with(|| Rate::new(passed, now));
+        rate.update(passed, now);
+        Some(ChainProgress {
+            passed,
+            total,
+            bytes_per_second: Some(rate.average()).filter(|_| !rate.elapsed().is_zero()),
+            seconds_left: rate.left(total).map(|left| left.as_secs_f64()),
+        })
     }
 
     fn blocked(&self, side: Side, stage: usize) -> Blocked {

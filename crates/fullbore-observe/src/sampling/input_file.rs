@@ -4,11 +4,12 @@
 //! stage has the file as its stdin, or was given the file's name: any other file that it reads may be a table, a
 //! library or one of thousands.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use procfs::process::Process;
-use rustix::fs::{FileType, OFlags, Stat};
+use procfs::process::{FDInfo, FDTarget, Process};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, Statx, StatxFlags, statx};
 
 use crate::census::descendants::descendants;
 
@@ -30,15 +31,27 @@ pub fn position(pid: u32) -> Option<Position> {
 fn of_process(pid: u32) -> Option<Position> {
     let process = Process::new(pid as i32).ok()?;
     let root = PathBuf::from(format!("/proc/{pid}"));
-    let named = named_files(&process, &root);
+    let words = words(&process);
     let fds = process.fd().ok()?.flatten();
-    let of_named = fds
+    // Paths are only resolved if an open file has the name of one: a server of a file system that hangs would hold
+    // this process up.
+    let is_named = |fd: &FDInfo| match &fd.target {
+        FDTarget::Path(path) => words.iter().any(|word| file_name(word) == path.file_name()),
+        _ => false,
+    };
+    let open: Vec<_> = fds
+        .filter(is_named)
         .filter_map(|fd| open_file(&root, fd.fd))
-        .find_map(|(file, read)| {
-            let is_it = |named: &Stat| (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino);
-            Some((named.iter().position(is_it)?, read))
-        });
-    let size = |files: &[Stat]| files.iter().map(|file| file.st_size as u64).sum::<u64>();
+        .collect();
+    let named = match open.is_empty() {
+        true => Vec::new(),
+        false => named_files(&words, &root),
+    };
+    let of_named = open.into_iter().find_map(|(file, read)| {
+        let is_it = |named: &Statx| identity(named) == identity(&file);
+        Some((named.iter().position(is_it)?, read))
+    });
+    let size = |files: &[Statx]| files.iter().map(|file| file.stx_size).sum::<u64>();
     match of_named {
         Some((index, read)) => Some(Position {
             read: size(&named[..index]) + read,
@@ -46,13 +59,31 @@ fn of_process(pid: u32) -> Option<Position> {
         }),
         None => open_file(&root, 0).map(|(file, read)| Position {
             read,
-            total: file.st_size as u64,
+            total: file.stx_size,
         }),
     }
 }
 
+/// Returns the words of a command line that may name files, also after an equals sign as in `if=FILE`.
+fn words(process: &Process) -> Vec<String> {
+    let words = process.cmdline().unwrap_or_default();
+    let both = words.iter().skip(1).flat_map(|word| {
+        let value = word.split_once('=').map(|(_, value)| value);
+        [Some(word.as_str()), value].into_iter().flatten()
+    });
+    both.map(str::to_owned).collect()
+}
+
+fn file_name(word: &str) -> Option<&OsStr> {
+    Path::new(word).file_name()
+}
+
+fn identity(file: &Statx) -> (u32, u32, u64) {
+    (file.stx_dev_major, file.stx_dev_minor, file.stx_ino)
+}
+
 /// Returns a regular file that a process has open for reading, and its position in it.
-fn open_file(root: &Path, fd: i32) -> Option<(Stat, u64)> {
+fn open_file(root: &Path, fd: i32) -> Option<(Statx, u64)> {
     let file = regular(&root.join(format!("fd/{fd}")))?;
     let text = std::fs::read_to_string(root.join(format!("fdinfo/{fd}"))).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
@@ -62,34 +93,28 @@ fn open_file(root: &Path, fd: i32) -> Option<(Stat, u64)> {
     (mode != OFlags::WRONLY).then_some((file, read))
 }
 
-/// Returns the regular files that the words of a command line name, also after an equals sign as in `if=FILE`.
-fn named_files(process: &Process, root: &Path) -> Vec<Stat> {
-    let words = process.cmdline().unwrap_or_default();
+/// Returns the regular files that these words name, each once.
+fn named_files(words: &[String], root: &Path) -> Vec<Statx> {
     let directory = root.join("cwd");
-    let mut files: Vec<Stat> = Vec::new();
-    for word in words.iter().skip(1) {
-        let value = word.split_once('=').map(|(_, value)| value);
+    let mut files: Vec<Statx> = Vec::new();
+    for word in words {
         // An absolute path takes the place of the directory.
-        let mut paths = [Some(word.as_str()), value].into_iter().flatten();
-        let found = paths.find_map(|path| regular(&directory.join(path)));
-        let is_new = |file: &Stat| {
-            !files
-                .iter()
-                .any(|known| (known.st_dev, known.st_ino) == (file.st_dev, file.st_ino))
-        };
+        let found = regular(&directory.join(word));
+        let is_new = |file: &Statx| !files.iter().any(|known| identity(known) == identity(file));
         files.extend(found.filter(is_new));
     }
     files
 }
 
-/// Returns the metadata of a regular file that is not empty.
-fn regular(path: &Path) -> Option<Stat> {
+/// Returns the metadata of a regular file that is not empty, as far as the kernel knows it (`AT_STATX_DONT_SYNC`).
+fn regular(path: &Path) -> Option<Statx> {
     if path.as_os_str().as_bytes().contains(&0) {
         return None;
     }
-    let file = rustix::fs::stat(path).ok()?;
-    let is_regular = FileType::from_raw_mode(file.st_mode) == FileType::RegularFile;
-    (is_regular && file.st_size > 0).then_some(file)
+    let asked = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    let file = statx(CWD, path, AtFlags::STATX_DONT_SYNC, asked).ok()?;
+    let kind = FileType::from_raw_mode(file.stx_mode.into());
+    (kind == FileType::RegularFile && file.stx_size > 0).then_some(file)
 }
 
 #[cfg(test)]

@@ -155,6 +155,14 @@ impl TryFrom<Shape> for Verdict {
 }
 
 impl Verdict {
+    /// Returns the number of the slow stage, if there is one.
+    pub fn slow_stage(&self) -> Option<usize> {
+        match self.kind {
+            VerdictKind::Stage(number, _) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Returns the numbers of the stages that it names.
     pub fn stages(&self) -> Vec<usize> {
         match &self.kind {

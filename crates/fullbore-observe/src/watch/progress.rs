@@ -39,11 +39,15 @@ impl Watch {
 
     /// Returns the share of the bytes in a pipe that has been read.
     fn share(&self, link: usize) -> f64 {
-        let queued = self.pipeline.links[link]
-            .fill()
-            .map_or(0, |fill| fill.queued);
+        let of = &self.pipeline.links[link];
+        let queued = of.fill().map_or(0, |fill| fill.queued) as f64;
         match self.through(link) {
-            Some(read) if queued > 0 => read as f64 / (read as f64 + queued as f64),
+            Some(read) if queued > 0.0 => {
+                // What its reader had read before it was watched went through this pipe, but for a few files.
+                let before = self.pipeline.stages[of.reader].before.read;
+                let read = (read + before.unwrap_or(0)) as f64;
+                read / (read + queued)
+            }
             _ => 1.0,
         }
     }

@@ -268,6 +268,9 @@ fn details(state: &State, width: usize) -> Vec<String> {
         if let Some(verdict) = chain.and_then(|chain| chain.verdict.as_ref()) {
             add(&verdict.to_string());
         }
+        if let Some(progress) = chain.and_then(cells::progress) {
+            add(&progress);
+        }
         for (side, all) in [("writer", &row.writers), ("reader", &row.readers)] {
             match all.as_slice() {
                 [] => add(&format!("{side}: unknown")),
