@@ -62,6 +62,10 @@ pub struct Run {
     #[arg(short, long, value_name = "FILE", requires = "whole")]
     output: Option<PathBuf>,
 
+    /// Wait until FILE and its name are on the disk; bytes are handed to the disk while the pipeline runs
+    #[arg(long, requires = "output")]
+    sync: bool,
+
     /// Time between SIGTERM and SIGKILL for processes that have to end
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
     grace: Duration,
@@ -191,6 +195,7 @@ impl Run {
             sigpipe_fails: self.sigpipe_fails,
             whole: self.whole,
             output: self.output.clone(),
+            sync: self.sync,
             grace: self.grace,
             place: self.place.clone(),
             report: self.report,

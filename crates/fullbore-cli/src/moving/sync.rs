@@ -95,6 +95,15 @@ impl WriteBack {
         Ok(0)
     }
 
+    /// Hands to the disk, without waiting, what others have written to the file.
+    pub fn hand_over(&mut self) {
+        if let Some((file, _)) = &self.file {
+            let at = rustix::fs::tell(file).unwrap_or(0);
+            release(file, self.handed, at);
+            self.handed = at;
+        }
+    }
+
     /// Waits for the disk now.
     ///
     /// # Errors

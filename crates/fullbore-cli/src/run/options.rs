@@ -18,6 +18,8 @@ pub struct Options {
     pub whole: bool,
     /// The file that the output replaces when everything has succeeded.
     pub output: Option<PathBuf>,
+    /// Whether it is on the disk when everything has succeeded.
+    pub sync: bool,
     /// How long processes that are asked to end may take before they are killed.
     pub grace: Duration,
     /// Who chooses the CPUs on which the stages run.

@@ -126,6 +126,7 @@ impl<'a> Runner<'a> {
                     shelf,
                     plan.stages.len(),
                     options.output.as_deref(),
+                    options.sync,
                 )?)
             }
         };
@@ -301,8 +302,11 @@ impl<'a> Runner<'a> {
                 }
             }
             self.kill_asked();
-            let kill = self.whole.as_ref().and_then(Whole::due);
-            due = [due, self.stop_by, kill].into_iter().flatten().min();
+            if let Some(whole) = &mut self.whole {
+                whole.write_back();
+            }
+            let whole = self.whole.as_ref().and_then(Whole::due);
+            due = [due, self.stop_by, whole].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {

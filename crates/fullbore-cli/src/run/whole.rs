@@ -8,16 +8,19 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::ExitStatus;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 use super::shelf::{MOST, Shelf};
-use crate::moving::Replacement;
+use crate::moving::{Replacement, WriteBack};
 use fullbore_host::refusal::Usage;
 use fullbore_observe::census::ProcessId;
+
+/// The time after which what was written to the output is handed to the disk.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The state of a pipeline that runs with `--whole`.
 pub struct Whole<'a> {
@@ -33,20 +36,38 @@ pub struct Whole<'a> {
     pub(super) asked: BTreeSet<ProcessId>,
     /// The file that gets the output of the last stage.
     output: Option<Replacement>,
+    /// Writes that file back to its disk, next at this time.
+    write_back: Option<(WriteBack, Instant)>,
 }
 
 impl<'a> Whole<'a> {
-    /// Prepares for a pipeline of so many stages, whose output replaces the file `output` if all succeed.
+    /// Prepares for a pipeline of so many stages, whose output replaces the file `output` if all succeed, and is on the
+    /// disk then if it is to be `synced`.
     ///
     /// # Errors
     /// Returns [`Usage`] if there are too many stages. Fails if the file cannot be replaced.
-    pub fn new(shelf: &'a Shelf, stages: usize, output: Option<&Path>) -> Result<Self> {
+    pub fn new(
+        shelf: &'a Shelf,
+        stages: usize,
+        output: Option<&Path>,
+        synced: bool,
+    ) -> Result<Self> {
         if stages > MOST + 1 {
             bail!(Usage(format!(
                 "--whole takes at most {} stages, and the pipeline has {stages}",
                 MOST + 1
             )));
         }
+        let output = output.map(|path| Replacement::new(path, true, OFlags::empty()));
+        let output = output.transpose()?;
+        let write_back = match &output {
+            Some(output) if synced => {
+                let mut write_back = WriteBack::default();
+                write_back.begin(output)?;
+                Some((write_back, Instant::now() + INTERVAL))
+            }
+            _ => None,
+        };
         Ok(Self {
             shelf,
             held: Vec::new(),
@@ -54,9 +75,8 @@ impl<'a> Whole<'a> {
             broken: None,
             kill_at: None,
             asked: BTreeSet::new(),
-            output: output
-                .map(|path| Replacement::new(path, true, OFlags::empty()))
-                .transpose()?,
+            output,
+            write_back,
         })
     }
 
@@ -110,7 +130,9 @@ impl<'a> Whole<'a> {
     /// Those of storing and of naming the file. The old file is as it was then.
     pub fn put_in_place(&mut self) -> Result<()> {
         let output = self.output.take();
-        output.map_or(Ok(()), |output| output.put_in_place(false))
+        output.map_or(Ok(()), |output| {
+            output.put_in_place(self.write_back.is_some())
+        })
     }
 
     /// Returns how the stage that failed first ended.
@@ -118,8 +140,19 @@ impl<'a> Whole<'a> {
         self.failed
     }
 
-    /// Returns when the processes that were asked to end are to be killed.
+    /// Hands to the disk what was written to the output, if it is time to.
+    pub fn write_back(&mut self) {
+        let now = Instant::now();
+        if let Some((write_back, next)) = self.write_back.as_mut().filter(|(_, next)| *next <= now)
+        {
+            write_back.hand_over();
+            *next = now + INTERVAL;
+        }
+    }
+
+    /// Returns when the processes that were asked to end are to be killed, or the output is to be handed to the disk.
     pub fn due(&self) -> Option<Instant> {
-        self.kill_at
+        let next = self.write_back.as_ref().map(|(_, next)| *next);
+        [self.kill_at, next].into_iter().flatten().min()
     }
 }

@@ -58,6 +58,7 @@ fn every_byte_is_right_whatever_is_waited_for() {
         "$FB tee --sync < big > out",
         "$FB buffer -q --sync -f -i big -o out -m 8M",
         "$FB buffer -q -c --atomic -f -i big -o out -m 8M",
+        "$FB run --whole --sync -o out 'cat big | cat'",
     ] {
         fs::write(dir.path().join("out"), "old\n").unwrap();
         let output = shell(
@@ -89,6 +90,7 @@ fn the_file_is_synced_before_it_gets_its_name_and_the_directory_after_that() {
         ("meter --sync --atomic -q -o out < big", true),
         ("tee --sync --atomic out < big > /dev/null", true),
         ("buffer --sync --atomic -q -f -o out < a", false),
+        ("run --whole --sync -o out 'cat big'", false),
     ] {
         let calls = "fsync,fdatasync,renameat,renameat2,rename";
         let traced = format!("strace -f -o trace -e trace={calls} -e signal=none $FB {line}");
@@ -177,6 +179,27 @@ fn what_the_disk_cannot_store_is_an_error() {
                 assert_eq!(is_old, has_no_name, "{line}");
             }
         }
+    }
+}
+
+#[test]
+fn a_pipeline_whose_output_cannot_be_synced_has_failed() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    // Of the file, and of the directory, in which it has its name already.
+    for (inject, is_old) in [("error=EIO", true), ("error=ENOSPC:when=2", false)] {
+        fs::write(dir.path().join("out"), "old\n").unwrap();
+        let line = format!(
+            "strace -f -o /dev/null -e trace=fsync -e inject=fsync:{inject} $FB run --whole --sync -o out 'cat big | cat'"
+        );
+        let output = shell(dir.path(), &line);
+        assert_code(&output, 125);
+        let message = one_line(stderr(&output));
+        assert!(message.contains(": sync "), "{message}");
+        let now = fs::read(dir.path().join("out")).unwrap();
+        assert_eq!(now == b"old\n", is_old, "{inject}");
     }
 }
 

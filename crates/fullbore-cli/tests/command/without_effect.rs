@@ -47,6 +47,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("run --shell bash -- true", "--shell"),
     ("run --no-pipefail --sigpipe-fails true", "--sigpipe-fails"),
     ("run --quiet --verbose true", "--verbose"),
+    ("run --output out true", "--whole"),
+    ("run --whole --sync true", "--output"),
+    ("run --whole --no-pipefail true", "--no-pipefail"),
+    ("run --size 1M true", "--progress"),
+    ("run --live --progress true", "--progress"),
     // bench
     ("bench --list --rounds 3", "--rounds"),
     ("bench --list --seconds 1", "--seconds"),
