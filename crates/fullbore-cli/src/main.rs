@@ -10,6 +10,8 @@ mod enlarged;
 mod exit;
 mod fork;
 mod guard;
+#[cfg(all(test, feature = "lab"))]
+mod habits;
 mod inherited;
 mod interrupt;
 #[cfg(feature = "lab")]

@@ -15,7 +15,8 @@
 //! | [`machine`] | kernel, CPUs, caches, memory, limits of pipes; which two CPUs to use |
 //! | [`distance`] | how long a cache line takes from one CPU to another |
 //! | [`proc`] | whether /proc is mounted, and shows this PID namespace |
-//! | [`size`], [`seconds`], [`text`] | sizes and times as text; names of others, long texts and errors as they are shown |
+//! | [`size`], [`seconds`], [`number`], [`process_name`] | sizes, times, numbers and processes, as options name them |
+//! | [`text`] | names of others, long texts and errors as they are shown |
 //! | [`refusal`] | the two errors that are not failures: a wrong command line, and a machine that does not allow it |
 //!
 //! The crate never prints and never exits. A fact that the machine does not tell is `None`, not an
@@ -27,6 +28,7 @@ pub mod fixtures;
 pub mod machine;
 pub mod number;
 pub mod proc;
+pub mod process_name;
 pub mod refusal;
 pub mod seconds;
 pub mod size;

@@ -2,17 +2,17 @@
 
 use std::ops::RangeInclusive;
 
-/// Reads a number of seconds in a range, such as `1`, `0.5`, `1s` or `500ms`.
+/// Reads a number of seconds in a range, such as `1`, `0.5`, `1s`, `500ms` or `300us`.
 ///
 /// # Errors
 ///
 /// A sentence for the user where `text` is not a time, or is out of the range.
 pub fn parse(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
-    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(number), _) => (number, 1e-3),
-        (None, Some(number)) => (number, 1.0),
-        (None, None) => (text, 1.0),
-    };
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let (number, unit) = units
+        .into_iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
+        .unwrap_or((text, 1.0));
     let number: Option<f64> = number.trim().parse().ok();
     let seconds = number.map(|number| number * unit);
     seconds
@@ -36,6 +36,7 @@ mod tests {
             ("1", Some(1.0)),
             ("0.5", Some(0.5)),
             ("500ms", Some(0.5)),
+            ("20000us", Some(0.02)),
             ("2s", Some(2.0)),
             ("0.01", Some(0.01)),
             ("3600", Some(3600.0)),

@@ -3,7 +3,7 @@
 //!
 //! | command line | what it does |
 //! |---|---|
-//! | `write OPTIONS --json --cpu=N TIED` | writes to stdout (`endpoint::writer`), and reports on stderr |
+//! | `write OPTIONS --json=/dev/stderr --cpu=N TIED` | writes to stdout (`endpoint::writer`), and reports on stderr |
 //! | `read OPTIONS --json --cpu=N TIED` | reads from stdin (`endpoint::reader`), and reports on stdout |
 //! | `middleman HABIT [FILE…] [TIED]` | passes stdin on to stdout (`middleman`) |
 //! | `part NAME JSON [--cpu=N] [TIED]` | does the task in the JSON, as the part of this name (`part::Part`) |
@@ -87,7 +87,10 @@ impl Program {
         let mut command = self.verb(verb);
         command
             .args(options.split_whitespace())
-            .arg("--json")
+            .arg(match verb {
+                "write" => "--json=/dev/stderr",
+                _ => "--json",
+            })
             .arg(format!("--cpu={cpu}"))
             .stderr(Stdio::piped());
         command

@@ -61,7 +61,7 @@ fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<CheckRe
     // change.
     let mut reader = bench
         .program
-        .endpoint("read", "--pause 300", bench.cpus.reader);
+        .endpoint("read", "--pause 300us", bench.cpus.reader);
     reader
         .args(&arguments)
         .stdin(second.reader)

@@ -13,6 +13,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::within;
 
+use super::json;
 use super::{output, reports};
 use crate::inherited;
 use crate::terminal::stderr;
@@ -124,13 +125,19 @@ pub struct Bench {
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
 
-    /// In the group 'move', also benchmark the programs in DIR. Their experiments are named after their versions, such as file_pipe_cat_9.1
-    #[arg(long, value_name = "DIR")]
+    /// Also benchmark the programs in DIR. Their experiments are named after their versions, such as
+    /// file_pipe_cat_9.1
+    #[arg(long, value_name = "DIR", help_heading = "Options of the group 'move'")]
     also: Vec<PathBuf>,
 
-    /// Print one JSON object on stdout, and the table on stderr
-    #[arg(long, help_heading = "Reports")]
-    json: bool,
+    /// Print one JSON object, and the table on stderr; or write the object to FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        require_equals = true,
+        help_heading = "Reports"
+    )]
+    json: Option<Option<PathBuf>>,
 
     /// Add a column: CPU seconds per GiB, of all processes
     #[arg(long, help_heading = "Reports")]
@@ -149,7 +156,7 @@ pub struct Bench {
     files: ReportFiles,
 
     /// Seed for the order within rounds [default: random]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within::<u64>(0..=u64::MAX))]
     seed: Option<u64>,
 
     #[command(flatten)]
@@ -183,7 +190,8 @@ impl Bench {
             Need::Program,
             "the processes of an experiment are started through it",
         )?;
-        for (_, path) in &self.files.0 {
+        let files = self.files.0.iter().map(|(_, path)| path);
+        for path in files.chain(self.json.iter().flatten()) {
             reports::check_path(path)?;
         }
         let topology = Topology::read();
@@ -265,7 +273,7 @@ impl Bench {
     fn report_on_stdout(&self) -> Result<Option<String>, Usage> {
         let files = self.files.0.iter();
         let files = files.filter(|(_, path)| output::is_stdout(path));
-        let json = self.json.then(|| "--json".to_owned());
+        let json = json::is_on_stdout(&self.json).then(|| "--json".to_owned());
         let mut given = json
             .into_iter()
             .chain(files.map(|(form, _)| format!("--{} -", form.name)));
@@ -337,6 +345,12 @@ impl Bench {
             .map(|(path, report)| {
                 output::write_to_file(&|out| Ok(report.write(result, out)?), path)
             })
+            .chain([match &self.json {
+                Some(Some(path)) => {
+                    output::write_to_file(&|out| Ok(Json.write(result, out)?), path)
+                }
+                _ => Ok(()),
+            }])
             // All files are written, even if the first one fails.
             .fold(Ok(()), Result::and);
         // If a file cannot be written, the table is printed nevertheless.
@@ -357,7 +371,7 @@ impl Bench {
             let table = self.table_on(&stdout());
             return print(&table, &mut inherited::stdout()?.lock());
         }
-        if self.json {
+        if json::is_on_stdout(&self.json) {
             print(&Json, &mut inherited::stdout()?.lock())?;
         }
         let table = self.table_on(&io::stderr());

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::terminal::stderr;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::split::{OnError, Policy};
@@ -18,6 +18,7 @@ use fullbore_host::number::within;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::json;
 use crate::buffer::memory::{Asked, Memory};
 use crate::buffer::outputs::Outputs;
 use crate::buffer::refused::RefusedOptions;
@@ -136,17 +137,17 @@ pub struct Buffer {
     log: Option<PathBuf>,
 
     /// Do not write the summary to the file of --log
-    #[arg(short = 'Q', long, conflicts_with = "json")]
+    #[arg(short = 'Q', long)]
     quiet_log: bool,
 
     /// Also report how full the buffer was, which side was slow, and whether a larger buffer would
     /// have helped, even with -q
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     report: bool,
 
-    /// Print the report as one JSON object on stderr, or into the file of --log; docs/buffer.md describes its fields
-    #[arg(long)]
-    json: bool,
+    /// Write the report as one JSON object to FILE; docs/buffer.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    json: Option<Option<PathBuf>>,
 
     /// Print the process id on stderr
     #[arg(long)]
@@ -181,6 +182,7 @@ struct Messages(Option<Mutex<File>>);
 impl Buffer {
     pub fn run(mut self) -> anyhow::Result<ExitCode> {
         self.refused.check()?;
+        json::file(&self.json, "the bytes")?;
         let sizes = self.sizes()?;
         self.check_thresholds()?;
         let messages = Messages::new(self.log.as_deref())?;
@@ -224,7 +226,7 @@ impl Buffer {
         for output in &outputs {
             buffer = buffer.sink(output.as_fd(), self.policy_of(output));
         }
-        let mut show = Show::new(!self.quiet && !self.json, self.watchdog);
+        let mut show = Show::new(!self.quiet, self.watchdog);
         if !self.keep_input
             && let Ok(Some(pipe)) = PipeEnd::of(&source)
         {
@@ -341,7 +343,7 @@ impl Buffer {
             && bytes as u64 / size.max(1) < 5
         {
             return Err(Usage(format!(
-                "a buffer of {} has room for less than 5 blocks of {}",
+                "a buffer of {} holds fewer than five blocks of {}",
                 size::format(bytes as u64),
                 size::format(size)
             ))
@@ -488,9 +490,9 @@ impl Buffer {
         messages: &Messages,
     ) -> anyhow::Result<()> {
         let level: &Level = &report.level;
-        if self.json {
+        if self.json.is_some() {
             let summary = summary::summary(level, destinations, show.history().samples());
-            return messages.data(&serde_json::to_string(&summary)?);
+            json::write(&self.json, &summary)?;
         }
         let is_shown = match self.log {
             Some(_) => !self.quiet_log,
@@ -542,17 +544,6 @@ impl Messages {
     /// Writes a line. An error is ignored: the bytes that are moved do not depend on it.
     fn line(&self, line: &str) {
         let _ = self.try_line(line);
-    }
-
-    /// Writes a line that a program reads.
-    ///
-    /// # Errors
-    /// Those of write(2) and close(2).
-    fn data(&self, line: &str) -> anyhow::Result<()> {
-        self.try_line(line).with_context(|| match &self.0 {
-            Some(_) => "write to the log",
-            None => "write to stderr",
-        })
     }
 
     fn try_line(&self, line: &str) -> io::Result<()> {

@@ -33,7 +33,7 @@ Examples:
   fullbore copy access.log | wc -l
   tar c src | fullbore copy -o src.tar --report
   fullbore copy header.csv - footer.csv < rows.csv > all.csv
-  fullbore copy --by-reference --bytes 1G /dev/zero | wc -c
+  fullbore copy --by-reference disk.img | sha256sum
   sort access.log | fullbore copy --atomic -o access.log
   tar c src | fullbore copy --seal | fullbore copy --unseal --atomic -o src.tar
   fullbore copy disk.img -o copy.img --hash sha256 | sha256sum --check

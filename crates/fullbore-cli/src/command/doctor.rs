@@ -1,10 +1,12 @@
 //! `fullbore doctor`: reports what this machine allows, and which settings slow pipes down.
 
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
+use super::json;
 use super::output::write_to;
 use super::reports::table_on;
 use crate::inherited;
@@ -30,9 +32,9 @@ Examples:
 Exit codes: 0 done, even if techniques were refused; 1 a trial moved wrong bytes; 2 the command \
 line is invalid; 3 /proc is not mounted.")]
 pub struct Doctor {
-    /// Print one JSON object; docs/doctor.md says what is in it
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON object instead, or write it to FILE; docs/doctor.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    json: Option<Option<PathBuf>>,
 }
 
 impl Doctor {
@@ -42,17 +44,13 @@ impl Doctor {
             "each trial runs in a process that is started through it",
         )?;
         let report = examine(&super::program());
-        let print = |out: &mut dyn Write| -> anyhow::Result<()> {
-            if self.json {
-                serde_json::to_writer_pretty(&mut *out, &report)?;
-                Ok(out.write_all(b"\n")?)
-            } else {
-                let Table { width, color, .. } = table_on(&stdout());
-                let width = width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL);
-                Ok(text::write(&report, width, color, out)?)
-            }
-        };
-        write_to(&print, &mut inherited::stdout()?.lock())?;
+        if !json::is_on_stdout(&self.json) {
+            let Table { width, color, .. } = table_on(&stdout());
+            let width = width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL);
+            let print = |out: &mut dyn Write| Ok(text::write(&report, width, color, out)?);
+            write_to(&print, &mut inherited::stdout()?.lock())?;
+        }
+        json::write(&self.json, &report)?;
         Ok(ExitCode::from(u8::from(report.is_wrong())))
     }
 }

@@ -10,6 +10,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::within;
 
+use super::json;
 use super::output::{is_stdout, write_to, write_to_file};
 use super::reports::check_path;
 use crate::ending;
@@ -41,10 +42,10 @@ use fullbore_results::run::Settings;
 Examples:
   fullbore explain write_read
   fullbore explain vmsplice_read --output why.txt
-  fullbore explain busy_loop_huge --json > lock.json
-  fullbore explain -- 'head -c 2G /dev/zero | cat | wc -c'
-  fullbore explain --seconds 3 -- 'yes | cat > /dev/null'
-  fullbore explain --twice --output report.txt -- sort --parallel=2 /etc/services
+  fullbore explain busy_loop_huge --json=busy_loop.json
+  fullbore explain -- 'tar c src | gzip -9 | wc -c'
+  fullbore explain --seconds 3 -- 'cat disk.img | sort | gzip > sorted.gz'
+  fullbore explain --twice --output report.txt -- sort access.log
 
 Exit codes: 0 done, even if sampling is not permitted (the report says so); 1 the experiment or \
 the command failed; 2 the command line is invalid; 3 this machine does not allow the experiment; 126 the command cannot \
@@ -80,9 +81,9 @@ pub struct Explain {
     #[arg(long, requires = "command", conflicts_with = "experiment")]
     twice: bool,
 
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON object instead, or write it to FILE, which a COMMAND needs; docs/explain.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    json: Option<Option<PathBuf>>,
 
     /// Draw a flame graph; '-' for stdout, with the report on stderr. Packages can do it; a build needs
     /// the feature 'flame'
@@ -144,6 +145,9 @@ impl Explain {
 
     /// Refuses to send two outputs to stdout.
     fn check_stdout(&self) -> Result<(), Usage> {
+        if self.experiment.is_none() {
+            json::file(&self.json, "the command")?;
+        }
         let to_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
         if !to_stdout(&self.flame) {
             return Ok(());
@@ -184,23 +188,17 @@ impl Explain {
         let drawn = self.flame.as_deref().map_or(Ok(()), |path| {
             write_to_file(&|out| explained.draw(out), path)
         });
-        let print = |out: &mut dyn Write| -> anyhow::Result<()> {
-            if self.json {
-                serde_json::to_writer_pretty(&mut *out, &explained.explanation)?;
-                writeln!(out)?;
-            } else {
-                explain::report::write(&explained.explanation, out)?;
-            }
-            Ok(())
-        };
+        let written = json::write(&self.json, &explained.explanation);
+        let print = |out: &mut dyn Write| Ok(explain::report::write(&explained.explanation, out)?);
         let printed = match &self.output {
+            None if json::is_on_stdout(&self.json) => Ok(()),
             Some(path) => write_to_file(&print, path),
             None if self.experiment.is_some() && !self.flame.as_deref().is_some_and(is_stdout) => {
                 write_to(&print, &mut inherited::stdout()?.lock())
             }
             None => write_to(&print, &mut stderr()),
         };
-        drawn.and(printed)
+        drawn.and(written).and(printed)
     }
 
     /// Returns the exit code for the end of a command. A command that was ended because its time was up has

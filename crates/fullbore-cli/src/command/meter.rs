@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::completion::pids;
+use crate::completion::{pids, pids_and_names};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::{self, within};
@@ -39,11 +39,11 @@ Examples:
   tar c src | fullbore meter | gzip > src.tgz
   fullbore meter access.log | grep -c ' 404 '
   fullbore meter -pterb --rate-limit 10M disk.img > copy.img
-  seq 3000000 | fullbore meter --line-mode --size 3000000 > /dev/null
+  zcat access.log.gz | fullbore meter --line-mode | sort > sorted.log
   fullbore meter --numeric --interval 0.2 access.log 2> percent.txt | wc -l
   fullbore meter -cN in access.log | gzip | fullbore meter -cN out > access.log.gz
   fullbore meter -F '%b %{slow} %p' disk.img | gzip > disk.img.gz
-  fullbore meter --watch $(pgrep -n gzip)
+  fullbore meter --watch gzip
   fullbore meter --pipeline $(pgrep -n gzip)
 
 Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{bar-plain} %{bar-block} \
@@ -214,16 +214,16 @@ pub struct Meter {
     force: bool,
 
     /// Copy nothing. With PID, show the position of that process in each regular file that it has open;
-    /// with PID:FD, show the position in that file, or how full that pipe is; with =NAME, those of all processes
+    /// with PID:FD, show the position in that file, or how full that pipe is; with NAME, those of all processes
     /// with this name. May be given more than once. End when all are closed
     #[arg(
         short = 'd',
         long,
         visible_alias = "watchfd",
-        value_name = "PID[:FD]|=NAME"
+        value_name = "PID[:FD]|NAME"
     )]
     #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER, conflicts_with = "cursor")]
-    #[arg(add = ArgValueCandidates::new(pids))]
+    #[arg(add = ArgValueCandidates::new(pids_and_names))]
     watch: Vec<Target>,
 
     /// Copy nothing. Show how far the pipeline that contains this process is in the file that its first

@@ -9,6 +9,7 @@ pub mod doctor;
 #[cfg(feature = "lab")]
 pub mod explain;
 pub mod generate;
+mod json;
 pub mod meter;
 #[cfg(feature = "lab")]
 pub mod middleman;

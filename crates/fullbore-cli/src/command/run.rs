@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::json;
 use crate::exit;
 use crate::run::{FAILED, Failure, Options, Place, Plan, keep, run};
 use fullbore_host::refusal::Usage;
@@ -23,15 +24,14 @@ use fullbore_host::{seconds, size};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  fullbore run 'tar c src | gzip | wc -c'
-  fullbore run 'seq 100000 | sort -R | head -n 3 2> /dev/null'
-  fullbore run --report 'seq 5000000 | sort -n | md5sum'
+  fullbore run 'zcat access.log.gz | sort | uniq -c | sort -rn | head'
+  fullbore run --report 'tar c src | gzip -9 | wc -c'
   fullbore run --whole -o src.tgz 'tar c src | gzip'
-  fullbore run --live 'seq 3000000 | sort -R | tail -n 3'
-  fullbore run --json how.json -- seq 5 '|' tr '\\n' ' '
-  fullbore run --place together 'head -c 3G /dev/zero | wc -c'
-  fullbore run --shell bash 'sort -m <(seq 3) <(seq 4) | uniq -c'
-  fullbore run --no-pipefail 'false | true'
+  fullbore run --live 'cat disk.img | gzip > disk.img.gz'
+  fullbore run --json=report.json 'zcat access.log.gz | sort | uniq -c'
+  fullbore run --place together 'zcat access.log.gz | wc -l'
+  fullbore run --shell bash 'comm -13 <(sort access.log) <(zcat access.log.gz | sort) | wc -l'
+  fullbore run --no-pipefail 'grep error access.log | wc -l'
 
 Exit codes: the exit code of the last stage that failed (128 plus the signal number if a signal \
 ended it), or 0 if none failed; with --no-pipefail, the exit code of the last stage. A stage \
@@ -114,12 +114,12 @@ pub struct Run {
     progress: bool,
 
     /// Bytes that the first stage writes, for --progress
-    #[arg(long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
+    #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
     size: Option<u64>,
 
-    /// Write the report as JSON to FILE (stdout belongs to the pipeline)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Write the report as one JSON object to FILE; docs/run.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    json: Option<Option<PathBuf>>,
 
     /// Do not warn about pipes that could not be enlarged, or about processes left in the
     /// background
@@ -152,6 +152,7 @@ impl Run {
     }
 
     fn check(&self) -> Result<(), Usage> {
+        json::file(&self.json, "the pipeline")?;
         match (self.line.len(), self.words.len()) {
             (1, 0) => {}
             (0, 1..) => {
@@ -166,17 +167,6 @@ impl Run {
                 ));
             }
             _ => return Err(Usage("give a line, or words after '--', not both".into())),
-        }
-        if self
-            .json
-            .as_ref()
-            .is_some_and(|path| path.as_os_str() == "-")
-        {
-            return Err(Usage(
-                "--json cannot write to stdout, which belongs to the pipeline: give a file, or \
-                 /dev/stderr"
-                    .into(),
-            ));
         }
         Ok(())
     }
@@ -201,7 +191,7 @@ impl Run {
             report: self.report,
             live: self.live,
             progress: self.progress.then_some(self.size),
-            json: self.json.clone(),
+            json: self.json.clone().flatten(),
             quiet: self.quiet,
             verbose: self.verbose,
         }

@@ -1,17 +1,21 @@
 //! `fullbore top`: shows every pipe on this machine, live.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write, stdin, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::completion::{pids, process_names};
+use crate::completion::{pids, pids_and_names};
 use anyhow::Context;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::{pid, within};
+use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
+use super::output::is_stdout;
 use crate::inherited;
 use crate::terminal::is_dumb;
 #[cfg(feature = "metrics")]
@@ -21,6 +25,7 @@ use crate::top::table::Shown;
 use fullbore_observe::Monitor;
 use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::overview::Overview;
+use rustix::fs::OFlags;
 
 /// How long pipes are sampled for a single overview.
 const A_MOMENT: Duration = Duration::from_millis(600);
@@ -40,9 +45,9 @@ const A_MOMENT: Duration = Duration::from_millis(600);
 Examples:
   fullbore top                      live; press '?' for the keys, 'q' to quit
   fullbore top gzip                 only pipelines with a process named gzip
-  fullbore top --pid $$             only pipelines of this shell's processes
+  fullbore top --pipeline $$        only pipelines of this shell
   fullbore top --once               print a table and exit
-  fullbore top --json --interval 1s --count 3
+  fullbore top --json -i 1 -n 5 > top.json
   fullbore top --prometheus 9464    metrics at 127.0.0.1:9464/metrics
 
 Exit codes: 0 done; 1 something failed, or there is no such process (with --once or --json: or \
@@ -51,30 +56,31 @@ and none of --once, --json and --prometheus is given; 3 this user may not listen
 address or inspect that process, or /proc is not mounted.
 docs/top.md explains each column and how it is determined.")]
 pub struct Top {
-    /// Show only pipelines that contain a process or a FIFO with this name
-    #[arg(value_name = "NAME", add = ArgValueCandidates::new(process_names))]
-    name: Option<String>,
+    /// Show only pipelines with this process, or with a process or a FIFO of this name
+    #[arg(value_name = "PID|NAME", conflicts_with = "pipeline")]
+    #[arg(value_parser = process_name::parse, add = ArgValueCandidates::new(pids_and_names))]
+    process: Option<ProcessName>,
 
-    /// Show only pipelines that contain this process or one of its descendants
-    #[arg(long, value_name = "PID", conflicts_with = "name")]
+    /// Show only the pipeline that contains this process, and those that it has started
+    #[arg(long, value_name = "PID")]
     #[arg(value_parser = pid, add = ArgValueCandidates::new(pids))]
-    pid: Option<u32>,
+    pipeline: Option<u32>,
 
     /// Also show pipes with both ends in the same processes, such as self-pipes and make's
     /// jobserver
-    #[arg(short, long)]
+    #[arg(long)]
     all: bool,
 
-    /// Sample for a moment, print a table (with --json, an object), and exit
+    /// Sample for a moment, print a table, and exit
     #[arg(long, conflicts_with_all = ["interval", "count"])]
     once: bool,
 
-    /// Print one JSON object on one line, and exit; with --interval, print one per scan
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON object on one line, or write it to FILE, and exit; with --interval, one per scan
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    json: Option<Option<PathBuf>>,
 
-    /// Time between scans, such as 1s, 0.5 or 10ms [default: 1s]
-    #[arg(short, long, value_name = "TIME", value_parser = interval)]
+    /// Time between scans, such as 1, 0.5 or 10ms [default: 1]
+    #[arg(short, long, value_name = "SECONDS", value_parser = interval)]
     interval: Option<Duration>,
 
     /// With --json, exit after this many scans
@@ -100,15 +106,19 @@ impl Top {
     }
 
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let name = self.name.as_deref().map(clean);
-        let is_one = self.once || (self.json && self.is_one());
-        if self.once || self.json {
+        let shown = match &self.process {
+            Some(ProcessName::Name(name)) => Some(clean(name)),
+            _ => None,
+        };
+        let is_one = self.once || (self.json.is_some() && self.is_one());
+        if self.once || self.json.is_some() {
             // stdout is checked before anything is scanned.
             inherited::stdout()?;
         }
         let mut monitor = Monitor::new(Scope {
-            whose: match (self.name, self.pid) {
-                (Some(name), _) => Whose::Named(name),
+            whose: match (self.process, self.pipeline) {
+                (Some(ProcessName::Name(name)), _) => Whose::Named(name),
+                (Some(ProcessName::Pid(pid)), _) => Whose::One(pid),
                 (None, Some(pid)) => Whose::Tree(pid),
                 (None, None) => Whose::Everybody,
             },
@@ -121,15 +131,17 @@ impl Top {
         }
         if is_one {
             let overview = monitor.once(A_MOMENT)?;
-            match self.json {
-                true => print_json(&overview)?,
-                false => print(Shown(&overview).to_string().as_bytes())?,
+            match &self.json {
+                Some(file) => write_line(&mut output(file.as_deref())?, &overview)?,
+                None => print(Shown(&overview).to_string().as_bytes())?,
             }
-            if let (Some(name), true) = (name, overview.pipes.is_empty()) {
+            if let (Some(name), true) = (shown, overview.pipes.is_empty()) {
                 anyhow::bail!("no process with a pipe, and no FIFO, is named '{name}'");
             }
-        } else if self.json {
-            print_scans(&mut monitor, self.interval.unwrap_or(SECOND), self.count)?;
+        } else if let Some(file) = &self.json {
+            let mut out = output(file.as_deref())?;
+            let interval = self.interval.unwrap_or(SECOND);
+            write_scans(&mut monitor, interval, self.count, &mut out)?;
         } else if stdout().is_terminal() && is_dumb() {
             return Err(Usage(
                 "this terminal cannot be drawn on, as TERM says: use --once, --json or --prometheus PORT".into(),
@@ -149,17 +161,18 @@ impl Top {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Prints the result of each scan, until `count` is reached or the reader of stdout is gone.
-fn print_scans(
+/// Writes the result of each scan, until `count` is reached or the reader of the output is gone.
+fn write_scans(
     monitor: &mut Monitor,
     interval: Duration,
     count: Option<u64>,
+    out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     // The first overview needs earlier samples to compare with.
     monitor.warm_up(interval.min(A_MOMENT))?;
     let mut next = Instant::now();
     for scan in 1.. {
-        print_json(&monitor.scan()?)?;
+        write_line(out, &monitor.scan()?)?;
         if Some(scan) == count {
             break;
         }
@@ -170,10 +183,24 @@ fn print_scans(
     Ok(())
 }
 
-fn print_json(overview: &Overview) -> anyhow::Result<()> {
+/// Returns where the JSON goes: stdout, or a file.
+fn output(file: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
+    match file.filter(|file| !is_stdout(file)) {
+        None => Ok(Box::new(inherited::stdout()?.lock())),
+        Some(path) => {
+            let named = inherited::descriptor(path, OFlags::WRONLY);
+            let file = named.unwrap_or_else(|| File::create(path));
+            let cannot = || format!("create '{}'", clean(&path.to_string_lossy()));
+            Ok(Box::new(file.with_context(cannot)?))
+        }
+    }
+}
+
+fn write_line(out: &mut dyn Write, overview: &Overview) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(overview)?;
     line.push(b'\n');
-    print(&line)
+    let written = out.write_all(&line).and_then(|()| out.flush());
+    written.context("write the JSON")
 }
 
 fn print(text: &[u8]) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! `fullbore tune`: enlarges the pipes of a running pipeline.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::completion::{pids, pids_and_names};
@@ -8,9 +9,11 @@ use crate::terminal::stderr;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::pid;
+use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
+use super::json;
 use crate::enlarged::Report;
 use crate::inherited;
 use fullbore_observe::tune::outcome::Options;
@@ -29,54 +32,56 @@ use fullbore_observe::tune::tune;
 Examples:
   fullbore tune zstd                       all pipes of all processes named zstd
   fullbore tune --pipeline $(pgrep -n zstd)
-  fullbore tune 4711 --size 256K --dry-run
+  fullbore tune 4711 --pipe-size 256K --dry-run
   fullbore tune zstd --revert              restore the original capacities
 
-Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --size, there is no \
+Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --pipe-size, there is no \
 such process, or another process of fullbore is changing pipes; 2 the command line is invalid; 3 a limit \
-keeps a pipe below --size, this user may not inspect a process, or /proc is not mounted.
+keeps a pipe below --pipe-size, this user may not inspect a process, or /proc is not mounted.
 docs/tune.md lists the known programs, and explains how others are judged.")]
 pub struct Tune {
-    /// The process, by PID or by name
+    /// Enlarge the pipes of this process, or of all processes with this name
     #[arg(
         value_name = "PID|NAME",
+        value_parser = process_name::parse,
         add = ArgValueCandidates::new(pids_and_names),
         required_unless_present = "pipeline",
         conflicts_with = "pipeline"
     )]
-    target: Option<String>,
+    process: Option<ProcessName>,
 
-    /// Enlarge all pipes of the pipeline that contains this process
+    /// Enlarge all pipes of the pipeline that contains this process, or that this shell has started
     #[arg(long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids))]
     pipeline: Option<u32>,
 
     /// Least capacity of each pipe [default: 1M, or as much as the limits allow]
-    #[arg(short, long, value_name = "SIZE", value_parser = size::parse_capacity)]
-    size: Option<usize>,
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_capacity)]
+    pipe_size: Option<usize>,
 
     /// Restore the capacities that the pipes had before they were tuned
-    #[arg(long, conflicts_with = "size")]
+    #[arg(long, conflicts_with = "pipe_size")]
     revert: bool,
 
     /// Enlarge a pipe whatever program writes to it; with --revert, restore its capacity even if
     /// another program has resized it since
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 
     /// Print what would be done, and change nothing
-    #[arg(short = 'n', long)]
+    #[arg(long)]
     dry_run: bool,
 
-    /// Print one JSON object; docs/tune.md describes its fields
-    #[arg(long)]
-    json: bool,
+    /// Print one JSON object instead, or write it to FILE; docs/tune.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    json: Option<Option<PathBuf>>,
 }
 
 impl Tune {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let target = match (self.pipeline, &self.target) {
+        let target = match (self.pipeline, self.process) {
             (Some(pid), _) => Target::Pipeline(pid),
-            (None, Some(text)) => Target::of(text),
+            (None, Some(ProcessName::Pid(pid))) => Target::Process(pid),
+            (None, Some(ProcessName::Name(name))) => Target::Name(name),
             (None, None) => {
                 return Err(Usage("no process was given: give a PID or a name".into()).into());
             }
@@ -84,22 +89,20 @@ impl Tune {
         let tuning = tune(
             &target,
             Options {
-                size: self.size.unwrap_or(1 << 20),
-                is_strict: self.size.is_some(),
+                size: self.pipe_size.unwrap_or(1 << 20),
+                is_strict: self.pipe_size.is_some(),
                 revert: self.revert,
                 force: self.force,
                 dry_run: self.dry_run,
             },
         )?;
         let report = Report(tuning);
-        let mut out = inherited::stdout()?.lock();
-        if self.json {
-            serde_json::to_writer_pretty(&mut out, &report.0.report())?;
-            out.write_all(b"\n")?;
-        } else {
+        if !json::is_on_stdout(&self.json) {
+            let mut out = inherited::stdout()?.lock();
             write!(out, "{report}")?;
+            out.flush()?;
         }
-        out.flush()?;
+        json::write(&self.json, &report.0.report())?;
         for warning in report.warnings() {
             let _ = writeln!(stderr(), "fullbore tune: {warning}");
         }

@@ -10,8 +10,8 @@ use fullbore_lab::endpoint::{Options, Role, print, writer};
 ///
 /// It accepts the options of the program 'write' of the article 'How fast are Linux pipes anyway?',
 /// with underscores or dashes, and some more. Both ends accept the article's options: one that is
-/// marked with (write) or (read) has an effect only at that end. The report (--json, --verbose) goes to
-/// stderr, because stdout is the pipe.
+/// marked with (write) or (read) has an effect only at that end. The report (--verbose, --json=FILE)
+/// cannot go to stdout, which is the pipe.
 #[derive(Args)]
 #[command(mut_arg("sum", |option| option.hide(true)))]
 #[command(mut_arg("pause", |option| option.hide(true)))]

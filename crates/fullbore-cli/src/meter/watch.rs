@@ -24,6 +24,7 @@ use super::options::Options;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, Unit, gauge};
 use crate::terminal::lines::{Screen, say};
+use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::text::{clean, cut, error_text};
 use fullbore_observe::Rate;
 use fullbore_observe::census::scope::is_hidden;
@@ -36,7 +37,7 @@ const NOTICE: Duration = Duration::from_millis(100);
 pub enum Target {
     /// `PID` or `PID:FD`.
     One(One),
-    /// `=NAME`: all processes with this name.
+    /// `NAME` or, as pv has it, `=NAME`: all processes with this name.
     Named(String),
 }
 
@@ -51,26 +52,25 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(name) = text.strip_prefix('=').filter(|name| !name.is_empty()) {
-            return Ok(Self::Named(name.to_owned()));
-        }
-        let (pid, fd) = match text.split_once(':') {
-            None => (text, None),
-            Some((pid, fd)) => (pid, Some(fd)),
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (name, fd) = match text.split_once(':') {
+            Some((pid, fd)) if is_number(pid) => (pid, Some(fd)),
+            _ => (text, None),
         };
-        // Not a sign, which parse() would take.
-        let number = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
-        let read = match (number(pid), fd.map(number)) {
-            (Some(pid), None) => Some((pid, None)),
-            (Some(pid), Some(Some(fd))) => Some((pid, Some(fd))),
-            _ => None,
+        let number = |text: &str| text.parse().ok().filter(|_| is_number(text));
+        let fd = match fd.map(|fd| (fd, number(fd))) {
+            Some((fd, None)) => return Err(format!("invalid file descriptor '{fd}'")),
+            Some((_, number)) => number,
+            None => None,
         };
-        match read {
-            Some((pid, fd)) if pid > 0 && fd.unwrap_or(0) >= 0 => Ok(Self::One(One { pid, fd })),
-            _ => Err(format!(
-                "invalid target '{text}': expected PID, PID:FD or =NAME"
-            )),
-        }
+        Ok(match process_name::parse(name)? {
+            ProcessName::Pid(pid) => Self::One(One {
+                pid: pid.cast_signed(),
+                fd,
+            }),
+            ProcessName::Name(name) => Self::Named(name),
+        })
     }
 }
 
@@ -516,13 +516,24 @@ mod tests {
             Ok(Target::One(one)) => Some((one.pid, one.fd)),
             _ => None,
         };
-        assert_eq!("=a b".parse(), Ok(Target::Named("a b".into())));
+        for text in ["a b", "=a b"] {
+            assert_eq!(text.parse(), Ok(Target::Named("a b".into())));
+        }
+        assert_eq!("=12".parse(), Ok(Target::Named("12".into())));
         assert_eq!(read("12"), Some((12, None)));
         assert_eq!(read("12:0"), Some((12, Some(0))));
         for text in [
-            "", "=", "x", "0", "-1", "+1", "12:", ":3", "12:-1", "12:+1", "12:3:4", "1 2",
+            "",
+            "=",
+            "0",
+            "99999999999",
+            "0:1",
+            "12:",
+            "12:-1",
+            "12:+1",
+            "12:3:4",
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert!(text.parse::<Target>().is_err(), "{text}");
         }
     }
 }

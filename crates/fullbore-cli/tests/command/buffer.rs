@@ -141,7 +141,7 @@ fn what_makes_no_sense_is_refused_in_one_line_as_mbuffer_does() {
         ("-m 95%", "at most 90%"),
         ("-b 4", "5"),
         ("-s 0", "0 bytes"),
-        ("-m 10k -s 4k", "less than 5 blocks"),
+        ("-m 10k -s 4k", "fewer than five blocks"),
         ("-m 64k -s 4k -b 8", "is not 8 blocks"),
         ("-P 101", "invalid percentage '101'"),
         ("-P 0", "-P"),
@@ -271,9 +271,13 @@ fn the_end_is_summed_up_on_stderr_or_in_the_log() {
 #[test]
 fn the_report_is_also_json() {
     let dir = directory();
-    let output = shell(&dir, &ours(), "$B -m 1M --json -o /dev/full -o - < big");
+    let output = shell(
+        &dir,
+        &ours(),
+        "$B -m 1M -q --json=/dev/stderr -o /dev/full -o - < big",
+    );
     assert_code(&output, 1);
-    let text = stderr(&output).lines().last().unwrap();
+    let text = &stderr(&output)[stderr(&output).find('{').unwrap()..];
     let report: Value = json(text);
     assert_eq!(report["bytes"], BIG);
     assert_eq!(report["memory"], 1 << 20);
@@ -416,11 +420,18 @@ fn a_named_output_without_a_reader_is_an_error() {
 #[test]
 fn what_a_program_reads_is_not_lost_in_silence() {
     let dir = directory();
-    let output = shell(&dir, &ours(), "$B -m 64K --json -l /dev/full < a; echo $?");
+    let output = shell(&dir, &ours(), "$B -m 64K -q --json=/dev/full < a; echo $?");
     assert_eq!(stdout(&output), "hello\n1\n");
     let said = one_line(stderr(&output));
-    assert!(said.contains("write to the log: No space left"), "{said}");
-    let output = shell(&dir, &ours(), "$B -m 64K --json < a 2>/dev/full; echo $?");
+    assert!(
+        said.contains("/dev/full'") && said.contains("No space left"),
+        "{said}"
+    );
+    let output = shell(
+        &dir,
+        &ours(),
+        "$B -m 64K -q --json=/dev/stderr < a 2>/dev/full; echo $?",
+    );
     assert_eq!(stdout(&output), "hello\n1\n");
 }
 

@@ -55,7 +55,7 @@ fn bytes_through(producer: &str, movers: &[&str], moved: u64) {
         moving.push(start(fullbore(mover).stdin(source).stdout(sink)));
         source = next;
     }
-    let reading = start(fullbore(&format!("read --json --pause 300 {bytes}")).stdin(source));
+    let reading = start(fullbore(&format!("read --json --pause 300us {bytes}")).stdin(source));
     let read = finish(reading);
     assert_quiet_success(&finish(writing));
     for child in moving {

@@ -53,11 +53,12 @@ fn processes_are_completed_by_number_and_by_name() {
     let mut child = start(sleep.arg("1000"));
     let pid = child.id().to_string();
     for (typed, is_there) in [
-        (vec!["top", "--pid", &pid], true),
+        (vec!["top", "--pipeline", &pid], true),
         (vec!["tune", "--pipeline", &pid], true),
         (vec!["tune", &pid], true),
         (vec!["meter", "--watch", &pid], true),
-        (vec!["top", &pid], false),
+        (vec!["top", &pid], true),
+        (vec!["run", &pid], false),
     ] {
         let found = words(&typed);
         assert_eq!(found.contains(&pid), is_there, "{typed:?}: {found:?}");

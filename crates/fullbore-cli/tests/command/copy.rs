@@ -467,7 +467,7 @@ fn chain(links: &[&str]) -> Vec<Output> {
 
 /// The endpoints of the article: pages that are used again, with a slow reader.
 const REUSING: &str = "write --write-with-vmsplice --verify --bytes-to-pipe";
-const SLOW: &str = "read --pause 300 --verify --json --bytes-to-pipe 1G";
+const SLOW: &str = "read --pause 300us --verify --json --bytes-to-pipe 1G";
 
 #[test]
 fn behind_pages_that_are_used_again_every_byte_is_right() {

@@ -81,7 +81,7 @@ const EXAMPLES_NOT_RUN: [(&str, &str); 20] = [
     ),
     ("fullbore run --live", "needs a terminal"),
     ("fullbore top gzip", "needs a terminal"),
-    ("fullbore top --pid", "needs a terminal"),
+    ("fullbore top --pipeline", "needs a terminal"),
     ("fullbore top --prometheus", "until Ctrl-C"),
     ("fullbore top\n", "needs a terminal"),
     ("fullbore tune", "needs a process whose pipes are enlarged"),

@@ -136,7 +136,7 @@ fn without_bytes_given_both_endpoints_move_ten_gibibytes() {
     // These are fast options, so that the test is short. Ends that spin would take turns by their time slices.
     let huge = if has_huge_pages() { "--huge-page" } else { "" };
     let (writer, reader) = pipeline(
-        &format!("--write-with-vmsplice --json {huge}"),
+        &format!("--write-with-vmsplice --json=/dev/stderr {huge}"),
         "--read-with-splice",
     );
     assert_code(&writer, 0);
@@ -273,7 +273,10 @@ fn every_flag_has_its_own_column_in_the_csv() {
 
 #[test]
 fn both_endpoints_report_in_json() {
-    let (writer, reader) = pipeline("--bytes-to-pipe 1M --json", "--json --bytes-to-pipe 1M");
+    let (writer, reader) = pipeline(
+        "--bytes-to-pipe 1M --json=/dev/stderr",
+        "--json --bytes-to-pipe 1M",
+    );
     assert_code(&writer, 0);
     assert!(writer.stdout.is_empty());
     assert_quiet_success(&reader);
@@ -429,7 +432,7 @@ fn a_writer_reports_what_went_out_when_the_reader_closes() {
     ];
     for wait in WAITS {
         for way in WAYS.into_iter().chain(more_ways) {
-            let options = format!("write --json {way} --wait {wait}");
+            let options = format!("write --json=/dev/stderr {way} --wait {wait}");
             let (mut source, sink) = pipe();
             let writing = start(fullbore(&options).stdout(sink));
             source.read_exact(&mut [0; 300_000]).unwrap();
@@ -458,7 +461,8 @@ fn ready_pipeline(read: &str) -> (std::process::Output, std::process::Output) {
 #[test]
 fn seconds_end_a_writer() {
     for way in WAYS {
-        let (writer, reader) = pipeline(&format!("{way} --seconds 0.1 --json"), "--json");
+        let (writer, reader) =
+            pipeline(&format!("{way} --seconds 0.1 --json=/dev/stderr"), "--json");
         assert_code(&writer, 0);
         assert_quiet_success(&reader);
         let (writer, reader) = (endpoint(stderr(&writer)), endpoint(stdout(&reader)));
@@ -530,7 +534,8 @@ fn an_adaptive_writer_sleeps_while_the_reader_is_idle() {
     for way in WAYS {
         assert_sleeps(way, || {
             let (mut source, sink) = pipe();
-            let words = format!("write --json --wait adaptive --bytes-to-pipe 2M {way}");
+            let words =
+                format!("write --json=/dev/stderr --wait adaptive --bytes-to-pipe 2M {way}");
             let writing = start(fullbore(&words).stdout(sink));
             thread::sleep(Duration::from_millis(800));
             std::io::copy(&mut source, &mut std::io::sink()).unwrap();
@@ -543,8 +548,8 @@ fn an_adaptive_writer_sleeps_while_the_reader_is_idle() {
 
 #[test]
 fn the_pause_of_a_slow_reader_is_in_its_help() {
-    assert!(stdout(&run("read --help")).contains("--pause <MICROSECONDS>"));
-    assert_eq!(read_json("--pause 1", b"12345").bytes, 5);
+    assert!(stdout(&run("read --help")).contains("--pause <SECONDS>"));
+    assert_eq!(read_json("--pause 1us", b"12345").bytes, 5);
 }
 
 #[test]
@@ -601,7 +606,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
 #[test]
 fn a_closed_stderr_is_no_panic() {
     for words in [
-        "write --json --bytes-to-pipe 10",
+        "write --json=/dev/stderr --bytes-to-pipe 10",
         "write --verbose --bytes-to-pipe 10",
     ] {
         let output = finish(start(fullbore(words).stderr(nobody_reads())));
@@ -681,7 +686,7 @@ fn pages_go_through_a_unix_socket_and_are_right_before_a_reader_that_copies() {
         let write = format!(
             "--write-with-vmsplice --through-pipe --buf-size 64K --bytes-to-pipe {size} --verify"
         );
-        let (writer, reader) = through_a_socket(&write, "--verify --json --pause 200");
+        let (writer, reader) = through_a_socket(&write, "--verify --json --pause 200us");
         assert_quiet_success(&writer);
         assert_code(&reader, 0);
         let report = endpoint(stdout(&reader));
@@ -770,7 +775,8 @@ fn writers_options_that_contradict_each_other_are_refused() {
             "--bytes-to-pipe 1M --seconds 1",
             ["--seconds", "--bytes-to-pipe"],
         ),
-        ("--json --csv", ["--json", "--csv"]),
+        ("--json=FILE --csv", ["--json", "--csv"]),
+        ("--json", ["--json needs a file", "--json=FILE"]),
     ] {
         assert_refused(&mut fullbore(&format!("write {options}")), &words);
     }
@@ -852,7 +858,7 @@ fn memory_that_no_machine_has_is_an_error_in_one_line() {
 fn a_cpu_that_is_there_is_run_on() {
     let cpu = rustix::thread::sched_getcpu();
     let (writer, reader) = pipeline(
-        &format!("--bytes-to-pipe 1M --json --cpu {cpu}"),
+        &format!("--bytes-to-pipe 1M --json=/dev/stderr --cpu {cpu}"),
         &format!("--json --cpu {cpu}"),
     );
     assert_eq!(endpoint(stderr(&writer)).cpu, Some(cpu));
@@ -944,7 +950,7 @@ fn an_fd_that_does_not_wait_is_waited_for_all_the_same() {
 #[test]
 fn endpoints_are_told_apart_from_their_data() {
     // The messages of a writer must never get into the stream.
-    let mut command = fullbore("write --json --verbose --bytes-to-pipe 3");
+    let mut command = fullbore("write --json=/dev/stderr --verbose --bytes-to-pipe 3");
     let output = finish(start(command.stdout(Stdio::piped())));
     assert_eq!(output.stdout, b"XXX");
 }

@@ -68,7 +68,7 @@ fn an_experiment_is_explained_side_by_side() {
 /// Whether the sides take turns, and what one CPU gains, depends on the machine and on other work.
 #[test]
 fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
-    let line = "explain --json --seconds 1 --";
+    let line = "explain --json=/dev/stderr -o /dev/null --seconds 1 --";
     let of_command = finish(start(fullbore(line).arg("yes | cat > /dev/null")));
     let of_experiment = run(&format!("explain write_read {SHORT} --json"));
     for (text, estimated) in [(stderr(&of_command), true), (stdout(&of_experiment), false)] {
@@ -92,7 +92,7 @@ fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
 
 #[test]
 fn what_is_on_one_cpu_already_or_computes_in_parallel_is_not_placed() {
-    let mut computing = fullbore("explain --json --seconds 1 --");
+    let mut computing = fullbore("explain --json=/dev/stderr -o /dev/null --seconds 1 --");
     let computing = computing.arg("(while :; do :; done) | while :; do :; done");
     let explanation: Explanation = json(stderr(&finish(start(computing))));
     assert_eq!(explanation.placement, None);
@@ -139,7 +139,7 @@ fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
 /// chance; only the number of samples does.
 #[test]
 fn what_a_program_computes_is_its_own_time() {
-    let mut command = fullbore("explain --json --seconds 2 --");
+    let mut command = fullbore("explain --json=/dev/stderr -o /dev/null --seconds 2 --");
     let output = finish(start(command.arg("while :; do :; done")));
     assert_code(&output, 0);
     let explanation: Explanation = json(stderr(&output));
@@ -155,7 +155,7 @@ fn what_a_program_computes_is_its_own_time() {
 #[test]
 fn a_command_is_explained_by_the_names_of_its_processes() {
     let line = "head -c 600M /dev/zero | cat | wc -c";
-    let mut command = fullbore("explain --json --");
+    let mut command = fullbore("explain --json=/dev/stderr -o /dev/null --");
     let output = finish(start(command.arg(line)));
     assert_code(&output, 0);
     assert_eq!(

@@ -42,8 +42,8 @@ fn doctor_prints_the_keys_that_it_always_has() {
 fn run_writes_the_keys_that_it_always_has() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("run.json");
-    let mut command = fullbore("run --json");
-    command.arg(&file).arg("head -c 1M /dev/zero | cat | wc -c");
+    let mut command = fullbore(&format!("run --json={}", file.display()));
+    command.arg("head -c 1M /dev/zero | cat | wc -c");
     let output = finish(start(&mut command));
     assert_code(&output, 0);
     let report = fs::read_to_string(file).unwrap();
@@ -52,7 +52,7 @@ fn run_writes_the_keys_that_it_always_has() {
 
 #[test]
 fn top_prints_the_keys_that_it_always_has() {
-    let output = beside_a_pipeline("top --json --count 1 --pid");
+    let output = beside_a_pipeline("top --json --count 1");
     assert_keys::<Overview>(stdout(&output), include_str!("json_keys/top.txt"));
 }
 
@@ -68,7 +68,7 @@ fn explain_prints_the_keys_that_it_always_has() {
     let output = crate::common::run("explain write_read --json --rounds 1 --seconds 0.5");
     assert_code(&output, 0);
     assert_keys::<Explanation>(stdout(&output), list);
-    let mut command = fullbore("explain --json --");
+    let mut command = fullbore("explain --json=/dev/stderr -o /dev/null --");
     let output = finish(start(command.arg("head -c 100M /dev/zero | wc -c")));
     assert_code(&output, 0);
     assert_keys::<Explanation>(stderr(&output), list);
@@ -91,8 +91,9 @@ fn a_comparison_has_the_keys_that_it_always_has() {
 
 #[test]
 fn write_and_read_print_the_keys_that_they_always_have() {
-    let words = "--json --bytes-to-pipe 1M --verify";
-    let (writing, reading) = crate::common::pipeline(words, words);
+    let words = "--bytes-to-pipe 1M --verify";
+    let write = format!("{words} --json=/dev/stderr");
+    let (writing, reading) = crate::common::pipeline(&write, &format!("{words} --json"));
     let list = include_str!("json_keys/endpoint.txt");
     assert_keys::<EndpointReport>(stderr(&writing), list);
     assert_keys::<EndpointReport>(stdout(&reading), list);
@@ -100,7 +101,7 @@ fn write_and_read_print_the_keys_that_they_always_have() {
 
 #[test]
 fn buffer_prints_the_keys_that_it_always_has() {
-    let mut command = fullbore("buffer --json -m 10M -o /dev/null -o -");
+    let mut command = fullbore("buffer -q --json=/dev/stderr -m 10M -o /dev/null -o -");
     let zero = fs::File::open("/dev/null").unwrap();
     let output = finish(start(command.stdin(zero)));
     assert_code(&output, 0);

@@ -85,7 +85,7 @@ fn a_producer_that_uses_its_pages_again_spoils_nothing() {
         let (source, to_meter) = pipe();
         let (from_meter, sink) = pipe();
         let reading =
-            start(fullbore("read --pause 300 --verify --bytes-to-pipe 64M").stdin(from_meter));
+            start(fullbore("read --pause 300us --verify --bytes-to-pipe 64M").stdin(from_meter));
         let metering = start(meter(options, &[]).stdin(source).stdout(sink));
         let words = "write --write-with-vmsplice --verify --bytes-to-pipe 64M";
         let writing = start(fullbore(words).stdout(to_meter));
@@ -561,7 +561,7 @@ fn a_wrong_command_line_is_one_line_and_code_2() {
         "-i NaN",
         "-i x",
         "-d 0",
-        "-d x",
+        "-d =",
         "-d 1:",
         "-d 1:2:3",
         "-d 1 file",

@@ -63,7 +63,7 @@ fn names_nobody_else_with_conviction(script: &str, writers: usize, right: &[&str
         .stderr(Stdio::null());
     let mut shell = start(shell.process_group(0));
     let overview = || -> Overview {
-        let output = run(&format!("top --once --json --pid {}", shell.id()));
+        let output = run(&format!("top --once --json --pipeline {}", shell.id()));
         assert_quiet_success(&output);
         json(stdout(&output))
     };

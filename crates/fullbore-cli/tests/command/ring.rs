@@ -17,7 +17,7 @@ fn the_report_of_run_counts_what_stages_that_ask_for_it_share() {
     // Returns the bytes in the report, unless the two did not meet.
     let run_it = || {
         let line = format!(
-            "run --json {} -- {FULLBORE} write --way ring --bytes-to-pipe {bytes} | \
+            "run --json={} -- {FULLBORE} write --way ring --bytes-to-pipe {bytes} | \
              {FULLBORE} read --way ring --json",
             path.display()
         );
@@ -44,7 +44,7 @@ fn the_environment_makes_nothing_share_memory() {
     let path = folder.path().join("report");
     let bytes: u64 = 64 << 20;
     let line = format!(
-        "run --json {} -- {FULLBORE} write --way auto --bytes-to-pipe {bytes} | \
+        "run --json={} -- {FULLBORE} write --way auto --bytes-to-pipe {bytes} | \
          {FULLBORE} read --way auto --json",
         path.display()
     );

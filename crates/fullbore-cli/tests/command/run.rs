@@ -782,8 +782,8 @@ fn run_says_nothing_of_its_own_unless_asked() {
 fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("how.json");
-    let mut command = fullbore("run --json");
-    let output = finish(start(command.arg(&path).arg("seq 100000 | tail -n 1")));
+    let mut command = fullbore(&format!("run --json={}", path.display()));
+    let output = finish(start(command.arg("seq 100000 | tail -n 1")));
     assert_quiet_success(&output);
     assert_eq!(stdout(&output), "100000\n");
     let found: Findings = json(&std::fs::read_to_string(&path).unwrap());
@@ -791,14 +791,18 @@ fn json_goes_to_a_file_and_never_into_the_pipelines_output() {
     // What is refused leaves the file of an earlier run alone.
     let before = std::fs::read(&path).unwrap();
     for bad in ["--place 0/0/0", "--place 0", "--place 99999/"] {
-        let mut command = fullbore(&format!("run {bad} --json"));
-        assert_code(&finish(start(command.arg(&path).arg("true | cat"))), 2);
+        let mut command = fullbore(&format!("run {bad} --json={}", path.display()));
+        assert_code(&finish(start(command.arg("true | cat"))), 2);
         assert!(std::fs::read(&path).unwrap() == before, "{bad}");
     }
-    let output = finish(start(fullbore("run --json -").arg("echo x")));
-    assert_code(&output, 2);
-    assert!(one_line(stderr(&output)).contains("--json cannot write to stdout"));
-    let output = finish(start(fullbore("run --json no/where").arg("echo x")));
+    for json in ["--json", "--json=-", "--json=/dev/stdout"] {
+        let output = finish(start(fullbore(&format!("run {json}")).arg("echo x")));
+        assert_code(&output, 2);
+        assert!(output.stdout.is_empty());
+        let error = one_line(stderr(&output));
+        assert!(error.contains("--json needs a file") && error.contains("--json=FILE"));
+    }
+    let output = finish(start(fullbore("run --json=no/where").arg("echo x")));
     assert_code(&output, 125);
     assert!(output.stdout.is_empty() && one_line(stderr(&output)).contains("no/where"));
 }
@@ -917,9 +921,9 @@ fn a_line_that_asks_for_something_else_is_told_what_to_write() {
 fn words_are_shown_as_they_would_stand_in_a_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("how.json");
-    let mut command = fullbore("run --verbose --json");
+    let mut command = fullbore(&format!("run --verbose --json={}", path.display()));
     let words = ["seq", "2", "|", "tr", "\\n", " "];
-    let output = finish(start(command.arg(&path).arg("--").args(words)));
+    let output = finish(start(command.arg("--").args(words)));
     assert_code(&output, 0);
     assert_eq!(stdout(&output), "1 2 ");
     assert!(
@@ -940,8 +944,8 @@ fn no_stage_with_one_thread_keeps_more_than_one_cpu_busy() {
         "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'{}",
         " | true".repeat(150)
     );
-    let mut command = fullbore("run -q --pipe-size 64K --json");
-    let output = finish(start(command.arg(&path).arg(line)));
+    let mut command = fullbore(&format!("run -q --pipe-size 64K --json={}", path.display()));
+    let output = finish(start(command.arg(line)));
     assert_code(&output, 0);
     let found: Findings = json(&std::fs::read_to_string(&path).unwrap());
     for stage in &found.numbers.stages {

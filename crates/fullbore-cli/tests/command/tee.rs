@@ -225,7 +225,7 @@ fn interrupts_can_be_ignored() {
 fn a_slow_reader_beside_it_gets_every_byte_too() {
     let dir = directory();
     let line = format!(
-        "mkfifo f; {FULLBORE} read --verify --pause 300 --bytes-to-pipe 64M < f > slow & slow=$!; \
+        "mkfifo f; {FULLBORE} read --verify --pause 300us --bytes-to-pipe 64M < f > slow & slow=$!; \
          {FULLBORE} write --write-with-vmsplice --verify --bytes-to-pipe 64M \
          | $TEE f | {FULLBORE} read --verify --bytes-to-pipe 64M > quick && wait $slow"
     );

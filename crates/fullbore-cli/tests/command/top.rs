@@ -23,7 +23,7 @@ const SOMEBODY: u32 = 54_323;
 
 #[test]
 fn the_slow_side_of_pipelines_is_named() {
-    let slow_reader = format!("yes | {FULLBORE} read --chunk 4K --pause 5000");
+    let slow_reader = format!("yes | {FULLBORE} read --chunk 4K --pause 5ms");
     the_slow_side_is_named(&[
         // The reader sleeps between small reads.
         (
@@ -46,7 +46,7 @@ fn the_slow_side_of_pipelines_is_named() {
 #[test]
 fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
-    let mut overviews = Overviews::new(&format!("--interval 200ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 200ms --pipeline {}", line.pid()));
     let found = overviews.until("a long wait", |overview| {
         let pipe = pipe_between(overview, "cat", "sleep")?;
         let blocked = pipe.blocked.first()?;
@@ -61,7 +61,7 @@ fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
     // Both count the same number of bytes in the end: on a busy machine, the counter of one may have been
     // read much later than the counter of the other. Bytes that are spliced are not counted at all.
     let line = Line::new("head -c 100G /dev/zero | wc -c; exit 3");
-    let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 300ms --pipeline {}", line.pid()));
     overviews.until("a rate that is counted", |overview| {
         let pipe = pipe_between(overview, "head", "wc")?;
         let is_one = pipe.bytes_per_second? > 0.0;
@@ -72,7 +72,7 @@ fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
         "{FULLBORE} write --way repeat --bytes-to-pipe 1000G | {FULLBORE} copy --by-reference >/dev/null; exit 3"
     );
     let line = Line::new(&splices);
-    let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 300ms --pipeline {}", line.pid()));
     for _ in 0..8 {
         let overview = overviews.next();
         let Some(pipe) = pipe_between(&overview, "fullbore", "fullbore") else {
@@ -96,13 +96,13 @@ fn the_progress_is_that_of_the_whole_pipeline() {
     };
     // Half of the file has been read, and has come out of the last pipe.
     let line = start("(head -c 500000; exec sleep 600) < million | cat | cat > /dev/null");
-    let words = format!("--interval 200ms --pid {}", line.pid());
+    let words = format!("--interval 200ms --pipeline {}", line.pid());
     Overviews::new(&words).until("half of the file", |overview| {
         let progress = overview.chains.first()?.progress?;
         assert!(progress.total == 1_000_000 && progress.passed <= 500_000);
         (progress.passed == 500_000).then_some(())
     });
-    let once = run(&format!("top --once --pid {}", line.pid()));
+    let once = run(&format!("top --once --pipeline {}", line.pid()));
     assert!(
         stdout(&once).contains("\nprogress: 50% of 977 KiB"),
         "{}",
@@ -124,7 +124,7 @@ fn the_progress_is_that_of_the_whole_pipeline() {
     let line = start(
         "(head -c 40000; exec sleep 600) < million | (head -c 20000 > /dev/null; exec sleep 600)",
     );
-    let words = format!("--interval 200ms --pid {}", line.pid());
+    let words = format!("--interval 200ms --pipeline {}", line.pid());
     Overviews::new(&words).until("a half of what was read", |overview| {
         let progress = overview.chains.first()?.progress?;
         assert_eq!(progress.total, 1_000_000);
@@ -134,7 +134,7 @@ fn the_progress_is_that_of_the_whole_pipeline() {
     drop(line);
     // A program that reads no file that it was given.
     let line = start("(cat /dev/zero | cat | cat > /dev/null); :");
-    let words = format!("--interval 200ms --pid {}", line.pid());
+    let words = format!("--interval 200ms --pipeline {}", line.pid());
     let mut overviews = Overviews::new(&words);
     for _ in 0..3 {
         let overview = overviews.next();
@@ -151,7 +151,7 @@ fn the_progress_is_that_of_the_whole_pipeline() {
 #[test]
 fn a_pipeline_is_one_chain_in_the_order_of_its_bytes() {
     let line = Line::new("sleep 600 | tr a b | cat | sort; exit 3");
-    let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 100ms --pipeline {}", line.pid()));
     let names = overviews.until("a chain", |overview| {
         let mut chains = overview.chains.iter();
         let stages = &chains.find(|chain| chain.pipes.len() == 3)?.stages;
@@ -218,7 +218,7 @@ fn pipelines_end_as_they_would_without_it_at_a_hundred_scans_a_second() {
 #[test]
 fn no_end_of_a_pipe_is_open_between_scans() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
-    let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 300ms --pipeline {}", line.pid()));
     let inode = overviews.until("the pipeline", |overview| {
         Some(pipe_between(overview, "cat", "sleep")?.inode)
     });
@@ -268,7 +268,7 @@ fn ctrl_z_leaves_no_end_of_a_pipe_open() {
         .map(|(_, writer)| format!("pipe:[{}]", fstat(writer).unwrap().st_ino))
         .collect();
     let me = std::process::id();
-    let mut command = fullbore(&format!("top --json --interval 1ms --all --pid {me}"));
+    let mut command = fullbore(&format!("top --json --interval 1ms --all --pipeline {me}"));
     // The kernel does not stop a process in an orphaned process group. So it gets its own group,
     // and its parent is in another group of the same session.
     let mut top = start(command.process_group(0).stdout(Stdio::null()));
@@ -305,7 +305,7 @@ fn ctrl_z_leaves_no_end_of_a_pipe_open() {
 fn when_the_process_that_it_is_about_has_ended_it_leaves() {
     let line = Line::new("sleep 600 | cat; exit 3");
     let pid = line.pid();
-    let mut overviews = Overviews::new(&format!("--interval 50ms --pid {pid}"));
+    let mut overviews = Overviews::new(&format!("--interval 50ms --pipeline {pid}"));
     overviews.until("the pipeline", |overview| {
         pipe_between(overview, "sleep", "cat").map(|_| ())
     });
@@ -329,7 +329,7 @@ fn a_one_sided_pipe_is_asked_once() {
     drop(writer);
     let mut cat = Command::new("sleep");
     let reads = Line::with(cat.arg("600").stdin(reader).stdout(Stdio::null()));
-    let mut overviews = Overviews::new(&format!("--interval 50ms --pid {}", reads.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 50ms --pipeline {}", reads.pid()));
     overviews.until("its end", |overview| {
         let mut pipes = overview.pipes.iter();
         let pipe = pipes.find(|pipe| pipe.kind == PipeKind::OneSided)?;
@@ -456,7 +456,7 @@ fn without_privilege_it_shows_what_it_may_and_says_what_it_may_not() {
         .stdin(Stdio::null());
     let cat = Line::with(cat.stdout(writer));
     let output = finish(start(
-        &mut copy.command(SOMEBODY, &format!("top --json --pid {}", cat.pid())),
+        &mut copy.command(SOMEBODY, &format!("top --json --pipeline {}", cat.pid())),
     ));
     let overview: Overview = json(stdout(&output));
     let mut pipes = overview.pipes.iter();
@@ -495,13 +495,13 @@ fn names_that_a_terminal_would_obey_are_shown_harmless() {
     };
     for pid in [hostile.pid(), cat.pid()] {
         let table = wait_for("its name", || {
-            let output = run(&format!("top --once --all --pid {pid}"));
+            let output = run(&format!("top --once --all --pipeline {pid}"));
             assert_quiet_success(&output);
             let text = stdout(&output).to_owned();
             text.contains("a??[2J").then_some(text)
         });
         is_harmless(&table);
-        let output = run(&format!("top --json --all --pid {pid}"));
+        let output = run(&format!("top --json --all --pipeline {pid}"));
         is_harmless(one_line(stdout(&output)));
         for pipe in json::<Overview>(stdout(&output)).pipes {
             let names = pipe
@@ -550,7 +550,7 @@ fn a_process_with_tens_of_thousands_of_fds_is_looked_at_as_far_as_that_is_quick(
 #[test]
 fn only_what_was_asked_for_is_shown() {
     let line = Line::new("sleep 600 | tr a b; exit 3");
-    let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 100ms --pipeline {}", line.pid()));
     overviews.until("the pipeline", |overview| {
         pipe_between(overview, "sleep", "tr").map(|_| ())
     });
@@ -573,8 +573,8 @@ fn only_what_was_asked_for_is_shown() {
     };
     let (_reader, _writer) = pipe();
     let me = std::process::id();
-    assert_eq!(own(&format!("top --json --pid {me}")), 0);
-    assert!(own(&format!("top --json --all --pid {me}")) > 0);
+    assert_eq!(own(&format!("top --json --pipeline {me}")), 0);
+    assert!(own(&format!("top --json --all --pipeline {me}")) > 0);
 }
 
 #[test]
@@ -584,16 +584,16 @@ fn a_command_line_that_makes_no_sense_is_one_line_and_code_2() {
         "top --interval 1s",
         "top --interval 0 --json",
         "top --interval nan --json",
-        "top --pid 0 --once",
+        "top --pipeline 0 --once",
         "top --count 3 --once",
-        "top x --pid 1 --once",
+        "top x --pipeline 1 --once",
     ] {
         let output = run(words);
         assert_code(&output, 2);
         assert!(output.stdout.is_empty(), "{words}: {}", said(&output));
         one_line(stderr(&output));
     }
-    let output = run("top --once --pid 4194305");
+    let output = run("top --once --pipeline 4194305");
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("no such process"));
 }
@@ -601,13 +601,13 @@ fn a_command_line_that_makes_no_sense_is_one_line_and_code_2() {
 #[test]
 fn one_overview_for_machines_takes_as_long_as_one_for_people() {
     let line = Line::new("cat /dev/zero | sleep 600; exit 3");
-    let mut overviews = Overviews::new(&format!("--interval 100ms --pid {}", line.pid()));
+    let mut overviews = Overviews::new(&format!("--interval 100ms --pipeline {}", line.pid()));
     overviews.until("a writer that waits", |overview| {
         let pipe = pipe_between(overview, "cat", "sleep")?;
         (pipe.slow == Slow::Reader).then_some(())
     });
     for words in ["--json --count 1", "--json", "--once --json"] {
-        let output = run(&format!("top {words} --pid {}", line.pid()));
+        let output = run(&format!("top {words} --pipeline {}", line.pid()));
         assert_quiet_success(&output);
         let overview: Overview = json(one_line(stdout(&output)));
         assert_eq!(overview.scan, 1, "{words}");
@@ -644,7 +644,7 @@ fn a_hidden_process_is_not_said_to_be_missing() {
     let copy = ForEverybody::new();
     let script = format!(
         "umount -l /proc && mount -t proc -o hidepid=2 proc /proc || exit 9
-        for words in 'top --once --pid 1' 'tune 1' 'meter --watch 1' 'tune 999999999'; do
+        for words in 'top --once --pipeline 1' 'tune 1' 'meter --watch 1' 'tune 999999999'; do
             setpriv --reuid {SOMEBODY} --regid {SOMEBODY} --clear-groups {} $words; echo $?
         done",
         copy.path().display()

@@ -47,7 +47,7 @@ impl Served {
 
     /// Serves the pipelines of one process.
     fn of_process(pid: u32) -> Self {
-        Self::start(&format!("0 --pid {pid}"))
+        Self::start(&format!("0 --pipeline {pid}"))
     }
 
     fn of(command: &mut Command) -> Self {
@@ -551,7 +551,7 @@ fn figures_agree_with_the_json_of_the_same_moment() {
         let is_told = page.find("fullbore_pipe_slow_reader", "pipe", &pipe) == Some(1.0);
         (is_full && is_told && waiting(&page) > Some(0.9)).then_some(page)
     });
-    let output = run(&format!("top --json --pid {pid}"));
+    let output = run(&format!("top --json --pipeline {pid}"));
     assert_quiet_success(&output);
     let overview: Overview = json(stdout(&output));
     let mut pipes = overview.pipes.iter();
@@ -653,10 +653,12 @@ fn where_it_cannot_listen_it_says_so_in_a_line() {
 fn a_table_or_json_that_cannot_be_written_is_an_error() {
     for (redirection, says) in [
         (">&-", "standard output is closed"),
-        ("> /dev/full", "write to stdout: No space left on device"),
+        ("> /dev/full", ": No space left on device"),
     ] {
         for way in ["--once", "--json"] {
-            let output = shell(&format!("'{FULLBORE}' top {way} --pid $$ {redirection}"));
+            let output = shell(&format!(
+                "'{FULLBORE}' top {way} --pipeline $$ {redirection}"
+            ));
             assert_code(&output, 1);
             let line = one_line(stderr(&output));
             assert!(line.contains(says), "{way} {redirection}: {line}");
@@ -687,12 +689,12 @@ fn who_can_read_it_is_told_and_loopback_is_the_default() {
             "every host that can reach this machine",
         ),
     ] {
-        let served = Served::start(&format!("{words} --pid {}", std::process::id()));
+        let served = Served::start(&format!("{words} --pipeline {}", std::process::id()));
         assert!(served.address.starts_with(begins), "{}", served.said);
         assert!(served.said.contains(who), "{}", served.said);
     }
     if Path::new("/proc/net/if_inet6").exists() && TcpListener::bind("[::1]:0").is_ok() {
-        let served = Served::start(&format!("[::1]:0 --pid {}", std::process::id()));
+        let served = Served::start(&format!("[::1]:0 --pipeline {}", std::process::id()));
         assert!(served.address.starts_with("[::1]:"), "{}", served.said);
         served.page();
     } else {
@@ -704,7 +706,10 @@ fn who_can_read_it_is_told_and_loopback_is_the_default() {
 fn it_ends_quietly_by_a_signal() {
     for signal in [Signal::INT, Signal::TERM] {
         for has_asked in [false, true] {
-            let mut command = fullbore(&format!("top --prometheus 0 --pid {}", std::process::id()));
+            let mut command = fullbore(&format!(
+                "top --prometheus 0 --pipeline {}",
+                std::process::id()
+            ));
             let mut served = Served::of(&mut command);
             let client = served.connect();
             if has_asked {

@@ -82,7 +82,7 @@ impl Stage {
         write.args(["--bytes-to-pipe", "1000G"]);
         let writing = self.start(&mut write, Stdio::null(), writer);
         let mut read = Command::new(FULLBORE);
-        read.args(["read", "--chunk", "4K", "--pause", "5000"]);
+        read.args(["read", "--chunk", "4K", "--pause", "5ms"]);
         self.start(&mut read, reader, Stdio::null());
         writing
     }
@@ -112,24 +112,24 @@ impl Stage {
 fn a_running_pipeline_gets_room_and_its_old_size_back() {
     let mut stage = Stage::new();
     let (cat, sleep) = stage.cat_and_sleep();
-    let (dry, output) = stage.outcome(&format!("{cat} --size 512K --dry-run"), cat);
+    let (dry, output) = stage.outcome(&format!("{cat} --pipe-size 512K --dry-run"), cat);
     assert_quiet_success(&output);
     assert!(dry.from.is_some(), "{dry:#?}");
     assert_eq!((dry.outcome, dry.to), (OutcomeKind::Grown, Some(512 << 10)));
-    let (grown, output) = stage.outcome(&format!("{cat} --size 512K"), cat);
+    let (grown, output) = stage.outcome(&format!("{cat} --pipe-size 512K"), cat);
     assert_quiet_success(&output);
     assert_eq!(grown.from, dry.from, "a dry run changes nothing");
     assert_eq!(grown.to, Some(512 << 10));
     assert_eq!(grown.readers[0].pid, sleep);
     // From the other end it is the same pipe, and it never shrinks: a request for a smaller size is
     // not met.
-    let (again, output) = stage.outcome(&format!("{sleep} --size 64K"), cat);
+    let (again, output) = stage.outcome(&format!("{sleep} --pipe-size 64K"), cat);
     assert_code(&output, 1);
     assert_eq!(
         (again.outcome, again.to),
         (OutcomeKind::Roomy, Some(512 << 10))
     );
-    let (more, _) = stage.outcome(&format!("{sleep} --size 1M"), cat);
+    let (more, _) = stage.outcome(&format!("{sleep} --pipe-size 1M"), cat);
     assert_eq!(more.to, Some(1 << 20));
     let (reverted, output) = stage.outcome(&format!("{cat} --revert"), cat);
     assert_quiet_success(&output);
@@ -149,7 +149,7 @@ fn a_pipe_that_holds_more_than_its_old_size_is_not_reverted_and_loses_nothing() 
     let yes = stage.start(&mut Command::new("yes"), Stdio::null(), writer);
     let kept = reader.try_clone().unwrap();
     stage.start(Command::new("sleep").arg("600"), reader, Stdio::null());
-    let (grown, _) = stage.outcome(&format!("{yes} --size 256K"), yes);
+    let (grown, _) = stage.outcome(&format!("{yes} --pipe-size 256K"), yes);
     assert_eq!(grown.outcome, OutcomeKind::Grown);
     let full = || {
         let queued = rustix::io::ioctl_fionread(&kept).unwrap();
@@ -176,7 +176,7 @@ fn a_pipe_that_is_full_for_a_moment_is_reverted_all_the_same() {
     // On a busy machine tune may give up before the test has emptied the pipe.
     wait_for("a pipe that is emptied while tune tries", || {
         signal(yes, Signal::CONT);
-        let (_, output) = stage.outcome(&format!("{yes} --size 256K"), yes);
+        let (_, output) = stage.outcome(&format!("{yes} --pipe-size 256K"), yes);
         assert_quiet_success(&output);
         wait_for("a full pipe", is_full);
         signal(yes, Signal::STOP);
@@ -392,7 +392,7 @@ fn a_limit_that_stops_it_is_named() {
         .uid(somebody)
         .gid(somebody);
     let shell = stage.start(&mut shell, Stdio::null(), Stdio::null());
-    let two = format!("--pipeline {shell} --size {}", max * 2);
+    let two = format!("--pipeline {shell} --pipe-size {}", max * 2);
     wait_for("the pipeline", || {
         let stages = children(shell);
         let are_there = stages
@@ -420,7 +420,7 @@ fn a_limit_that_stops_it_is_named() {
     ));
     // The dry run reports what the real run does.
     for dry_run in ["--dry-run", ""] {
-        let words = format!("tune --pipeline {shell} --size 1M {dry_run}");
+        let words = format!("tune --pipeline {shell} --pipe-size 1M {dry_run}");
         let mut command = copy.command(somebody, &words);
         // SAFETY: between fork and exec it makes system calls and allocates nothing.
         unsafe { command.pre_exec(hold_pipes) };
@@ -547,9 +547,9 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
     for wrong in [
         "",
         "1 --pipeline 1",
-        "1 --size 0",
-        "1 --size 3G",
-        "1 --revert --size 1M",
+        "1 --pipe-size 0",
+        "1 --pipe-size 3G",
+        "1 --revert --pipe-size 1M",
     ] {
         let output = stage.tune(wrong);
         assert_code(&output, 2);
@@ -574,11 +574,11 @@ fn who_is_meant_by_a_name_is_said_and_nobody_is_an_error() {
 fn the_second_of_two_at_once_changes_nothing_and_says_why() {
     let mut stage = Stage::new();
     let (cat, _) = stage.cat_and_sleep();
-    assert_quiet_success(&stage.tune(&format!("{cat} --size 128K")));
+    assert_quiet_success(&stage.tune(&format!("{cat} --pipe-size 128K")));
     let lock = stage.place.path().join("fullbore/tuned.json.lock");
     let lock = File::open(lock).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
-    for words in ["--size 256K", "--revert"] {
+    for words in ["--pipe-size 256K", "--revert"] {
         let output = stage.tune(&format!("{cat} {words}"));
         assert_code(&output, 1);
         let line = one_line(stderr(&output));
@@ -596,10 +596,10 @@ fn the_second_of_two_at_once_changes_nothing_and_says_why() {
 fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
     let mut stage = Stage::new();
     let (cat, _) = stage.cat_and_sleep();
-    let (before, output) = stage.outcome(&format!("{cat} --size 4K"), cat);
+    let (before, output) = stage.outcome(&format!("{cat} --pipe-size 4K"), cat);
     assert_code(&output, 1);
     assert_eq!(before.outcome, OutcomeKind::Roomy, "{before:#?}");
-    let output = stage.tune(&format!("{cat} --size 4K"));
+    let output = stage.tune(&format!("{cat} --pipe-size 4K"));
     assert_code(&output, 1);
     let text = stdout(&output);
     assert!(
@@ -608,7 +608,7 @@ fn a_size_below_what_a_pipe_holds_changes_nothing_and_is_said_to() {
     );
     // A size that is already reached exactly is a success.
     let capacity = before.from.unwrap();
-    let output = stage.tune(&format!("{cat} --size {capacity}"));
+    let output = stage.tune(&format!("{cat} --pipe-size {capacity}"));
     assert!(stdout(&output).contains(" already"), "{}", said(&output));
 }
 

@@ -41,8 +41,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("meter --remote 1 --force", "--force"),
     // buffer
     ("buffer --atomic", "--output"),
-    ("buffer --json --report", "--report"),
-    ("buffer --json --log log --quiet-log", "--quiet-log"),
     // run
     ("run --shell bash -- true", "--shell"),
     ("run --no-pipefail --sigpipe-fails true", "--sigpipe-fails"),
@@ -115,7 +113,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("explain --twice write_read", "--twice"),
     ("explain write_read -- true", "not both"),
     // top
-    ("top --pid 1 cat", "--pid"),
+    ("top --pipeline 1 cat", "--pipeline"),
     ("top --once --interval 1", "--interval"),
     ("top --once --json --count 1", "--count"),
     ("top --count 3", "--json"),
@@ -125,10 +123,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("top --prometheus 1 --json --count 1", "--prometheus"),
     // tune
     ("tune 1 --pipeline 1", "--pipeline"),
-    ("tune 1 --revert --size 1M", "--size"),
+    ("tune 1 --revert --pipe-size 1M", "--pipe-size"),
     // write
     ("write --seconds 1 --bytes-to-pipe 1M", "--seconds"),
-    ("write --json --csv", "--csv"),
+    ("write --json=FILE --csv", "--csv"),
     ("write --buf-size 64K --chunk 64K", "--chunk"),
     ("write --sum", "--sum"),
     ("write --pause 1", "--pause"),

@@ -109,7 +109,7 @@ pub type SlowSide<'a> = (&'a str, &'a str, Slow);
 pub fn the_slow_side_is_named(cases: &[(&str, &[SlowSide<'_>])]) {
     for (script, pipes) in cases {
         let line = Line::new(&format!("{script}; exit 3"));
-        let mut overviews = Overviews::new(&format!("--interval 300ms --pid {}", line.pid()));
+        let mut overviews = Overviews::new(&format!("--interval 300ms --pipeline {}", line.pid()));
         overviews.until(script, |overview| {
             let is_seen = |&(writer, reader, slow): &SlowSide<'_>| {
                 pipe_between(overview, writer, reader).is_some_and(|pipe| pipe.slow == slow)

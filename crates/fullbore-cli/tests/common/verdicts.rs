@@ -212,8 +212,12 @@ fn first_cpu() -> Option<usize> {
 
 fn findings(case: &Case, dir: &Path) -> Findings {
     let path = tempfile::NamedTempFile::new_in(dir).unwrap();
-    let options = format!("run --quiet --pipe-size {} --json", case.pipe_size);
-    let output = finish(start(fullbore(&options).arg(path.path()).arg(&case.line)));
+    let path_of_json = path.path().display();
+    let options = format!(
+        "run --quiet --pipe-size {} --json={path_of_json}",
+        case.pipe_size
+    );
+    let output = finish(start(fullbore(&options).arg(&case.line)));
     // An endless first stage ends when its reader has gone.
     assert!(output.stderr.is_empty(), "{}: {}", case.line, said(&output));
     json(&std::fs::read_to_string(path).unwrap())

@@ -34,7 +34,7 @@ fn under_load_what_is_computed_and_what_is_moved_are_told_apart() {
             ("while :; do :; done", "sh", Class::User),
             ("cat /dev/zero >/dev/null", "cat", Class::Faults),
         ][at % 4];
-        let mut command = fullbore("explain --json --seconds 1 --");
+        let mut command = fullbore("explain --json=/dev/stderr -o /dev/null --seconds 1 --");
         let explanation: Explanation = json(stderr(&finish(start(command.arg(line)))));
         if !is_whole(&explanation) {
             return Ok(());

@@ -67,7 +67,7 @@ fn under_load_a_slow_writer_is_found_out() {
 #[test]
 fn under_load_a_slow_reader_is_found_out_behind_a_pipe_and_behind_a_file() {
     for script in [
-        "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3000",
+        "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3ms",
         "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
     ] {
         found_out(script, "the consumer is slow: the pipe after was full ");

@@ -29,7 +29,7 @@ fn completes(terminal: &Terminal, prompt: &str) {
     let mut child = start(sleep.arg("1000"));
     let pid = child.id().to_string();
     // Other processes may have numbers with this start: then all of them are listed.
-    let start_of_pid = format!("fullbore top --pid {}", &pid[..pid.len() - 1]);
+    let start_of_pid = format!("fullbore top --pipeline {}", &pid[..pid.len() - 1]);
     for (typed, shown) in [
         ("fullbore exp", "fullbore explain"),
         ("fullbore copy --by-r", "fullbore copy --by-reference"),

@@ -5,7 +5,7 @@ use crate::common::terminal::Terminal;
 use crate::common::*;
 
 /// The command line of a `top` that shows only the pipelines of this terminal.
-const TOP: &str = "top --interval 200ms --pid $$";
+const TOP: &str = "top --interval 200ms --pipeline $$";
 
 /// Starts a pipeline whose reader sleeps between reads, and one that does not move, and waits for their
 /// verdicts.
@@ -176,7 +176,7 @@ fn a_writer_that_counts_on_its_pipe_s_capacity_is_grown_only_after_a_question() 
         return;
     };
     terminal.types("set +m; export XDG_RUNTIME_DIR=$PWD");
-    let reader = format!("{FULLBORE} read --chunk 4K --pause 5000");
+    let reader = format!("{FULLBORE} read --chunk 4K --pause 5ms");
     terminal.types(&format!(
         "({FULLBORE} write --write-with-vmsplice --bytes-to-pipe 1000G | {reader}) & clear"
     ));

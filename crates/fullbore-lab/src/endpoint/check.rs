@@ -54,6 +54,11 @@ impl Options {
 
     /// Rejects options that no writer can follow, on any machine.
     pub fn check_writer(&self) -> Result<(), Usage> {
+        if self.json == Some(None) {
+            return Err(Usage(
+                "--json needs a file, because stdout is the pipe: --json=FILE, or --json=/dev/stderr".into(),
+            ));
+        }
         self.check_both()
             .and_then(|()| self.check_double_buffering())
             .and_then(|()| self.check_way())
@@ -168,7 +173,7 @@ impl Options {
         let library = "with --way or --ring";
         no_effect(&[
             (self.sum, "--sum", AT_WRITE),
-            (self.pause > 0, "--pause", AT_WRITE),
+            (self.pause.is_some(), "--pause", AT_WRITE),
             (
                 self.period.is_some() && !repeats,
                 "--period",
@@ -250,7 +255,7 @@ impl Options {
                 "without --verify",
             ),
             (
-                self.pause > 0 && self.read_with_splice,
+                self.pause.is_some() && self.read_with_splice,
                 "--pause",
                 "with --read-with-splice",
             ),

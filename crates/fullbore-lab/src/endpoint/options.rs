@@ -4,11 +4,15 @@
 //! Both endpoints accept the article's options, as its programs do, so that a script can pass the
 //! same options to both; an endpoint ignores those that do not concern it.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use fullbore::Wait;
 use serde::{Deserialize, Serialize};
 
 use crate::parent::ParentOptions;
+use fullbore_host::number::within;
 use fullbore_host::size;
 
 /// The options.
@@ -22,7 +26,7 @@ pub struct Options {
     #[arg(help_heading = "Data", long, alias = "bytes_to_pipe", value_name = "SIZE", value_parser = size::parse)]
     pub bytes_to_pipe: Option<u64>,
 
-    /// Stop after this many seconds instead
+    /// Stop after this time instead
     #[arg(help_heading = "Data", long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes_to_pipe")]
     pub seconds: Option<f64>,
 
@@ -105,8 +109,8 @@ pub struct Options {
     )]
     pub way: Option<WayName>,
 
-    /// Write in pieces of SIZE bytes, as a program that prints lines does, through std's BufWriter
-    /// or the Producer of --way
+    /// Write lines of SIZE bytes, as a program that prints does, through std's BufWriter or the
+    /// Producer of --way
     #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub lines: Option<usize>,
 
@@ -127,10 +131,10 @@ pub struct Options {
     pub verify: bool,
 
     /// Run on this CPU only
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(0..=u64::MAX))]
     pub cpu: Option<usize>,
 
-    /// Seconds to read before the measurement starts (read)
+    /// Read for this time before the measurement starts (read)
     #[arg(help_heading = "Report", long, alias = "warm_up", value_name = "SECONDS", value_parser = seconds)]
     pub warm_up: Option<f64>,
 
@@ -138,22 +142,23 @@ pub struct Options {
     #[arg(help_heading = "Report", long)]
     pub csv: bool,
 
-    /// Print the report as one JSON object
-    #[arg(help_heading = "Report", long, conflicts_with = "csv")]
-    pub json: bool,
+    /// Print the report as one JSON object, or write it to FILE, which 'write' needs
+    #[arg(
+        help_heading = "Report",
+        long,
+        value_name = "FILE",
+        require_equals = true,
+        conflicts_with = "csv"
+    )]
+    pub json: Option<Option<PathBuf>>,
 
     /// Print details on stderr
     #[arg(help_heading = "Report", long, short)]
     pub verbose: bool,
 
-    /// Sleep for this many microseconds after each read, like a slow reader
-    #[arg(
-        help_heading = "Waiting",
-        long,
-        value_name = "MICROSECONDS",
-        default_value_t = 0
-    )]
-    pub pause: u64,
+    /// Sleep after each read, like a slow reader: 300us, for example
+    #[arg(help_heading = "Waiting", long, value_name = "SECONDS", value_parser = pause)]
+    pub pause: Option<Duration>,
 
     /// Whether it ends with the process that started it
     #[command(flatten)]
@@ -215,6 +220,10 @@ pub enum Data {
 
 fn seconds(text: &str) -> Result<f64, String> {
     fullbore_host::seconds::parse(text, 0.001..=1e6)
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    fullbore_host::seconds::parse(text, 0.0..=3600.0).map(Duration::from_secs_f64)
 }
 
 /// Parses the capacity of a pipe, in bytes; 0 leaves a pipe as it is.

@@ -1,11 +1,12 @@
 //! Tracks how far an endpoint has come: when it has to stop, and what it measured.
 
+use std::fs;
 use std::io::{self, Write, stderr, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::is_pipe_or_socket;
+use fullbore_linux::{descriptor_of, is_pipe_or_socket};
 
 use super::options::Options;
 use crate::cpu_time::CpuTime;
@@ -185,22 +186,26 @@ fn options_of_this_process() -> String {
     words.join(" ")
 }
 
-/// Prints a report in the format of the options. A reader prints it on stdout. A writer prints it on
-/// stderr, because its stdout is the pipe, and only if a report was requested.
+/// Prints a report in the format of the options. A reader prints it on stdout. A writer, whose stdout is the
+/// pipe, prints it on stderr, and only if a report was requested.
 ///
 /// # Errors
 /// Fails if writing fails.
 pub fn print(report: &EndpointReport, options: &Options, role: Role) -> io::Result<()> {
-    let text = if options.json {
-        serde_json::to_string(report)?
-    } else if options.csv && role == Role::Reader {
-        csv(report, options)
-    } else {
-        line(report, options)
-    };
+    if let Some(file) = &options.json {
+        let text = serde_json::to_string(report)?;
+        return match file.as_deref().map(|file| (file, descriptor_of(file))) {
+            None | Some((_, Some(1))) => writeln!(stdout(), "{text}"),
+            Some((_, Some(2))) => writeln!(stderr(), "{text}"),
+            Some((file, _)) => fs::write(file, text + "\n").map_err(|error| {
+                io::Error::other(format!("write the report to '{}': {error}", file.display()))
+            }),
+        };
+    }
     match role {
-        Role::Reader => writeln!(stdout(), "{text}"),
-        Role::Writer if options.json || options.verbose => writeln!(stderr(), "{text}"),
+        Role::Reader if options.csv => writeln!(stdout(), "{}", csv(report, options)),
+        Role::Reader => writeln!(stdout(), "{}", line(report, options)),
+        Role::Writer if options.verbose => writeln!(stderr(), "{}", line(report, options)),
         Role::Writer => Ok(()),
     }
 }

@@ -69,8 +69,8 @@ fn read_all(
             sum = sum.wrapping_add(words::sum(&buffer[..n], progress.moved()));
         }
         progress.add(n, calls.made());
-        if options.pause > 0 {
-            thread::sleep(Duration::from_micros(options.pause));
+        if let Some(pause) = options.pause {
+            thread::sleep(pause);
         }
     }
     let mut report = progress.report(options, calls.made());
@@ -111,8 +111,8 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
         shared |= consumer.is_sharing();
         consumer.consume(n);
         progress.add(n, consumer.calls());
-        if options.pause > 0 {
-            thread::sleep(Duration::from_micros(options.pause));
+        if let Some(pause) = options.pause {
+            thread::sleep(pause);
         }
     }
     if options.way == Some(WayName::Ring) && !shared && options.seconds.is_some() {

@@ -20,6 +20,8 @@ use crate::error::Error;
 pub enum Whose {
     /// The pipes of all processes that can be seen.
     Everybody,
+    /// The pipes of one process.
+    One(u32),
     /// The pipes of a process and of all its descendants.
     Tree(u32),
     /// The pipes of processes with this name, and FIFOs with this name.
@@ -97,7 +99,7 @@ impl Scope {
     /// If there is no such process, or it is hidden.
     pub(crate) fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
-            Whose::Tree(pid) => match process(pid) {
+            Whose::One(pid) | Whose::Tree(pid) => match process(pid) {
                 Some(root) => Ok(Some(root)),
                 None => Err(not_found(pid)),
             },
@@ -155,6 +157,7 @@ impl Scope {
         };
         match &self.whose {
             Whose::Everybody => None,
+            Whose::One(pid) => Some(those(&|at| census.processes[at].id.pid == *pid)),
             Whose::Tree(pid) => {
                 let mut tree = descendants(*pid);
                 tree.insert(*pid);

@@ -39,12 +39,6 @@ pub struct TargetPipes {
 }
 
 impl Target {
-    /// Parses a target: a number is a process, and everything else is a name.
-    pub fn of(text: &str) -> Self {
-        text.parse()
-            .map_or_else(|_| Self::Name(text.to_owned()), Self::Process)
-    }
-
     /// Finds the pipes of the target.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ const BYTES: &str = "8M";
 const BUFFERS: usize = 4;
 
 /// The reader pauses now and then, because only bytes that it has not read yet can still change.
-const SLOW_READER: &str = "--verify --pause 300";
+const SLOW_READER: &str = "--verify --pause 300us";
 
 /// The lengths of files that are completely in a pipe when they are changed: one that a mover may
 /// consider too short for anything but read and write, and a longer one.

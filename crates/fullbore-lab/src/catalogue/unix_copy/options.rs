@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::hot::LINE;
 use crate::experiment::Experiment;
+use fullbore_host::number::within;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_results::run::Sizes;
@@ -24,7 +25,7 @@ pub struct CopyOptions {
     object: Option<usize>,
 
     /// Number of objects per measurement, instead of measuring for --seconds
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within::<u64>(1..=u64::MAX))]
     count: Option<u64>,
 
     /// Size of the Unix socket's send buffer (SO_SNDBUF) [default: 512K]
