@@ -11,7 +11,7 @@ use crate::inherited;
 
 /// The signal that is to end this process, after it has arrived.
 #[derive(Debug, Clone, Default)]
-pub struct Interrupt(Arc<AtomicUsize>);
+pub struct Interrupt(Arc<AtomicUsize>, Option<u8>);
 
 impl Interrupt {
     /// Notes SIGINT and SIGTERM from now on. Signals that are ignored (nohup, `&` in a script) stay ignored.
@@ -33,6 +33,12 @@ impl Interrupt {
             }
         }
         noted
+    }
+
+    /// Ends this process with an exit code instead.
+    pub fn ending_with(mut self, code: u8) -> Self {
+        self.1 = Some(code);
+        self
     }
 
     /// Returns a socket that becomes readable when a signal arrives, for those who wait for other things
@@ -59,9 +65,10 @@ impl Interrupt {
 
     /// Ends this process as the signal would have, if one has arrived.
     pub fn obey(&self) {
-        match self.0.load(Ordering::Relaxed) {
-            0 => {}
-            signal => die_of(signal as i32),
+        match (self.0.load(Ordering::Relaxed), self.1) {
+            (0, _) => {}
+            (_, Some(code)) => std::process::exit(code.into()),
+            (signal, None) => die_of(signal as i32),
         }
     }
 }

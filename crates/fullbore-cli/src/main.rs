@@ -270,6 +270,7 @@ mod tests {
                 let mut values: Vec<&str> = possible.iter().map(|v| v.get_name()).collect();
                 values.extend([
                     "1", "10", "100", "1,2", "a", "1=1", "a=1", "1:1", "0-1", "1..2", "64K",
+                    "window",
                 ]);
                 let taken = values.iter().find_map(|value| {
                     let words = words(option, value);

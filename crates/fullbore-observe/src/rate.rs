@@ -1,5 +1,6 @@
 //! Rates of a count: the current one, the average, and the remaining time.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// After this many seconds, an old rate has half its weight in the estimate of the remaining time.
@@ -14,6 +15,8 @@ pub struct Rate {
     last: (Instant, u64),
     now: f64,
     smooth: Option<f64>,
+    /// The time over which the average is taken, if that is not the whole time, and the counts in it.
+    window: Option<(Duration, VecDeque<(Instant, u64)>)>,
 }
 
 impl Rate {
@@ -25,7 +28,15 @@ impl Rate {
             last: (began, count),
             now: 0.0,
             smooth: None,
+            window: None,
         }
+    }
+
+    /// Takes the average, and estimates the remaining time, over this time.
+    pub fn over(mut self, window: Option<Duration>) -> Self {
+        let begin = self.last;
+        self.window = window.map(|window| (window, VecDeque::from([begin])));
+        self
     }
 
     /// Notes that the count is `count` now.
@@ -36,6 +47,13 @@ impl Rate {
         }
         self.now = count.saturating_sub(self.last.1) as f64 / seconds;
         self.last = (at, count);
+        if let Some((window, counts)) = &mut self.window {
+            counts.push_back(self.last);
+            // The first one that is kept is at the beginning of the window, or before it.
+            while counts.get(1).is_some_and(|&(then, _)| at - then >= *window) {
+                counts.pop_front();
+            }
+        }
         // An exponentially weighted mean, for steps of any length.
         let weight = 1.0 - 0.5f64.powf(seconds / HALF_LIFE);
         self.smooth = Some(match self.smooth {
@@ -64,6 +82,20 @@ impl Rate {
         }
     }
 
+    /// Returns the average rate per second over the window, or since the beginning.
+    pub fn recent(&self) -> f64 {
+        let begin = self.window.as_ref().and_then(|(_, counts)| counts.front());
+        let Some(&(then, count)) = begin else {
+            return self.average();
+        };
+        let seconds = (self.last.0 - then).as_secs_f64();
+        if seconds > 0.0 {
+            self.last.1.saturating_sub(count) as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
     /// Returns the time from the beginning to the last update.
     pub fn elapsed(&self) -> Duration {
         self.last.0 - self.began
@@ -72,7 +104,11 @@ impl Rate {
     /// Returns the estimated time until the count reaches `total`, if there is an estimate.
     pub fn left(&self, total: u64) -> Option<Duration> {
         let left = total.checked_sub(self.last.1)?;
-        let smooth = self.smooth.filter(|&smooth| smooth > 0.0)?;
+        let rate = match self.window {
+            Some(_) => Some(self.recent()),
+            None => self.smooth,
+        };
+        let smooth = rate.filter(|&rate| rate > 0.0)?;
         Duration::try_from_secs_f64(left as f64 / smooth).ok()
     }
 }
@@ -94,6 +130,17 @@ mod tests {
         assert_eq!(rate.now(), 0.0);
         assert_eq!(rate.left(1200), Some(Duration::from_secs(2)));
         assert!((rate.average() - 100.0 / 11.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn an_average_can_be_that_of_the_last_seconds() {
+        let began = Instant::now();
+        let mut rate = Rate::new(0, began).over(Some(Duration::from_secs(2)));
+        for (second, count) in [(1, 100), (2, 200), (3, 210), (4, 220)] {
+            rate.update(count, began + Duration::from_secs(second));
+        }
+        assert_eq!((rate.recent(), rate.average()), (10.0, 55.0));
+        assert_eq!(rate.left(240), Some(Duration::from_secs(2)));
     }
 
     #[test]

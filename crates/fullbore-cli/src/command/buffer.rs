@@ -43,6 +43,7 @@ use fullbore_results::buffer::Destination;
 /// A line on stderr shows the rates and how full the buffer is. At the end, a summary says how much
 /// passed, how often the buffer was empty and full, and whether a larger one would have helped.
 #[derive(Args)]
+#[command(version = env!("FULLBORE_VERSION"))]
 #[command(after_help = "\
 Examples:
   tar c src | fullbore buffer -m 1G | gzip > src.tgz

@@ -1,28 +1,26 @@
 //! `fullbore meter`: what pv is for.
 
-use std::fs::File;
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crate::completion::{pids, pids_and_names};
+use anyhow::Context;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use fullbore_host::number::{self, within};
+use fullbore_host::number;
 use rustix::process::Pid;
 
 use crate::exit;
-use crate::meter::pv::OptionsOfPv;
+use crate::meter::manner::{self, Manner};
 use crate::meter::remote::{Request, ask};
 use crate::meter::{
-    self, Changes, Display, Format, How, Look, Numbers, Options, Passing, PidFile, Scale, Target,
-    Unit, Watches,
+    self, Display, How, LineOptions, Passing, PidFile, Target, Watches, lines_of_all,
 };
 use crate::moving::{self, Existing, Input, Output, join};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
-use fullbore_host::text::error_text;
 
 /// Copy files, or stdin, to stdout, and show progress, rate and which side is slow
 ///
@@ -34,6 +32,7 @@ use fullbore_host::text::error_text;
 ///
 /// The options are those of pv. With -p, -t, -e, -I, -r, -a, -b, -A or -F the line is pv's as well.
 #[derive(Args)]
+#[command(version = env!("FULLBORE_VERSION"))]
 #[command(after_help = "\
 Examples:
   tar c src | fullbore meter | gzip > src.tgz
@@ -46,8 +45,8 @@ Examples:
   fullbore meter --watch gzip
   fullbore meter --pipeline $(pgrep -n gzip)
 
-Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{bar-plain} %{bar-block} \
-%{bar-granular} %{bar-shaded} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
+Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{progress-bar-only} %{bar-plain} \
+%{bar-block} %{bar-granular} %{bar-shaded} %T %{buffer-percent} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
 %b %{bytes} %nA %{last-written} %nL %{previous-line} %N %{name} %{sgr:COLOUR,...} %% as pv has \
 them, and %{slow}: which side is slow.
 
@@ -108,110 +107,30 @@ pub struct Meter {
     #[arg(short = 'Z', long, value_name = "SIZE", value_parser = positive, requires = "skip_errors", help_heading = "Transfer")]
     error_skip_block: Option<usize>,
 
+    /// Read and write files past the page cache (O_DIRECT), where the file system can do that
+    #[arg(short = 'K', long, help_heading = "Transfer")]
+    direct_io: bool,
+
+    /// Accepted as in pv, without effect
+    #[arg(short = 'O', long, alias = "sparse-output", hide = true)]
+    sparse: bool,
+
+    /// Store all input in FILE first, and write the output from there, when its size is known; '-' is a temporary file
+    #[arg(
+        short = 'U',
+        long,
+        value_name = "FILE",
+        help_heading = "Transfer",
+        conflicts_with = "atomic"
+    )]
+    store_and_forward: Option<PathBuf>,
+
     /// Stop after the number of bytes, or of lines, of --size
     #[arg(short = 'S', long, requires = "size", help_heading = "Transfer")]
     stop_at_size: bool,
 
-    /// Show a bar, with the percentage if the size is known
-    #[arg(short, long, help_heading = "Line")]
-    progress: bool,
-
-    /// Show the elapsed time
-    #[arg(short, long, help_heading = "Line")]
-    timer: bool,
-
-    /// Show the remaining time, if the size is known
-    #[arg(short, long, help_heading = "Line")]
-    eta: bool,
-
-    /// Show when it will be done, if the size is known
-    #[arg(short = 'I', long, help_heading = "Line")]
-    fineta: bool,
-
-    /// Show the current rate
-    #[arg(short, long, help_heading = "Line")]
-    rate: bool,
-
-    /// Show the average rate
-    #[arg(short, long, help_heading = "Line")]
-    average_rate: bool,
-
-    /// Show the number of bytes, or of lines
-    #[arg(short, long, help_heading = "Line")]
-    bytes: bool,
-
-    /// Show the last NUM bytes that were written
-    #[arg(short = 'A', long, value_name = "NUM", help_heading = "Line")]
-    #[arg(value_parser = within::<u16>(1..=256))]
-    last_written: Option<u16>,
-
-    /// Show bits instead of bytes
-    #[arg(short = '8', long, help_heading = "Line")]
-    bits: bool,
-
-    /// Show powers of 1000 instead of 1024
-    #[arg(short = 'k', long, help_heading = "Line")]
-    si: bool,
-
-    /// Show a line of this format
-    #[arg(short = 'F', long, value_parser = format, help_heading = "Line")]
-    format: Option<String>,
-
-    /// Expected number of bytes, or of lines with --line-mode; @FILE is the size of that file or device
-    /// [default: the sum of the files' sizes]
-    #[arg(short, long, value_name = "SIZE|@FILE", value_parser = expected, help_heading = "Line")]
-    size: Option<u64>,
-
-    /// Count lines (newline characters) instead of bytes
-    #[arg(short, long, help_heading = "Line")]
-    line_mode: bool,
-
-    /// Count lines that end with a null character
-    #[arg(short = '0', long, help_heading = "Line")]
-    null: bool,
-
-    /// Text to print before the line
-    #[arg(short = 'N', long, help_heading = "Line")]
-    name: Option<String>,
-
-    /// Draw below the other meters of the pipeline that have this option too
-    #[arg(short, long, help_heading = "Line")]
-    cursor: bool,
-
-    /// Seconds between updates [default: 1]
-    #[arg(short, long, value_name = "SECONDS", value_parser = interval, help_heading = "Line")]
-    interval: Option<Duration>,
-
-    /// Start the display and the timer at the first byte
-    #[arg(short = 'W', long, help_heading = "Line")]
-    wait: bool,
-
-    /// Wait SECONDS before the first line
-    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = delay, help_heading = "Line")]
-    delay_start: Option<Duration>,
-
-    /// The columns of a line [default: those of the terminal, or 80]
-    #[arg(short, long, value_name = "COLUMNS", help_heading = "Line")]
-    #[arg(value_parser = within::<u16>(1..=65_535))]
-    width: Option<u16>,
-
-    /// The rows that lines may take [default: those of the terminal]
-    #[arg(short = 'H', long, value_name = "ROWS", help_heading = "Line")]
-    #[arg(value_parser = within::<u16>(2..=65_535))]
-    height: Option<u16>,
-
-    /// Print one number per line, for scripts: the percentage if the size is known, otherwise the number of bytes or
-    /// lines. With --bytes or --rate, those; with --timer, after the seconds; with --format, its sequences as numbers
-    #[arg(short, long, help_heading = "Line")]
-    numeric: bool,
-
-    /// Print nothing, whatever other options say
-    #[arg(short, long, help_heading = "Line")]
-    quiet: bool,
-
-    /// Show the line even if stderr is not a terminal
-    #[arg(short, long, help_heading = "Line")]
-    force: bool,
+    #[command(flatten)]
+    line: LineOptions,
 
     /// Copy nothing. With PID, show the position of that process in each regular file that it has open;
     /// with PID:FD, show the position in that file, or how full that pipe is; with NAME, those of all processes
@@ -253,12 +172,14 @@ pub struct Meter {
     )]
     pidfile: Option<PathBuf>,
 
-    #[command(flatten)]
-    _of_pv: OptionsOfPv,
+    /// As whom it speaks.
+    #[arg(skip)]
+    manner: Manner,
 }
 
 /// The options with which bytes are read and written, not spliced.
-const READING: [&str; 6] = [
+const READING: [&str; 7] = [
+    "direct_io",
     "line_mode",
     "null",
     "no_splice",
@@ -268,7 +189,9 @@ const READING: [&str; 6] = [
 ];
 
 /// The options that say what is copied, and how.
-const TRANSFER: [&str; 15] = [
+const TRANSFER: [&str; 16] = [
+    "direct_io",
+    "store_and_forward",
     "files",
     "output",
     "atomic",
@@ -283,22 +206,28 @@ const TRANSFER: [&str; 15] = [
     "line_mode",
     "null",
     "quiet",
-    "pidfile",
 ];
 
 impl Meter {
+    /// Speaks as pv, which was called by this name.
+    pub fn speaking_as_pv(mut self, who: String) -> Self {
+        self.manner = Manner::Pv(who);
+        self.line.wanders = true;
+        self
+    }
+
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if !self.watch.is_empty() {
             self.watch()
         } else if let Some(pid) = self.pipeline {
-            meter::follow(pid, self.options(None).interval, self.force)?;
+            meter::follow(pid, self.line.options(None).interval, self.line.force)?;
             Ok(ExitCode::SUCCESS)
         } else if let Some(pid) = self.remote {
-            ask(pid, &Request::Change(self.changes()))?;
+            ask(pid, &Request::Change(self.line.changes(self.rate_limit)))?;
             Ok(ExitCode::SUCCESS)
         } else if let Some(pid) = self.query {
             let display = self.display();
-            meter::query(pid, self.options(self.size), display)?;
+            meter::query(pid, self.line.options(self.line.size), display)?;
             Ok(ExitCode::SUCCESS)
         } else {
             self.pass()
@@ -313,30 +242,35 @@ impl Meter {
             .into());
         }
         let are_fds = self.watch.iter().all(Target::is_one_fd);
-        if !are_fds && (self.numeric || self.size.is_some()) {
-            let option = if self.numeric { "--numeric" } else { "--size" };
+        if !are_fds && (self.line.numeric || self.line.size.is_some()) {
+            let option = if self.line.numeric {
+                "--numeric"
+            } else {
+                "--size"
+            };
             return Err(Usage(format!(
                 "{option} needs one file descriptor: --watch PID:FD"
             ))
             .into());
         }
-        let watch = Watches::new(&self.watch, self.options(self.size))?;
-        if self.numeric {
+        let _pid_file = self.pidfile.clone().map(PidFile::new).transpose()?;
+        let options = self.line.options(self.line.size);
+        let watch = Watches::new(&self.watch, options, self.manner.is_pv())?;
+        if self.line.numeric {
             watch.numbers();
         } else {
-            watch.lines(self.force);
+            watch.lines(self.line.force);
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn pass(&self) -> anyhow::Result<ExitCode> {
-        let is_plain = moving::is_plain()?;
-        if self.by_reference && self.options(None).looks_at().is_some() {
+        if self.by_reference && self.line.options(None).look.looks_at().is_some() {
             let text = "--by-reference cannot be used with a --format that shows the last bytes";
             return Err(Usage(text.into()).into());
         }
         let inputs = Input::all(&self.files);
-        let mut output = match &self.output {
+        let output = match &self.output {
             Some(path) if self.atomic => Output::replacing(path, Existing::Replace, false)?,
             Some(path) => Output::named(path.clone(), Existing::Replace),
             None if self.discard => Output::named("/dev/null".into(), Existing::Replace),
@@ -347,14 +281,42 @@ impl Meter {
             inputs[0].check()?;
         }
         output.refuse(&inputs)?;
-        output.open(&inputs)?;
         // It starts a process, which has to be before any thread is started.
-        let pid_file = self.pidfile.clone().map(PidFile::new).transpose()?;
-        let fills =
-            moving::block_size(&output).filter(|_| self.size.is_none() && !self.counts_lines());
-        let known = self.known_size(&inputs);
-        let stop = match self.stop_at_size {
-            true => self.size,
+        let _pid_file = match self.pidfile.clone().map(PidFile::new).transpose() {
+            Err(error) if self.manner.is_pv() => {
+                exit::say(self.manner.who(), &error);
+                return Ok(ExitCode::from(manner::NOT_TOLD));
+            }
+            pid_file => pid_file?,
+        };
+        let Some(stored) = &self.store_and_forward else {
+            return self.stage(&inputs, output, self.stop_at_size);
+        };
+        let temporary = match stored.as_os_str() == "-" {
+            true => Some(tempfile::NamedTempFile::new().context("create a temporary file")?),
+            false => None,
+        };
+        let path = match &temporary {
+            Some(file) => file.path().to_owned(),
+            None => stored.clone(),
+        };
+        let store = Output::named(path.clone(), Existing::Replace);
+        store.refuse(&inputs)?;
+        match self.stage(&inputs, store, self.stop_at_size)? {
+            ExitCode::SUCCESS => self.stage(&[Input::File(path)], output, false),
+            code => Ok(code),
+        }
+    }
+
+    /// Passes the inputs on to one output; no more than the expected size, if it `stops` there.
+    fn stage(&self, inputs: &[Input], mut output: Output, stops: bool) -> anyhow::Result<ExitCode> {
+        let is_plain = moving::is_plain()?;
+        output.open(inputs)?;
+        let fills = moving::block_size(&output)
+            .filter(|_| self.line.size.is_none() && !self.line.counts_lines());
+        let known = self.known_size(inputs);
+        let stop = match stops {
+            true => self.line.size,
             false => fills.filter(|_| known.is_none()),
         };
         let mut meter = self.meter(known.or(fills), &output);
@@ -364,10 +326,14 @@ impl Meter {
         if self.sync && moving::is_stored(&output) {
             passing.write_back.begin(&output)?;
         }
+        let bits = Cell::new(0);
         let passed = join(
-            &inputs,
+            inputs,
             &mut output,
-            |error| meter.say(exit::line("fullbore meter", error)),
+            |error| {
+                bits.set(bits.get() | Manner::bit(error));
+                meter.say(self.manner.line(error));
+            },
             |input, output| passing.pass(input, output),
         );
         let skipped = passing.has_skipped();
@@ -380,19 +346,20 @@ impl Meter {
         let passed = passed.and_then(|code| closed.map(|()| code));
         let passed = match passed {
             // Below the last line, another meter would draw over it.
-            Err(error) if self.cursor => {
+            Err(error) if self.line.cursor || self.manner.is_pv() => {
                 let code = exit::code(&error);
                 if code.is_some() {
-                    meter.say(exit::line("fullbore meter", &error));
+                    bits.set(bits.get() | Manner::bit(&error));
+                    meter.say(self.manner.line(&error));
                 }
                 Ok(code.unwrap_or(ExitCode::SUCCESS))
             }
             passed => passed,
         };
         meter.finish();
-        drop(pid_file);
         let code = passed?;
         Ok(match skipped {
+            _ if self.manner.is_pv() => ExitCode::from(bits.get()),
             true => ExitCode::FAILURE,
             false => code,
         })
@@ -405,115 +372,46 @@ impl Meter {
             by_splice: !self.no_splice,
             most: self.buffer_size,
             stop,
-            lines_end_with: match (self.null, self.line_mode) {
-                (true, _) => Some(0),
-                (false, true) => Some(b'\n'),
-                (false, false) => None,
-            },
+            lines_end_with: self.line.lines_end_with(),
             skip_errors: self.skip_errors > 0,
             skip: self.error_skip_block.map(|bytes| bytes as u64),
             say_each: self.skip_errors < 2,
+            is_direct: self.direct_io,
         }
-    }
-
-    fn counts_lines(&self) -> bool {
-        self.line_mode || self.null
     }
 
     /// Returns how much will pass, if that is known.
     fn known_size(&self, inputs: &[Input]) -> Option<u64> {
-        // Lines are not counted in advance: files would be read twice.
-        let bytes = || match self.counts_lines() {
-            true => None,
-            false => Input::size_of_all(inputs),
+        // Lines are not counted in advance, because files would be read twice; pv does so.
+        let bytes = || match self.line.lines_end_with() {
+            Some(end) if self.manner.is_pv() => lines_of_all(inputs, end),
+            Some(_) => None,
+            None => Input::size_of_all(inputs),
         };
-        self.size.or_else(bytes)
+        self.line.size.or_else(bytes)
     }
 
     fn meter(&self, total: Option<u64>, output: &Output) -> meter::Meter {
         let limit = self.rate_limit.unwrap_or(0);
-        if self.quiet {
-            return meter::Meter::quiet(self.options(total), limit);
+        if self.line.quiet && !self.line.stats {
+            return meter::Meter::quiet(self.line.options(total), limit, self.manner.clone());
         }
         let sink = output.as_fd().try_clone_to_owned().ok();
-        let display = match self.numeric {
+        let display = match self.line.numeric {
             true => None,
-            false => self.display(),
+            false => self.display().filter(|_| !self.line.quiet),
         };
-        meter::Meter::new(self.options(total), limit, display, sink)
+        meter::Meter::new(
+            self.line.options(total),
+            limit,
+            display,
+            sink,
+            self.manner.clone(),
+        )
     }
 
     fn display(&self) -> Option<Display> {
-        Display::new(self.force, self.cursor)
-    }
-
-    fn options(&self, total: Option<u64>) -> Options {
-        Options {
-            name: self.name.clone(),
-            unit: match self.counts_lines() {
-                true => Unit::Lines,
-                false => Unit::Bytes,
-            },
-            total,
-            interval: self.interval.unwrap_or(Duration::from_secs(1)),
-            look: self.look().unwrap_or(Look::Ours),
-            width: self.width.map(usize::from),
-            height: self.height.map(usize::from),
-            waits: self.wait,
-            delay: self.delay_start.unwrap_or_default(),
-        }
-    }
-
-    fn changes(&self) -> Changes {
-        Changes {
-            name: self.name.clone(),
-            total: self.size,
-            interval: self.interval,
-            look: self.look(),
-            width: self.width.map(usize::from),
-            height: self.height.map(usize::from),
-            rate_limit: self.rate_limit,
-        }
-    }
-
-    /// Returns what the line shows, if the command line says so.
-    fn look(&self) -> Option<Look> {
-        let scale = Scale {
-            si: self.si,
-            bits: self.bits,
-        };
-        if self.numeric {
-            return Some(Look::Number(Numbers {
-                timer: self.timer,
-                count: self.bytes,
-                rate: self.rate,
-                format: self.format.clone(),
-            }));
-        }
-        if let Some(format) = &self.format {
-            return Some(Look::Format(format.clone(), scale));
-        }
-        let last = self.last_written.map(|number| format!("%{number}A"));
-        let switches = [
-            (self.bytes, "%b"),
-            (self.timer, "%t"),
-            (self.rate, "%r"),
-            (self.average_rate, "%a"),
-            (self.progress, "%p"),
-            (self.eta, "%e"),
-            (self.fineta, "%I"),
-            (last.is_some(), last.as_deref().unwrap_or_default()),
-        ];
-        let mut shown: Vec<&str> = (switches.iter())
-            .filter_map(|&(on, sequence)| on.then_some(sequence))
-            .collect();
-        if shown.is_empty() && scale == Scale::default() {
-            return None;
-        }
-        if shown.is_empty() {
-            shown = vec!["%b", "%t", "%r", "%p", "%e"];
-        }
-        Some(Look::Parts(shown.join(" "), scale))
+        Display::new(self.line.force, self.line.cursor, self.manner.is_pv())
     }
 }
 
@@ -524,57 +422,7 @@ fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Reads a number of bytes, or the size of the file or block device after an `@`.
-fn expected(text: &str) -> Result<u64, String> {
-    let Some(path) = text.strip_prefix('@') else {
-        return size::parse(text);
-    };
-    let file = File::open(path).map_err(|error| format!("'{path}': {}", error_text(&error)))?;
-    // The end of an empty file is not known by its size.
-    let is_empty = file
-        .metadata()
-        .is_ok_and(|file| file.is_file() && file.len() == 0);
-    let size = moving::end(&file).or(is_empty.then_some(0));
-    size.ok_or_else(|| format!("'{path}' is neither a regular file nor a block device"))
-}
-
-fn format(text: &str) -> Result<String, String> {
-    Format::new(text).map(|_| text.to_owned())
-}
-
 fn pid(text: &str) -> Result<Pid, String> {
     let pid = number::pid(text)?;
     Ok(Pid::from_raw(pid.cast_signed()).expect("it is not 0"))
-}
-
-/// Parses the time between updates.
-fn interval(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
-}
-
-/// Parses the time before the first line.
-fn delay(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{Args, Command};
-
-    use super::Meter;
-    use crate::meter::pv::{Here, TABLE};
-
-    #[test]
-    fn every_row_of_the_table_is_an_option_and_hidden_if_it_is_refused() {
-        let command = Meter::augment_args(Command::new("meter"));
-        for &(letter, name, here) in TABLE.iter().filter(|row| row.1 != "help") {
-            let option = command.get_arguments().find(|option| {
-                let also = option.get_visible_aliases().unwrap_or_default();
-                option.get_long() == Some(name) || also.contains(&name)
-            });
-            let option = option.unwrap_or_else(|| panic!("no --{name}"));
-            assert_eq!(option.get_short(), Some(letter), "{name}");
-            assert_eq!(option.is_hide_set(), here != Here::Taken, "{name}");
-        }
-    }
 }

@@ -13,10 +13,13 @@ pub struct Display {
 
 impl Display {
     /// Returns the place on stderr, if that is a terminal or lines are to be shown `anyway`; below those of
-    /// other meters if this one is one of `several`.
-    pub fn new(anyway: bool, several: bool) -> Option<Self> {
+    /// other meters if this one is one of `several`. As with pv, a single line may have all columns.
+    pub fn new(anyway: bool, several: bool, as_pv: bool) -> Option<Self> {
         Screen::new(anyway).map(|screen| Self {
-            screen,
+            screen: match as_pv && !several {
+                true => screen.with_all_columns(),
+                false => screen,
+            },
             group: several.then(Group::new).flatten(),
         })
     }

@@ -10,12 +10,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fullbore::PipeEnd;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::display::Display;
-use super::options::{Look, Options};
+use super::look::Look;
+use super::manner::{self, Manner};
+use super::options::Options;
 use super::remote::{self, Request, State};
 use super::sample;
+use super::stats::Stats;
 use super::verdict::Seen;
+use crate::inherited::was_ignored;
 use crate::interrupt::Interrupt;
 use crate::moving::Source;
 use crate::terminal::line::{Reading, Unit};
@@ -29,7 +34,11 @@ const SAMPLING_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Meter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    manner: Manner,
 }
+
+/// The signals that end pv with an exit code of its own.
+const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
 /// What the threads share.
 struct Shared {
@@ -54,10 +63,19 @@ struct Shared {
 
 impl Meter {
     /// Returns a meter that only counts, or limits the rate.
-    pub fn quiet(options: Options, rate_limit: u64) -> Self {
+    pub fn quiet(options: Options, rate_limit: u64, manner: Manner) -> Self {
+        if manner.is_pv() {
+            for signal in SIGNALS.into_iter().filter(|&signal| !was_ignored(signal)) {
+                let at_once = Arc::new(AtomicBool::new(true));
+                let code = manner::SIGNAL.into();
+                // It fails only for signals that cannot be handled.
+                let _ = signal_hook::flag::register_conditional_shutdown(signal, code, at_once);
+            }
+        }
         Self {
             shared: Shared::new(options, rate_limit, None, None),
             thread: None,
+            manner,
         }
     }
 
@@ -68,18 +86,32 @@ impl Meter {
         rate_limit: u64,
         display: Option<Display>,
         sink: Option<OwnedFd>,
+        manner: Manner,
     ) -> Self {
-        let is_shown = display.is_some() || matches!(options.look, Look::Number(_));
+        let is_number = matches!(options.look, Look::Number(_));
+        if display.is_none() && !is_number && !options.stats {
+            return Self::quiet(options, rate_limit, manner);
+        }
         let shared = Shared::new(options, rate_limit, display, sink);
         // Before the thread starts, so that a signal in between is noted too.
-        let interrupt = is_shown.then(Interrupt::noted);
-        let thread = interrupt.and_then(|interrupt| {
-            let theirs = Arc::clone(&shared);
-            // If no thread can be started, nothing is shown; the bytes are moved all the same.
-            let draw = move || Drawing::new(&theirs, interrupt).run();
-            thread::Builder::new().spawn(draw).ok()
-        });
-        Self { shared, thread }
+        let interrupt = match manner.is_pv() {
+            true => Interrupt::of(&SIGNALS).ending_with(manner::SIGNAL),
+            false => Interrupt::noted(),
+        };
+        let theirs = Arc::clone(&shared);
+        // If no thread can be started, nothing is shown; the bytes are moved all the same.
+        let draw = move || Drawing::new(&theirs, interrupt).run();
+        let thread = thread::Builder::new().spawn(draw).ok();
+        Self {
+            shared,
+            thread,
+            manner,
+        }
+    }
+
+    /// Returns as whom it speaks.
+    pub fn manner(&self) -> &Manner {
+        &self.manner
     }
 
     /// Lets others change this meter while it runs, and ask how far it is.
@@ -95,7 +127,7 @@ impl Meter {
 
     /// Returns how many of the last bytes are shown, if any.
     pub fn looks_at(&self) -> Option<usize> {
-        locked(&self.shared.options).looks_at()
+        locked(&self.shared.options).look.looks_at()
     }
 
     /// Keeps the last of these bytes, to be shown.
@@ -206,14 +238,23 @@ impl Shared {
 
     /// Returns how much the next program has taken: what has passed, without what the output pipe still holds.
     fn taken(&self) -> u64 {
-        let queued = || match &self.sink {
-            Some(sink) => queued(sink.as_fd()),
-            None => queued(std::io::stdout().as_fd()),
-        };
         match locked(&self.options).unit {
-            Unit::Bytes => self.passed().saturating_sub(queued()),
+            Unit::Bytes => self.passed().saturating_sub(self.behind().0),
             Unit::Lines => self.passed(),
         }
+    }
+
+    /// Returns how many bytes the output pipe holds, and how many it could hold; 0 for everything else.
+    fn behind(&self) -> (u64, u64) {
+        let of = |sink: BorrowedFd<'_>| -> fullbore::Result<(u64, u64)> {
+            let pipe = PipeEnd::new(sink)?;
+            Ok((pipe.queued()? as u64, pipe.capacity()? as u64))
+        };
+        let held = match &self.sink {
+            Some(sink) => of(sink.as_fd()),
+            None => of(std::io::stdout().as_fd()),
+        };
+        held.unwrap_or((0, 0))
     }
 
     fn has_ended(&self) -> bool {
@@ -230,12 +271,6 @@ impl Shared {
             None => sample::sample(input, std::io::stdout().as_fd(), held),
         }
     }
-}
-
-/// Returns the bytes in a pipe, and 0 for everything else.
-fn queued(sink: BorrowedFd<'_>) -> u64 {
-    let pipe = PipeEnd::new(sink).and_then(|pipe| pipe.queued());
-    pipe.map_or(0, |bytes| bytes as u64)
 }
 
 /// Locks the mutex also after a panic of the drawing thread, which is no reason to stop moving bytes.
@@ -255,6 +290,7 @@ struct Drawing<'a> {
     tick: u64,
     /// What was shown last.
     taken: u64,
+    stats: Stats,
 }
 
 impl<'a> Drawing<'a> {
@@ -262,11 +298,12 @@ impl<'a> Drawing<'a> {
         Self {
             shared,
             interrupt,
-            rate: Rate::new(0, Instant::now()),
+            rate: Rate::new(0, Instant::now()).over(locked(&shared.options).window),
             seen: Seen::default(),
             recent: Seen::default(),
             tick: 0,
             taken: 0,
+            stats: Stats::default(),
         }
     }
 
@@ -292,7 +329,7 @@ impl<'a> Drawing<'a> {
             }
             let now = Instant::now();
             if std::mem::take(&mut waiting) {
-                self.rate = Rate::new(0, now);
+                self.rate = Rate::new(0, now).over(locked(&self.shared.options).window);
                 due = now;
             }
             let seen = self.shared.sample();
@@ -312,12 +349,25 @@ impl<'a> Drawing<'a> {
             }
         }
         if waiting && self.shared.passed() == 0 || began.elapsed() < delay {
-            // Nothing was ever to be shown.
+            // No line was ever to be shown.
+            self.show_stats();
             self.interrupt.obey();
             return;
         }
         self.finish();
+        self.show_stats();
         self.interrupt.obey();
+    }
+
+    fn show_stats(&self) {
+        let options = locked(&self.shared.options);
+        if options.stats {
+            let bits = match &options.look {
+                Look::Format(_, appearance) | Look::Parts(_, appearance) => appearance.bits,
+                _ => false,
+            };
+            say(&format!("{}\n", self.stats.line(bits)));
+        }
     }
 
     fn draw(&mut self) {
@@ -328,8 +378,14 @@ impl<'a> Drawing<'a> {
                 display.set_height(options.height);
                 let columns = display.columns();
                 display.draw(vec![options.line(&reading, columns)]);
+                if let Some(extra) = &options.extra {
+                    extra.show(&options.look, &reading, columns);
+                }
             }
-            None => say(&format!("{}\n", options.line(&reading, 0))),
+            None if matches!(options.look, Look::Number(_)) => {
+                say(&format!("{}\n", options.line(&reading, 0)));
+            }
+            None => {}
         }
         self.recent = self.recent.fading();
         self.tick += 1;
@@ -339,7 +395,10 @@ impl<'a> Drawing<'a> {
         let reading = self.reading(true);
         let options = locked(&self.shared.options).clone();
         let Some(display) = &mut *locked(&self.shared.display) else {
-            return say(&format!("{}\n", options.line(&reading, 0)));
+            if matches!(options.look, Look::Number(_)) {
+                say(&format!("{}\n", options.line(&reading, 0)));
+            }
+            return;
         };
         display.set_height(options.height);
         let columns = display.columns();
@@ -362,6 +421,10 @@ impl<'a> Drawing<'a> {
         };
         let passed = self.taken;
         self.rate.update(passed, Instant::now());
+        if !ended {
+            self.stats.note(self.rate.now());
+        }
+        let (queued, capacity) = self.shared.behind();
         let options = locked(&self.shared.options);
         Reading {
             name: options.name.clone(),
@@ -370,7 +433,12 @@ impl<'a> Drawing<'a> {
             total: options.total,
             elapsed: self.rate.elapsed(),
             now: self.rate.now(),
-            average: self.rate.average(),
+            average: match ended {
+                true => self.rate.average(),
+                false => self.rate.recent(),
+            },
+            fastest: self.stats.most(),
+            buffered: 100.0 * queued as f64 / capacity.max(1) as f64,
             left: options.total.and_then(|total| self.rate.left(total)),
             hint: self.recent.verdict().in_short(),
             tick: self.tick,

@@ -2,42 +2,52 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `line_options.rs` | the options that say what is shown |
 //! | `pass.rs` | passing the bytes on |
 //! | `live.rs` | the meter of what passes |
 //! | `display.rs` | where lines are drawn |
-//! | `format.rs` | pv's line, and its formats |
+//! | `manner.rs` | the words and exit codes: its own, or those of pv |
+//! | `look.rs` | how a reading is shown |
+//! | `format.rs`, `bar.rs`, `colour.rs`, `appearance.rs` | pv's line: its formats, bars, colours, and units |
+//! | `extra.rs` | the line in the title of the window |
+//! | `stats.rs` | how the rate differed |
 //! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
 //! | `options.rs` | what is shown, and how; what can be changed while it runs |
-//! | `pv.rs` | the table of pv's options, and those that are refused |
 //! | `pipeline.rs` | how far a whole pipeline is that is already running |
 //! | `remote.rs` | telling and asking a meter that is running |
 //! | `query.rs` | the line of a meter that is running, shown by another one |
 //! | `skip.rs` | how far to go on behind a read error |
 //! | `pid_file.rs` | the file with the PID |
-//! | `watch.rs` | the files of a process that is already running |
+//! | `watch.rs`, `found.rs` | the files of a process that is already running; what the kernel tells about them |
 
+mod appearance;
+mod bar;
+mod colour;
 mod display;
+mod extra;
 mod format;
+mod found;
+mod line_options;
 mod live;
+mod look;
+pub mod manner;
 mod options;
 mod pass;
 mod pid_file;
 mod pipeline;
-pub mod pv;
 mod query;
 pub mod remote;
 mod sample;
 mod skip;
+mod stats;
 mod verdict;
 mod watch;
 
-pub use crate::terminal::line::Unit;
 pub use display::Display;
-pub use format::{Format, Scale};
+pub use line_options::LineOptions;
 pub use live::Meter;
-pub use options::{Changes, Look, Numbers, Options};
-pub use pass::{How, Passing};
+pub use pass::{How, Passing, lines_of_all};
 pub use pid_file::PidFile;
 pub use pipeline::follow;
 pub use query::query;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::format::{Format, Scale};
-use crate::terminal::line::{Reading, Unit, line};
+use super::extra::Extra;
+use super::look::Look;
+use crate::terminal::line::{Reading, Unit};
 
 /// What a meter shows.
 #[derive(Debug, Clone)]
@@ -28,30 +29,12 @@ pub struct Options {
     pub waits: bool,
     /// Show nothing before this time.
     pub delay: Duration,
-}
-
-/// How readings are shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Look {
-    /// Our line, and at the end which side was slow.
-    Ours,
-    /// A line of this format.
-    Format(String, Scale),
-    /// A line of this format, after the name if there is one.
-    Parts(String, Scale),
-    /// Numbers on a line for a script.
-    Number(Numbers),
-}
-
-/// The numbers on a line for a script: the time, the count, and the rate; the percentage if neither of the last two is
-/// asked for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Numbers {
-    pub timer: bool,
-    pub count: bool,
-    pub rate: bool,
-    /// A format whose sequences become numbers, instead of those.
-    pub format: Option<String>,
+    /// The time over which the average is taken, if that is not the whole time.
+    pub window: Option<Duration>,
+    /// Show at the end how the rate differed.
+    pub stats: bool,
+    /// Where the line is shown besides.
+    pub extra: Option<Extra>,
 }
 
 /// What a running meter is told to change; `None` leaves it as it is.
@@ -81,52 +64,6 @@ impl Options {
 
     /// Returns the line about a reading, in the columns that a terminal has.
     pub fn line(&self, reading: &Reading, columns: usize) -> String {
-        let columns = self.width.unwrap_or(columns);
-        match &self.look {
-            Look::Ours => line(reading, columns),
-            Look::Format(format, scale) => formatted(format, reading, *scale, columns),
-            Look::Parts(parts, scale) => {
-                let before = if reading.name.is_some() { "%N " } else { "" };
-                formatted(&format!("{before}{parts}"), reading, *scale, columns)
-            }
-            Look::Number(numbers) => numbers.line(reading),
-        }
-    }
-
-    /// Returns how many of the last bytes are shown, if any.
-    pub fn looks_at(&self) -> Option<usize> {
-        match &self.look {
-            Look::Format(format, _) | Look::Parts(format, _) => {
-                Format::new(format).ok()?.looks_at()
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Numbers {
-    fn line(&self, reading: &Reading) -> String {
-        if let Some(format) = &self.format {
-            let format = Format::new(format);
-            return format.map_or_else(|_| String::new(), |format| format.numbers(reading));
-        }
-        let time = || format!("{:.4}", reading.elapsed.as_secs_f64());
-        let rate = || format!("{:.0}", reading.rate());
-        let percent = !self.count && !self.rate;
-        let numbers = [
-            self.timer.then(time),
-            percent.then(|| reading.number().to_string()),
-            self.count.then(|| reading.passed.to_string()),
-            self.rate.then(rate),
-        ];
-        let numbers: Vec<String> = numbers.into_iter().flatten().collect();
-        numbers.join(" ")
-    }
-}
-
-fn formatted(format: &str, reading: &Reading, scale: Scale, columns: usize) -> String {
-    match Format::new(format) {
-        Ok(format) => format.line(reading, scale, columns),
-        Err(_) => String::new(),
+        self.look.line(reading, self.width.unwrap_or(columns))
     }
 }

@@ -1,6 +1,7 @@
 //! Passes bytes on, counts them, keeps their rate, and goes on behind those that cannot be read.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use fullbore::{
 };
 use fullbore_host::size;
 use fullbore_linux::Pace;
-use rustix::fs::SeekFrom;
+use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use super::live::Meter;
 use super::skip::{Next, Skipping};
-use crate::exit;
 use crate::moving::{self, Input, Output, Source, Total, WriteBack};
 
 /// How bytes are passed on.
@@ -37,6 +38,8 @@ pub struct How {
     pub skip: Option<u64>,
     /// Say of each place that it was left out, not only of the first of an input.
     pub say_each: bool,
+    /// Read past the page cache where that is possible.
+    pub is_direct: bool,
 }
 
 /// What has passed so far.
@@ -80,6 +83,10 @@ impl<'a> Passing<'a> {
     /// Those of opening the input, and of moving its bytes.
     pub fn pass(&mut self, input: &Input, output: &Output) -> anyhow::Result<ControlFlow<()>> {
         let source = Arc::new(input.open()?);
+        if self.how.is_direct {
+            // File systems that cannot do it say so.
+            let _ = set_direct(&*source, true);
+        }
         self.meter.takes_from(Some(&source));
         let passed = self.pass_source(&source, input, output);
         self.meter.takes_from(None);
@@ -100,7 +107,7 @@ impl<'a> Passing<'a> {
             Some(_) => self.lines,
             None => self.total.bytes,
         };
-        self.how.stop.map(|stop| stop - passed)
+        self.how.stop.map(|stop| stop.saturating_sub(passed))
     }
 
     /// Moves the bytes of a source, and goes on behind those that cannot be read if that is asked for.
@@ -113,8 +120,11 @@ impl<'a> Passing<'a> {
         let mut skips = Skips::new(&self.how, input, self.meter);
         loop {
             let position = rustix::fs::tell(source).ok();
-            let failed = match (self.how.stop, self.how.lines_end_with) {
-                (Some(_), Some(end)) => self.pass_lines(end, source, input, output, &mut skips)?,
+            let is_limited = self.how.stop.is_some() || self.meter.rate_limit() > 0;
+            let failed = match self.how.lines_end_with {
+                Some(end) if is_limited => {
+                    self.pass_lines(end, source, input, output, &mut skips)?
+                }
                 _ => match self.pass_stretch(source, output, &mut skips)? {
                     Ok(report) => {
                         self.total.add(Ok(report), input, output)?;
@@ -134,6 +144,12 @@ impl<'a> Passing<'a> {
                     ..
                 }
             );
+            let was_direct = self.how.is_direct && is_source && is_invalid(&failure.error);
+            if was_direct && set_direct(&**source, false) == Ok(true) {
+                // What is left of the file cannot be read past the cache.
+                self.total.add(Ok(failure.report), input, output)?;
+                continue;
+            }
             let may_go_on = self.how.skip_errors
                 && is_source
                 && position.is_some()
@@ -206,26 +222,19 @@ impl<'a> Passing<'a> {
             }
             let most = self.chunk(skips).map_or(room, |chunk| chunk.min(room));
             let left = self.left().unwrap_or(u64::MAX);
-            // The length of the lines that are wanted, and their number.
-            let (mut wanted, mut lines) = (0, 0);
-            let mut last = Vec::new();
+            // The lines that are wanted, in pieces that the limit to the rate allows at a time.
+            let piece = self.lines_at_a_time();
+            let (mut pieces, mut last) = (Vec::new(), Vec::new());
             let read = Transfer::new(Arc::clone(source), &pipe.writer)
                 .in_sight()
                 .plain(self.how.is_plain)
                 .chunk(most)
                 .limit(most as u64)
                 .run_with(|progress| {
-                    let mut ends = memchr::memchr_iter(end, progress.seen);
-                    // There is one that is wanted, because it is not enough yet.
-                    let last_end = usize::try_from(left - 1).ok().and_then(|n| ends.nth(n));
-                    let seen = match last_end {
-                        Some(at) => &progress.seen[..=at],
-                        None => progress.seen,
-                    };
-                    lines = memchr::memchr_iter(end, seen).count() as u64;
-                    wanted = seen.len() as u64;
+                    pieces = pieces_of(progress.seen, end, left, piece);
                     if looks_at.is_some() {
-                        last.extend_from_slice(seen);
+                        let wanted: u64 = pieces.iter().map(|&(bytes, _)| bytes).sum();
+                        last.extend_from_slice(&progress.seen[..wanted as usize]);
                     }
                     ControlFlow::Break(())
                 });
@@ -234,22 +243,24 @@ impl<'a> Passing<'a> {
                 Ok(_) => break None,
                 Err(failure) => break Some(failure),
             }
-            sent += wanted;
-            onward = onward.limit(sent);
-            match onward.run() {
-                Ok(report) => written = Some(report),
-                Err(failure) => {
-                    self.total.add(Err(failure), input, output)?;
-                    break None;
+            for (wanted, lines) in pieces {
+                sent += wanted;
+                onward = onward.limit(sent);
+                match onward.run() {
+                    Ok(report) => written = Some(report),
+                    Err(failure) => {
+                        self.total.add(Err(failure), input, output)?;
+                        return Ok(None);
+                    }
                 }
+                self.lines += lines;
+                self.meter.add(self.write_back.wrote(wanted, lines)?);
+                self.keep_pace(lines);
             }
-            self.lines += lines;
-            self.meter.add(self.write_back.wrote(wanted, lines)?);
             if let Some(most) = looks_at {
                 self.meter.saw(&last, most);
             }
             skips.went_well(rustix::fs::tell(source).unwrap_or(0));
-            self.keep_pace(wanted);
         };
         if let Some(report) = written {
             self.total.add(Ok(report), input, output)?;
@@ -281,6 +292,7 @@ impl<'a> Passing<'a> {
             || self.how.most.is_some()
             || self.how.skip_errors
             || looks_at.is_some()
+            || self.how.is_direct
         {
             transfer = transfer.in_sight();
         }
@@ -307,7 +319,7 @@ impl<'a> Passing<'a> {
                 }
                 position += progress.step;
                 skips.went_well(position);
-                self.keep_pace(progress.step);
+                self.keep_pace(count);
                 let wanted = self.chunk(skips);
                 match wanted == chunk {
                     true => ControlFlow::Continue(()),
@@ -329,8 +341,16 @@ impl<'a> Passing<'a> {
         }
     }
 
-    /// Waits as long as the limit to the rate requires after so many bytes.
-    fn keep_pace(&mut self, bytes: u64) {
+    /// Returns how many lines to pass at a time because of the limit to the rate.
+    fn lines_at_a_time(&self) -> u64 {
+        match self.meter.rate_limit() {
+            0 => u64::MAX,
+            limit => Pace::new(limit, Instant::now()).chunk() as u64,
+        }
+    }
+
+    /// Waits as long as the limit to the rate requires after so many bytes, or lines if they are counted.
+    fn keep_pace(&mut self, count: u64) {
         let limit = self.meter.rate_limit();
         if limit == 0 {
             return;
@@ -340,18 +360,96 @@ impl<'a> Passing<'a> {
         let (_, pace) = self
             .pace
             .insert(kept.unwrap_or_else(|| (limit, Pace::new(limit, now))));
-        self.meter.hold(pace.wait_after(bytes, now));
+        self.meter.hold(pace.wait_after(count, now));
     }
 
     /// Returns the most bytes to move at a time, if that is limited.
     fn chunk(&self, skips: &Skips<'_>) -> Option<usize> {
         let paced = match self.meter.rate_limit() {
             0 => None,
+            // A limit in lines per second says nothing about bytes.
+            _ if self.how.lines_end_with.is_some() => None,
             limit => Some(Pace::new(limit, Instant::now()).chunk()),
         };
         let reach = skips.skipping.reach().map(|bytes| bytes as usize);
         [paced, reach, self.how.most].into_iter().flatten().min()
     }
+}
+
+/// Returns the lengths of pieces of at most so many lines, and how many lines each has; all together at most `left`
+/// lines. The last one may be without its end, if more are wanted.
+fn pieces_of(seen: &[u8], end: u8, left: u64, most: u64) -> Vec<(u64, u64)> {
+    let (mut pieces, mut begin) = (Vec::new(), 0);
+    let mut lines = 0;
+    let mut ends = memchr::memchr_iter(end, seen);
+    while lines < left {
+        let wanted = most.min(left - lines);
+        // The end of the last of these lines, or how many there are.
+        let (mut found, mut last) = (0, None);
+        while found < wanted {
+            match ends.next() {
+                None => break,
+                at => (found, last) = (found + 1, at),
+            }
+        }
+        let until = match last {
+            Some(at) if found == wanted => at + 1,
+            _ => seen.len(),
+        };
+        if until == begin {
+            break;
+        }
+        pieces.push(((until - begin) as u64, found));
+        (begin, lines) = (until, lines + found);
+        if until == seen.len() {
+            break;
+        }
+    }
+    pieces
+}
+
+/// Returns the number of lines in these inputs, if all of them are regular files that can be read.
+pub fn lines_of_all(inputs: &[Input], end: u8) -> Option<u64> {
+    let mut lines = 0;
+    for input in inputs {
+        let Input::File(path) = input else {
+            return None;
+        };
+        if !std::fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
+        let mut file = BufReader::with_capacity(CHUNK, File::open(path).ok()?);
+        loop {
+            let bytes = file.fill_buf().ok()?;
+            if bytes.is_empty() {
+                break;
+            }
+            lines += memchr::memchr_iter(end, bytes).count() as u64;
+            let length = bytes.len();
+            file.consume(length);
+        }
+    }
+    Some(lines)
+}
+
+/// Makes a file read past the page cache, or through it. Returns whether anything changed; pipes are left alone, for
+/// which the flag means something else (pipe(2)).
+fn set_direct(file: impl AsFd, yes: bool) -> rustix::io::Result<bool> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    let flags = fcntl_getfl(&file)?;
+    if !matches!(kind, FileType::RegularFile | FileType::BlockDevice)
+        || flags.contains(OFlags::DIRECT) == yes
+    {
+        return Ok(false);
+    }
+    let mut wanted = flags;
+    wanted.set(OFlags::DIRECT, yes);
+    fcntl_setfl(&file, wanted).map(|()| true)
+}
+
+/// Whether a call was refused because of its arguments.
+fn is_invalid(error: &Error) -> bool {
+    error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }
 
 /// What was left out of one input.
@@ -412,7 +510,7 @@ impl<'a> Skips<'a> {
                 false => "wrote zeros for what cannot be read".to_owned(),
             };
             let error = anyhow!("read from {input}: {why}: {what}");
-            self.meter.say(exit::line("fullbore meter", &error));
+            self.meter.say(self.meter.manner().line(&error));
         }
         self.said = true;
     }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::display::Display;
-use super::options::{Look, Options};
+use super::look::Look;
+use super::options::Options;
 use super::remote::{Request, State, ask};
 use crate::interrupt::Interrupt;
 use crate::terminal::line::Reading;

@@ -4,22 +4,21 @@
 //! The kernel reports the position of each fd in /proc/PID/fdinfo (proc_pid_fdinfo(5)). Reads that name
 //! their own position (pread(2)) and memory maps do not move it.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
-use fullbore::PipeEnd;
-use fullbore_linux::{live_thread, proc_directory};
+use fullbore_linux::live_thread;
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, statx};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::found::{Found, fullness, lives, path_of, position};
 use super::options::Options;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, Unit, gauge};
@@ -78,6 +77,8 @@ impl FromStr for Target {
 pub struct Watches {
     all: Vec<Watch>,
     options: Options,
+    /// Whether files are named as pv names them.
+    as_pv: bool,
 }
 
 /// Watches the files of one process.
@@ -93,7 +94,7 @@ struct Watch {
 struct Followed {
     fd: i32,
     identity: (u32, u32, u64),
-    name: String,
+    path: String,
     state: State,
 }
 
@@ -102,12 +103,18 @@ enum State {
     Pipe { queued: usize, capacity: usize },
 }
 
+impl State {
+    fn pipe((queued, capacity): (usize, usize)) -> Self {
+        Self::Pipe { queued, capacity }
+    }
+}
+
 impl Watches {
     /// Starts to watch running processes, or single fds that they have open.
     ///
     /// # Errors
     /// If there is no such process or fd, or this user lacks permission.
-    pub fn new(targets: &[Target], options: Options) -> anyhow::Result<Self> {
+    pub fn new(targets: &[Target], options: Options, as_pv: bool) -> anyhow::Result<Self> {
         let mut all = Vec::new();
         for target in targets {
             match target {
@@ -115,7 +122,11 @@ impl Watches {
                 Target::Named(name) => all.extend(Watch::named(name, &options)?),
             }
         }
-        Ok(Self { all, options })
+        Ok(Self {
+            all,
+            options,
+            as_pv,
+        })
     }
 
     /// Draws a line for each fd if stderr is a terminal, or if `anyway` is set, until it is over.
@@ -140,7 +151,7 @@ impl Watches {
     pub fn numbers(mut self) {
         self.each_interval(&Interrupt::default(), |watch, _| {
             for followed in watch.all.iter().flat_map(|one| &one.followed) {
-                let reading = followed.reading(&watch.options, false);
+                let reading = followed.reading(&watch.options, None, false);
                 say(&format!("{}\n", watch.options.line(&reading, 0)));
             }
         });
@@ -154,8 +165,10 @@ impl Watches {
                 let text = format!("{}: no regular file is open", one.target);
                 lines.push(cut(&text, columns));
             }
-            let followed = one.followed.iter();
-            lines.extend(followed.map(|followed| followed.line(&self.options, columns, ended)));
+            for followed in &one.followed {
+                let name = self.name_for_pv(one, followed);
+                lines.push(followed.line(&self.options, name, columns, ended));
+            }
         }
         if lines.len() >= rows {
             let more = lines.len() - (rows - 2);
@@ -163,6 +176,18 @@ impl Watches {
             lines.push(format!("and {more} more"));
         }
         lines
+    }
+
+    /// Returns the name that pv gives a file, if it is to be named so: with the PID if there are several targets, and
+    /// without anything if there is one fd only.
+    fn name_for_pv(&self, one: &Watch, followed: &Followed) -> Option<String> {
+        let Followed { fd, path, .. } = followed;
+        self.as_pv
+            .then(|| match (self.all.len() > 1, one.target.fd) {
+                (true, _) => format!("{:>8}:{fd:>4}:{path}", one.target.pid),
+                (false, None) => format!("{fd:>4}:{path}"),
+                (false, Some(_)) => String::new(),
+            })
     }
 
     /// Calls `show` in each interval, and once more when it is over.
@@ -353,20 +378,20 @@ impl Followed {
     ) -> io::Result<Option<Self>> {
         let state = match found.kind {
             FileType::RegularFile => {
-                let (position, total) = position(process, fd, found, options)?;
+                let (position, total) = position(process, fd, found, options.total)?;
                 State::File {
                     rate: Rate::new(position, Instant::now()),
                     total,
                 }
             }
-            FileType::Fifo => fullness(process, fd)?,
+            FileType::Fifo => State::pipe(fullness(process, fd)?),
             _ => return Ok(None),
         };
         let target = std::fs::read_link(path_of(process, fd))?;
         Ok(Some(Self {
             fd,
             identity: found.identity,
-            name: format!("{fd}: {}", target.display()),
+            path: target.display().to_string(),
             state,
         }))
     }
@@ -381,12 +406,12 @@ impl Followed {
         match &mut self.state {
             _ if !is_due => {}
             State::File { rate, total } => {
-                let (position, size) = position(process, self.fd, &found, options).ok()?;
+                let (position, size) = position(process, self.fd, &found, options.total).ok()?;
                 rate.update(position, Instant::now());
                 *total = size;
             }
             state @ State::Pipe { .. } => match fullness(process, self.fd) {
-                Ok(found) => *state = found,
+                Ok(found) => *state = State::pipe(found),
                 // It is shown as it was last seen.
                 Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
                 Err(_) => return None,
@@ -395,12 +420,16 @@ impl Followed {
         Some(())
     }
 
-    fn reading(&self, options: &Options, ended: bool) -> Reading {
+    /// Returns what is shown, under a name that is not its own if there is one.
+    fn reading(&self, options: &Options, name: Option<String>, ended: bool) -> Reading {
+        let own = || format!("{}: {}", self.fd, self.path);
+        let name = name.unwrap_or_else(own);
         let mut reading = Reading {
-            name: Some(match &options.name {
-                Some(name) => format!("{name} {}", self.name),
-                None => self.name.clone(),
-            }),
+            name: match &options.name {
+                Some(given) if name.is_empty() => Some(given.clone()),
+                Some(given) => Some(format!("{given} {name}")),
+                None => Some(name).filter(|name| !name.is_empty()),
+            },
             unit: Unit::Bytes,
             ended,
             ..Reading::default()
@@ -422,88 +451,13 @@ impl Followed {
         reading
     }
 
-    fn line(&self, options: &Options, columns: usize, ended: bool) -> String {
-        let reading = self.reading(options, ended);
+    fn line(&self, options: &Options, name: Option<String>, columns: usize, ended: bool) -> String {
+        let reading = self.reading(options, name, ended);
         match self.state {
             State::File { .. } => options.line(&reading, columns),
             State::Pipe { .. } => gauge(&reading, columns),
         }
     }
-}
-
-/// What an fd is open on.
-struct Found {
-    kind: FileType,
-    /// Device and inode.
-    identity: (u32, u32, u64),
-    size: u64,
-}
-
-impl Found {
-    /// Looks at what the kernel knows. The server of a file system that hangs (FUSE, a network) is not
-    /// asked (`AT_STATX_DONT_SYNC`, statx(2)); the kernel has kept what it told the process itself
-    /// when that opened the file and read from it.
-    fn at(process: &Process, fd: i32) -> io::Result<Self> {
-        let asked = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
-        let found = statx(CWD, path_of(process, fd), AtFlags::STATX_DONT_SYNC, asked)?;
-        Ok(Self {
-            kind: FileType::from_raw_mode(found.stx_mode.into()),
-            identity: (found.stx_dev_major, found.stx_dev_minor, found.stx_ino),
-            size: found.stx_size,
-        })
-    }
-}
-
-/// Returns whether a thread of the process lives, perhaps not the first one. The open directory of the process never
-/// shows another one that has got its number since.
-fn lives(process: &Process) -> bool {
-    let stat = process.stat();
-    stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
-}
-
-fn path_of(process: &Process, fd: i32) -> PathBuf {
-    proc_directory(process.pid().unsigned_abs()).join(format!("fd/{fd}"))
-}
-
-/// Where the fd stands, and how much there is, where that can be known: of a file that is only written
-/// to, nobody knows how long it will be.
-fn position(
-    process: &Process,
-    fd: i32,
-    found: &Found,
-    options: &Options,
-) -> io::Result<(u64, Option<u64>)> {
-    let mut text = String::new();
-    let info = proc_directory(process.pid().unsigned_abs()).join(format!("fdinfo/{fd}"));
-    std::fs::File::open(info)?.read_to_string(&mut text)?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.map(str::trim)
-    };
-    let position = field("pos:").and_then(|position| position.parse().ok());
-    let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
-    let only_written = flags
-        .is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::WRONLY);
-    let position = position.unwrap_or(0);
-    // A file that was truncated is shorter than what was written to it or read from it.
-    let size = Some(found.size).filter(|&size| size > 0 && size >= position && !only_written);
-    Ok((position, options.total.or(size)))
-}
-
-/// Returns how full the pipe is. It is opened for writing for that, for some microseconds: an additional writer
-/// can only delay the end of file for that time, while an additional reader could keep a writer from learning
-/// that its last reader has gone.
-///
-/// # Errors
-/// `ENXIO` if it is a FIFO without a reader.
-fn fullness(process: &Process, fd: i32) -> io::Result<State> {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let end = rustix::fs::open(path_of(process, fd), flags, Mode::empty())?;
-    let pipe = PipeEnd::of(&end)?.ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(State::Pipe {
-        queued: pipe.queued()?,
-        capacity: pipe.capacity()?,
-    })
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 use fullbore_host::text::error_text;
 
+/// What is done to an input that is open.
+const READ: &str = "read from";
+
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -58,9 +61,13 @@ impl Input {
     pub fn open(&self) -> anyhow::Result<Source> {
         match self {
             // Rust has opened /dev/null in its place, which would be an input without bytes.
-            Input::Stdin if inherited::stdin_was_closed() => {
-                Err(BadInput("standard input is closed".into()).into())
+            Input::Stdin if inherited::stdin_was_closed() => Err(BadInput {
+                what: self.to_string(),
+                name: self.to_string(),
+                why: "standard input is closed".into(),
+                is_about_reading: false,
             }
+            .into()),
             Input::Stdin => Ok(Source::Stdin(stdin())),
             Input::File(path) => {
                 let file = inherited::descriptor(path, OFlags::RDONLY)
@@ -74,13 +81,18 @@ impl Input {
     }
 
     fn bad(&self, what: &str, error: io::Error) -> BadInput {
-        BadInput(format!("{what} {self}: {}", error_text(&error)))
+        BadInput {
+            what: format!("{what} {self}"),
+            name: self.to_string(),
+            why: error_text(&error),
+            is_about_reading: what == READ,
+        }
     }
 
     fn refuse_directory(&self, stat: rustix::io::Result<Stat>) -> Result<(), BadInput> {
         let stat = stat.map_err(|errno| self.bad("stat", errno.into()))?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Err(self.bad("read from", Errno::ISDIR.into())),
+            FileType::Directory => Err(self.bad(READ, Errno::ISDIR.into())),
             _ => Ok(()),
         }
     }
@@ -426,7 +438,15 @@ fn shown(path: &Path) -> String {
     clean(&path.to_string_lossy())
 }
 
+/// What [`both_ends`] says of the input.
+const BOTH_ENDS: &str = " is both input and output";
+
 /// Returns the error for an input that is also the output.
 pub fn both_ends(input: &Input) -> Usage {
-    Usage(format!("{input} is both input and output"))
+    Usage(format!("{input}{BOTH_ENDS}"))
+}
+
+/// Returns the name of the input if this error is that it is also the output.
+pub fn same_file(error: &Usage) -> Option<&str> {
+    error.0.strip_suffix(BOTH_ENDS)
 }

@@ -19,6 +19,10 @@ pub struct Broken {
     pub side: TransferSide,
     /// Whether the failure is that the output has no reader left.
     pub is_closed_output: bool,
+    /// The name of its file.
+    pub name: String,
+    /// The words of the kernel.
+    pub why: String,
     text: String,
 }
 
@@ -38,10 +42,11 @@ impl Broken {
         else {
             return None;
         };
-        let what = match side {
-            TransferSide::Source => format!("read from {source}"),
-            TransferSide::Sink => format!("write to {sink}"),
+        let (what, name) = match side {
+            TransferSide::Source => ("read from", source.to_string()),
+            TransferSide::Sink => ("write to", sink.to_string()),
         };
+        let why = error_text(errno);
         let by = match *operation {
             "read" | "write" => None,
             operation => Some(operation.to_owned()),
@@ -57,7 +62,9 @@ impl Broken {
             is_closed_output: *side == TransferSide::Sink
                 && errno.kind() == io::ErrorKind::BrokenPipe
                 && is_pipe_or_socket(sink),
-            text: format!("{what}: {}{more}", error_text(errno)),
+            text: format!("{what} {name}: {why}{more}"),
+            name,
+            why,
         })
     }
 }
@@ -72,11 +79,19 @@ impl std::error::Error for Broken {}
 
 /// An input that could not be opened or read. Other inputs are not affected.
 #[derive(Debug)]
-pub struct BadInput(pub String);
+pub struct BadInput {
+    /// What could not be done: `open 'a'`.
+    pub what: String,
+    /// The name of the input.
+    pub name: String,
+    pub why: String,
+    /// Whether it was open.
+    pub is_about_reading: bool,
+}
 
 impl fmt::Display for BadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}: {}", self.what, self.why)
     }
 }
 

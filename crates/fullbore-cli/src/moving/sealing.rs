@@ -86,7 +86,13 @@ impl Sealing {
                 return Ok(());
             }
             let content = from.fill_buf().map_err(|error| match Damage::of(&error) {
-                Some(damage) => BadInput(format!("{input}: {damage}")).into(),
+                Some(damage) => BadInput {
+                    what: input.to_string(),
+                    name: input.to_string(),
+                    why: damage.to_string(),
+                    is_about_reading: true,
+                }
+                .into(),
                 None => failed(TransferSide::Source, error, moved),
             })?;
             let content = &content[..content.len().min(left)];

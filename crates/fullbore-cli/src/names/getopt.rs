@@ -12,7 +12,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 pub enum Value {
     None,
     /// The word is what the help calls it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "cat and tee have none"))]
     Required(&'static str),
     /// Only after `=`, and only of the long option.
     Optional(&'static str),

@@ -46,6 +46,10 @@ pub struct Reading {
     pub hint: Option<&'static str>,
     /// How often the line was drawn before, for the bar that moves if the total is not known.
     pub tick: u64,
+    /// The highest rate that was seen.
+    pub fastest: f64,
+    /// How full the pipe behind is, in percent; 0 if there is none.
+    pub buffered: f64,
     /// Whether this is the final line.
     pub ended: bool,
     /// The last bytes that passed, if they are to be shown.
@@ -174,11 +178,9 @@ impl Reading {
         }
     }
 
-    /// Returns one number for scripts: the percentage, at most 100, if the total is known, otherwise the
-    /// count.
+    /// Returns one number for scripts: the percentage if the total is known, otherwise the count.
     pub fn number(&self) -> u64 {
-        self.percent()
-            .map_or(self.passed, |percent| percent.min(100))
+        self.percent().unwrap_or(self.passed)
     }
 }
 
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_percent_at_most_a_hundred_or_counts() {
+    fn numbers_are_percent_or_counts() {
         let number = |passed, total| {
             let reading = Reading {
                 passed,
@@ -329,7 +331,7 @@ mod tests {
             reading.number()
         };
         assert_eq!(number(199, Some(200)), 99);
-        assert_eq!(number(300, Some(200)), 100);
+        assert_eq!(number(300, Some(200)), 150);
         assert_eq!(number(0, Some(0)), 100);
         assert_eq!(number(300, None), 300);
     }

@@ -28,6 +28,8 @@ pub struct Screen {
     moves: bool,
     /// Whether lines are drawn also while another job has the terminal.
     anyway: bool,
+    /// Whether a line may have all columns, and is followed by a carriage return.
+    fills: bool,
     /// The number of rows, if it is not to be asked for.
     height: Option<usize>,
     /// The columns of each line of the last drawing, which the next one overwrites.
@@ -44,10 +46,18 @@ impl Screen {
             terminal,
             moves: terminal && !super::is_dumb(),
             anyway,
+            fills: false,
             height: None,
             drawn: Vec::new(),
             columns: 0,
         })
+    }
+
+    /// Lets a single line have all columns. It is followed by a carriage return, and nothing is erased: in the last
+    /// column, that would erase the last character.
+    pub fn with_all_columns(mut self) -> Self {
+        (self.fills, self.moves) = (true, false);
+        self
     }
 
     /// Uses at most this many rows.
@@ -78,7 +88,11 @@ impl Screen {
         if !self.terminal {
             rows = usize::MAX;
         }
-        let spare = if self.terminal { SPARE } else { 0 };
+        let spare = if self.terminal && !self.fills {
+            SPARE
+        } else {
+            0
+        };
         (columns.saturating_sub(spare), self.height.unwrap_or(rows))
     }
 
@@ -132,7 +146,7 @@ impl Screen {
     /// Returns a line that covers the last one, where the cursor cannot be moved but to the start of its row.
     fn covering(&mut self, line: &str) -> String {
         let covered = std::mem::take(&mut self.columns);
-        match self.terminal {
+        match self.terminal && !self.fills {
             true => padded(&without_escapes(line), covered),
             false => padded(line, covered),
         }
@@ -147,7 +161,7 @@ impl Screen {
         } else {
             for line in lines {
                 text += &self.covering(line);
-                text.push('\n');
+                text.push_str(if self.fills { "\r\n" } else { "\n" });
             }
         }
         self.drawn.clear();

@@ -41,7 +41,7 @@ pub fn bash(directory: &Path, links: Option<&TempDir>, line: &str) -> Output {
     finish(start(&mut command))
 }
 
-fn files() -> TempDir {
+pub fn files() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..=255).collect();
     for (name, content) in [

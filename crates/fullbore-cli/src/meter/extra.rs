@@ -1,0 +1,110 @@
+//! Other places where a meter shows its line: the title of the terminal's window, and the process' command line.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::str::FromStr;
+
+use fullbore_host::text::without_escapes;
+
+use super::look::Look;
+use crate::terminal::line::Reading;
+use crate::terminal::lines::say;
+
+/// Where the line is shown besides, and in which format if that is another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extra {
+    window: bool,
+    process: bool,
+    format: Option<String>,
+}
+
+impl FromStr for Extra {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (places, format) = match text.split_once(':') {
+            Some((places, format)) => (places, Some(format.to_owned())),
+            None => (text, None),
+        };
+        let mut extra = Self {
+            window: false,
+            process: false,
+            format,
+        };
+        for place in places.split(',') {
+            match place {
+                "window" | "windowtitle" => extra.window = true,
+                "process" | "proc" | "processtitle" | "proctitle" => extra.process = true,
+                _ => {
+                    return Err(format!(
+                        "invalid place '{place}': expected window or process"
+                    ));
+                }
+            }
+        }
+        Ok(extra)
+    }
+}
+
+impl Extra {
+    /// Shows the line about a reading.
+    pub fn show(&self, look: &Look, reading: &Reading, columns: usize) {
+        let line = match (&self.format, look) {
+            (Some(format), Look::Format(_, appearance) | Look::Parts(_, appearance)) => {
+                Look::Format(format.clone(), appearance.clone()).line(reading, columns)
+            }
+            (Some(format), _) => {
+                Look::Format(format.clone(), Default::default()).line(reading, columns)
+            }
+            (None, look) => look.line(reading, columns),
+        };
+        let line = without_escapes(&line);
+        if self.window {
+            // Operating System Command 2 of xterm sets the title.
+            say(&format!("\x1b]2;{line}\x1b\\"));
+        }
+        if self.process {
+            // It is only decoration: an error changes nothing else.
+            let _ = set_command_line(&format!("pv -- {line}"));
+        }
+    }
+}
+
+/// Writes over the arguments of this process, which ps(1) shows. They are where proc_pid_stat(5) says (`arg_start`,
+/// `arg_end`), and nothing reads them any more.
+fn set_command_line(text: &str) -> io::Result<()> {
+    let stat = procfs::process::Process::myself().and_then(|process| process.stat());
+    let stat = stat.map_err(io::Error::other)?;
+    let (Some(start), Some(end)) = (stat.arg_start, stat.arg_end) else {
+        return Ok(());
+    };
+    let room = end.saturating_sub(start) as usize;
+    let mut bytes = vec![0; room];
+    let length = text.len().min(room.saturating_sub(1));
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    File::options()
+        .write(true)
+        .open("/proc/self/mem")?
+        .write_all_at(&bytes, start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_with_their_format() {
+        let read = |text: &str| {
+            text.parse::<Extra>()
+                .ok()
+                .map(|e| (e.window, e.process, e.format))
+        };
+        assert_eq!(read("window"), Some((true, false, None)));
+        assert_eq!(
+            read("proc,windowtitle:%t: %b"),
+            Some((true, true, Some("%t: %b".into())))
+        );
+        assert_eq!(read("elsewhere"), None);
+    }
+}

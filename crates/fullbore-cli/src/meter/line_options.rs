@@ -1,0 +1,299 @@
+//! The options that say what a meter shows.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use fullbore_host::number::within;
+use fullbore_host::size;
+use fullbore_host::text::error_text;
+
+use super::appearance::{Appearance, Style};
+use super::extra::Extra;
+use super::look::{Look, Numbers};
+use super::options::{Changes, Options};
+use crate::moving;
+use crate::terminal::line::Unit;
+
+/// What a meter shows.
+#[derive(Debug, Args)]
+pub struct LineOptions {
+    /// Show a bar, with the percentage if the size is known
+    #[arg(short, long, help_heading = "Line")]
+    progress: bool,
+
+    /// Show the elapsed time
+    #[arg(short, long, help_heading = "Line")]
+    timer: bool,
+
+    /// Show the remaining time, if the size is known
+    #[arg(short, long, help_heading = "Line")]
+    eta: bool,
+
+    /// Show when it will be done, if the size is known
+    #[arg(short = 'I', long, help_heading = "Line")]
+    fineta: bool,
+
+    /// Show the current rate
+    #[arg(short, long, help_heading = "Line")]
+    rate: bool,
+
+    /// Show the average rate
+    #[arg(short, long, help_heading = "Line")]
+    average_rate: bool,
+
+    /// Show the number of bytes, or of lines
+    #[arg(short, long, help_heading = "Line")]
+    bytes: bool,
+
+    /// Show how full the pipe behind is
+    #[arg(short = 'T', long, help_heading = "Line")]
+    buffer_percent: bool,
+
+    /// Show the last NUM bytes that were written
+    #[arg(short = 'A', long, value_name = "NUM", help_heading = "Line")]
+    #[arg(value_parser = within::<u16>(1..=256))]
+    last_written: Option<u16>,
+
+    /// Show bits instead of bytes
+    #[arg(short = '8', long, help_heading = "Line")]
+    bits: bool,
+
+    /// Show powers of 1000 instead of 1024
+    #[arg(short = 'k', long, help_heading = "Line")]
+    si: bool,
+
+    /// Show a line of this format
+    #[arg(short = 'F', long, help_heading = "Line")]
+    format: Option<String>,
+
+    /// Expected number of bytes, or of lines with --line-mode; @FILE is the size of that file or device, or of all
+    /// files below that directory [default: the sum of the files' sizes]
+    #[arg(short, long, value_name = "SIZE|@FILE", value_parser = expected, help_heading = "Line")]
+    pub size: Option<u64>,
+
+    /// If the size is not known, let the bar show the current rate beside the highest one
+    #[arg(short, long, help_heading = "Line")]
+    gauge: bool,
+
+    /// The style of bars [default: plain]
+    #[arg(short = 'u', long, value_name = "STYLE", help_heading = "Line")]
+    bar_style: Option<Style>,
+
+    /// Seconds over which the average rate is taken, and the remaining time estimated [default: the whole time]
+    #[arg(short = 'm', long, value_name = "SECONDS", value_parser = window, help_heading = "Line")]
+    average_rate_window: Option<Duration>,
+
+    /// At the end, print the lowest, average and highest rate of all updates, and their standard deviation
+    #[arg(short = 'v', long, help_heading = "Line")]
+    pub stats: bool,
+
+    /// Show the line in the title of the terminal's window too (window), or as the process' command line (process):
+    /// 'window', 'process' or both with a comma, and if wanted a colon and a format
+    #[arg(
+        short = 'x',
+        long,
+        value_name = "WHERE[:FORMAT]",
+        help_heading = "Line"
+    )]
+    extra_display: Option<Extra>,
+
+    /// Count lines (newline characters) instead of bytes
+    #[arg(short, long, help_heading = "Line")]
+    pub line_mode: bool,
+
+    /// Count lines that end with a null character
+    #[arg(short = '0', long, help_heading = "Line")]
+    pub null: bool,
+
+    /// Text to print before the line
+    #[arg(short = 'N', long, help_heading = "Line")]
+    name: Option<String>,
+
+    /// Draw below the other meters of the pipeline that have this option too
+    #[arg(short, long, help_heading = "Line")]
+    pub cursor: bool,
+
+    /// Seconds between updates [default: 1]
+    #[arg(short, long, value_name = "SECONDS", value_parser = interval, help_heading = "Line")]
+    interval: Option<Duration>,
+
+    /// Start the display and the timer at the first byte
+    #[arg(short = 'W', long, help_heading = "Line")]
+    wait: bool,
+
+    /// Wait SECONDS before the first line
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = delay, help_heading = "Line")]
+    delay_start: Option<Duration>,
+
+    /// The columns of a line [default: those of the terminal, or 80]
+    #[arg(short, long, value_name = "COLUMNS", help_heading = "Line")]
+    #[arg(value_parser = within::<u16>(1..=65_535))]
+    width: Option<u16>,
+
+    /// The rows that lines may take [default: those of the terminal]
+    #[arg(short = 'H', long, value_name = "ROWS", help_heading = "Line")]
+    #[arg(value_parser = within::<u16>(2..=65_535))]
+    height: Option<u16>,
+
+    /// Print one number per line, for scripts: the percentage if the size is known, otherwise the number of bytes or
+    /// lines. With --bytes or --rate, those; with --timer, after the seconds; with --format, its sequences as numbers
+    #[arg(short, long, help_heading = "Line")]
+    pub numeric: bool,
+
+    /// Print nothing, whatever other options say
+    #[arg(short, long, help_heading = "Line")]
+    pub quiet: bool,
+
+    /// Show the line even if stderr is not a terminal
+    #[arg(short, long, help_heading = "Line")]
+    pub force: bool,
+
+    /// Let the number of --numeric go to and fro if the size is not known, as in pv.
+    #[arg(skip)]
+    pub wanders: bool,
+}
+
+impl LineOptions {
+    /// Returns what is shown, and how.
+    pub fn options(&self, total: Option<u64>) -> Options {
+        Options {
+            name: self.name.clone(),
+            unit: match self.counts_lines() {
+                true => Unit::Lines,
+                false => Unit::Bytes,
+            },
+            total,
+            interval: self.interval.unwrap_or(Duration::from_secs(1)),
+            look: self.look().unwrap_or(Look::Ours),
+            width: self.width.map(usize::from),
+            height: self.height.map(usize::from),
+            waits: self.wait,
+            delay: self.delay_start.unwrap_or_default(),
+            window: self.average_rate_window,
+            stats: self.stats,
+            extra: self.extra_display.clone(),
+        }
+    }
+
+    /// Returns what a running meter is told to change.
+    pub fn changes(&self, rate_limit: Option<u64>) -> Changes {
+        Changes {
+            name: self.name.clone(),
+            total: self.size,
+            interval: self.interval,
+            look: self.look(),
+            width: self.width.map(usize::from),
+            height: self.height.map(usize::from),
+            rate_limit,
+        }
+    }
+
+    pub fn counts_lines(&self) -> bool {
+        self.line_mode || self.null
+    }
+
+    /// Returns the byte that ends a line, if lines are counted.
+    pub fn lines_end_with(&self) -> Option<u8> {
+        match (self.null, self.line_mode) {
+            (true, _) => Some(0),
+            (false, true) => Some(b'\n'),
+            (false, false) => None,
+        }
+    }
+
+    /// Returns what the line shows, if the command line says so.
+    fn look(&self) -> Option<Look> {
+        let appearance = Appearance {
+            si: self.si,
+            bits: self.bits,
+            style: self.bar_style.unwrap_or_default(),
+            gauge: self.gauge,
+        };
+        if self.numeric {
+            return Some(Look::Number(Numbers {
+                timer: self.timer,
+                count: self.bytes,
+                rate: self.rate,
+                wanders: self.wanders,
+                format: self.format.clone(),
+            }));
+        }
+        if let Some(format) = &self.format {
+            return Some(Look::Format(format.clone(), appearance));
+        }
+        let last = self.last_written.map(|number| format!("%{number}A"));
+        let switches = [
+            (self.bytes, "%b"),
+            (self.buffer_percent, "%T"),
+            (self.timer, "%t"),
+            (self.rate, "%r"),
+            (self.average_rate, "%a"),
+            (self.progress, "%p"),
+            (self.eta, "%e"),
+            (self.fineta, "%I"),
+            (last.is_some(), last.as_deref().unwrap_or_default()),
+        ];
+        let mut shown: Vec<&str> = (switches.iter())
+            .filter_map(|&(on, sequence)| on.then_some(sequence))
+            .collect();
+        if shown.is_empty() && appearance == Appearance::default() {
+            return None;
+        }
+        if shown.is_empty() {
+            shown = vec!["%b", "%t", "%r", "%p", "%e"];
+        }
+        Some(Look::Parts(shown.join(" "), appearance))
+    }
+}
+
+/// Reads a number of bytes, or the size of the file or block device after an `@`.
+fn expected(text: &str) -> Result<u64, String> {
+    let Some(path) = text.strip_prefix('@') else {
+        return size::parse(text);
+    };
+    let path_error = |error: std::io::Error| format!("'{path}': {}", error_text(&error));
+    let file = File::open(path).map_err(path_error)?;
+    if file.metadata().is_ok_and(|file| file.is_dir()) {
+        return size_below(Path::new(path)).map_err(path_error);
+    }
+    // The end of an empty file is not known by its size.
+    let is_empty = file
+        .metadata()
+        .is_ok_and(|file| file.is_file() && file.len() == 0);
+    let size = moving::end(&file).or(is_empty.then_some(0));
+    size.ok_or_else(|| {
+        format!("'{path}' is neither a regular file nor a block device nor a directory")
+    })
+}
+
+/// Returns the sum of the sizes of all regular files below a directory.
+fn size_below(directory: &Path) -> std::io::Result<u64> {
+    let mut size = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        if found.is_dir() {
+            size += size_below(&entry.path())?;
+        } else if found.is_file() {
+            size += found.len();
+        }
+    }
+    Ok(size)
+}
+
+/// Parses the time between updates.
+fn interval(text: &str) -> Result<Duration, String> {
+    fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
+}
+
+/// Parses the time over which an average is taken.
+fn window(text: &str) -> Result<Duration, String> {
+    fullbore_host::seconds::parse(text, 1.0..=1_000_000.0).map(Duration::from_secs_f64)
+}
+
+/// Parses the time before the first line.
+fn delay(text: &str) -> Result<Duration, String> {
+    fullbore_host::seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
+}

@@ -1,0 +1,100 @@
+//! As whom a meter speaks: with its own words and exit codes, or with those of pv if it was called by that name.
+
+use fullbore::TransferSide;
+use fullbore_host::refusal::Usage;
+use fullbore_host::text::clean;
+
+use crate::exit;
+use crate::moving::failure::{BadInput, Broken};
+use crate::moving::same_file;
+
+/// As whom a meter speaks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Manner {
+    #[default]
+    Meter,
+    /// As pv, called by this name.
+    Pv(String),
+}
+
+/// The exit codes of pv, which are bits except for the first. An invalid command line counts as memory that cannot be
+/// had.
+pub const NOT_TOLD: u8 = 1;
+const NOT_ACCESSED: u8 = 2;
+const SAME_FILE: u8 = 4;
+const NOT_TRANSFERRED: u8 = 16;
+pub const SIGNAL: u8 = 32;
+pub const WRONG: u8 = 64;
+
+impl Manner {
+    pub fn is_pv(&self) -> bool {
+        *self != Self::Meter
+    }
+
+    /// Returns the name of the program.
+    pub fn who(&self) -> &str {
+        match self {
+            Self::Meter => "fullbore meter",
+            Self::Pv(who) => who,
+        }
+    }
+
+    /// Returns the line about an error.
+    pub fn line(&self, error: &anyhow::Error) -> String {
+        let words = match self {
+            Self::Meter => None,
+            Self::Pv(_) => words_of_pv(error),
+        };
+        match words {
+            Some(words) => format!("{}: {}", self.who(), clean(&words)),
+            None => exit::line(self.who(), error),
+        }
+    }
+
+    /// Returns the bit of pv's exit code for an error.
+    pub fn bit(error: &anyhow::Error) -> u8 {
+        let same = |usage: &Usage| same_file(usage).is_some();
+        match (
+            error.downcast_ref::<BadInput>(),
+            error.downcast_ref::<Usage>(),
+        ) {
+            (Some(bad), _) if bad.is_about_reading => NOT_TRANSFERRED,
+            (_, Some(usage)) if same(usage) => SAME_FILE,
+            (_, Some(_)) => WRONG,
+            _ if error.is::<Broken>() => NOT_TRANSFERRED,
+            _ => NOT_ACCESSED,
+        }
+    }
+}
+
+/// Returns what pv says about an error, if it has words for it.
+fn words_of_pv(error: &anyhow::Error) -> Option<String> {
+    if let Some(broken) = error.downcast_ref::<Broken>() {
+        let why = &broken.why;
+        return Some(match broken.side {
+            TransferSide::Source => format!("{}: read failed: {why}", plain(&broken.name)),
+            TransferSide::Sink => format!("write failed: {why}"),
+        });
+    }
+    if let Some(bad) = error.downcast_ref::<BadInput>() {
+        let failed = if bad.is_about_reading {
+            "read failed: "
+        } else {
+            ""
+        };
+        return Some(format!("{}: {failed}{}", plain(&bad.name), bad.why));
+    }
+    let name = error.downcast_ref::<Usage>().and_then(same_file)?;
+    Some(format!("input file is output file: {}", plain(name)))
+}
+
+/// Returns the name of an input as pv writes it.
+fn plain(name: &str) -> &str {
+    match name
+        .strip_prefix('\'')
+        .and_then(|name| name.strip_suffix('\''))
+    {
+        Some(name) => name,
+        None => "(stdin)",
+    }
+}

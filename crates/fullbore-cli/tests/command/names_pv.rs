@@ -1,0 +1,243 @@
+//! Tests of `pv`, which a link to fullbore is, beside the pv of this machine; and of the options of later versions.
+
+use std::process::{Command, Output};
+
+use crate::common::*;
+use crate::names::{bash, files, links};
+
+fn has_pv() -> bool {
+    let there = output_of(Command::new("pv").arg("--version")).is_ok();
+    if !there {
+        skipped("pv is not installed");
+    }
+    there
+}
+
+/// Returns what was written to stderr, with hashes for digits, and without what depends on the version of pv.
+fn like(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr)
+        .replace('`', "'")
+        .replace("  B", " B");
+    // Each line that was drawn is one, and the blanks that cover a longer one are none.
+    let lines: Vec<&str> = text.split(['\r', '\n']).map(str::trim_end).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn pv_ends_as_the_one_of_this_machine() {
+    if !has_pv() {
+        return;
+    }
+    let links = links(&["pv"]);
+    let lines = r#"
+        pv -q /dev/zero | head -c 1 | wc -c; echo ${PIPESTATUS[0]}
+        yes | pv -q | head -n 1; echo ${PIPESTATUS[1]}
+        trap '' PIPE; yes 2> /dev/null | pv -q | head -n 1; echo ${PIPESTATUS[1]}
+        pv a c
+        pv -q a - c < b
+        pv -q nofile a
+        pv -q .
+        pv -q a . c
+        pv -q < .
+        pv -q a >> a
+        pv -q a > /dev/full
+        pv -z
+        pv --foo
+        pv --size
+        pv -s
+        pv --rate 3 a
+        pv -fn a
+        head -c 100000 /dev/zero | pv -fn > /dev/null
+        head -c 100000 /dev/zero | pv -fnb > /dev/null
+        pv -fnb a > /dev/null
+        pv -fnl -s 10 lines > /dev/null
+        pv -fb a c > /dev/null
+        pv -flb a c > /dev/null
+        pv -f0b a bytes > /dev/null
+        pv -ft a > /dev/null
+        pv -fb -N x a > /dev/null
+        pv -fp -w 40 a > /dev/null
+        pv -fF '%% %p x' -w 30 a > /dev/null
+        pv -f -L 0 -i 0 -s 0 -b a > /dev/null
+        pv -S -s 2 -q a
+        pv -lS -s 3 -q lines
+        pv -C -B 3 -q a
+        pv -E -q a
+        pv -qL 1M a
+        pv --pidfile pid -q a; ls pid
+        pv -W -q a; pv -D 5 -f a
+        pv -cb a 2> /dev/null
+        for s in TERM INT HUP; do (trap - INT; set -m; pv -q /dev/zero > /dev/null & sleep 0.5; kill -$s $!; wait $!; echo $?) 2> /dev/null; done
+        pv -R 999999 -L 1 2> /dev/null; echo $?
+        pv -d 999999 2> /dev/null; echo $?
+        pv -P nodir/x a 2> /dev/null; echo $?
+        pv -w x a 2> /dev/null; echo $?
+    "#;
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let [theirs, ours] = [None, Some(&links)].map(|links| bash(files().path(), links, line));
+        let all = |output: &Output| (output.stdout.clone(), like(output), output.status.code());
+        assert_eq!(all(&ours), all(&theirs), "{line}");
+    }
+}
+
+/// Lines of bash, and what they write to stdout: options of pv 1.7 to 1.12.
+#[test]
+fn options_of_later_versions_have_their_effect() {
+    let links = links(&["pv"]);
+    let mut wrong = Vec::new();
+    let show = r"tr '\r' '\n' | sed 's/ *$//' | grep . | tail -n 1";
+    for (line, expected) in [
+        // A percentage is not cut off.
+        ("pv -n -s 2 a 2>&1 > /dev/null | tail -n 1", "350\n"),
+        // Suffixes after -k are powers of 1000; decimals are taken.
+        (
+            "pv -k -S -s 0.1k -q /dev/zero | wc -c; pv -S -s 0.5k -q /dev/zero | wc -c; pv -S -s 8 -k -q /dev/zero | wc -c",
+            "100\n512\n8\n",
+        ),
+        ("pv -8bf a 2>&1 > /dev/null | SHOW", "56.0  b\n"),
+        ("pv -fb -o out a 2>&1 | SHOW; cat out", "7.00  B\nhel\tlo\n"),
+        ("pv -Xfb a 2>&1 | SHOW", "7.00  B\n"),
+        (
+            "pv -fpu block -w 13 a 2>&1 > /dev/null | SHOW",
+            "[\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}] 100%\n",
+        ),
+        (
+            "pv -f -F '%{bar-shaded}|' -s 14 -w 11 a 2>&1 > /dev/null | SHOW",
+            "\u{2588}\u{2588}\u{2588}\u{2588}\u{2588}\u{2591}\u{2591}\u{2591}\u{2591}\u{2591}|\n",
+        ),
+        (
+            "LC_ALL=C pv -fpu block -w 13 a 2>&1 > /dev/null | SHOW",
+            "[=====>] 100%\n",
+        ),
+        (
+            "pv -fnF '%b/%{progress-amount-only}' -s 14 a 2>&1 > /dev/null | tail -n 1",
+            "7/50\n",
+        ),
+        (
+            "pv -fnbr a 2>&1 > /dev/null | tail -n 1 | sed 's/ [0-9]*[.][0-9]*$/ rate/'",
+            "7 rate\n",
+        ),
+        // The rate of nothing.
+        ("pv -qv a 2>&1 > /dev/null", "rate not measured\n"),
+        (
+            "(sleep 0.5; echo x) | pv -qv -i 0.1 2>&1 > /dev/null | sed 's/[0-9][0-9.]*/#/g'",
+            "rate min/avg/max/mdev = #/#/#/# B/s\n",
+        ),
+        ("pv -fT a 2>&1 > /dev/null | SHOW", "{  0%}\n"),
+        (
+            "pv -fpg -w 20 < a 2>&1 > /dev/null | SHOW; cat a | pv -fpg -w 20 2>&1 > /dev/null | SHOW | sed 's/[0-9. ]*[kKMGTi]*B/#B/; s/=*>* *]/]/'",
+            "[============>] 100%\n[]/#B/s\n",
+        ),
+        (
+            "pv -fI -s 1 a 2>&1 > /dev/null | SHOW | cut -c 1-4",
+            "FIN \n",
+        ),
+        (
+            "pv -fa a 2>&1 > /dev/null | SHOW | tr -d '0-9.KMGi '",
+            "(B/s)\n",
+        ),
+        ("pv -fb -m 5 a 2>&1 > /dev/null | SHOW", "7.00  B\n"),
+        // The size of a file, of a directory, and the number of lines.
+        (
+            "mkdir -p d/e; cat a > d/x; cat a > d/e/y; head -c 7 bytes | pv -nf -s @d 2>&1 > /dev/null | tail -n 1",
+            "50\n",
+        ),
+        (
+            "head -c 7 bytes | pv -nf -s @a 2>&1 > /dev/null | tail -n 1",
+            "100\n",
+        ),
+        ("pv -nfl lines c 2>&1 > /dev/null | tail -n 1", "100\n"),
+        // Stored first.
+        (
+            "seq 1000 | pv -q -U store | cmp - <(seq 1000) && cmp store <(seq 1000) && echo same",
+            "same\n",
+        ),
+        (
+            "seq 1000 | pv -fb -U - 2>&1 > /dev/null | SHOW; seq 1000 | pv -q -U - | cmp - <(seq 1000) && echo same",
+            "3.80KiB\nsame\n",
+        ),
+        (
+            "seq 1000 | pv -q -S -s 10 -U - | cmp - <(seq 5) && echo same",
+            "same\n",
+        ),
+        // Hints.
+        (
+            "seq 1000 > n; pv -qK n | cmp - n && pv -qKO n | cmp - n && pv -qY -o m n && cmp m n && echo same",
+            "same\n",
+        ),
+        (
+            "head -c 5000001 /dev/zero > n; pv -qK n | cmp - n && pv -qK < n | cmp - n && tail -c +3 n | pv -qK | wc -c",
+            "4999999\n",
+        ),
+        // The title of the window, and the command line.
+        (
+            "pv -f -x window -b a 2>&1 > /dev/null | grep -ac ']2;' | sed s/0/none/",
+            "none\n",
+        ),
+        (
+            "(sleep 0.6; cat a) | pv -f -i 0.1 -x 'window:<%b>' -b 2>&1 > /dev/null | grep -ac $'\\e]2;<0.00  B>\\e'",
+            "1\n",
+        ),
+        (
+            "(head -n 1 a; sleep 5) | pv -f -i 0.1 -x 'proc:at %b' -b > /dev/null 2> err & for i in $(seq 600); do grep -aq 'pv -- at 7.00  B' /proc/$!/cmdline && break; sleep 0.05; done; grep -ac 'pv -- at 7.00  B' /proc/$!/cmdline; kill $!",
+            "1\n",
+        ),
+        // Lists of processes, and several of them; what is watched ends with it.
+        (
+            "sleep 0.7 < a & echo $! > list; echo '# none' >> list; pv -f -d @list -i 0.2 2>&1 | tr '\\r' '\\n' | grep -c /a:",
+            "SOME",
+        ),
+        (
+            "sleep 0.7 < a & p=$!; sleep 0.7 < c & pv -f -P pid -d $p $! -i 0.2 2>&1 | tr '\\r' '\\n' | grep -o '0:.*/[ac]:' | sort -u | sed 's/:.*[/]/:/'",
+            "0:a:\n0:c:\n",
+        ),
+        (
+            "pv --version | head -n 1 | cut -d ' ' -f 1,2; pv -V | grep -c 'pv 1.12'; pv --help | grep -c -- --store-and-forward; fullbore-here meter -V | grep -c 0; fullbore-here buffer --version | grep -c 0",
+            "pv (fullbore)\n1\n1\n1\n1\n",
+        ),
+        ("pv -M in -- cat a; echo $?", "64\n"),
+        (
+            "pv -fpterb -s 14 -w 80 a 2>&1 > /dev/null | tr '\\r' '\\n' | sed 's/[[][^=]*[/]s[]]/[#]/; s/0:0[0-9]:[0-9]*/#/; s/ *$//' | grep .",
+            "7.00  B # [#] [===============>                 ]  50%\n",
+        ),
+    ] {
+        let line = line
+            .replace("SHOW", show)
+            .replace("fullbore-here", FULLBORE);
+        let output = bash(files().path(), Some(&links), &line);
+        let text = stdout(&output);
+        let is_right = match expected {
+            "SOME" => text.trim() != "0",
+            _ => text == expected,
+        };
+        if !is_right {
+            wrong.push(format!("{line}\nexpected: {expected}\n{}", said(&output)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The width of the line stays the same while the magnitude of the rate changes.
+#[test]
+fn the_rate_has_one_width() {
+    let links = links(&["pv"]);
+    let line = "(head -c 999K /dev/zero; sleep 0.5; head -c 1K /dev/zero; sleep 0.5; head -c 3 /dev/zero; sleep 0.5) \
+                | pv -rtIf -i 0.1 -s 1500k 2>&1 > /dev/null | tr '\\r' '\\n' | sed 's/ *$//' | grep . | awk '{print length}' | sort -u | wc -l";
+    let output = bash(files().path(), Some(&links), line);
+    assert_eq!(stdout(&output), "1\n", "{}", said(&output));
+}
+
+/// With lines, the limit to the rate is in lines: as many at a time as the limit allows, however long they are.
+#[test]
+fn lines_per_second_are_even() {
+    let links = links(&["pv"]);
+    let line = "(seq 10; yes 'a much longer line than those before it' | head -n 30) > n; \
+                pv -nlb -L 40 -i 0.1 n 2> said | cmp - n; awk '$1 > last + 25 {print \"jump\"} {last = $1} END {print last}' said; wc -l < said";
+    let output = bash(files().path(), Some(&links), line);
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "40", "{}", said(&output));
+    // It takes a second, so that there are some updates; how many depends on the load.
+    assert!(lines[1].parse::<u32>().unwrap() >= 2, "{}", said(&output));
+}
