@@ -1,0 +1,97 @@
+//! A TCP proxy: `proxy LISTEN TO [--by-reference]`, as in `proxy 127.0.0.1:8080 127.0.0.1:80`.
+//!
+//! At SIGINT or SIGTERM it stops listening, lets connections finish for a minute, and prints what it has moved.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use fullbore_tokio::{Both, Failure, Guarantee, Options};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (listen, to, guarantee) = match arguments.as_slice() {
+        [listen, to] => (listen, to, Guarantee::Snapshot),
+        [listen, to, option] if option == "--by-reference" => (listen, to, Guarantee::Reference),
+        _ => return Err("usage: proxy LISTEN TO [--by-reference]".into()),
+    };
+    let options = Options::new()
+        .guarantee(guarantee)
+        .idle_timeout(Duration::from_secs(600));
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let listener = TcpListener::bind(listen).await?;
+    println!("{}", listener.local_addr()?);
+    let (mut connections, mut figures) = (JoinSet::new(), Figures::default());
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((client, _)) => drop(connections.spawn(relay(client, to.clone(), options))),
+                // Too many open files, or a client that has gone already.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            Some(ended) = connections.join_next() => figures.add(ended?),
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+        }
+    }
+    drop(listener);
+    let finish = async {
+        while let Some(ended) = connections.join_next().await {
+            figures.add(ended?);
+        }
+        Ok::<(), Box<dyn Error>>(())
+    };
+    match tokio::time::timeout(Duration::from_secs(60), finish).await {
+        Ok(finished) => finished?,
+        Err(_) => println!("{} connections were cut off", connections.len()),
+    }
+    println!("{figures:?}");
+    Ok(())
+}
+
+/// Moves the bytes of a connection. If it fails, both peers see a reset and not an end, which would look like success.
+async fn relay(mut client: TcpStream, to: String, options: Options) -> io::Result<Both> {
+    let mut server = TcpStream::connect(to).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let moved = options
+        .copy_bidirectional(&mut client, &mut server)
+        .run()
+        .await;
+    if moved.is_err() {
+        client.set_zero_linger()?;
+        server.set_zero_linger()?;
+    }
+    Ok(moved.map_err(|Failure { error, .. }| error)?)
+}
+
+/// What all connections have moved.
+#[derive(Debug, Default)]
+#[allow(dead_code, reason = "it is printed")]
+struct Figures {
+    connections: u64,
+    failed: u64,
+    bytes: u64,
+    spliced: u64,
+}
+
+impl Figures {
+    fn add(&mut self, ended: io::Result<Both>) {
+        self.connections += 1;
+        match ended {
+            Ok(both) => {
+                self.bytes += both.a_to_b.bytes + both.b_to_a.bytes;
+                self.spliced += both.a_to_b.spliced + both.b_to_a.spliced;
+            }
+            Err(error) => {
+                self.failed += 1;
+                eprintln!("proxy: {error}");
+            }
+        }
+    }
+}

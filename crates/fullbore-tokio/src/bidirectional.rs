@@ -1,0 +1,188 @@
+//! Both directions of a connection: [`Bidirectional`].
+//!
+//! When one direction has ended, the sending side of its sink is closed, and the other direction goes on. When one
+//! has failed, the other delivers what has come, and both end.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use fullbore::{Error, TransferSide};
+
+use crate::alarm::Timer;
+use crate::direction::Direction;
+use crate::ends::{Duplex, Side};
+use crate::options::Options;
+use crate::report::{Ended, Failure, Report};
+
+/// The result of both directions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Both {
+    /// From `a` to `b`.
+    pub a_to_b: Report,
+    /// From `b` to `a`.
+    pub b_to_a: Report,
+}
+
+/// The bytes that were taken from one side and have not arrived at the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// From `a` to `b`, in order.
+    pub a_to_b: Vec<u8>,
+    /// From `b` to `a`, in order.
+    pub b_to_a: Vec<u8>,
+}
+
+impl Options {
+    /// Creates a transfer in both directions between `a` and `b`, which may be borrowed (`&mut`) or owned.
+    pub fn copy_bidirectional<A: Duplex, B: Duplex>(self, a: A, b: B) -> Bidirectional<A, B> {
+        Bidirectional {
+            a: Side::new(a),
+            b: Side::new(b),
+            there: Direction::new(&self),
+            back: Direction::new(&self),
+            timer: Timer::new(&self),
+            error: None,
+        }
+    }
+}
+
+/// Moves bytes from `a` to `b` and from `b` to `a` until both have ended. [`Options::copy_bidirectional`] makes it.
+///
+/// When one side has no more bytes, the sending side of the other is closed (shutdown(2)), so that its peer sees the
+/// end; the other direction goes on. Nothing is closed after a failure or a timeout: an end that a peer sees is always
+/// one that the other peer has made. Dropping the sockets then closes them, which looks like an end too; to tell the
+/// peers that bytes are missing, set `SO_LINGER` to zero before that, as the example `proxy` does.
+pub struct Bidirectional<A, B> {
+    a: Side<A>,
+    b: Side<B>,
+    there: Direction,
+    back: Direction,
+    timer: Timer,
+    error: Option<Error>,
+}
+
+impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
+    /// Moves bytes until both directions have ended, or the deadline or the idle timeout is reached.
+    ///
+    /// The future can be dropped at any time. The next call continues, and first sends the bytes that have not arrived
+    /// yet.
+    ///
+    /// # Errors
+    /// [`Failure`], with `Error::Moving` if one side failed. The other direction has then delivered the bytes that had
+    /// come before. The report has the number of bytes that had arrived.
+    pub async fn run(&mut self) -> Result<Both, Failure<Both>> {
+        self.there.resume();
+        self.back.resume();
+        Running(self).await
+    }
+
+    /// Returns what was done so far.
+    pub fn report(&mut self) -> Both {
+        Both {
+            a_to_b: self.there.report(),
+            b_to_a: self.back.report(),
+        }
+    }
+
+    /// Returns `a` and `b`, and the bytes that were taken from one of them and have not arrived at the other.
+    ///
+    /// # Errors
+    /// `Error::Moving` if the bytes are in a pipe of our own and read(2) from it fails; a sandbox may refuse it.
+    pub fn into_parts(mut self) -> Result<(A, B, Unfinished), Error> {
+        let unfinished = Unfinished {
+            a_to_b: self.there.take_under_way()?,
+            b_to_a: self.back.take_under_way()?,
+        };
+        Ok((self.a.end, self.b.end, unfinished))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Both, Failure<Both>>> {
+        loop {
+            let had_failed = self.error.is_some();
+            let (a, b, error) = (&mut self.a, &mut self.b, &mut self.error);
+            step(cx, a, b, &mut self.there, &mut self.back, error);
+            step(cx, b, a, &mut self.back, &mut self.there, error);
+            // A direction that was polled before the other failed must not wait any longer.
+            if had_failed == self.error.is_some() {
+                break;
+            }
+        }
+        if !self.there.is_over() || !self.back.is_over() {
+            let last_progress = self.there.last_progress().max(self.back.last_progress());
+            let Poll::Ready(ended) = self.timer.poll(cx, last_progress) else {
+                return Poll::Pending;
+            };
+            for direction in [&mut self.there, &mut self.back] {
+                if !direction.is_over() {
+                    direction.end(ended);
+                }
+            }
+        }
+        let report = self.report();
+        Poll::Ready(match self.error.take() {
+            Some(error) => Err(Failure { report, error }),
+            None => Ok(report),
+        })
+    }
+}
+
+/// Polls one direction, unless it is over.
+fn step<S: Duplex, W: Duplex>(
+    cx: &mut Context<'_>,
+    source: &mut Side<S>,
+    sink: &mut Side<W>,
+    direction: &mut Direction,
+    other: &mut Direction,
+    error: &mut Option<Error>,
+) {
+    if direction.is_over() {
+        return;
+    }
+    let Poll::Ready(polled) = direction.poll(cx, source, sink) else {
+        return;
+    };
+    let shuts_down = matches!(polled, Ok(Ended::AtEnd)) && error.is_none();
+    let outcome = polled.and_then(|ended| match shuts_down {
+        true => sink
+            .shut_down()
+            .map(|()| ended)
+            .map_err(|errno| direction.error(TransferSide::Sink, "shutdown", errno.into())),
+        false => Ok(ended),
+    });
+    match outcome {
+        Ok(ended) => direction.end(ended),
+        Err(failed) => {
+            direction.end(Ended::Failed);
+            other.drain();
+            error.get_or_insert(failed);
+        }
+    }
+}
+
+impl<A, B> fmt::Debug for Bidirectional<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bidirectional").finish_non_exhaustive()
+    }
+}
+
+/// The future of a run, which stops the clocks of the reports when it is dropped.
+struct Running<'transfer, A, B>(&'transfer mut Bidirectional<A, B>);
+
+impl<A: Duplex, B: Duplex> Future for Running<'_, A, B> {
+    type Output = Result<Both, Failure<Both>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}
+
+impl<A, B> Drop for Running<'_, A, B> {
+    fn drop(&mut self) {
+        self.0.there.stop_clock();
+        self.0.back.stop_clock();
+    }
+}

@@ -1,0 +1,186 @@
+//! The bytes that are under way between a source and a sink: in a buffer, or in a private pipe.
+//!
+//! It is filled only while it is empty, so an `EAGAIN` of a splice(2) into the private pipe is always one of the
+//! source, and one of a splice(2) out of it always one of the sink.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::SendFlags;
+use rustix::pipe::{SpliceFlags, splice};
+
+use crate::ends::Shape;
+use crate::pool::{Buffer, LentPipe};
+use fullbore_linux::{is_refusal, without_sigpipe};
+
+/// The bytes that are under way.
+#[derive(Default)]
+pub(crate) enum Carrier {
+    #[default]
+    Empty,
+    /// Bytes `from..to` of the buffer.
+    Memory {
+        buffer: Buffer,
+        from: usize,
+        to: usize,
+    },
+    /// So many bytes in a pipe.
+    Piped { pipe: LentPipe, held: usize },
+    /// The first bytes that were in a pipe from which the others could not be read back, and why.
+    Broken(Vec<u8>, Errno),
+}
+
+/// What one call has moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moved {
+    pub(crate) bytes: usize,
+    pub(crate) spliced: bool,
+    /// Whether splice(2) was refused, and the bytes were moved otherwise.
+    pub(crate) refused: bool,
+}
+
+/// What a call has moved, or its name and error.
+pub(crate) type Done = Result<Moved, (&'static str, Errno)>;
+
+/// The most bytes that one splice(2) moves. The number is larger than what a private pipe holds.
+const MOST: usize = 1 << 30;
+
+impl Carrier {
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Carrier::Empty)
+    }
+
+    /// Takes at most `most` bytes from the source by read(2), and returns how many; 0 is its end.
+    pub(crate) fn read(&mut self, source: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
+        let mut buffer = Buffer::take();
+        let most = most.min(buffer.len());
+        let n = retry_on_intr(|| rustix::io::read(source, &mut buffer[..most]))?;
+        if n > 0 {
+            *self = Carrier::Memory {
+                buffer,
+                from: 0,
+                to: n,
+            };
+        }
+        Ok(n)
+    }
+
+    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many. A 0 may be the end
+    /// of the source; only read(2) tells.
+    pub(crate) fn splice(
+        &mut self,
+        source: BorrowedFd<'_>,
+        pipe: LentPipe,
+        most: usize,
+    ) -> Result<usize, Errno> {
+        let moved = splice_once(source, pipe.writer.as_fd(), most.min(MOST));
+        match moved {
+            Ok(held @ 1..) => *self = Carrier::Piped { pipe, held },
+            _ => pipe.give_back(),
+        }
+        moved
+    }
+
+    /// Sends bytes to the sink, in one call. If splice(2) is refused, the bytes are read back and written.
+    pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Shape) -> Done {
+        let mut refused = false;
+        if let Carrier::Piped { pipe, held } = self {
+            let call = || splice_once(pipe.reader.as_fd(), sink, *held);
+            let moved = match shape {
+                Shape::Socket => without_sigpipe(call),
+                _ => call(),
+            };
+            match moved {
+                Ok(bytes @ 1..) => {
+                    *held -= bytes;
+                    if *held == 0 {
+                        self.give_back();
+                    }
+                    return Ok(Moved {
+                        bytes,
+                        spliced: true,
+                        refused,
+                    });
+                }
+                // write(2) sends the bytes, or says why it cannot.
+                Ok(0) => refused = true,
+                Err(errno) if is_refusal(errno) => refused = true,
+                Err(errno) => return Err(("splice", errno)),
+            }
+            let bytes = self.take_all().map_err(|errno| ("read", errno))?;
+            *self = Carrier::Memory {
+                from: 0,
+                to: bytes.len(),
+                buffer: Buffer::of(bytes),
+            };
+        }
+        let bytes = self.write(sink, shape).map_err(|errno| ("write", errno))?;
+        Ok(Moved {
+            bytes,
+            spliced: false,
+            refused,
+        })
+    }
+
+    fn write(&mut self, sink: BorrowedFd<'_>, shape: Shape) -> Result<usize, Errno> {
+        let (buffer, from, to) = match self {
+            Carrier::Memory { buffer, from, to } => (buffer, from, to),
+            Carrier::Broken(_, errno) => return Err(*errno),
+            _ => return Ok(0),
+        };
+        let bytes = &buffer[*from..*to];
+        let n = retry_on_intr(|| match shape {
+            Shape::Socket => rustix::net::send(sink, bytes, SendFlags::NOSIGNAL),
+            _ => rustix::io::write(sink, bytes),
+        })?;
+        *from += n;
+        if from == to {
+            *self = Carrier::Empty;
+        }
+        match n {
+            0 => Err(Errno::IO),
+            n => Ok(n),
+        }
+    }
+
+    /// Gives back a pipe that has become empty.
+    fn give_back(&mut self) {
+        if let Carrier::Piped { pipe, .. } = std::mem::take(self) {
+            pipe.give_back();
+        }
+    }
+
+    /// Returns all bytes that are under way, and leaves none.
+    ///
+    /// # Errors
+    /// As read(2) from a pipe of our own: a sandbox may refuse it. The next call returns what was read before that.
+    pub(crate) fn take_all(&mut self) -> Result<Vec<u8>, Errno> {
+        let mut bytes = Vec::new();
+        match self {
+            Carrier::Empty => {}
+            Carrier::Memory { buffer, from, to } => bytes.extend_from_slice(&buffer[*from..*to]),
+            Carrier::Broken(read, _) => bytes.append(read),
+            Carrier::Piped { pipe, held } => {
+                bytes.resize(*held, 0);
+                let mut read = 0;
+                while read < bytes.len() {
+                    match retry_on_intr(|| rustix::io::read(&pipe.reader, &mut bytes[read..])) {
+                        Ok(n) => read += n,
+                        Err(errno) => {
+                            bytes.truncate(read);
+                            *self = Carrier::Broken(bytes, errno);
+                            return Err(errno);
+                        }
+                    }
+                }
+                self.give_back();
+            }
+        }
+        *self = Carrier::Empty;
+        Ok(bytes)
+    }
+}
+
+fn splice_once(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
+    retry_on_intr(|| splice(source, None, sink, None, most, SpliceFlags::NONBLOCK))
+}

@@ -1,0 +1,85 @@
+//! How long a direction has run, and waited for each side.
+
+use std::time::{Duration, Instant};
+
+use fullbore::TransferSide;
+
+/// The times of a direction.
+#[derive(Default)]
+pub(crate) struct Clock {
+    started: Option<Instant>,
+    elapsed: Duration,
+    waiting: Option<(TransferSide, Instant)>,
+    for_source: Duration,
+    for_sink: Duration,
+    notes_progress: bool,
+    /// The time of the last byte that arrived, or of the start of this run.
+    pub(crate) progress_at: Option<Instant>,
+}
+
+impl Clock {
+    /// Creates one that has not been started, and may note when the last byte arrived.
+    pub(crate) fn new(notes_progress: bool) -> Self {
+        Self {
+            notes_progress,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn start(&mut self) {
+        if self.started.is_none() {
+            let now = Instant::now();
+            self.started = Some(now);
+            self.progress_at = Some(now);
+        }
+    }
+
+    pub(crate) fn waits_for(&mut self, side: TransferSide) {
+        match self.waiting {
+            Some((waiting_for, _)) if waiting_for == side => {}
+            _ => {
+                self.ends_wait();
+                self.waiting = Some((side, Instant::now()));
+            }
+        }
+    }
+
+    /// Ends a wait, after bytes were moved on this side.
+    pub(crate) fn progresses(&mut self, side: TransferSide) {
+        self.ends_wait();
+        if self.notes_progress && side == TransferSide::Sink {
+            self.progress_at = Some(Instant::now());
+        }
+    }
+
+    fn ends_wait(&mut self) {
+        if let Some((side, since)) = self.waiting.take() {
+            match side {
+                TransferSide::Source => self.for_source += since.elapsed(),
+                TransferSide::Sink => self.for_sink += since.elapsed(),
+            }
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.ends_wait();
+        if let Some(started) = self.started.take() {
+            self.elapsed += started.elapsed();
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.elapsed + self.started.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    pub(crate) fn waited(&self, side: TransferSide) -> Duration {
+        let before = match side {
+            TransferSide::Source => self.for_source,
+            TransferSide::Sink => self.for_sink,
+        };
+        match self.waiting {
+            Some((waiting_for, since)) if waiting_for == side => before + since.elapsed(),
+            _ => before,
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The engine: moves bytes one way, in steps of one system call, and waits for the side that cannot go on.
+//!
+//! A step fills the carrier while it is empty, or sends what is in it. After each step, what was taken and what has
+//! arrived is known exactly, and all waits are between two steps. So a future can be dropped at any wait.
+
+use std::future::Future;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use fullbore::{Error, Guarantee, TransferSide};
+use fullbore_linux::is_refusal;
+use rustix::fs::fstat;
+use rustix::io::Errno;
+
+use crate::alarm::Pace;
+use crate::carrier::{Carrier, Done, Moved};
+use crate::clock::Clock;
+use crate::ends::{End, Ready, Shape, Side};
+use crate::job::Job;
+use crate::nap::Nap;
+use crate::options::Options;
+use crate::pool::LentPipe;
+use crate::report::{Ended, Report};
+
+/// Bytes after which other tasks get a turn, even if there is more to move: this takes about half a millisecond. Bytes
+/// that are copied count as [`COPIED`] times as many.
+const TURN: usize = 4 << 20;
+
+/// How many bytes are spliced in the time in which one is copied.
+const COPIED: usize = 4;
+
+/// The fewest bytes of a read after which the next call is a splice(2): with fewer, copying is as cheap.
+const STREAM: usize = 16 * 1024;
+
+/// One direction of a transfer.
+pub(crate) struct Direction {
+    guarantee: Guarantee,
+    limit: Option<u64>,
+    shapes: Option<(Shape, Shape)>,
+    carrier: Carrier,
+    /// A call on a thread, and the side that it uses.
+    job: Option<(TransferSide, Job)>,
+    bytes: u64,
+    taken: u64,
+    spliced: u64,
+    /// Whether the last call took so much that splicing pays.
+    streams: bool,
+    /// Whether splice(2) was refused for these two descriptors.
+    refused: bool,
+    /// Whether it delivers what has come and does not wait for more.
+    drains: bool,
+    pace: Option<Pace>,
+    nap: Nap,
+    clock: Clock,
+    ended: Ended,
+    is_over: bool,
+}
+
+impl Direction {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            guarantee: options.guarantee,
+            limit: options.limit,
+            shapes: None,
+            carrier: Carrier::Empty,
+            job: None,
+            bytes: 0,
+            taken: 0,
+            spliced: 0,
+            streams: false,
+            refused: false,
+            drains: false,
+            pace: options.rate.map(|rate| Pace::new(rate.get())),
+            nap: Nap::default(),
+            clock: Clock::new(options.idle_timeout.is_some()),
+            ended: Ended::NotYet,
+            is_over: false,
+        }
+    }
+
+    /// Moves bytes until it ends, fails or has to wait.
+    pub(crate) fn poll<S: End, W: End>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut Side<S>,
+        sink: &mut Side<W>,
+    ) -> Poll<Result<Ended, Error>> {
+        self.clock.start();
+        let (source_shape, sink_shape) = match self.shapes {
+            Some(shapes) => shapes,
+            None => *self.shapes.insert(examine(source, sink)?),
+        };
+        let mut left = TURN;
+        loop {
+            if let Some((side, job)) = &mut self.job {
+                let side = *side;
+                let Poll::Ready((carrier, done)) = job.poll(cx) else {
+                    self.clock.waits_for(side);
+                    return Poll::Pending;
+                };
+                self.job = None;
+                self.carrier = carrier;
+                if let Some(ended) = self.note(side, done)? {
+                    return Poll::Ready(Ok(ended));
+                }
+                continue;
+            }
+            if self.nap.poll(cx).is_pending() {
+                self.clock.waits_for(self.side());
+                return Poll::Pending;
+            }
+            let side = self.side();
+            let done = if side == TransferSide::Source {
+                if self.limit.is_some_and(|limit| self.taken >= limit) {
+                    return Poll::Ready(Ok(Ended::AtLimit));
+                }
+                if left == 0 {
+                    // This wakes the task after others had their turn, and no other thread for it, as its waker would.
+                    let _ = pin!(tokio::task::yield_now()).poll(cx);
+                    return Poll::Pending;
+                }
+                let most = match &mut self.pace {
+                    Some(pace) => ready!(pace.poll(cx)),
+                    None => usize::MAX,
+                };
+                let splices = self.splices(source_shape, sink_shape);
+                let most = self.may_take(most);
+                if let Some(file) = source.file() {
+                    let file = Arc::clone(file);
+                    let carrier = std::mem::take(&mut self.carrier);
+                    let job = Job::start(carrier, move |carrier| {
+                        take(carrier, file.as_fd(), splices, most)
+                    });
+                    self.job = Some((TransferSide::Source, job));
+                    continue;
+                }
+                let (carrier, fd) = (&mut self.carrier, source.fd());
+                let mut call = || take(carrier, fd, splices, most);
+                match self.drains {
+                    // tokio may not have heard yet of bytes that have come.
+                    true => call(),
+                    false => source.try_io(Ready::ToRead, call),
+                }
+            } else {
+                if let Some(file) = sink.file() {
+                    let file = Arc::clone(file);
+                    let carrier = std::mem::take(&mut self.carrier);
+                    let job = Job::start(carrier, move |carrier| {
+                        carrier.send(file.as_fd(), sink_shape)
+                    });
+                    self.job = Some((TransferSide::Sink, job));
+                    continue;
+                }
+                let (carrier, fd) = (&mut self.carrier, sink.fd());
+                sink.try_io(Ready::ToWrite, || carrier.send(fd, sink_shape))
+            };
+            match done {
+                Err((_, Errno::AGAIN)) => {
+                    let polled = match side {
+                        TransferSide::Source if self.drains => {
+                            return Poll::Ready(Ok(Ended::NotYet));
+                        }
+                        TransferSide::Source => source.poll_ready(cx, Ready::ToRead),
+                        TransferSide::Sink => sink.poll_ready(cx, Ready::ToWrite),
+                    };
+                    match polled {
+                        Poll::Pending => {
+                            self.nap.was_not_vain();
+                            self.clock.waits_for(side);
+                            return Poll::Pending;
+                        }
+                        Poll::Ready(Ok(())) => self.nap.was_vain(),
+                        Poll::Ready(Err(errno)) => {
+                            return Poll::Ready(Err(self.error(side, "wait", errno)));
+                        }
+                    }
+                }
+                done => {
+                    if let (TransferSide::Source, Ok(moved)) = (side, &done) {
+                        let weight = if moved.spliced { 1 } else { COPIED };
+                        left = left.saturating_sub(moved.bytes * weight);
+                    }
+                    if let Some(ended) = self.note(side, done)? {
+                        return Poll::Ready(Ok(ended));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the side of the next call.
+    fn side(&self) -> TransferSide {
+        match self.carrier.is_empty() {
+            true => TransferSide::Source,
+            false => TransferSide::Sink,
+        }
+    }
+
+    /// Records what a call has done, and returns the reason if that was the end.
+    fn note(&mut self, side: TransferSide, done: Done) -> Result<Option<Ended>, Error> {
+        let moved = done.map_err(|(operation, errno)| self.error(side, operation, errno.into()))?;
+        self.clock.progresses(side);
+        self.nap.was_not_vain();
+        self.refused |= moved.refused;
+        match side {
+            TransferSide::Source => {
+                self.streams = moved.bytes >= STREAM;
+                self.taken += moved.bytes as u64;
+                if let Some(pace) = &mut self.pace {
+                    pace.took(moved.bytes);
+                }
+                Ok((moved.bytes == 0).then_some(Ended::AtEnd))
+            }
+            TransferSide::Sink => {
+                self.bytes += moved.bytes as u64;
+                if moved.spliced {
+                    self.spliced += moved.bytes as u64;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns whether the next bytes are spliced.
+    fn splices(&self, source: Shape, sink: Shape) -> bool {
+        self.guarantee == Guarantee::Reference
+            && !self.refused
+            && (self.streams || source == Shape::File)
+            && source != Shape::Other
+            && sink != Shape::Other
+    }
+
+    fn may_take(&self, most: usize) -> usize {
+        let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
+        usize::try_from(left).unwrap_or(usize::MAX).min(most)
+    }
+
+    pub(crate) fn error(
+        &self,
+        side: TransferSide,
+        operation: &'static str,
+        errno: std::io::Error,
+    ) -> Error {
+        Error::Moving {
+            side,
+            operation,
+            errno,
+            moved: self.bytes,
+        }
+    }
+
+    /// Prepares for another run, unless the source has ended.
+    pub(crate) fn resume(&mut self) {
+        if self.ended != Ended::AtEnd {
+            self.ended = Ended::NotYet;
+            self.is_over = false;
+            self.drains = false;
+        }
+    }
+
+    /// Makes it end as soon as it would have to wait for its source.
+    pub(crate) fn drain(&mut self) {
+        self.drains = true;
+    }
+
+    /// Ends a call on a thread, if there is one.
+    fn settle(&mut self) {
+        if let Some((side, job)) = self.job.take() {
+            let (carrier, done) = job.take();
+            self.carrier = carrier;
+            // A failure is met again by the next run, and an end too.
+            if let Some(Ok(moved)) = done {
+                let _ = self.note(side, Ok(moved));
+            }
+        }
+    }
+
+    pub(crate) fn report(&mut self) -> Report {
+        self.settle();
+        Report {
+            bytes: self.bytes,
+            taken: self.taken,
+            spliced: self.spliced,
+            elapsed: self.clock.elapsed(),
+            waited_for_source: self.clock.waited(TransferSide::Source),
+            waited_for_sink: self.clock.waited(TransferSide::Sink),
+            ended: self.ended,
+        }
+    }
+
+    /// Returns the bytes that were taken and have not arrived, and leaves none.
+    pub(crate) fn take_under_way(&mut self) -> Result<Vec<u8>, Error> {
+        self.settle();
+        let taken = self.carrier.take_all();
+        taken.map_err(|errno| self.error(TransferSide::Source, "read", errno.into()))
+    }
+
+    pub(crate) fn end(&mut self, ended: Ended) {
+        self.ended = ended;
+        self.is_over = true;
+        self.stop_clock();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Notes that the future was dropped or has ended.
+    pub(crate) fn stop_clock(&mut self) {
+        self.clock.stop();
+    }
+
+    /// Returns the time of the last byte that arrived, or of the start of this run.
+    pub(crate) fn last_progress(&self) -> Option<Instant> {
+        self.clock.progress_at
+    }
+}
+
+/// Examines both ends.
+///
+/// # Errors
+/// `Error::Invalid` for descriptors that cannot be used, and for a transfer that would read the bytes that it writes.
+fn examine<S: End, W: End>(
+    source: &mut Side<S>,
+    sink: &mut Side<W>,
+) -> Result<(Shape, Shape), Error> {
+    let refused = |side: TransferSide| {
+        move |error: std::io::Error| match error.raw_os_error() {
+            Some(_) => Error::Moving {
+                side,
+                operation: "fcntl",
+                errno: error,
+                moved: 0,
+            },
+            None => Error::Invalid(format!("the {side}: {error}")),
+        }
+    };
+    let shapes = (
+        source.examine().map_err(refused(TransferSide::Source))?,
+        sink.examine().map_err(refused(TransferSide::Sink))?,
+    );
+    let identity = |fd: BorrowedFd<'_>| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
+    let what = match shapes {
+        (Shape::Pipe, Shape::Pipe) => "pipe",
+        (Shape::File, Shape::File) => "file",
+        _ => return Ok(shapes),
+    };
+    match identity(source.fd()) == identity(sink.fd()) {
+        true => Err(Error::Invalid(format!(
+            "source and sink are the same {what}"
+        ))),
+        false => Ok(shapes),
+    }
+}
+
+/// Takes at most `most` bytes from the source.
+fn take(carrier: &mut Carrier, source: BorrowedFd<'_>, splices: bool, most: usize) -> Done {
+    let mut refused = false;
+    let pipe = if splices { LentPipe::take() } else { None };
+    if let Some(pipe) = pipe {
+        match carrier.splice(source, pipe, most) {
+            Ok(bytes @ 1..) => {
+                return Ok(Moved {
+                    bytes,
+                    spliced: true,
+                    refused,
+                });
+            }
+            // Only read(2) tells whether this is the end.
+            Ok(0) => {}
+            Err(errno) if is_refusal(errno) => refused = true,
+            Err(errno) => return Err(("splice", errno)),
+        }
+    }
+    let bytes = carrier
+        .read(source, most)
+        .map_err(|errno| ("read", errno))?;
+    Ok(Moved {
+        bytes,
+        spliced: false,
+        refused,
+    })
+}

@@ -1,0 +1,384 @@
+//! What bytes can come from and go to: types that have a descriptor of their own, and no bytes in front of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::io::AsRawFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Shutdown, SocketType, sockopt};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
+use tokio::net::{TcpStream, UnixStream, tcp, unix};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+
+/// What bytes can be taken from. See [the list](crate#what-can-be-moved). It cannot be implemented elsewhere.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no descriptor of its own that bytes can be taken from",
+    note = "take the bytes that it has read ahead first, and then copy from the socket, pipe or file inside"
+)]
+pub trait Source: End {}
+
+/// What bytes can be sent to. See [the list](crate#what-can-be-moved). It cannot be implemented elsewhere.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no descriptor of its own that bytes can be sent to",
+    note = "flush it first, and then copy to the socket, pipe or file inside"
+)]
+pub trait Sink: End {}
+
+/// What bytes can be taken from and sent to, and whose sending side can be closed alone if it is a socket.
+#[diagnostic::on_unimplemented(message = "`{Self}` has no descriptor for both directions")]
+pub trait Duplex: Source + Sink {}
+
+/// The kind of file, as far as it decides how bytes are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Pipe,
+    /// A stream socket, of Unix, IPv4 or IPv6.
+    Socket,
+    /// A regular file or block device, which is read and written on the pool of blocking threads.
+    File,
+    /// Anything else that can be polled.
+    Other,
+}
+
+/// The side of a descriptor that is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    ToRead,
+    ToWrite,
+}
+
+impl From<Ready> for Interest {
+    fn from(ready: Ready) -> Self {
+        match ready {
+            Ready::ToRead => Interest::READABLE,
+            Ready::ToWrite => Interest::WRITABLE,
+        }
+    }
+}
+
+/// What a transfer itself holds of one of its ends, besides the end.
+pub enum Own {
+    Nothing,
+    /// A duplicate of a child's output, because tokio's type does not show readiness.
+    Receiver(pipe::Receiver),
+    /// A duplicate of a child's input.
+    Sender(pipe::Sender),
+    /// A duplicate of a file, for the threads that read and write it.
+    File(Arc<OwnedFd>),
+}
+
+/// What a transfer needs of an end. The name is not visible outside of this crate, so that no other crate implements it.
+pub trait End {
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Waits as the type's own `poll_read_ready` and `poll_write_ready`.
+    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>>;
+
+    /// Makes a call as the type's own `try_io`: if it fails with `EAGAIN`, the type is no longer ready.
+    fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
+
+    /// Examines the descriptor.
+    fn examine(&self) -> io::Result<(Shape, Own)>;
+}
+
+impl<E: End> End for &mut E {
+    fn fd(&self) -> BorrowedFd<'_> {
+        (**self).fd()
+    }
+
+    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+        (**self).poll_ready(cx, ready)
+    }
+
+    fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        (**self).try_io(ready, call)
+    }
+
+    fn examine(&self) -> io::Result<(Shape, Own)> {
+        (**self).examine()
+    }
+}
+
+impl<S: Source> Source for &mut S {}
+impl<W: Sink> Sink for &mut W {}
+impl<D: Duplex> Duplex for &mut D {}
+
+/// Implements `End` for a socket, or a type that refers to one.
+macro_rules! sockets {
+    ($($kind:ty: $socket:ty),* $(,)?) => {$(
+        impl End for $kind {
+            fn fd(&self) -> BorrowedFd<'_> {
+                AsRef::<$socket>::as_ref(self).as_fd()
+            }
+
+            fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+                let socket: &$socket = self.as_ref();
+                match ready {
+                    Ready::ToRead => socket.poll_read_ready(cx),
+                    Ready::ToWrite => socket.poll_write_ready(cx),
+                }
+            }
+
+            fn try_io<T>(
+                &self,
+                ready: Ready,
+                call: impl FnOnce() -> io::Result<T>,
+            ) -> io::Result<T> {
+                AsRef::<$socket>::as_ref(self).try_io(ready.into(), call)
+            }
+
+            fn examine(&self) -> io::Result<(Shape, Own)> {
+                Ok((Shape::Socket, Own::Nothing))
+            }
+        }
+    )*};
+}
+
+sockets! {
+    TcpStream: TcpStream,
+    tcp::ReadHalf<'_>: TcpStream,
+    tcp::WriteHalf<'_>: TcpStream,
+    tcp::OwnedReadHalf: TcpStream,
+    tcp::OwnedWriteHalf: TcpStream,
+    UnixStream: UnixStream,
+    unix::ReadHalf<'_>: UnixStream,
+    unix::WriteHalf<'_>: UnixStream,
+    unix::OwnedReadHalf: UnixStream,
+    unix::OwnedWriteHalf: UnixStream,
+}
+
+impl Source for TcpStream {}
+impl Source for tcp::ReadHalf<'_> {}
+impl Source for tcp::OwnedReadHalf {}
+impl Source for UnixStream {}
+impl Source for unix::ReadHalf<'_> {}
+impl Source for unix::OwnedReadHalf {}
+impl Sink for TcpStream {}
+impl Sink for tcp::WriteHalf<'_> {}
+impl Sink for tcp::OwnedWriteHalf {}
+impl Sink for UnixStream {}
+impl Sink for unix::WriteHalf<'_> {}
+impl Sink for unix::OwnedWriteHalf {}
+impl Duplex for TcpStream {}
+impl Duplex for UnixStream {}
+
+/// Implements `End` for one end of a pipe.
+macro_rules! pipes {
+    ($($kind:ty: $poll:ident),*) => {$(
+        impl End for $kind {
+            fn fd(&self) -> BorrowedFd<'_> {
+                self.as_fd()
+            }
+
+            fn poll_ready(&self, cx: &mut Context<'_>, _: Ready) -> Poll<io::Result<()>> {
+                self.$poll(cx)
+            }
+
+            fn try_io<T>(&self, _: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+                <$kind>::try_io(self, call)
+            }
+
+            fn examine(&self) -> io::Result<(Shape, Own)> {
+                Ok((Shape::Pipe, Own::Nothing))
+            }
+        }
+    )*};
+}
+
+pipes!(pipe::Receiver: poll_read_ready, pipe::Sender: poll_write_ready);
+
+impl Source for pipe::Receiver {}
+impl Sink for pipe::Sender {}
+
+/// Implements `End` for types whose readiness is only seen through what `examine` makes.
+macro_rules! examined {
+    ($($kind:ty: $examine:expr),*) => {$(
+        impl End for $kind {
+            fn fd(&self) -> BorrowedFd<'_> {
+                self.as_fd()
+            }
+
+            fn poll_ready(&self, _: &mut Context<'_>, _: Ready) -> Poll<io::Result<()>> {
+                unreachable!("what was made by `examine` is polled")
+            }
+
+            fn try_io<T>(&self, _: Ready, _: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+                unreachable!("what was made by `examine` is used")
+            }
+
+            fn examine(&self) -> io::Result<(Shape, Own)> {
+                let examine: fn(BorrowedFd<'_>) -> io::Result<(Shape, Own)> = $examine;
+                examine(self.as_fd())
+            }
+        }
+    )*};
+}
+
+examined! {
+    ChildStdout: receiver,
+    ChildStderr: receiver,
+    ChildStdin: |fd| Ok((Shape::Pipe, Own::Sender(pipe::Sender::from_owned_fd(duplicate(fd)?)?))),
+    File: file
+}
+
+impl Source for ChildStdout {}
+impl Source for ChildStderr {}
+impl Sink for ChildStdin {}
+impl Source for File {}
+impl Sink for File {}
+
+fn duplicate(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
+}
+
+fn receiver(fd: BorrowedFd<'_>) -> io::Result<(Shape, Own)> {
+    let receiver = pipe::Receiver::from_owned_fd(duplicate(fd)?)?;
+    Ok((Shape::Pipe, Own::Receiver(receiver)))
+}
+
+fn file(fd: BorrowedFd<'_>) -> io::Result<(Shape, Own)> {
+    match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+        FileType::RegularFile | FileType::BlockDevice => {
+            Ok((Shape::File, Own::File(Arc::new(duplicate(fd)?))))
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a std::fs::File that is not a regular file or block device: give it O_NONBLOCK, and put it into an AsyncFd",
+        )),
+    }
+}
+
+impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.get_ref().as_fd()
+    }
+
+    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+        match ready {
+            Ready::ToRead => self.poll_read_ready(cx).map_ok(drop),
+            Ready::ToWrite => self.poll_write_ready(cx).map_ok(drop),
+        }
+    }
+
+    fn try_io<T2>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T2>) -> io::Result<T2> {
+        AsyncFd::try_io(self, ready.into(), |_| call())
+    }
+
+    fn examine(&self) -> io::Result<(Shape, Own)> {
+        let fd = self.fd();
+        if !fcntl_getfl(fd)?.contains(OFlags::NONBLOCK) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the descriptor in an AsyncFd has no O_NONBLOCK: set it, so that no call blocks the runtime",
+            ));
+        }
+        let shape = match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+            FileType::Fifo => Shape::Pipe,
+            FileType::Socket if sockopt::socket_type(fd)? != SocketType::STREAM => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "the socket in an AsyncFd is not a stream: its messages would lose their boundaries",
+                ));
+            }
+            FileType::Socket => match sockopt::socket_domain(fd)? {
+                AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6 => Shape::Socket,
+                _ => Shape::Other,
+            },
+            _ => Shape::Other,
+        };
+        Ok((shape, Own::Nothing))
+    }
+}
+
+impl<T: AsFd + AsRawFd> Source for AsyncFd<T> {}
+impl<T: AsFd + AsRawFd> Sink for AsyncFd<T> {}
+impl<T: AsFd + AsRawFd> Duplex for AsyncFd<T> {}
+
+/// One end of a transfer, and what is known about it.
+pub(crate) struct Side<E> {
+    pub(crate) end: E,
+    examined: Option<(Shape, Own)>,
+}
+
+impl<E: End> Side<E> {
+    pub(crate) fn new(end: E) -> Self {
+        Self {
+            end,
+            examined: None,
+        }
+    }
+
+    /// Examines the end, if that was not done yet.
+    pub(crate) fn examine(&mut self) -> io::Result<Shape> {
+        let examined = match self.examined.take() {
+            Some(examined) => examined,
+            None => self.end.examine()?,
+        };
+        Ok(self.examined.insert(examined).0)
+    }
+
+    fn own(&self) -> &Own {
+        self.examined.as_ref().map_or(&Own::Nothing, |(_, own)| own)
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.end.fd()
+    }
+
+    /// Returns the file that blocking threads use, if it is one.
+    pub(crate) fn file(&self) -> Option<&Arc<OwnedFd>> {
+        match self.own() {
+            Own::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+        match self.own() {
+            Own::Receiver(receiver) => receiver.poll_read_ready(cx),
+            Own::Sender(sender) => sender.poll_write_ready(cx),
+            _ => self.end.poll_ready(cx, ready),
+        }
+    }
+
+    /// Makes a call if the end is ready; otherwise it fails with `EAGAIN`.
+    pub(crate) fn try_io<T>(
+        &self,
+        ready: Ready,
+        call: impl FnOnce() -> Result<T, (&'static str, Errno)>,
+    ) -> Result<T, (&'static str, Errno)> {
+        // `try_io` of tokio makes an error of its own if the end is not ready.
+        let mut outcome = Err(("wait", Errno::AGAIN));
+        let call = || {
+            outcome = call();
+            match outcome {
+                Err((_, Errno::AGAIN)) => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        };
+        let _ = match self.own() {
+            Own::Receiver(receiver) => receiver.try_io(call),
+            Own::Sender(sender) => sender.try_io(call),
+            _ => self.end.try_io(ready, call),
+        };
+        outcome
+    }
+
+    /// Closes the sending side of a socket, so that the peer sees the end. It does nothing to anything else.
+    pub(crate) fn shut_down(&self) -> Result<(), Errno> {
+        if !matches!(self.examined, Some((Shape::Socket, _))) {
+            return Ok(());
+        }
+        match rustix::net::shutdown(self.fd(), Shutdown::Write) {
+            // The peer has closed the connection already.
+            Err(Errno::NOTCONN) => Ok(()),
+            outcome => outcome,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The options of all transfers.
+
+use std::num::NonZero;
+use std::time::{Duration, Instant};
+
+use fullbore::Guarantee;
+
+/// The options of a transfer. They can be used for any number of transfers.
+///
+/// ```
+/// # async fn example(mut a: tokio::net::TcpStream, mut b: tokio::net::UnixStream) -> std::io::Result<()> {
+/// use std::time::Duration;
+/// let options = fullbore_tokio::Options::new().idle_timeout(Duration::from_secs(60));
+/// let report = options.copy(&mut a, &mut b).run().await?;
+/// println!("{report}");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    pub(crate) guarantee: Guarantee,
+    pub(crate) limit: Option<u64>,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) rate: Option<NonZero<u64>>,
+}
+
+impl Options {
+    /// Creates the default options: [`Guarantee::Snapshot`], and no limits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the guarantee for the bytes that are moved. The default is [`Guarantee::Snapshot`].
+    pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
+        self.guarantee = guarantee;
+        self
+    }
+
+    /// Sets the maximum number of bytes to take from a source. Both directions of a connection have one each.
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.limit = Some(bytes);
+        self
+    }
+
+    /// Ends the transfer with [`Ended::Idle`](crate::Ended::Idle) when no byte has arrived for this time, in neither direction.
+    ///
+    /// It needs tokio's timer (`enable_time`), and so do `deadline` and `rate`.
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Ends the transfer with [`Ended::TimedOut`](crate::Ended::TimedOut) at this time.
+    pub fn deadline(mut self, at: Instant) -> Self {
+        self.deadline = Some(at);
+        self
+    }
+
+    /// Sets the maximum number of bytes per second that are taken from a source. What was not used can be used later,
+    /// up to the bytes of 50 ms. Both directions of a connection have a rate each.
+    pub fn rate(mut self, bytes_per_second: NonZero<u64>) -> Self {
+        self.rate = Some(bytes_per_second);
+        self
+    }
+}

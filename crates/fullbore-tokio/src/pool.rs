@@ -1,0 +1,211 @@
+//! The private pipes and buffers of this process: lent while bytes are under way in them, and kept for the next
+//! connection when they are empty.
+//!
+//! All pipes together never have more than half of what an unprivileged user may have in pipes, so that other
+//! programs of the user still get theirs. The first pipes are the largest: each gets a sixteenth of what is left.
+
+use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use fullbore::Pipe;
+use fullbore_linux::{page_size, pipe_user_pages_soft};
+
+/// Bytes of a buffer.
+pub(crate) const BUFFER: usize = 256 * 1024;
+
+/// The most bytes of capacity of a private pipe, which is as many as one call takes from a socket. Large calls are
+/// cheap: for each of them, several tasks are woken.
+const LARGEST: usize = 1024 * 1024;
+
+/// The fewest slots of a pipe that is used. The kernel makes pipes of two slots or one if the user has used up what
+/// pipes may have.
+const SLOTS: usize = 16;
+
+/// The most pipes, and the most buffers, that are kept while no connection uses them.
+const KEPT: usize = 16;
+
+/// The time for which no pipe is made after one was refused.
+const PAUSE: Duration = Duration::from_millis(100);
+
+struct Pool {
+    pipes: Vec<Sized>,
+    buffers: Vec<Vec<u8>>,
+    /// The time before which no pipe is made.
+    not_before: Option<Instant>,
+}
+
+/// A pipe, and the share of the allowance that it uses.
+struct Sized {
+    pipe: Pipe,
+    _allowance: Allowance,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    pipes: Vec::new(),
+    buffers: Vec::new(),
+    not_before: None,
+});
+
+/// Bytes of capacity of all pipes of this crate.
+static CAPACITY: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs `job` with the pool, which no panic leaves in a wrong state.
+fn with_pool<T>(job: impl FnOnce(&mut Pool) -> T) -> T {
+    job(&mut POOL.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Bytes of capacity that are counted as used until this is dropped.
+struct Allowance(usize);
+
+impl Allowance {
+    /// Takes the allowance for one more pipe.
+    fn take() -> Option<Self> {
+        static MOST: OnceLock<usize> = OnceLock::new();
+        let most = *MOST.get_or_init(|| match pipe_user_pages_soft() {
+            Some(0) => usize::MAX,
+            pages => pages.unwrap_or(16_384).saturating_mul(page_size()) / 2,
+        });
+        let mut bytes = 0;
+        let taken = CAPACITY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            let left = most.saturating_sub(used);
+            bytes = size_of_next(left)?;
+            Some(used + bytes)
+        });
+        taken.is_ok().then_some(Self(bytes))
+    }
+}
+
+/// Returns the capacity of the next pipe, a power of two of pages, if all pipes together may have so many more bytes.
+fn size_of_next(left: usize) -> Option<usize> {
+    let least = SLOTS * page_size();
+    let share = (left / 16).clamp(least, LARGEST.max(least));
+    (least <= left).then(|| 1 << share.ilog2())
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        CAPACITY.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// An empty pipe that is lent. It has to be empty again when it is given back.
+pub(crate) struct LentPipe(Option<Sized>);
+
+impl LentPipe {
+    /// Lends a pipe; `None` if this process or the user may have no more.
+    pub(crate) fn take() -> Option<Self> {
+        let (kept, may_make) = with_pool(|pool| {
+            let kept = pool.pipes.pop();
+            let may_make = pool.not_before.is_none_or(|at| at <= Instant::now());
+            (kept, may_make)
+        });
+        if kept.is_some() || !may_make {
+            return kept.map(|pipe| Self(Some(pipe)));
+        }
+        let made = Self::make();
+        let not_before = made.is_none().then(|| Instant::now() + PAUSE);
+        with_pool(|pool| pool.not_before = not_before);
+        made
+    }
+
+    fn make() -> Option<Self> {
+        let allowance = Allowance::take()?;
+        let (pipe, growth) = Pipe::with_capacity(allowance.0).ok()?;
+        let is_large_enough = growth.after >= SLOTS * page_size();
+        is_large_enough.then_some(Self(Some(Sized {
+            pipe,
+            _allowance: allowance,
+        })))
+    }
+
+    /// Gives back a pipe in which nothing is left. One that is dropped otherwise is closed.
+    pub(crate) fn give_back(mut self) {
+        let pipe = self.0.take();
+        // A pipe that is not kept is closed after the lock was released.
+        let _closed = with_pool(|pool| match pool.pipes.len() < KEPT {
+            true => {
+                pool.pipes.extend(pipe);
+                None
+            }
+            false => pipe,
+        });
+    }
+}
+
+impl Deref for LentPipe {
+    type Target = Pipe;
+
+    fn deref(&self) -> &Pipe {
+        &self
+            .0
+            .as_ref()
+            .expect("it is taken only by `give_back`")
+            .pipe
+    }
+}
+
+/// A buffer of [`BUFFER`] bytes that is lent, or one of another size.
+#[derive(Default)]
+pub(crate) struct Buffer(Vec<u8>);
+
+impl Buffer {
+    /// Lends a buffer.
+    pub(crate) fn take() -> Self {
+        let kept = with_pool(|pool| pool.buffers.pop());
+        Self(kept.unwrap_or_else(|| vec![0; BUFFER]))
+    }
+
+    /// Makes a buffer of these bytes.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.0.len() == BUFFER {
+            let buffer = mem::take(&mut self.0);
+            with_pool(|pool| {
+                if pool.buffers.len() < KEPT {
+                    pool.buffers.push(buffer);
+                }
+            });
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_become_smaller_and_use_up_the_allowance() {
+        let least = SLOTS * page_size();
+        let mut left = 64 * LARGEST.max(least);
+        let mut before = usize::MAX;
+        while let Some(size) = size_of_next(left) {
+            assert!(size.is_power_of_two() && (least..=before).contains(&size));
+            before = size;
+            left -= size;
+        }
+        assert!(left < least && before == least);
+        assert_eq!(size_of_next(least - 1), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! One direction: [`Transfer`].
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use fullbore::Error;
+
+use crate::alarm::Timer;
+use crate::direction::Direction;
+use crate::ends::{Side, Sink, Source};
+use crate::options::Options;
+use crate::report::{Ended, Failure, Report};
+
+impl Options {
+    /// Creates a transfer from `source` to `sink`, which may be borrowed (`&mut`) or owned.
+    pub fn copy<S: Source, W: Sink>(self, source: S, sink: W) -> Transfer<S, W> {
+        Transfer {
+            source: Side::new(source),
+            sink: Side::new(sink),
+            direction: Direction::new(&self),
+            timer: Timer::new(&self),
+        }
+    }
+}
+
+/// Moves bytes from a source to a sink until the source ends. [`Options::copy`] makes it.
+pub struct Transfer<S, W> {
+    source: Side<S>,
+    sink: Side<W>,
+    direction: Direction,
+    timer: Timer,
+}
+
+impl<S: Source, W: Sink> Transfer<S, W> {
+    /// Moves bytes until the source ends, or the limit, the deadline or the idle timeout is reached. It does not close
+    /// the sink.
+    ///
+    /// The future can be dropped at any time. The next call continues, and first sends the bytes that have not arrived
+    /// yet.
+    ///
+    /// # Errors
+    /// [`Failure`], with `Error::Moving` if one side failed. Its report has the number of bytes that had arrived.
+    pub async fn run(&mut self) -> Result<Report, Failure<Report>> {
+        self.direction.resume();
+        Running(self).await
+    }
+
+    /// Returns what was done so far.
+    ///
+    /// If the future was dropped during a read or a write of a file, it waits for the end of that call.
+    pub fn report(&mut self) -> Report {
+        self.direction.report()
+    }
+
+    /// Returns the source, the sink, and the bytes that were taken from the source and have not arrived at the sink, in
+    /// order.
+    ///
+    /// If the future was dropped during a read or a write of a file, it waits for the end of that call.
+    ///
+    /// # Errors
+    /// `Error::Moving` if the bytes are in a pipe of our own and read(2) from it fails; a sandbox may refuse it.
+    pub fn into_parts(mut self) -> Result<(S, W, Vec<u8>), Error> {
+        let under_way = self.direction.take_under_way()?;
+        Ok((self.source.end, self.sink.end, under_way))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Report, Failure<Report>>> {
+        let ended = match self.direction.poll(cx, &mut self.source, &mut self.sink) {
+            Poll::Ready(Err(error)) => {
+                self.direction.end(Ended::Failed);
+                let report = self.report();
+                return Poll::Ready(Err(Failure { report, error }));
+            }
+            Poll::Ready(Ok(ended)) => ended,
+            Poll::Pending => match self.timer.poll(cx, self.direction.last_progress()) {
+                Poll::Ready(ended) => ended,
+                Poll::Pending => return Poll::Pending,
+            },
+        };
+        self.direction.end(ended);
+        Poll::Ready(Ok(self.report()))
+    }
+}
+
+impl<S, W> fmt::Debug for Transfer<S, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer").finish_non_exhaustive()
+    }
+}
+
+/// The future of a run, which stops the clock of the report when it is dropped.
+struct Running<'transfer, S, W>(&'transfer mut Transfer<S, W>);
+
+impl<S: Source, W: Sink> Future for Running<'_, S, W> {
+    type Output = Result<Report, Failure<Report>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}
+
+impl<S, W> Drop for Running<'_, S, W> {
+    fn drop(&mut self) {
+        self.0.direction.stop_clock();
+    }
+}

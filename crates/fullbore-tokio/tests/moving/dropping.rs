@@ -1,0 +1,226 @@
+//! Futures that are dropped at random points, and transfers that go on after that or are taken apart.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+
+use fullbore_tokio::{Guarantee, Options};
+use tokio::task::yield_now;
+
+use crate::common::ends::{content, same_bytes, tcp_pair};
+use crate::common::watch;
+use crate::kinds::*;
+
+const TRIES: u64 = 10_000;
+
+/// A peer that sends and takes bytes without waiting, in amounts that are drawn.
+struct Peer {
+    socket: StdUnixStream,
+    sent: usize,
+    got: Vec<u8>,
+}
+
+impl Peer {
+    fn new(fd: impl Into<OwnedFd>) -> Self {
+        // For reading and writing, any socket does.
+        let socket = StdUnixStream::from(fd.into());
+        socket.set_nonblocking(true).unwrap();
+        Self {
+            socket,
+            sent: 0,
+            got: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, most: usize, of: &[u8]) {
+        let to = (self.sent + most).min(of.len());
+        if let Ok(n) = self.socket.write(&of[self.sent..to]) {
+            self.sent += n;
+        }
+    }
+
+    fn take(&mut self, most: usize) {
+        let begun = self.got.len();
+        self.got.resize(begun + most, 0);
+        let n = self.socket.read(&mut self.got[begun..]).unwrap_or(0);
+        self.got.truncate(begun + n);
+    }
+
+    /// Takes all that comes until the end.
+    fn take_all(mut self) -> Vec<u8> {
+        self.socket.set_nonblocking(false).unwrap();
+        self.socket.read_to_end(&mut self.got).unwrap();
+        self.got
+    }
+}
+
+/// (ours, the peer's) of a connection.
+fn connection(over_tcp: bool) -> (OwnedFd, Peer) {
+    match over_tcp {
+        true => {
+            let (ours, theirs) = tcp_pair();
+            (ours.into(), Peer::new(theirs))
+        }
+        false => {
+            let (ours, theirs) = StdUnixStream::pair().unwrap();
+            (ours.into(), Peer::new(theirs))
+        }
+    }
+}
+
+fn amount(random: &mut fastrand::Rng) -> usize {
+    match random.u8(..3) {
+        0 => random.usize(1..100),
+        1 => random.usize(1..10_000),
+        _ => random.usize(1..200_000),
+    }
+}
+
+/// Runs it for some turns of the other tasks, and drops it.
+macro_rules! run_for_a_while {
+    ($transfer:expr, $random:expr) => {{
+        let turns = $random.u32(..6);
+        let some_turns = async {
+            for _ in 0..turns {
+                yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = $transfer.run() => panic!("no side has ended: {ended:?}"),
+            () = some_turns => {}
+        }
+    }};
+}
+
+#[test]
+fn what_a_dropped_future_had_taken_is_had_from_the_transfer() {
+    let _watch = watch("dropped futures");
+    let runtime = runtime();
+    for seed in 0..TRIES {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let over_tcp = seed % 16 == 0;
+        let (from, mut sender_peer) = connection(over_tcp);
+        let (to, mut reader_peer) = connection(over_tcp);
+        let left_in = from.try_clone().unwrap();
+        let mut guarantee = Guarantee::Snapshot;
+        if random.bool() {
+            guarantee = Guarantee::Reference;
+        }
+        let (report, under_way) = runtime.block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let source = registered(from);
+            let mut transfer = options.copy(source, registered(to));
+            for _ in 0..random.u8(1..6) {
+                sender_peer.send(amount(&mut random), content());
+                run_for_a_while!(transfer, random);
+                reader_peer.take(amount(&mut random));
+            }
+            let report = transfer.report();
+            let (_, sink, under_way) = transfer.into_parts().unwrap();
+            drop(sink);
+            (report, under_way)
+        });
+        let sent = sender_peer.sent;
+        drop(sender_peer);
+        let arrived = reader_peer.take_all();
+        let left = Peer::new(left_in).take_all();
+        assert_eq!(report.bytes, arrived.len() as u64, "seed {seed}");
+        assert_eq!(
+            report.taken,
+            (arrived.len() + under_way.len()) as u64,
+            "seed {seed}"
+        );
+        let all = [arrived, under_way, left].concat();
+        same_bytes(&all, &content()[..sent], &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn both_directions_go_on_after_futures_were_dropped() {
+    let _watch = watch("dropped futures of both directions");
+    let runtime = runtime();
+    for seed in 0..TRIES / 10 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let ((a, mut near), (b, mut far)) = (connection(false), connection(false));
+        let there = &content()[..random.usize(1..400_000)];
+        let back = &content()[1_000_000..][..random.usize(1..400_000)];
+        let mut guarantee = Guarantee::Snapshot;
+        if random.bool() {
+            guarantee = Guarantee::Reference;
+        }
+        let both = runtime.block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let mut transfer = options.copy_bidirectional(unix(a), unix(b));
+            while near.sent < there.len() || far.sent < back.len() {
+                near.send(amount(&mut random), there);
+                far.send(amount(&mut random), back);
+                run_for_a_while!(transfer, random);
+                near.take(amount(&mut random));
+                far.take(amount(&mut random));
+            }
+            near.socket.shutdown(std::net::Shutdown::Write).unwrap();
+            far.socket.shutdown(std::net::Shutdown::Write).unwrap();
+            let near = tokio::task::spawn_blocking(|| near.take_all());
+            let far = tokio::task::spawn_blocking(|| far.take_all());
+            let both = transfer.run().await.unwrap();
+            let (_, _, unfinished) = transfer.into_parts().unwrap();
+            assert!(unfinished.a_to_b.is_empty() && unfinished.b_to_a.is_empty());
+            same_bytes(&near.await.unwrap(), back, &format!("seed {seed}, back"));
+            same_bytes(&far.await.unwrap(), there, &format!("seed {seed}, there"));
+            both
+        });
+        assert_eq!(both.a_to_b.bytes, there.len() as u64, "seed {seed}");
+        assert_eq!(both.b_to_a.bytes, back.len() as u64, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_future_that_is_dropped_during_a_read_of_a_file_loses_nothing() {
+    let _watch = watch("dropped futures of files");
+    let runtime = runtime();
+    for seed in 0..500 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let bytes = &content()[..random.usize(1..900_000)];
+        let source = crate::common::ends::From::File.open(bytes.len()).unwrap();
+        let (to, mut peer) = connection(false);
+        let guarantee = match random.bool() {
+            true => Guarantee::Reference,
+            false => Guarantee::Snapshot,
+        };
+        let (report, under_way, mut rest) = runtime.block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let file = file(source.fd.try_clone().unwrap());
+            let mut transfer = options.copy(file, unix(to));
+            for _ in 0..random.u8(1..5) {
+                let turns = random.u32(..4);
+                let some_turns = async {
+                    for _ in 0..turns {
+                        yield_now().await;
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    ended = transfer.run() => drop(ended.unwrap()),
+                    () = some_turns => {}
+                }
+                peer.take(amount(&mut random));
+            }
+            let report = transfer.report();
+            let (file, sink, under_way) = transfer.into_parts().unwrap();
+            drop(sink);
+            (report, under_way, file)
+        });
+        let arrived = peer.take_all();
+        assert_eq!(report.bytes, arrived.len() as u64, "seed {seed}");
+        assert_eq!(
+            report.taken,
+            (arrived.len() + under_way.len()) as u64,
+            "seed {seed}"
+        );
+        let mut left = Vec::new();
+        rest.read_to_end(&mut left).unwrap();
+        let all = [arrived, under_way, left].concat();
+        same_bytes(&all, bytes, &format!("seed {seed}"));
+    }
+}

@@ -1,0 +1,297 @@
+//! Peers that close one half, reset, or stop reading; and connections on which nothing happens.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream as StdTcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
+use rustix::net::sockopt;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::common::ends::{content, same_bytes, tcp_pair};
+use crate::common::{MIB, assert_cheap, watch};
+use crate::kinds::*;
+
+const GUARANTEES: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn reset(socket: StdTcpStream) {
+    sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn a_side_that_has_closed_its_half_still_gets_the_answer() {
+    let _watch = watch("half-closed");
+    for guarantee in GUARANTEES {
+        let ((a, mut client), (b, mut server)) = (tcp_pair(), tcp_pair());
+        let asking = thread::spawn(move || {
+            client.write_all(&content()[..100_000]).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).unwrap();
+            answer
+        });
+        let answering = thread::spawn(move || {
+            let mut question = Vec::new();
+            server.read_to_end(&mut question).unwrap();
+            server.write_all(&content()[..3 * MIB]).unwrap();
+            question
+        });
+        let both = runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            options
+                .copy_bidirectional(tcp(a.into()), tcp(b.into()))
+                .run()
+                .await
+        });
+        let both = both.unwrap();
+        same_bytes(
+            &answering.join().unwrap(),
+            &content()[..100_000],
+            "question",
+        );
+        same_bytes(&asking.join().unwrap(), &content()[..3 * MIB], "answer");
+        assert_eq!(
+            (both.a_to_b.bytes, both.b_to_a.bytes),
+            (100_000, 3 * MIB as u64)
+        );
+        assert_eq!(
+            (both.a_to_b.ended, both.b_to_a.ended),
+            (Ended::AtEnd, Ended::AtEnd)
+        );
+    }
+}
+
+#[test]
+fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
+    let _watch = watch("reset");
+    for guarantee in GUARANTEES {
+        let ((a, client), (b, mut server)) = (tcp_pair(), tcp_pair());
+        server.write_all(b"before").unwrap();
+        reset(client);
+        runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let mut transfer = options.copy_bidirectional(tcp(a.into()), tcp(b.into()));
+            let failure = transfer.run().await.unwrap_err();
+            let reset = failure.error.raw_os_error().unwrap();
+            assert!(
+                [libc::ECONNRESET, libc::EPIPE].contains(&reset),
+                "{failure:?}"
+            );
+            let both = &failure.report;
+            let ended = [both.a_to_b.ended, both.b_to_a.ended];
+            assert!(ended.contains(&Ended::Failed), "{both:?}");
+            // Whether they could still be sent depends on when the reset came.
+            let (_, sink, unfinished) = transfer.into_parts().unwrap();
+            let known = both.b_to_a.bytes + unfinished.b_to_a.len() as u64;
+            assert_eq!(known, both.b_to_a.taken);
+            // The peer waits, because nobody has closed this side.
+            server.set_nonblocking(true).unwrap();
+            let error = server.read(&mut [0; 9]).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            drop(sink);
+        });
+    }
+}
+
+#[test]
+fn what_a_server_has_sent_before_it_went_reaches_the_client() {
+    let _watch = watch("drained");
+    for guarantee in GUARANTEES {
+        let ((a, mut client), (b, mut server)) = (tcp_pair(), tcp_pair());
+        // The server answers and goes before the question comes, which it then resets.
+        server.write_all(&content()[..50_000]).unwrap();
+        drop(server);
+        client.write_all(&content()[..1000]).unwrap();
+        let reading = thread::spawn(move || {
+            let mut answer = Vec::new();
+            while answer.len() < 50_000 {
+                let begun = answer.len();
+                answer.resize(begun + 4096, 0);
+                let n = client.read(&mut answer[begun..]).unwrap();
+                assert!(n > 0, "the end after {begun} bytes");
+                answer.truncate(begun + n);
+            }
+            answer
+        });
+        runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let (a, b) = (tcp(a.into()), tcp(b.into()));
+            let mut transfer = options.copy_bidirectional(a, b);
+            let outcome = transfer.run().await;
+            let both = transfer.report();
+            assert_eq!(both.b_to_a.bytes, 50_000, "{outcome:?}");
+        });
+        same_bytes(&reading.join().unwrap(), &content()[..50_000], "answer");
+    }
+}
+
+/// A transfer of [`LEN`] bytes into a socket whose peer does not read yet.
+struct Stalled {
+    runtime: tokio::runtime::Runtime,
+    transfer: fullbore_tokio::Transfer<tokio::net::TcpStream, tokio::net::TcpStream>,
+    server: StdTcpStream,
+    sending: thread::JoinHandle<()>,
+}
+
+const LEN: usize = 8 * MIB;
+
+impl Stalled {
+    /// Starts it between these sockets, and waits until the sink is full.
+    fn new(options: Options, before: impl FnOnce(&mut StdTcpStream, &mut StdTcpStream)) -> Self {
+        let ((a, mut client), (mut b, mut server)) = (tcp_pair(), tcp_pair());
+        before(&mut b, &mut server);
+        let sending = thread::spawn(move || client.write_all(&content()[..LEN]).unwrap());
+        let runtime = runtime();
+        let transfer = runtime.block_on(async { options.copy(tcp(a.into()), tcp(b.into())) });
+        let mut stalled = Self {
+            runtime,
+            transfer,
+            server,
+            sending,
+        };
+        let began = Instant::now();
+        loop {
+            stalled.run_for(Duration::from_millis(50));
+            let report = stalled.transfer.report();
+            if report.taken > report.bytes && report.slow() == Some(TransferSide::Sink) {
+                return stalled;
+            }
+            assert!(began.elapsed() < Duration::from_secs(300), "{report:?}");
+        }
+    }
+
+    /// Returns the CPU time of a run for so long.
+    fn run_for(&mut self, time: Duration) -> Duration {
+        let used = cpu_time();
+        self.runtime.block_on(async {
+            let _ = tokio::time::timeout(time, self.transfer.run()).await;
+        });
+        cpu_time() - used
+    }
+
+    /// Reads everything, and compares it.
+    fn finish(mut self) {
+        let mut server = self.server;
+        let reading = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            server.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        let report = self.runtime.block_on(self.transfer.run()).unwrap();
+        assert_eq!(report.bytes, LEN as u64);
+        drop(self.transfer);
+        same_bytes(&reading.join().unwrap(), &content()[..LEN], "all");
+        self.sending.join().unwrap();
+    }
+}
+
+#[test]
+fn a_peer_that_stops_reading_costs_nothing_and_is_the_slow_side() {
+    let _watch = watch("stops reading");
+    for guarantee in GUARANTEES {
+        let mut stalled = Stalled::new(Options::new().guarantee(guarantee), |_, _| ());
+        assert_cheap("a stalled transfer", Duration::from_millis(20), || {
+            stalled.run_for(Duration::from_millis(300))
+        });
+        stalled.finish();
+    }
+}
+
+#[test]
+fn a_connection_on_which_nothing_happens_costs_no_cpu_time() {
+    let _watch = watch("idle");
+    for guarantee in GUARANTEES {
+        let ((a, _client), (b, _server)) = (tcp_pair(), tcp_pair());
+        let runtime = runtime();
+        let (a, b) = runtime.block_on(async { (tcp(a.into()), tcp(b.into())) });
+        let mut transfer = Options::new().guarantee(guarantee).copy_bidirectional(a, b);
+        assert_cheap("an idle connection", Duration::from_millis(20), || {
+            let used = cpu_time();
+            runtime.block_on(async {
+                let _ = tokio::time::timeout(Duration::from_millis(300), transfer.run()).await;
+            });
+            cpu_time() - used
+        });
+    }
+}
+
+/// A socket with a message in its error queue is in an error condition to epoll(7) all the time.
+#[test]
+fn a_full_sink_in_an_error_condition_is_not_asked_all_the_time() {
+    let _watch = watch("error queue");
+    for guarantee in GUARANTEES {
+        let mut has_timestamps = false;
+        let mut stalled = Stalled::new(Options::new().guarantee(guarantee), |sink, peer| {
+            // SOF_TIMESTAMPING_TX_SOFTWARE and SOF_TIMESTAMPING_SOFTWARE (linux/net_tstamp.h).
+            let flags: libc::c_int = 2 | 16;
+            // SAFETY: the option is a number, and is read during the call.
+            let answer = unsafe {
+                libc::setsockopt(
+                    sink.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_TIMESTAMPING,
+                    (&raw const flags).cast(),
+                    size_of_val(&flags) as u32,
+                )
+            };
+            has_timestamps = answer == 0;
+            sink.write_all(b"x").unwrap();
+            peer.read_exact(&mut [0]).unwrap();
+        });
+        if has_timestamps {
+            assert_cheap("a full sink", Duration::from_millis(100), || {
+                stalled.run_for(Duration::from_millis(500))
+            });
+        } else {
+            fullbore_tests::skipped("this kernel takes no timestamps of sent bytes");
+        }
+        stalled.finish();
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_before_anything_is_moved() {
+    runtime().block_on(async {
+        let pipe = fullbore::Pipe::new().unwrap();
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut sink = unix(near.into());
+        // SAFETY: an OwnedFd is the same open descriptor until it is dropped.
+        let mut blocks = unsafe { tokio::io::unix::AsyncFd::register(pipe.reader) }.unwrap();
+        let error = fullbore_tokio::copy(&mut blocks, &mut sink)
+            .await
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("the source") && text.contains("O_NONBLOCK"),
+            "{text}"
+        );
+        // A FIFO or terminal that was opened as a file.
+        let mut file = file(pipe.writer);
+        let error = fullbore_tokio::copy(&mut file, &mut sink)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("AsyncFd"), "{error}");
+        // Messages have boundaries.
+        let (datagrams, _peer) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let mut datagrams = registered(datagrams.into());
+        let error = fullbore_tokio::copy(&mut datagrams, &mut sink)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("boundaries"), "{error}");
+        // One pipe for both.
+        let pipe = fullbore::Pipe::new().unwrap();
+        let (mut source, mut sink) = (receiver(pipe.reader), sender(pipe.writer));
+        let error = fullbore_tokio::copy(&mut source, &mut sink)
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "source and sink are the same pipe");
+    });
+}

@@ -1,0 +1,129 @@
+//! Limit, deadline, idle timeout and rate.
+
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
+
+use crate::common::ends::{From, To, content};
+use crate::common::watch;
+use crate::kinds::*;
+
+#[test]
+fn a_limit_takes_no_byte_more_from_the_source() {
+    let _watch = watch("limit");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        for limit in [0, 1, 65_536, 1_000_003] {
+            let source = From::Unix.open(1_200_000).unwrap();
+            let sink = To::Unix.open().unwrap();
+            let options = Options::new().guarantee(guarantee).limit(limit);
+            let (from, to) = (source.fd.try_clone().unwrap(), sink.fd.try_clone().unwrap());
+            let report = runtime()
+                .block_on(async { options.copy(unix(from), unix(to)).run().await })
+                .unwrap();
+            assert_eq!((report.bytes, report.taken), (limit, limit));
+            assert_eq!(report.ended, Ended::AtLimit);
+            let (expected, rest) = source.expected.split_at(limit as usize);
+            sink.close_and_compare(expected, "limit");
+            let mut left = vec![0; rest.len()];
+            StdUnixStream::from(source.fd.try_clone().unwrap())
+                .set_nonblocking(false)
+                .unwrap();
+            std::fs::File::from(source.fd.try_clone().unwrap())
+                .read_exact(&mut left)
+                .unwrap();
+            assert!(left == rest, "limit {limit}");
+            source.close();
+        }
+    }
+}
+
+#[test]
+fn a_deadline_and_an_idle_timeout_end_a_wait_and_another_run_goes_on() {
+    let _watch = watch("timeouts");
+    let (near, mut peer) = StdUnixStream::pair().unwrap();
+    let (to, mut reader) = StdUnixStream::pair().unwrap();
+    let pause = Duration::from_millis(30);
+    runtime().block_on(async {
+        let (mut near, mut to) = (unix(near.into()), unix(to.into()));
+        let began = Instant::now();
+        let mut waits = Options::new()
+            .deadline(began + pause)
+            .copy(&mut near, &mut to);
+        let report = waits.run().await.unwrap();
+        assert_eq!(report.ended, Ended::TimedOut);
+        assert_eq!(report.slow(), Some(TransferSide::Source));
+        assert!(began.elapsed() >= pause);
+        drop(waits);
+        let began = Instant::now();
+        let mut waits = Options::new()
+            .idle_timeout(pause)
+            .copy_bidirectional(near, to);
+        let both = waits.run().await.unwrap();
+        assert_eq!(
+            (both.a_to_b.ended, both.b_to_a.ended),
+            (Ended::Idle, Ended::Idle)
+        );
+        assert!(began.elapsed() >= pause);
+        peer.write_all(b"late").unwrap();
+        let both = waits.run().await.unwrap();
+        assert_eq!((both.a_to_b.bytes, both.a_to_b.ended), (4, Ended::Idle));
+    });
+    let mut got = [0; 4];
+    reader.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"late");
+}
+
+#[test]
+fn bytes_that_arrive_put_off_the_idle_timeout() {
+    let _watch = watch("idle timeout");
+    let (near, mut peer) = StdUnixStream::pair().unwrap();
+    let sink = To::Unix.open().unwrap();
+    let to = sink.fd.try_clone().unwrap();
+    let pause = Duration::from_secs(2);
+    let sending = thread::spawn(move || {
+        let began = Instant::now();
+        while began.elapsed() < pause + pause / 2 {
+            peer.write_all(b"x").unwrap();
+            thread::sleep(pause / 100);
+        }
+    });
+    let report = runtime().block_on(async {
+        let options = Options::new().idle_timeout(pause);
+        options
+            .copy(unix(near.into()), unix(to))
+            .run()
+            .await
+            .unwrap()
+    });
+    sending.join().unwrap();
+    // On a machine that stood still for two seconds it was idle.
+    if report.ended == Ended::AtEnd {
+        assert!(report.elapsed >= pause + pause / 2);
+    }
+    sink.close_and_compare(&vec![b'x'; report.bytes as usize], "idle");
+}
+
+#[test]
+fn no_more_bytes_come_than_the_rate_allows() {
+    let _watch = watch("rate");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let source = From::File.open(500_000).unwrap();
+        let sink = To::Unix.open().unwrap();
+        let (from, to) = (source.fd.try_clone().unwrap(), sink.fd.try_clone().unwrap());
+        let rate = NonZero::new(1_000_000).unwrap();
+        let began = Instant::now();
+        let report = runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee).rate(rate);
+            options.copy(file(from), unix(to)).run().await.unwrap()
+        });
+        // What was not used before can be used later, and the last bytes are not waited for.
+        assert!(began.elapsed() >= Duration::from_millis(350), "{report:?}");
+        assert_eq!(report.bytes, 500_000);
+        sink.close_and_compare(&content()[..500_000], "rate");
+        source.close();
+    }
+}

@@ -1,0 +1,121 @@
+//! The example `proxy`, run as the program that it is.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Connections at once.
+const CONNECTIONS: usize = 32;
+
+/// Bytes that each of them sends.
+const SENT: usize = 400_000;
+
+/// Bytes that each of them gets back, after 8 bytes of a checksum.
+const REPLIED: usize = 300_000;
+
+/// Bytes that depend on a number.
+fn bytes_of(number: u64, len: usize) -> Vec<u8> {
+    let mut word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = std::iter::repeat_with(|| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word.to_le_bytes()
+    });
+    words.flatten().take(len).collect()
+}
+
+/// FNV-1a, which tells also bytes in another order.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Reads all of a connection, and replies with a checksum of it and bytes that depend on that.
+fn reply(mut connection: TcpStream) {
+    let mut all = Vec::new();
+    connection.read_to_end(&mut all).unwrap();
+    let sum = checksum(&all);
+    connection.write_all(&sum.to_le_bytes()).unwrap();
+    connection.write_all(&bytes_of(sum, REPLIED)).unwrap();
+}
+
+#[test]
+fn the_proxy_moves_every_byte_of_many_connections_at_once_and_finishes_them_when_it_is_ended() {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().unwrap().with_file_name("examples/proxy");
+    if !program.exists() {
+        return fullbore_tests::skipped(
+            "the examples are not built; `cargo build --examples` does that",
+        );
+    }
+    for option in [None, Some("--by-reference")] {
+        moves_every_byte(&program, option);
+    }
+}
+
+fn moves_every_byte(program: &Path, option: Option<&str>) {
+    let server = match TcpListener::bind("127.0.0.1:0") {
+        Ok(server) => server,
+        Err(error) => return fullbore_tests::skipped(&format!("no network here: {error}")),
+    };
+    let to = server.local_addr().unwrap().to_string();
+    let mut proxy = Command::new(program)
+        .args(["127.0.0.1:0", &to])
+        .args(option)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut address = String::new();
+    let mut stdout = BufReader::new(proxy.stdout.take().unwrap());
+    stdout.read_line(&mut address).unwrap();
+    let serving = thread::spawn(move || {
+        for _ in 0..CONNECTIONS {
+            let (connection, _) = server.accept().unwrap();
+            thread::spawn(|| reply(connection));
+        }
+    });
+    let all_are_connected = Arc::new(Barrier::new(CONNECTIONS + 1));
+    let clients: Vec<_> = (0..CONNECTIONS as u64)
+        .map(|number| {
+            let (address, barrier) = (address.trim().to_owned(), all_are_connected.clone());
+            thread::spawn(move || {
+                let bytes = bytes_of(number, SENT);
+                let mut connection = TcpStream::connect(address).unwrap();
+                barrier.wait();
+                connection.write_all(&bytes).unwrap();
+                connection.shutdown(Shutdown::Write).unwrap();
+                let mut replied = Vec::new();
+                connection.read_to_end(&mut replied).unwrap();
+                let sum = checksum(&bytes);
+                assert_eq!(replied.len(), 8 + REPLIED, "connection {number}");
+                assert_eq!(replied[..8], sum.to_le_bytes(), "connection {number}");
+                assert!(
+                    replied[8..] == bytes_of(sum, REPLIED),
+                    "connection {number}"
+                );
+            })
+        })
+        .collect();
+    all_are_connected.wait();
+    // Each connection has come to the server, or is one that the proxy has accepted.
+    serving.join().unwrap();
+    kill_process(Pid::from_child(&proxy), Signal::TERM).unwrap();
+    let outcomes: Vec<_> = clients.into_iter().map(thread::JoinHandle::join).collect();
+    let mut figures = String::new();
+    stdout.read_to_string(&mut figures).unwrap();
+    let status = proxy.wait().unwrap();
+    for outcome in outcomes {
+        outcome.unwrap();
+    }
+    assert!(status.success(), "{figures}");
+    let bytes = CONNECTIONS * (SENT + 8 + REPLIED);
+    let expected = format!("connections: {CONNECTIONS}, failed: 0, bytes: {bytes},");
+    assert!(figures.contains(&expected), "{figures}");
+}
