@@ -349,10 +349,10 @@ static inline int run_together(const struct process *processes, int count, doubl
 	return code;
 }
 
-/* When a measurement has not ended by then, it will not. */
+/* When a measurement has not ended by then, however busy the machine is, it will not. */
 static inline double patience(void)
 {
-	return 8 + 4 * (common.seconds + common.warm_up);
+	return 60 + 4 * (common.seconds + common.warm_up);
 }
 
 #endif
