@@ -205,7 +205,7 @@ impl fmt::Display for Report {
             writeln!(f, "{}  {}", padded(&ends, width), self.words(one))?;
         }
         if self.0.all.is_empty() {
-            writeln!(f, "none of its pipes leads to another process")?;
+            writeln!(f, "no pipe leads from its stdout, or to its stdin")?;
         }
         Ok(())
     }

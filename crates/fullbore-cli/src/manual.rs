@@ -8,6 +8,9 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::exit;
 
+/// What clap_mangen writes before each section, and a page needs once: the apostrophe of this formatter.
+const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
 /// Returns the commands that have a page: fullbore itself, and the verbs that its help lists.
 pub fn commands(parser: Command) -> Vec<Command> {
     let mut parser = parser.disable_help_subcommand(true);
@@ -44,7 +47,8 @@ pub fn page(command: &Command) -> io::Result<Vec<u8>> {
     }
     let end = command.get_after_help().map(ToString::to_string);
     ending(&end.unwrap_or_default()).to_writer(&mut page)?;
-    Ok(page)
+    let page = String::from_utf8_lossy(&page).replace(PREAMBLE, "");
+    Ok([PREAMBLE, &page].concat().into_bytes())
 }
 
 /// Returns the sections for the end of a help: examples, which are indented, exit codes, and notes.

@@ -91,7 +91,8 @@ pub fn format(bytes: u64) -> String {
 /// before the point. A whole number of this unit has no fraction; everything else is rounded to three
 /// digits: `4 KiB`, `1.20 GiB`, `12.5 GiB`, `1012 MiB`.
 pub fn amount(bytes: f64) -> String {
-    let (scaled, unit) = scaled(bytes);
+    // What is computed from rounded figures may be a little less than nothing.
+    let (scaled, unit) = scaled(if bytes > 0.0 { bytes } else { 0.0 });
     let places = match scaled {
         _ if unit == "B" => 0,
         s if s.fract() == 0.0 => 0,
@@ -194,6 +195,8 @@ mod tests {
     fn whole_numbers_have_no_fraction_and_others_three_digits() {
         let cases = [
             (0.0, "0 B"),
+            (-0.0, "0 B"),
+            (-0.3, "0 B"),
             (0.4, "0 B"),
             (1000.0, "1000 B"),
             (1023.0, "1023 B"),

@@ -42,10 +42,10 @@ pub struct Shortage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Slow {
-    /// The output waited.
-    Input,
-    /// The input waited.
-    Output,
+    /// What writes the input: the output waited for it.
+    Writer,
+    /// What reads the output: the input waited for it.
+    Reader,
     /// Both in turn.
     Both,
     /// Nobody waited for long.

@@ -35,6 +35,9 @@ pub struct Examination {
     pub placement: PlacementReport,
     /// How much of the user's allowance for pipes is in use.
     pub allowance: Allowance,
+    /// The share of the CPU time that others used meanwhile, from 0 to 1; `None` if it is not known.
+    #[serde(default)]
+    pub other_work: Option<f64>,
     /// The change that would gain the most; `None` only while the rest is being found out.
     pub advice: Option<Advice>,
     /// The change that would gain most besides placement, if the advice is about placement.
@@ -224,6 +227,11 @@ pub struct Advice {
 }
 
 impl Examination {
+    /// Returns whether others used so much CPU time that what was measured is uncertain.
+    pub fn is_busy(&self) -> bool {
+        self.other_work.is_some_and(|share| share > 0.15)
+    }
+
     /// Returns the trials that moved wrong bytes.
     pub fn wrong(&self) -> impl Iterator<Item = &TrialReport> {
         let is_wrong = |trial: &&TrialReport| matches!(trial.outcome, TrialOutcome::Wrong(_));

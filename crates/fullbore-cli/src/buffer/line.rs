@@ -125,7 +125,7 @@ mod tests {
             percent: 45.0,
             before: (0..50).map(|i| f64::from(i) * 2.0).collect(),
             elapsed: Duration::from_secs(83),
-            hint: "slow: output",
+            hint: "slow: reader",
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     fn what_matters_least_is_left_out_first_where_room_is_short() {
         let rates = "in 1.20 GiB/s  out  922 MiB/s";
         for (width, text) in [
-            (77, format!("{rates}    12 GiB total   45% full  slow: output")),
+            (77, format!("{rates}    12 GiB total   45% full  slow: reader")),
             (62, format!("{rates}    12 GiB total   45% full")),
             (48, format!("{rates}   45% full")),
             (37, format!("{rates}   45%")),
@@ -151,7 +151,7 @@ mod tests {
         let line = line(&reading(), 197);
         assert!(line.contains("__......"), "{line}");
         assert!(line.contains("+*****"), "{line}");
-        assert!(line.ends_with("slow: output"), "{line}");
+        assert!(line.ends_with("slow: reader"), "{line}");
     }
 
     #[test]

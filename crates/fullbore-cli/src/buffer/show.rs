@@ -116,8 +116,8 @@ impl Show {
             before: self.history.samples().iter().map(|s| s.percent).collect(),
             elapsed: level.elapsed,
             hint: match percent {
-                90.0.. => "slow: output",
-                ..5.0 => "slow: input",
+                90.0.. => "slow: reader",
+                ..5.0 => "slow: writer",
                 _ => "",
             },
         };

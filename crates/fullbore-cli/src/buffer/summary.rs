@@ -73,8 +73,8 @@ fn waits(waits: Waits) -> String {
 fn slow(level: &Level) -> Slow {
     let matters = |waits: Waits| waits.time.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();
     match (matters(level.empty), matters(level.full)) {
-        (true, false) => Slow::Input,
-        (false, true) => Slow::Output,
+        (true, false) => Slow::Writer,
+        (false, true) => Slow::Reader,
         (true, true) => Slow::Both,
         (false, false) => Slow::Neither,
     }
@@ -83,9 +83,9 @@ fn slow(level: &Level) -> Slow {
 /// Returns in a sentence or two which side was slow, and whether a larger buffer would have helped.
 fn verdict(level: &Level) -> String {
     let side = match slow(level) {
-        Slow::Input => "The input was the slow side. ",
-        Slow::Output => "The output was the slow side. ",
-        Slow::Both => "Input and output were slow in turn. ",
+        Slow::Writer => "The writer was the slow side. ",
+        Slow::Reader => "The reader was the slow side. ",
+        Slow::Both => "Writer and reader were slow in turn. ",
         Slow::Neither => "",
     };
     let saved = level.could_save();
@@ -131,20 +131,20 @@ mod tests {
         );
         starts(
             level(50, 0, 0),
-            "The input was the slow side. A larger buffer would not",
+            "The writer was the slow side. A larger buffer would not",
         );
         starts(
             level(0, 50, 0),
-            "The output was the slow side. A larger buffer would not",
+            "The reader was the slow side. A larger buffer would not",
         );
         starts(
             level(30, 40, 30),
-            "Input and output were slow in turn. A larger buffer could have saved up to 30.00 s",
+            "Writer and reader were slow in turn. A larger buffer could have saved up to 30.00 s",
         );
         // Empty first, and full later: more memory changes nothing.
         starts(
             level(30, 40, 0),
-            "Input and output were slow in turn. A larger buffer would not",
+            "Writer and reader were slow in turn. A larger buffer would not",
         );
     }
 }

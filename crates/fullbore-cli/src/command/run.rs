@@ -13,7 +13,7 @@ use crate::run::{FAILED, Failure, Options, Place, Plan, keep, run};
 use fullbore_host::refusal::Usage;
 use fullbore_host::{seconds, size};
 
-/// Run a pipeline as the shell would, with larger pipes, and name the slow stage
+/// Run a pipeline in larger pipes, whole or not at all if asked, and name the slow stage
 ///
 /// LINE is split at its pipes, and sh runs each stage, so quotes, variables, redirections, lists
 /// and subshells work as in sh. Each pipe has a capacity of 1 MiB instead of 64 KiB, if the user's
@@ -49,7 +49,7 @@ pub struct Run {
     words: Vec<OsString>,
 
     /// Capacity of each pipe
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = capacity)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
     pipe_size: usize,
 
     /// All or nothing: a stage sees the end of its input only after the stage before it has
@@ -195,14 +195,6 @@ impl Run {
             quiet: self.quiet,
             verbose: self.verbose,
         }
-    }
-}
-
-/// Reads the capacity of a pipe, which the limits of the machine may make smaller.
-fn capacity(text: &str) -> Result<usize, String> {
-    match size::parse_in_memory(text)? {
-        0 => size::parse_capacity(text),
-        size => Ok(size),
     }
 }
 

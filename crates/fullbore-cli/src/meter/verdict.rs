@@ -1,8 +1,8 @@
 //! Which side of a pipeline is slow, from how often its pipes were found empty and full.
 //!
-//! The one idea: a side that waits is not the slow one. While the pipe before is empty, everything after
-//! it waits for the side before; while the pipe after is full, everything before it waits for the
-//! side after. Nothing here reads a pipe or a clock.
+//! The one idea: a side that waits is not the slow one. While the input pipe is empty, everything behind
+//! it waits for its writer; while the output pipe is full, everything in front of it waits for its
+//! reader. Nothing here reads a pipe or a clock.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -43,35 +43,35 @@ pub enum Verdict {
     NoPipe,
     /// The rate limit.
     Limit(f64),
-    /// The side before: the share of samples in which its pipe was empty.
-    Before(f64),
-    /// The side after: the share of samples in which its pipe was full.
-    After(f64),
+    /// The writer of the input: the share of samples in which its pipe was empty.
+    Writer(f64),
+    /// The reader of the output: the share of samples in which its pipe was full.
+    Reader(f64),
     /// Both, at different times.
     ByTurns {
-        /// How often the pipe before was empty.
+        /// How often the input pipe was empty.
         empty: f64,
-        /// How often the pipe after was full.
+        /// How often the output pipe was full.
         full: f64,
     },
     /// This process: there was something to read, and room to write it.
     Itself {
         /// How often there was something to read.
         filled: f64,
-        /// How often the pipe after was empty.
+        /// How often the output pipe was empty.
         empty: f64,
     },
     /// No side by much.
     Neither {
-        /// How often the pipe before was empty.
+        /// How often the input pipe was empty.
         empty: f64,
-        /// How often the pipe after was full.
+        /// How often the output pipe was full.
         full: f64,
     },
-    /// Not the side before; the side after cannot be observed.
-    NotBefore(f64),
-    /// Not the side after; the side before cannot be observed.
-    NotAfter(f64),
+    /// Not the writer; the reader cannot be observed.
+    NotWriter(f64),
+    /// Not the reader; the writer cannot be observed.
+    NotReader(f64),
 }
 
 impl Share {
@@ -125,12 +125,12 @@ impl Seen {
             (None, None) if any => Verdict::TooShort,
             (None, None) => Verdict::NoPipe,
             (Some(empty), full) if empty >= 0.5 && empty >= full.unwrap_or(0.0) => {
-                Verdict::Before(empty)
+                Verdict::Writer(empty)
             }
-            (_, Some(full)) if full >= 0.5 => Verdict::After(full),
+            (_, Some(full)) if full >= 0.5 => Verdict::Reader(full),
             (Some(empty), Some(full)) => self.between(empty, full),
-            (Some(empty), None) => Verdict::NotBefore(empty),
-            (None, Some(full)) => Verdict::NotAfter(full),
+            (Some(empty), None) => Verdict::NotWriter(empty),
+            (None, Some(full)) => Verdict::NotReader(full),
         }
     }
 
@@ -160,16 +160,16 @@ impl Verdict {
     /// For a line that has little room.
     pub fn in_short(self) -> Option<&'static str> {
         match self {
-            Verdict::Before(_) => Some("slow: before"),
-            Verdict::After(_) => Some("slow: after"),
+            Verdict::Writer(_) => Some("slow: writer"),
+            Verdict::Reader(_) => Some("slow: reader"),
             Verdict::ByTurns { .. } => Some("slow: both"),
             Verdict::Limit(_) => Some("slow: limit"),
             Verdict::Itself { .. } => Some("slow: meter"),
             Verdict::Neither { .. }
             | Verdict::TooShort
             | Verdict::NoPipe
-            | Verdict::NotBefore(_)
-            | Verdict::NotAfter(_) => None,
+            | Verdict::NotWriter(_)
+            | Verdict::NotReader(_) => None,
         }
     }
 }
@@ -186,47 +186,47 @@ impl fmt::Display for Verdict {
                 "the rate limit is the bottleneck: it delayed bytes {} of the time",
                 Percent(held)
             ),
-            Verdict::Before(empty) => write!(
+            Verdict::Writer(empty) => write!(
                 f,
-                "the producer is slow: the pipe before was empty {} of the time",
+                "the writer is slow: its pipe was empty {} of the time",
                 Percent(empty)
             ),
-            Verdict::After(full) => write!(
+            Verdict::Reader(full) => write!(
                 f,
-                "the consumer is slow: the pipe after was full {} of the time",
+                "the reader is slow: its pipe was full {} of the time",
                 Percent(full)
             ),
             Verdict::ByTurns { empty, full } => write!(
                 f,
-                "both sides wait for each other alternately: the pipe before was empty {} of the \
-                 time, and the pipe after was full {}",
+                "both sides wait for each other alternately: the writer's pipe was empty {} of the \
+                 time, and the reader's pipe was full {}",
                 Percent(empty),
                 Percent(full)
             ),
             Verdict::Itself { filled, empty } => write!(
                 f,
-                "meter itself is the bottleneck: input was waiting {} of the time, and the pipe \
-                 after was empty {}",
+                "meter itself is the bottleneck: input was waiting {} of the time, and the reader's \
+                 pipe was empty {}",
                 Percent(filled),
                 Percent(empty)
             ),
             Verdict::Neither { empty, full } => write!(
                 f,
-                "neither side waited for long: the pipe before was empty {} of the time, and the \
-                 pipe after was full {}",
+                "neither side waited for long: the writer's pipe was empty {} of the time, and the \
+                 reader's pipe was full {}",
                 Percent(empty),
                 Percent(full)
             ),
-            Verdict::NotBefore(empty) => write!(
+            Verdict::NotWriter(empty) => write!(
                 f,
-                "the producer is not slow: the pipe before was empty only {} of the time (the \
-                 output is not a pipe, so the consumer is unknown)",
+                "the writer is not slow: its pipe was empty only {} of the time (the \
+                 output is not a pipe, so the reader is unknown)",
                 Percent(empty)
             ),
-            Verdict::NotAfter(full) => write!(
+            Verdict::NotReader(full) => write!(
                 f,
-                "the consumer is not slow: the pipe after was full only {} of the time (the input \
-                 is not a pipe, so the producer is unknown)",
+                "the reader is not slow: its pipe was full only {} of the time (the input \
+                 is not a pipe, so the writer is unknown)",
                 Percent(full)
             ),
         }
@@ -237,7 +237,7 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
-    /// What 100 samples saw: percent of the pipe before empty, of the pipe after full and empty, and of
+    /// What 100 samples saw: percent of the input pipe empty, of the output pipe full and empty, and of
     /// bytes kept back.
     fn seen(empty: Option<u32>, after: Option<(u32, u32)>, held: u32) -> Seen {
         let share = |so: Option<u32>| Share {
@@ -257,25 +257,25 @@ mod tests {
     fn whoever_waits_is_not_the_slow_one() {
         for (empty, after, held, words) in [
             // Pipe to pipe.
-            (Some(97), Some((0, 90)), 0, "the producer is slow: the pipe before was empty 97% of the time"),
-            (Some(50), Some((0, 90)), 0, "the producer is slow: the pipe before was empty 50% of the time"),
-            (Some(0), Some((88, 0)), 0, "the consumer is slow: the pipe after was full 88% of the time"),
-            (Some(60), Some((88, 0)), 0, "the consumer is slow: the pipe after was full 88% of the time"),
-            (Some(88), Some((60, 0)), 0, "the producer is slow: the pipe before was empty 88% of the time"),
-            (Some(40), Some((45, 0)), 0, "both sides wait for each other alternately: the pipe before was empty 40% of the time, and the pipe after was full 45%"),
-            (Some(5), Some((1, 80)), 0, "meter itself is the bottleneck: input was waiting 95% of the time, and the pipe after was empty 80%"),
-            (Some(12), Some((15, 20)), 0, "neither side waited for long: the pipe before was \
-             empty 12% of the time, and the pipe after was full 15%"),
-            (Some(40), Some((5, 60)), 0, "neither side waited for long: the pipe before was empty \
-             40% of the time, and the pipe after was full 5%"),
+            (Some(97), Some((0, 90)), 0, "the writer is slow: its pipe was empty 97% of the time"),
+            (Some(50), Some((0, 90)), 0, "the writer is slow: its pipe was empty 50% of the time"),
+            (Some(0), Some((88, 0)), 0, "the reader is slow: its pipe was full 88% of the time"),
+            (Some(60), Some((88, 0)), 0, "the reader is slow: its pipe was full 88% of the time"),
+            (Some(88), Some((60, 0)), 0, "the writer is slow: its pipe was empty 88% of the time"),
+            (Some(40), Some((45, 0)), 0, "both sides wait for each other alternately: the writer's pipe was empty 40% of the time, and the reader's pipe was full 45%"),
+            (Some(5), Some((1, 80)), 0, "meter itself is the bottleneck: input was waiting 95% of the time, and the reader's pipe was empty 80%"),
+            (Some(12), Some((15, 20)), 0, "neither side waited for long: the writer's pipe was \
+             empty 12% of the time, and the reader's pipe was full 15%"),
+            (Some(40), Some((5, 60)), 0, "neither side waited for long: the writer's pipe was empty \
+             40% of the time, and the reader's pipe was full 5%"),
             // The limit explains whatever the pipes do.
             (Some(0), Some((0, 100)), 93, "the rate limit is the bottleneck: it delayed bytes 93% of the time"),
-            (Some(97), Some((0, 100)), 10, "the producer is slow: the pipe before was empty 97% of the time"),
+            (Some(97), Some((0, 100)), 10, "the writer is slow: its pipe was empty 97% of the time"),
             // A pipe on one side only.
-            (None, Some((88, 0)), 0, "the consumer is slow: the pipe after was full 88% of the time"),
-            (None, Some((3, 0)), 0, "the consumer is not slow: the pipe after was full only 3% of the time (the input is not a pipe, so the producer is unknown)"),
-            (Some(88), None, 0, "the producer is slow: the pipe before was empty 88% of the time"),
-            (Some(3), None, 0, "the producer is not slow: the pipe before was empty only 3% of the time (the output is not a pipe, so the consumer is unknown)"),
+            (None, Some((88, 0)), 0, "the reader is slow: its pipe was full 88% of the time"),
+            (None, Some((3, 0)), 0, "the reader is not slow: its pipe was full only 3% of the time (the input is not a pipe, so the writer is unknown)"),
+            (Some(88), None, 0, "the writer is slow: its pipe was empty 88% of the time"),
+            (Some(3), None, 0, "the writer is not slow: its pipe was empty only 3% of the time (the output is not a pipe, so the reader is unknown)"),
             (None, None, 0, "cannot tell which side is slow: neither input nor output is a pipe"),
             (None, None, 80, "the rate limit is the bottleneck: it delayed bytes 80% of the time"),
         ] {
@@ -297,8 +297,8 @@ mod tests {
         seen.held.note(false);
         assert_eq!(seen.verdict(), Verdict::TooShort);
         seen.before_empty.note(true);
-        assert_eq!(seen.verdict(), Verdict::Before(1.0));
-        assert_eq!(seen.verdict().in_short(), Some("slow: before"));
+        assert_eq!(seen.verdict(), Verdict::Writer(1.0));
+        assert_eq!(seen.verdict().in_short(), Some("slow: writer"));
     }
 
     #[test]
@@ -308,11 +308,11 @@ mod tests {
             recent = recent.fading();
             recent += seen(Some(0), Some((100, 0)), 0);
         }
-        assert!(matches!(recent.verdict(), Verdict::After(_)));
+        assert!(matches!(recent.verdict(), Verdict::Reader(_)));
         for _ in 0..2 {
             recent = recent.fading();
             recent += seen(Some(100), Some((0, 100)), 0);
         }
-        assert!(matches!(recent.verdict(), Verdict::Before(_)));
+        assert!(matches!(recent.verdict(), Verdict::Writer(_)));
     }
 }

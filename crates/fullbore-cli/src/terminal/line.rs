@@ -226,7 +226,7 @@ mod tests {
             now: 4.1 * 1073741824.0,
             average: 3.9 * 1073741824.0,
             left: Some(Duration::from_secs(5000)),
-            hint: Some("slow: before"),
+            hint: Some("slow: writer"),
             ..Reading::default()
         }
     }
@@ -236,9 +236,9 @@ mod tests {
     fn what_matters_least_is_left_out_first_where_room_is_short() {
         let named = Reading { name: Some("in".into()), ..reading() };
         for (width, text) in [
-            (91, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] avg 3.90 GiB/s [====>     ]  40% ETA 1:23:20 slow: before"),
-            (90, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [=========>              ]  40% ETA 1:23:20 slow: before"),
-            (76, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20 slow: before"),
+            (91, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] avg 3.90 GiB/s [====>     ]  40% ETA 1:23:20 slow: writer"),
+            (90, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [=========>              ]  40% ETA 1:23:20 slow: writer"),
+            (76, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20 slow: writer"),
             (75, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [========>             ]  40% ETA 1:23:20"),
             (63, "in: 1.20 GiB 0:01:23 [4.10 GiB/s] [====>     ]  40% ETA 1:23:20"),
             (62, "in: 1.20 GiB [4.10 GiB/s] [======>          ]  40% ETA 1:23:20"),

@@ -413,3 +413,48 @@ fn without_the_flags_of_pages_another_file_serves() {
         assert_works(&found, "huge_pages");
     }
 }
+
+/// As many processes that compute as there are CPUs, and as many again.
+struct Load(Vec<std::process::Child>);
+
+impl Load {
+    fn new() -> Self {
+        let count = 2 * std::thread::available_parallelism().unwrap().get();
+        let compute = |_| {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", "while :; do :; done"]).spawn().unwrap()
+        };
+        Self((0..count).map(compute).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_busy_machine_is_named_first_and_no_placement_is_advised() {
+    let load = Load::new();
+    let found = report(&run("doctor --json"));
+    let output = run("doctor");
+    drop(load);
+    assert!(found.other_work.unwrap() > 0.15, "{found:#?}");
+    assert!(
+        !found
+            .placement
+            .figures
+            .is_some_and(|figures| figures.gains())
+    );
+    let advice = found.advice.unwrap();
+    assert!(!advice.text.contains("on one CPU"), "{advice:?}");
+    let first = stdout(&output).lines().next().unwrap();
+    assert!(
+        first.starts_with("warning: the machine was busy: others used"),
+        "{first}"
+    );
+}

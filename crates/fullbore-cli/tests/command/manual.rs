@@ -77,6 +77,15 @@ pub fn options_of(verb: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_page_begins_once() {
+    let output = run("generate man copy");
+    let text = stdout(&output);
+    assert!(text.starts_with(".ie "), "{text}");
+    assert_eq!(text.matches("\n.ie ").count(), 0, "{text}");
+    assert_eq!(text.matches(".TH ").count(), 1, "{text}");
+}
+
+#[test]
 fn every_verb_has_a_page_with_all_options_of_its_help() {
     let directory = pages();
     let main = page(directory.path(), "fullbore");

@@ -18,6 +18,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     ("top --json -n -5", 2, "expected a whole number, at least 1"),
     ("meter -i -1", 2, "invalid time '-1'"),
     ("tune --pipe-size -1 1", 2, "invalid size '-1'"),
+    ("run --pipe-size 4G true", 2, "a pipe can have at most 2G"),
     // Ranges.
     ("buffer -b 3", 2, "expected a whole number, at least 5"),
     ("bench --rounds 0", 2, "expected a whole number from 1 to 10000"),

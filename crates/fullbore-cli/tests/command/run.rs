@@ -753,14 +753,14 @@ fn pipes_are_as_roomy_as_asked_for_or_a_line_says_why_not() {
         );
     }
     // No user may have a pipe of 2 GiB.
-    let (found, output) = capacity("--pipe-size 4G");
+    let (found, output) = capacity("--pipe-size 2G");
     let line = one_line(stderr(&output));
     assert!(
         line.contains("pipe-max-size") || line.contains("pipe-user-pages"),
         "{line}"
     );
     assert!(found >= (64 << 10).min(limit), "{}", said(&output));
-    let (_, output) = capacity("--quiet --pipe-size 4G");
+    let (_, output) = capacity("--quiet --pipe-size 2G");
     assert_quiet_success(&output);
     let (_, output) = capacity("--pipe-size 0");
     assert_code(&output, 2);

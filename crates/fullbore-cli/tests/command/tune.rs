@@ -109,6 +109,36 @@ impl Stage {
 }
 
 #[test]
+fn a_pipe_that_is_only_stderr_is_left_alone() {
+    let mut stage = Stage::new();
+    let source = stage.silence();
+    let (stdout_reader, stdout_writer) = pipe();
+    let (stderr_reader, stderr_writer) = pipe();
+    let mut cat = Command::new("cat");
+    cat.stdin(source)
+        .stdout(stdout_writer)
+        .stderr(stderr_writer);
+    stage.children.push(start(&mut cat));
+    drop(cat);
+    let cat = stage.children.last().unwrap().id();
+    let sleep = stage.start(
+        Command::new("sleep").arg("600"),
+        stdout_reader,
+        Stdio::null(),
+    );
+    stage.start(
+        Command::new("sleep").arg("600"),
+        stderr_reader,
+        Stdio::null(),
+    );
+    let output = stage.tune(&format!("{cat} --json --dry-run"));
+    let report: TuningReport = json(stdout(&output));
+    assert_eq!((report.pipes.len(), report.left_out), (2, 1), "{report:#?}");
+    let is_read = |pipe: &TunedPipe| pipe.readers.iter().any(|one| one.pid == sleep);
+    assert!(report.pipes.iter().any(is_read), "{report:#?}");
+}
+
+#[test]
 fn a_running_pipeline_gets_room_and_its_old_size_back() {
     let mut stage = Stage::new();
     let (cat, sleep) = stage.cat_and_sleep();

@@ -60,7 +60,7 @@ fn found_out(script: &str, words: &str) {
 fn under_load_a_slow_writer_is_found_out() {
     found_out(
         "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.15; done | $F meter -f | cat",
-        "the producer is slow: the pipe before was empty ",
+        "the writer is slow: its pipe was empty ",
     );
 }
 
@@ -70,7 +70,7 @@ fn under_load_a_slow_reader_is_found_out_behind_a_pipe_and_behind_a_file() {
         "$F write --bytes-to-pipe 40M | $F meter -f | $F read --bytes-to-pipe 40M --chunk 64K --pause 3ms",
         "$F meter -f /dev/zero | (sleep 1.5; head -c 100 >/dev/null)",
     ] {
-        found_out(script, "the consumer is slow: the pipe after was full ");
+        found_out(script, "the reader is slow: its pipe was full ");
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs`, `drawing.rs` | pairs of CPUs, and the CPUs as a drawing |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
+//! | `other_work.rs` | how much CPU time went to others meanwhile |
 //! | `placement.rs` | whether one CPU for both ends of a pipe is faster than two |
 //! | `advice.rs` | the change that would gain the most: a table |
 //! | `text.rs` | the report as text |
@@ -18,6 +19,7 @@ mod allowance;
 mod causes;
 mod circumstances;
 mod drawing;
+mod other_work;
 mod placement;
 mod rules;
 mod settings;
@@ -35,6 +37,7 @@ use fullbore_results::doctor::{Examination, SCHEMA, TrialOutcome, TrialReport};
 
 /// Examines this machine.
 pub fn examine(program: &Program) -> Examination {
+    let before = other_work::Reading::now();
     let topology = Topology::read();
     let mut allowance = allowance::read();
     let around = Circumstances::read(allowance.pages);
@@ -55,9 +58,15 @@ pub fn examine(program: &Program) -> Examination {
         placement: placement::measure(&cpus, program),
         circumstances: around.conditions(),
         allowance,
+        other_work: None,
         advice: None,
         next_advice: None,
     };
+    let now = other_work::Reading::now();
+    report.other_work = now.zip(before).and_then(|(now, then)| now.of_others(then));
+    if report.is_busy() {
+        placement::doubt(&mut report.placement);
+    }
     report.advice = Some(advice::of(&report));
     report.next_advice = advice::next(&report);
     report
@@ -123,6 +132,7 @@ fn fixture(refused: &[&str]) -> Examination {
         placement: fixture_placement(1.0),
         allowance: Default::default(),
         circumstances: around.conditions(),
+        other_work: None,
         advice: None,
         next_advice: None,
     };

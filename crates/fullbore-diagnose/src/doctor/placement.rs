@@ -32,6 +32,23 @@ pub fn report(figures: Placement) -> PlacementReport {
     }
 }
 
+/// Makes the verdict uncertain, because the machine was busy: a gain may only be that of fewer wake-ups beside other
+/// processes.
+pub fn doubt(report: &mut PlacementReport) {
+    let Some(figures) = &mut report.figures else {
+        return;
+    };
+    if figures.gains() {
+        figures.verdict = Verdict::Unclear;
+    }
+    report.words = format!(
+        "The machine was too busy to tell whether one CPU for both ends of a pipe gains anything: the medians on one \
+         CPU and on two are {} and {} GiB/s. Run 'fullbore doctor' again when it is idle.",
+        figure(figures.one_cpu.median),
+        figure(figures.two_cpus.median)
+    );
+}
+
 /// Returns the figures, if one CPU is clearly faster.
 pub fn gain(report: &PlacementReport) -> Option<&Placement> {
     report.figures.as_ref().filter(|figures| figures.gains())
@@ -93,6 +110,15 @@ mod tests {
              price is that nothing runs in parallel, so it pays only where the stages compute \
              little."
         );
+    }
+
+    #[test]
+    fn on_a_busy_machine_nothing_is_advised() {
+        let mut report = report_of(&[0.2, 0.2, 0.2], &[2.9, 2.8, 3.0], Some(49.0));
+        doubt(&mut report);
+        assert!(gain(&report).is_none());
+        assert!(report.words.starts_with("The machine was too busy to tell"));
+        assert!(report.words.contains("2.90 and 0.20 GiB/s"), "{report:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{allowance, topology};
-use fullbore_host::text::columns;
+use fullbore_host::text::{Percent, columns};
 use fullbore_results::doctor::{Examination, SECCOMP_FILTER, Setting, TrialOutcome, TrialReport};
 use fullbore_results::report::text::{Style, TextPage};
 
@@ -19,6 +19,15 @@ pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write)
         width: usize::from(width),
         lines: Vec::new(),
     };
+    if let Some(share) = report.other_work.filter(|_| report.is_busy()) {
+        let text = format!(
+            "the machine was busy: others used {} of its CPU time meanwhile, so the figures are uncertain; run \
+             'fullbore doctor' again when it is idle",
+            Percent(share)
+        );
+        page.wrapped(Style::Plain, "warning: ", &text);
+        page.blank();
+    }
     machine(report, &mut page);
     trials(report, &mut page);
     settings(report, &mut page);

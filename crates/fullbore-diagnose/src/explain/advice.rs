@@ -67,6 +67,8 @@ const TABLE: &[Remedy] = &[
     Remedy { class: Class::Lock, with: ANY, without: &["--way repeat"], program: ANY, instead: "repeat_splice",
         words: "if slots hold many pages, more bytes move each time the lock is taken, for data \
          that never changes" },
+    Remedy { class: Class::Sleeping, with: ANY, without: ANY, program: ANY, instead: "fullbore run",
+        words: "with pipes of 1 MiB, the programs run longer before they have to sleep" },
     Remedy { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--ring"], program: ANY, instead: "roomy_pipe",
         words: "with a pipe of 1 MiB, both sides run longer before they have to sleep" },
     Remedy { class: Class::Sleeping, with: &["--read-with-splice"], without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
@@ -106,6 +108,14 @@ pub struct Subject<'a> {
     pub options: &'a str,
 }
 
+/// Returns what to type: a verb, or a comparison with an experiment.
+fn command(instead: &str, with: Option<&str>) -> String {
+    match (instead.starts_with("fullbore "), with) {
+        (true, _) => instead.to_owned(),
+        (false, with) => format!("fullbore bench {} {instead}", with.unwrap_or("write_read")),
+    }
+}
+
 /// Returns the advice about the class with most of the time, to which the side of `program`
 /// contributes most.
 pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> CostAdvice {
@@ -120,10 +130,12 @@ pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> CostAdvice {
             && !has(remedy.without)
             && (remedy.program.is_empty() || remedy.program.contains(&program))
             && subject.experiment != Some(remedy.instead)
+            // A verb takes the place of a program, not of an experiment.
+            && (subject.experiment.is_none() || !remedy.instead.starts_with("fullbore "))
     });
     match remedy {
         Some(remedy) => CostAdvice {
-            instead: Some(remedy.instead.to_owned()),
+            instead: Some(command(remedy.instead, subject.experiment)),
             words: remedy.words.to_owned(),
         },
         None => CostAdvice {
@@ -146,7 +158,9 @@ mod tests {
                 experiment: Some(experiment),
                 options,
             };
-            advice(class, "reader", subject).instead
+            let command = advice(class, "reader", subject).instead?;
+            let named = command.strip_prefix(&format!("fullbore bench {experiment} "));
+            Some(named.unwrap_or(&command).to_owned())
         };
         let vmsplice = "--write-with-vmsplice";
         assert_eq!(
@@ -179,8 +193,9 @@ mod tests {
     fn every_instead_is_an_experiment_or_a_verb() {
         let catalogue = Catalogue::new(&Axes::default());
         for remedy in TABLE {
-            let is_verb =
-                ["fullbore copy", "fullbore tee", "fullbore meter"].contains(&remedy.instead);
+            let verbs = ["copy", "tee", "meter", "run"];
+            let verb = remedy.instead.strip_prefix("fullbore ");
+            let is_verb = verb.is_some_and(|verb| verbs.contains(&verb));
             assert!(
                 is_verb || catalogue.iter().any(|e| e.name == remedy.instead),
                 "{}",

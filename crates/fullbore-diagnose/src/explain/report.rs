@@ -122,7 +122,14 @@ fn write_how(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
 fn write_advice(verdict: &MainCost, out: &mut dyn Write) -> io::Result<()> {
     let advice = &verdict.advice;
     match &advice.instead {
-        Some(instead) => writeln!(out, "Try {instead}: {}.", advice.words),
+        Some(command) if command.starts_with("fullbore bench") => {
+            writeln!(
+                out,
+                "To measure the gain, run '{command}': {}.",
+                advice.words
+            )
+        }
+        Some(command) => writeln!(out, "Try '{command}': {}.", advice.words),
         None => writeln!(out, "{}.", capital(&advice.words)),
     }
 }

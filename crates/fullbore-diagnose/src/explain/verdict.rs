@@ -172,7 +172,10 @@ mod tests {
             "Most of the time on CPU goes to copying: 75% of reader's. Next is sleeping and waking: \
              25% of reader's."
         );
-        assert_eq!(verdict.advice.instead.as_deref(), Some("vmsplice_read"));
+        assert_eq!(
+            verdict.advice.instead.as_deref(),
+            Some("fullbore bench write_read vmsplice_read")
+        );
         let shares = &sides[1].shares;
         assert_eq!(shares[0].symbols[0].name, "_copy_to_iter");
         assert_eq!(shares[0].symbols[0].share, 0.75);

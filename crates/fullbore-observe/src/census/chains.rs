@@ -80,6 +80,11 @@ impl Holder {
     fn is_standard(&self) -> bool {
         self.reads == Some(STDIN) || matches!(self.writes, Some(STDOUT | STDERR))
     }
+
+    /// Returns whether the pipe is the stderr of the holder, and not its stdout too.
+    pub fn is_only_stderr(&self) -> bool {
+        self.writes == Some(STDERR) && self.only_writes()
+    }
 }
 
 impl<'a> Flow<'a> {

@@ -9,7 +9,7 @@ use fullbore_linux::proc_directory;
 use crate::census::chains::{Flow, PipeKind};
 use crate::census::descendants::descendants;
 use crate::census::scope::not_found;
-use crate::census::{Census, Unseen};
+use crate::census::{Census, Holder, Unseen};
 use crate::error::Error;
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::clean;
@@ -32,7 +32,7 @@ pub enum Target {
 pub struct TargetPipes {
     /// Indices into [`Census::pipes`].
     pub pipes: Vec<usize>,
-    /// Pipes that do not connect two processes, and are left as they are.
+    /// Pipes that do not connect two processes or are only stderr, and are left as they are.
     pub left_out: usize,
     /// The processes with the given name, if there are several.
     pub several: Vec<u32>,
@@ -122,7 +122,8 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     })
 }
 
-/// Returns the pipes of these processes that lead from one process to another, or may do so.
+/// Returns the pipes of these processes that lead from one process to another, or may do so, without those that are
+/// only the stderr of these processes.
 fn pipes_of(census: &Census, processes: &[usize]) -> TargetPipes {
     let all: BTreeSet<usize> = processes
         .iter()
@@ -131,7 +132,11 @@ fn pipes_of(census: &Census, processes: &[usize]) -> TargetPipes {
     let count = all.len();
     let pipes: Vec<usize> = all
         .into_iter()
-        .filter(|&pipe| census.pipes[pipe].kind() != PipeKind::Own)
+        .filter(|&pipe| {
+            let pipe = &census.pipes[pipe];
+            let mut own = (pipe.holders.iter()).filter(|one| processes.contains(&one.process));
+            pipe.kind() != PipeKind::Own && !own.all(Holder::is_only_stderr)
+        })
         .collect();
     TargetPipes {
         left_out: count - pipes.len(),
