@@ -243,7 +243,7 @@
 
 // A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
 // them to the progress function.
-#define FULLBORE_FLAG_IN_SIGHT 16
+#define FULLBORE_FLAG_VISIBLE 16
 
 // An error of one sink makes the whole tee fail.
 #define FULLBORE_ON_ERROR_FAIL_ALL 0
@@ -330,7 +330,7 @@ typedef struct fullbore_producer_options {
   size_t chunk;
   // The bytes of memory that FULLBORE_WAY_RECYCLE uses in rotation. 0 is the default: the capacity of
   // the pipe and two chunks.
-  size_t ring;
+  size_t memory;
   // The capacity in bytes that an output pipe is grown to, as far as this user may, once more than
   // 64 KiB are to be sent. 0 is the default: 1 MiB, and less in a small memory cgroup.
   // FULLBORE_PIPE_SIZE_KEEP leaves the pipe as it is. 64 pipes of 1 MiB use up what all pipes of an
@@ -396,7 +396,7 @@ typedef struct fullbore_transfer_options {
   int32_t guarantee;
   // What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_IN_SIGHT; for a
+  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_VISIBLE; for a
   // fullbore_tee only FULLBORE_FLAG_NONBLOCKING.
   uint32_t flags;
   // 0.
@@ -409,7 +409,7 @@ typedef struct fullbore_progress {
   uint64_t bytes;
   // Bytes that arrived with this step.
   uint64_t step;
-  // The bytes of this step themselves, with FULLBORE_FLAG_IN_SIGHT; otherwise NULL. They are lent for the
+  // The bytes of this step themselves, with FULLBORE_FLAG_VISIBLE; otherwise NULL. They are lent for the
   // time of the call.
   const void *seen;
   // The number of bytes in `seen`.
@@ -673,7 +673,7 @@ void fullbore_producer_free(struct fullbore_producer *producer);
 //
 // `sink` stays the caller's, and has to stay open as long as the repeat exists. A repeat that sends to a
 // pipe keeps a duplicate of it: the pipe's reader sees no end of file before it is freed. `options` may
-// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `ring` have no effect.
+// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `memory` have no effect.
 //
 // Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for an empty pattern,
 // for options that are wrong, and if `pattern` or `repeat` is NULL; -ENOMEM.

@@ -69,7 +69,7 @@ fn open(
         options = options.cancel(&cancel);
     }
     if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
-        options = options.nonblocking();
+        options = options.nonblocking(true);
     }
     let consumer = options.open(source)?;
     if given.flags != FULLBORE_FLAG_SHARED {

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
 
-use fullbore::{Pipe, PipeEnd, PipeGrowth, PipeLimit};
+use fullbore::{PipeEnd, PipeGrowth, PipeLimit};
 
 use crate::arguments::{fd, place};
 use crate::call::{Failure, fullbore_error, number, status};
@@ -95,7 +95,7 @@ pub extern "C" fn fullbore_pipe(
                 "the place for the file descriptors is NULL",
             ));
         }
-        let (pipe, grown) = Pipe::with_capacity(bytes)?;
+        let (pipe, grown) = fullbore_linux::pipe::with_capacity(bytes)?;
         if let Some(growth) = growth {
             growth.write(growth_of(grown));
         }
@@ -112,7 +112,9 @@ pub extern "C" fn fullbore_pipe(
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_pipe_is_pipe(pipe: c_int, error: Option<&mut fullbore_error>) -> c_int {
     status(error, || {
-        Ok(PipeEnd::of(&fd("pipe", pipe)?)?.is_some().into())
+        Ok(fullbore_linux::pipe::of(&fd("pipe", pipe)?)?
+            .is_some()
+            .into())
     })
 }
 
@@ -126,7 +128,7 @@ pub extern "C" fn fullbore_pipe_is_writer(
     error: Option<&mut fullbore_error>,
 ) -> c_int {
     status(error, || {
-        Ok(PipeEnd::new(fd("pipe", pipe)?)?.is_writer()?.into())
+        Ok(fullbore_linux::pipe::is_writer(PipeEnd::new(fd("pipe", pipe)?)?)?.into())
     })
 }
 
@@ -145,7 +147,7 @@ pub extern "C" fn fullbore_pipe_capacity(pipe: c_int, error: Option<&mut fullbor
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_pipe_slots(pipe: c_int, error: Option<&mut fullbore_error>) -> i64 {
-    number(error, || end(pipe, |end| end.slots()))
+    number(error, || end(pipe, fullbore_linux::pipe::slots))
 }
 
 /// Returns the number of bytes that are in a pipe now (FIONREAD), from either end; -EBADF if `pipe` is

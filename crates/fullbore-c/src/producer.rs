@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::{ProducerOptions, TransferSide, Way};
+use fullbore::{ProducerOptions, TransferSide, Unfinished, Way};
 use fullbore_ring::Producer;
 
 use crate::arguments::{
@@ -57,7 +57,7 @@ pub struct fullbore_producer_options {
     pub chunk: usize,
     /// The bytes of memory that FULLBORE_WAY_RECYCLE uses in rotation. 0 is the default: the capacity of
     /// the pipe and two chunks.
-    pub ring: usize,
+    pub memory: usize,
     /// The capacity in bytes that an output pipe is grown to, as far as this user may, once more than
     /// 64 KiB are to be sent. 0 is the default: 1 MiB, and less in a small memory cgroup.
     /// FULLBORE_PIPE_SIZE_KEEP leaves the pipe as it is. 64 pipes of 1 MiB use up what all pipes of an
@@ -132,8 +132,8 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     if let Some(chunk) = size(given.chunk) {
         options = options.chunk(chunk);
     }
-    if let Some(ring) = size(given.ring) {
-        options = options.memory(ring);
+    if let Some(memory) = size(given.memory) {
+        options = options.memory(memory);
     }
     if let Some(bytes) = pipe_size(given.pipe_size) {
         options = options.pipe_size(bytes);
@@ -145,7 +145,7 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
         options = options.cancel(&cancel);
     }
     if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
-        options = options.nonblocking();
+        options = options.nonblocking(true);
     }
     Ok(options)
 }
@@ -164,7 +164,7 @@ pub fn number_of_way(way: Way) -> i32 {
 fn way_of(producer: &Producer<BorrowedFd<'static>>) -> i32 {
     match producer.is_sharing() {
         true => FULLBORE_WAY_RING,
-        false => number_of_way(producer.inner().way()),
+        false => number_of_way(producer.inner().report().way),
     }
 }
 
@@ -208,7 +208,7 @@ impl Sending {
     fn note(&mut self) {
         if let Some(producer) = &self.producer {
             self.sent = producer.sent();
-            self.calls = producer.inner().calls();
+            self.calls = producer.inner().report().calls;
             self.way = way_of(producer);
         }
     }
@@ -259,9 +259,8 @@ impl Sending {
                 };
                 Ok(0)
             }
-            Err(unfinished) => {
-                let (error, producer) = unfinished.into_parts();
-                self.producer = Some(producer);
+            Err(Unfinished { error, producer }) => {
+                self.producer = Some(*producer);
                 Err(error.into())
             }
         }

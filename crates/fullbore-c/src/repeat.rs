@@ -26,7 +26,7 @@ handles! {
 ///
 /// `sink` stays the caller's, and has to stay open as long as the repeat exists. A repeat that sends to a
 /// pipe keeps a duplicate of it: the pipe's reader sees no end of file before it is freed. `options` may
-/// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `ring` have no effect.
+/// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `memory` have no effect.
 ///
 /// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for an empty pattern,
 /// for options that are wrong, and if `pattern` or `repeat` is NULL; -ENOMEM.
@@ -115,7 +115,9 @@ pub extern "C" fn fullbore_repeat_set_deadline(
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_sent(repeat: *mut fullbore_repeat) -> i64 {
-    number(None, || given(repeat)?.0.with(|repeat| Ok(repeat.sent())))
+    number(None, || {
+        given(repeat)?.0.with(|repeat| Ok(repeat.report().bytes))
+    })
 }
 
 /// Returns the number of system calls that were made to send bytes; -EINVAL if `repeat` is NULL; -EBUSY
@@ -124,7 +126,9 @@ pub extern "C" fn fullbore_repeat_sent(repeat: *mut fullbore_repeat) -> i64 {
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_calls(repeat: *mut fullbore_repeat) -> i64 {
-    number(None, || given(repeat)?.0.with(|repeat| Ok(repeat.calls())))
+    number(None, || {
+        given(repeat)?.0.with(|repeat| Ok(repeat.report().calls))
+    })
 }
 
 /// Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output cannot be given references; -EINVAL if
@@ -134,7 +138,7 @@ pub extern "C" fn fullbore_repeat_calls(repeat: *mut fullbore_repeat) -> i64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_way(repeat: *mut fullbore_repeat) -> c_int {
     status(None, || {
-        (given(repeat)?.0).with(|repeat| Ok(number_of_way(repeat.way())))
+        (given(repeat)?.0).with(|repeat| Ok(number_of_way(repeat.report().way)))
     })
 }
 

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::Guarantee;
-use fullbore::split::{OnError, Policy, SinkReport, TeeReport};
+use fullbore::tee::{OnError, Policy, SinkReport, TeeReport};
 
 use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, nanoseconds};
 use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
@@ -144,7 +144,10 @@ pub extern "C" fn fullbore_tee_add(
     error: Option<&mut fullbore_error>,
 ) -> c_int {
     status(error, || {
-        let policy = Policy::of(self::on_error(on_closed)?, self::on_error(on_error)?);
+        let policy = Policy {
+            closed: self::on_error(on_closed)?,
+            other: self::on_error(on_error)?,
+        };
         given(tee)?.0.with(|splitting| {
             if splitting.has_begun {
                 return Err(Failure::invalid("the tee has begun: no sink can be added"));

@@ -82,7 +82,7 @@ pub const FULLBORE_FLAG_AT_SOURCE_OFFSET: u32 = 4;
 pub const FULLBORE_FLAG_AT_SINK_OFFSET: u32 = 8;
 /// A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
 /// them to the progress function.
-pub const FULLBORE_FLAG_IN_SIGHT: u32 = 16;
+pub const FULLBORE_FLAG_VISIBLE: u32 = 16;
 
 /// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
 /// 0, then what is to differ from the default.
@@ -113,7 +113,7 @@ pub struct fullbore_transfer_options {
     pub guarantee: i32,
     /// What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_IN_SIGHT; for a
+    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_VISIBLE; for a
     /// fullbore_tee only FULLBORE_FLAG_NONBLOCKING.
     pub flags: u32,
     /// 0.
@@ -132,7 +132,7 @@ pub struct fullbore_progress {
     pub bytes: u64,
     /// Bytes that arrived with this step.
     pub step: u64,
-    /// The bytes of this step themselves, with FULLBORE_FLAG_IN_SIGHT; otherwise NULL. They are lent for the
+    /// The bytes of this step themselves, with FULLBORE_FLAG_VISIBLE; otherwise NULL. They are lent for the
     /// time of the call.
     pub seen: *const c_void,
     /// The number of bytes in `seen`.
@@ -185,7 +185,7 @@ macro_rules! configured {
             made = made.limit(limit);
         }
         if settings.is_nonblocking {
-            made = made.nonblocking();
+            made = made.nonblocking(true);
         }
         if let Some(cancel) = settings.cancel {
             made = made.cancel(&cancel);
@@ -315,7 +315,7 @@ pub extern "C" fn fullbore_transfer_new(
     const FLAGS: u32 = FULLBORE_FLAG_NONBLOCKING
         | FULLBORE_FLAG_AT_SOURCE_OFFSET
         | FULLBORE_FLAG_AT_SINK_OFFSET
-        | FULLBORE_FLAG_IN_SIGHT;
+        | FULLBORE_FLAG_VISIBLE;
     status(error, || {
         make(transfer, || {
             let options = arguments::options(options)?;
@@ -338,8 +338,8 @@ pub extern "C" fn fullbore_transfer_new(
             if options.flags & FULLBORE_FLAG_AT_SINK_OFFSET != 0 {
                 made = made.sink_offset(options.sink_offset);
             }
-            if options.flags & FULLBORE_FLAG_IN_SIGHT != 0 {
-                made = made.in_sight();
+            if options.flags & FULLBORE_FLAG_VISIBLE != 0 {
+                made = made.visible(true);
             }
             Ok(fullbore_transfer(Exclusive::new(Moving {
                 transfer: Some(made),

@@ -54,7 +54,7 @@ pub fn run(habit: Habit, files: &[PathBuf], parent: &ParentOptions) -> anyhow::R
 }
 
 fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result<()> {
-    let (own, growth) = Pipe::with_capacity(1 << 20)?;
+    let (own, growth) = fullbore_linux::pipe::with_capacity(1 << 20)?;
     loop {
         let mut held = 0;
         // Hold data until half of the private pipe is full, by bytes or by pages, or the input ends.

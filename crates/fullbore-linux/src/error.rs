@@ -63,7 +63,7 @@ impl fmt::Display for Stopped {
 /// What the kernel said becomes the kernel's `io::Error`, with its number
 /// ([`raw_os_error`](io::Error::raw_os_error)) and without an allocation. The side is known to the caller then, and
 /// how many bytes had been moved is what `sent`, `taken` or the report tells. An error without a number becomes one
-/// that holds this error, in which [`Error::of`] finds it again.
+/// that holds this error, which [`io::Error::downcast`] returns.
 ///
 /// ```
 /// use std::io::Read;
@@ -110,22 +110,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the kernel's error, if there is one.
-    pub fn errno(&self) -> Option<&io::Error> {
-        match self {
-            Error::System { errno, .. } | Error::Moving { errno, .. } => Some(errno),
-            _ => None,
-        }
-    }
-
     /// Returns the number of the kernel's error, if there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
-        self.errno().and_then(io::Error::raw_os_error)
-    }
-
-    /// Returns the error of this library that `error` was made from, if it was made from one.
-    pub fn of(error: &io::Error) -> Option<&Self> {
-        error.get_ref()?.downcast_ref()
+        said_by_the_kernel(self)?.raw_os_error()
     }
 
     /// Returns the kind of the kernel's error, or the kind that fits this error if the kernel
@@ -142,6 +129,18 @@ impl Error {
                 Stopped::Cancelled => io::ErrorKind::Other,
             },
         }
+    }
+}
+
+/// Returns the errno of the call that failed, if one did.
+pub fn errno(error: &Error) -> Option<Errno> {
+    Errno::from_io_error(said_by_the_kernel(error)?)
+}
+
+fn said_by_the_kernel(error: &Error) -> Option<&io::Error> {
+    match error {
+        Error::System { errno, .. } | Error::Moving { errno, .. } => Some(errno),
+        _ => None,
     }
 }
 
@@ -188,7 +187,7 @@ impl fmt::Display for Error {
             Error::NotAPipe => f.write_str("not a pipe")?,
             Error::Invalid(text) | Error::Unsupported(text) => f.write_str(text)?,
         }
-        if let Some(errno) = self.errno() {
+        if let Some(errno) = said_by_the_kernel(self) {
             write!(f, ": {}", said(errno))?;
         }
         match self {
@@ -242,6 +241,6 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
         let refused = io::Error::from(Error::NotAPipe);
-        assert!(matches!(Error::of(&refused), Some(Error::NotAPipe)));
+        assert!(matches!(refused.downcast(), Ok(Error::NotAPipe)));
     }
 }

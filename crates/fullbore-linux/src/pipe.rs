@@ -28,8 +28,9 @@ pub fn roomy() -> usize {
 /// Both ends of a pipe.
 ///
 /// ```
+/// use std::os::fd::AsFd;
 /// let pipe = fullbore::Pipe::new()?;
-/// let writer = fullbore::PipeEnd::of(&pipe.writer)?.expect("it is one");
+/// let writer = fullbore::PipeEnd::new(pipe.writer.as_fd())?;
 /// rustix::io::write(&pipe.writer, b"hello")?;
 /// assert_eq!(writer.queued()?, 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -53,17 +54,17 @@ impl Pipe {
         let (reader, writer) = new_pipe()?;
         Ok(Self { reader, writer })
     }
+}
 
-    /// Creates a pipe and grows it up to `bytes` as far as this user may; [`PipeGrowth`] has the
-    /// capacity that was reached.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_capacity(bytes: usize) -> Result<(Self, PipeGrowth)> {
-        let pipe = Self::new()?;
-        let growth = PipeEnd::new(pipe.writer.as_fd())?.grow(bytes)?;
-        Ok((pipe, growth))
-    }
+/// Creates a pipe and grows it up to `bytes` as far as this user may; [`PipeGrowth`] has the capacity that
+/// was reached.
+///
+/// # Errors
+/// As [`Pipe::new`].
+pub fn with_capacity(bytes: usize) -> Result<(Pipe, PipeGrowth)> {
+    let pipe = Pipe::new()?;
+    let growth = PipeEnd::new(pipe.writer.as_fd())?.grow(bytes)?;
+    Ok((pipe, growth))
 }
 
 /// A view of a file descriptor that is one end of a pipe or FIFO, or both ends if it was opened for
@@ -74,22 +75,10 @@ pub struct PipeEnd<'fd> {
 }
 
 impl<'fd> PipeEnd<'fd> {
-    /// Returns the view, or `None` if `fd` is not a pipe.
+    /// Returns the view of `fd`.
     ///
     /// # Errors
-    /// `EBADF`, if fstat(2) fails.
-    pub fn of(fd: &'fd impl AsFd) -> Result<Option<Self>> {
-        match Self::new(fd.as_fd()) {
-            Ok(end) => Ok(Some(end)),
-            Err(Error::NotAPipe) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns the view of an fd that has to be a pipe.
-    ///
-    /// # Errors
-    /// [`Error::NotAPipe`] if it is not one.
+    /// [`Error::NotAPipe`] if it is not a pipe; `EBADF`.
     pub fn new(fd: BorrowedFd<'fd>) -> Result<Self> {
         let stat = rustix::fs::fstat(fd).map_err(error::system("fstat"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
@@ -110,14 +99,6 @@ impl<'fd> PipeEnd<'fd> {
     /// None that this library knows of, on an fd that is a pipe.
     pub fn capacity(&self) -> Result<usize> {
         fcntl_getpipe_size(self.fd).map_err(error::system("F_GETPIPE_SZ"))
-    }
-
-    /// Returns the capacity in slots: the number of runs of bytes that it can refer to.
-    ///
-    /// # Errors
-    /// As [`capacity`](Self::capacity).
-    pub fn slots(&self) -> Result<usize> {
-        Ok(self.capacity()? / sizes::page_size())
     }
 
     /// Returns the number of bytes that are in the pipe now (`ioctl(FIONREAD)`), from either end.
@@ -144,16 +125,6 @@ impl<'fd> PipeEnd<'fd> {
             device: stat.st_dev,
             inode: stat.st_ino,
         })
-    }
-
-    /// Returns whether this fd can be written to.
-    ///
-    /// # Errors
-    /// None that this library knows of, on an fd that is a pipe.
-    pub fn is_writer(&self) -> Result<bool> {
-        let mode =
-            rustix::fs::fcntl_getfl(self.fd).map_err(error::system("F_GETFL"))? & OFlags::RWMODE;
-        Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
     }
 
     /// Sets the capacity to `bytes`, which the kernel rounds up to a power of two of pages
@@ -205,6 +176,36 @@ impl<'fd> PipeEnd<'fd> {
     }
 }
 
+/// Returns the view of `fd`, or `None` if it is not a pipe.
+///
+/// # Errors
+/// `EBADF`, if fstat(2) fails.
+pub fn of(fd: &impl AsFd) -> Result<Option<PipeEnd<'_>>> {
+    match PipeEnd::new(fd.as_fd()) {
+        Ok(end) => Ok(Some(end)),
+        Err(Error::NotAPipe) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the capacity in slots: the number of runs of bytes that the pipe can refer to.
+///
+/// # Errors
+/// As [`PipeEnd::capacity`].
+pub fn slots(pipe: PipeEnd<'_>) -> Result<usize> {
+    Ok(pipe.capacity()? / sizes::page_size())
+}
+
+/// Returns whether this end of a pipe can be written to.
+///
+/// # Errors
+/// None that this library knows of.
+pub fn is_writer(pipe: PipeEnd<'_>) -> Result<bool> {
+    let flags = rustix::fs::fcntl_getfl(pipe.fd).map_err(error::system("F_GETFL"))?;
+    let mode = flags & OFlags::RWMODE;
+    Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
+}
+
 /// Duplicates the write end of a pipe, so that no other code can redirect the descriptor.
 ///
 /// # Errors
@@ -222,7 +223,7 @@ pub fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
 /// # Errors
 /// [`Error::NotAPipe`]; `EBADF` for the read end.
 pub fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
-    if PipeEnd::new(sink)?.is_writer()? {
+    if is_writer(PipeEnd::new(sink)?)? {
         Ok(())
     } else {
         Err(error::system("vmsplice")(Errno::BADF))
@@ -304,22 +305,18 @@ mod tests {
     #[test]
     fn a_new_pipe_has_a_slot_for_each_page_of_its_capacity() {
         let pipe = Pipe::new().unwrap();
-        let end = PipeEnd::of(&pipe.reader).unwrap().unwrap();
+        let end = of(&pipe.reader).unwrap().unwrap();
         assert_eq!(
-            end.slots().unwrap() * sizes::page_size(),
+            slots(end).unwrap() * sizes::page_size(),
             end.capacity().unwrap()
         );
     }
 
     #[test]
     fn what_is_no_pipe_is_said_to_be_none() {
-        assert!(
-            PipeEnd::of(&File::open("/dev/null").unwrap())
-                .unwrap()
-                .is_none()
-        );
+        assert!(of(&File::open("/dev/null").unwrap()).unwrap().is_none());
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
-        assert!(PipeEnd::of(&socket).unwrap().is_none());
+        assert!(of(&socket).unwrap().is_none());
         assert!(matches!(PipeEnd::new(socket.as_fd()), Err(Error::NotAPipe)));
     }
 
@@ -336,18 +333,18 @@ mod tests {
         )
         .unwrap();
         let both = File::options().read(true).write(true).open(&path).unwrap();
-        let end = PipeEnd::of(&both).unwrap().unwrap();
-        assert!(end.is_writer().unwrap());
+        let end = of(&both).unwrap().unwrap();
+        assert!(is_writer(end).unwrap());
         let only_a_path = rustix::fs::open(&path, OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
-        assert!(PipeEnd::of(&only_a_path).unwrap().is_none());
+        assert!(of(&only_a_path).unwrap().is_none());
     }
 
     #[test]
     fn queued_bytes_are_seen_from_both_ends() {
         let pipe = Pipe::new().unwrap();
         rustix::io::write(&pipe.writer, &[1; 5000]).unwrap();
-        let reader = PipeEnd::of(&pipe.reader).unwrap().unwrap();
-        let writer = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+        let reader = of(&pipe.reader).unwrap().unwrap();
+        let writer = of(&pipe.writer).unwrap().unwrap();
         assert_eq!(reader.queued().unwrap(), 5000);
         rustix::io::read(&pipe.reader, &mut [0; 1000]).unwrap();
         assert_eq!(writer.queued().unwrap(), 4000);
@@ -356,17 +353,17 @@ mod tests {
     #[test]
     fn the_two_ends_of_one_pipe_are_recognised() {
         let (one, other) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-        let identity = |fd| PipeEnd::of(fd).unwrap().unwrap().identity().unwrap();
+        let identity = |fd| of(fd).unwrap().unwrap().identity().unwrap();
         assert_eq!(identity(&one.reader), identity(&one.writer));
         assert_ne!(identity(&one.reader), identity(&other.reader));
-        let end = |fd| PipeEnd::of(fd).unwrap().unwrap().is_writer().unwrap();
+        let end = |fd| is_writer(of(fd).unwrap().unwrap()).unwrap();
         assert!(end(&one.writer) && !end(&one.reader));
     }
 
     #[test]
     fn growing_reaches_what_was_asked_or_names_the_limit() {
-        let (pipe, growth) = Pipe::with_capacity(256 * 1024).unwrap();
-        let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+        let (pipe, growth) = with_capacity(256 * 1024).unwrap();
+        let end = of(&pipe.writer).unwrap().unwrap();
         assert_eq!(growth.after, end.capacity().unwrap());
         assert!(growth.after >= 256 * 1024 || growth.limit.is_some());
         let again = end.grow(4096).unwrap();
@@ -377,7 +374,7 @@ mod tests {
     #[test]
     fn shrinking_below_what_is_queued_is_busy() {
         let pipe = Pipe::new().unwrap();
-        let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+        let end = of(&pipe.writer).unwrap().unwrap();
         rustix::io::write(&pipe.writer, &vec![0; 8 * sizes::page_size()]).unwrap();
         let error = end.resize(sizes::page_size()).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy, "{error}");

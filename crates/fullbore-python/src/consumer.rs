@@ -234,7 +234,7 @@ impl PyConsumer {
         closefd: bool,
     ) -> PyResult<Self> {
         let (own, file, ahead) = File::open(file, false, closefd)?;
-        let mut options = ConsumerOptions::new().interruptible();
+        let mut options = ConsumerOptions::new().interruptible(true);
         if let Some(Size(bytes)) = buffer {
             options = options.buffer(bytes);
         }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::transfer::Progress;
 use fullbore::{Cancel, EndReason, Guarantee, Tee, Transfer, TransferFailure, TransferSide};
 use pyo3::exceptions::PyValueError;
@@ -242,7 +242,7 @@ pub fn transfer(
     let mut transfer = Transfer::new(from, to)
         .after(ahead)
         .guarantee(guarantee_of(guarantee)?)
-        .interruptible();
+        .interruptible(true);
     if let Some(limit) = limit {
         transfer = transfer.limit(limit);
     }

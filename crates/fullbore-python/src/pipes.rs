@@ -22,7 +22,7 @@ use crate::sizes::Size;
 pub fn pipe(py: Python<'_>, size: Option<Size>) -> PyResult<(RawFd, RawFd)> {
     let made = match size {
         None => Pipe::new(),
-        Some(Size(bytes)) => Pipe::with_capacity(bytes).map(|(pipe, _)| pipe),
+        Some(Size(bytes)) => fullbore_linux::pipe::with_capacity(bytes).map(|(pipe, _)| pipe),
     };
     let pipe = made.map_err(|error| exception(py, &error, &py.None()))?;
     Ok((pipe.reader.into_raw_fd(), pipe.writer.into_raw_fd()))

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
 use std::time::Instant;
 
-use fullbore::{Error, ProducerOptions, Wait};
+use fullbore::{Error, ProducerOptions, Unfinished, Wait};
 use fullbore_linux::Waiter;
 use fullbore_ring::Producer;
 use pyo3::exceptions::PyValueError;
@@ -89,9 +89,8 @@ impl Output {
                     sink = Some(done);
                     Ok(())
                 }
-                Err(unfinished) => {
-                    let (error, producer) = unfinished.into_parts();
-                    open = Some(producer);
+                Err(Unfinished { error, producer }) => {
+                    open = Some(*producer);
                     Err(error)
                 }
             }
@@ -115,7 +114,7 @@ impl PyProducer {
         closefd: bool,
     ) -> PyResult<Self> {
         let (own, file, _) = File::open(file, true, closefd)?;
-        let mut options = ProducerOptions::new().interruptible();
+        let mut options = ProducerOptions::new().interruptible(true);
         if let Some(Size(bytes)) = pipe_size {
             options = options.pipe_size(bytes);
         }
@@ -314,7 +313,7 @@ impl PyProducer {
         let producer = &self.turns.take(py)?.producer;
         Ok(match producer.is_sharing() {
             true => "ring".to_owned(),
-            false => producer.inner().way().to_string(),
+            false => producer.inner().report().way.to_string(),
         })
     }
 

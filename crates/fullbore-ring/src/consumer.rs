@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use fullbore::{PipeEnd, Result, TransferSide};
-use fullbore_linux::{Calls, Errno, Waiter, error, suits_copying};
+use fullbore::{Result, TransferSide};
+use fullbore_linux::{Calls, Errno, Waiter, error, pipe, suits_copying};
 
 use crate::errors::{after, of_io};
 use crate::taking::{Joining, Next};
@@ -79,7 +79,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// it with `waiter`, which has to be as that of `inner`. A `waiter` that never waits takes up none,
     /// because poll(2) knows nothing about the ring.
     pub fn new(inner: fullbore::Consumer<Fd>, waiter: Waiter) -> Self {
-        let is_pipe = matches!(PipeEnd::of(inner.get_ref()), Ok(Some(_)));
+        let is_pipe = matches!(pipe::of(inner.get_ref()), Ok(Some(_)));
         let joining = match is_pipe && !waiter.never_waits() {
             true => Joining::Looking { reads: 0 },
             false => Joining::Never,
@@ -112,7 +112,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Returns the number of bytes taken from the source so far, including those in the buffer.
     pub fn taken(&self) -> u64 {
-        self.taken + self.inner.taken()
+        self.taken + self.inner.report().bytes
     }
 
     /// Sets the time at which to stop waiting; `None` removes it.
@@ -156,7 +156,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Returns the number of system calls that it has made to read or discard bytes.
     pub fn calls(&self) -> u64 {
-        self.inner.calls() + self.calls.made()
+        self.inner.report().calls + self.calls.made()
     }
 
     /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many it

@@ -95,7 +95,7 @@ mod turns;
 mod view;
 
 pub use consumer::Consumer;
-pub use producer::{Produced, Producer, Unfinished};
+pub use producer::{Producer, ProducerReport};
 pub use stores::copy_past_caches;
 pub use view::{RingState, RingView};
 

@@ -6,14 +6,13 @@
 //! and its bytes are *gathered*, as if they had never been sent. They are handed to the producer inside.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, Write};
 use std::mem;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use fullbore::{Error, Pages, Result, TransferSide, Way};
+use fullbore::{Error, Pages, Result, TransferSide, Unfinished, Way};
 use fullbore_linux::pipe::own_writable;
 use fullbore_linux::{Errno, Geometry, Owner, Waiter, error};
 
@@ -88,10 +87,10 @@ struct Filling {
     pages: VecDeque<(Pages, usize)>,
 }
 
-/// The totals of a producer.
+/// What a [`Producer`] has sent, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Produced {
+pub struct ProducerReport {
     /// Bytes that were sent, through the ring or through the pipe.
     pub bytes: u64,
     /// How the producer inside sent.
@@ -161,7 +160,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Returns the number of bytes sent so far.
     pub fn sent(&self) -> u64 {
-        self.sent + self.inner().sent()
+        self.sent + self.inner().report().bytes
     }
 
     /// Returns the number of bytes that were accepted and not sent yet.
@@ -329,13 +328,10 @@ impl<Fd: AsFd> Producer<Fd> {
     ///
     /// # Errors
     /// The errors of sending. The error contains the producer, which still has what was not sent.
-    pub fn into_inner(mut self) -> Result<Fd, Unfinished<Fd>> {
-        if let Err(error) = self.end_ring() {
-            return Err(self.unfinished(error));
-        }
-        match self.inner.take().expect(FINISHING).into_inner() {
-            Ok(sink) => Ok(sink),
-            Err(unfinished) => Err(self.unfinished_inside(unfinished)),
+    pub fn into_inner(mut self) -> Result<Fd, Unfinished<Self>> {
+        match self.end_ring().and_then(|()| self.flush_inside()) {
+            Ok(()) => Ok(self.inner.take().expect(FINISHING).into_parts().0),
+            Err(error) => Err(self.unfinished(error)),
         }
     }
 
@@ -357,30 +353,27 @@ impl<Fd: AsFd> Producer<Fd> {
     ///
     /// # Errors
     /// The errors of sending. The error contains the producer, which still has what was not sent.
-    pub fn finish(mut self) -> Result<Produced, Unfinished<Fd>> {
+    pub fn finish(mut self) -> Result<ProducerReport, Unfinished<Self>> {
         let shared = self.is_sharing();
         if let Err(error) = self.end_ring() {
             return Err(self.unfinished(error));
         }
         match self.inner.take().expect(FINISHING).finish() {
-            Ok(produced) => Ok(Produced {
-                bytes: self.sent + produced.bytes,
-                way: produced.way,
-                calls: produced.calls,
+            Ok(report) => Ok(ProducerReport {
+                bytes: self.sent + report.bytes,
+                way: report.way,
+                calls: report.calls,
                 shared,
             }),
-            Err(unfinished) => Err(self.unfinished_inside(unfinished)),
+            Err(Unfinished { error, producer }) => {
+                self.inner = Some(*producer);
+                let error = after(self.sent, error);
+                Err(self.unfinished(error))
+            }
         }
     }
 
-    fn unfinished_inside(mut self, unfinished: fullbore::Unfinished<Fd>) -> Unfinished<Fd> {
-        let (error, inner) = unfinished.into_parts();
-        self.inner = Some(inner);
-        let error = after(self.sent, error);
-        self.unfinished(error)
-    }
-
-    fn unfinished(mut self, error: Error) -> Unfinished<Fd> {
+    fn unfinished(mut self, error: Error) -> Unfinished<Self> {
         // The number of sent bytes in the error would become wrong if dropping the producer sent the rest.
         self.error_reported = true;
         Unfinished {
@@ -435,7 +428,7 @@ impl Filling {
     /// Hands all that was not sent to the producer inside, which may send it now or later.
     fn hand_over<Fd: AsFd>(&mut self, inner: &mut fullbore::Producer<Fd>) -> Result<()> {
         let mut accept = |bytes: &[u8]| {
-            let sent = inner.sent();
+            let sent = inner.report().bytes;
             inner
                 .write(bytes)
                 .map_err(|error| of_io(error, TransferSide::Sink, "write", sent))
@@ -462,7 +455,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn look(&mut self) -> Result<()> {
         match &mut self.sharing {
             Sharing::Offering { offering, pipe } => {
-                let sent = self.inner.as_ref().expect(FINISHING).sent();
+                let sent = self.inner.as_ref().expect(FINISHING).report().bytes;
                 if offering.is_due(sent) && offering.is_asked(pipe.as_fd()) {
                     return self.begin_ring();
                 }
@@ -475,11 +468,16 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    #[cold]
-    fn begin_ring(&mut self) -> Result<()> {
+    /// Has the producer inside send what it has gathered.
+    fn flush_inside(&mut self) -> Result<()> {
         let sent = self.sent();
         let flushed = self.inner_mut().flush();
-        flushed.map_err(|error| of_io(error, TransferSide::Sink, "write", sent))?;
+        flushed.map_err(|error| of_io(error, TransferSide::Sink, "write", sent))
+    }
+
+    #[cold]
+    fn begin_ring(&mut self) -> Result<()> {
+        self.flush_inside()?;
         let chunk = self.chunk();
         if let Sharing::Offering { offering, pipe } = mem::replace(&mut self.sharing, Sharing::No) {
             self.sharing = match offering.offer(pipe.as_fd(), &mut self.waiter) {
@@ -591,7 +589,7 @@ impl<Fd: AsFd> Producer<Fd> {
             self.sharing = Sharing::No;
             inner
                 .flush()
-                .map_err(|error| of_io(error, TransferSide::Sink, "write", inner.sent()))
+                .map_err(|error| of_io(error, TransferSide::Sink, "write", inner.report().bytes))
         });
         left.map_err(|error| {
             self.error_reported = !matches!(error, Error::Stopped { .. });
@@ -707,50 +705,5 @@ impl<Fd: AsFd> Drop for Producer<Fd> {
         if self.owner.is_here() && self.inner.is_some() && self.is_sharing() {
             self.end_ring_before_drop();
         }
-    }
-}
-
-/// The error of [`Producer::finish`] or [`Producer::into_inner`], with the producer whose last bytes could
-/// not be sent.
-///
-/// Dropping it sends nothing: the unsent bytes are lost.
-pub struct Unfinished<Fd: AsFd> {
-    error: Error,
-    producer: Box<Producer<Fd>>,
-}
-
-impl<Fd: AsFd> Unfinished<Fd> {
-    /// Returns the error and the producer, which still has the bytes that were not sent.
-    pub fn into_parts(self) -> (Error, Producer<Fd>) {
-        (self.error, *self.producer)
-    }
-}
-
-impl<Fd: AsFd> fmt::Display for Unfinished<Fd> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<Fd: AsFd> fmt::Debug for Unfinished<Fd> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unfinished")
-            .field("error", &self.error)
-            .field("unsent", &self.producer.unsent())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<Fd: AsFd> std::error::Error for Unfinished<Fd> {}
-
-impl<Fd: AsFd> From<Unfinished<Fd>> for Error {
-    fn from(unfinished: Unfinished<Fd>) -> Self {
-        unfinished.error
-    }
-}
-
-impl<Fd: AsFd> From<Unfinished<Fd>> for io::Error {
-    fn from(unfinished: Unfinished<Fd>) -> Self {
-        unfinished.error.into()
     }
 }

@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use fullbore::{ConsumerOptions, Pages, Pipe, PipeEnd, ProducerOptions, Wait};
+use fullbore::{ConsumerOptions, Pages, Pipe, ProducerOptions, Wait};
 use fullbore_linux::Waiter;
 use fullbore_ring::{Consumer, Producer};
 
@@ -814,7 +814,7 @@ fn is_left_in_the_pipe(in_place: bool, numbers_left: usize, other: bool) -> bool
     numbers(out.reserve(n).unwrap(), at);
     out.commit(n).unwrap();
     assert!(out.is_sharing());
-    let capacity = PipeEnd::of(&next_reader).unwrap().unwrap();
+    let capacity = fullbore_linux::pipe::of(&next_reader).unwrap().unwrap();
     let capacity = capacity.resize(64 * 1024).unwrap();
     if in_place {
         source.fill_buf().unwrap();
@@ -1392,7 +1392,14 @@ fn the_pipe_stays_empty_while_memory_is_shared() {
     let n = 20_000 * NUMBER;
     numbers(out.reserve(n).unwrap(), at);
     out.commit(n).unwrap();
-    assert_eq!(PipeEnd::of(&look).unwrap().unwrap().queued().unwrap(), 0);
+    assert_eq!(
+        fullbore_linux::pipe::of(&look)
+            .unwrap()
+            .unwrap()
+            .queued()
+            .unwrap(),
+        0
+    );
     let mut bytes = vec![0; n];
     source.read_exact(&mut bytes).unwrap();
     Numbers::from(at).check(&bytes);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fullbore::Pipe;
-use fullbore_linux::{page_size, pipe_user_pages_soft};
+use fullbore_linux::{page_size, pipe, pipe_user_pages_soft};
 
 /// Bytes of a buffer.
 pub(crate) const BUFFER: usize = 256 * 1024;
@@ -113,7 +113,7 @@ impl LentPipe {
 
     fn make() -> Option<Self> {
         let allowance = Allowance::take()?;
-        let (pipe, growth) = Pipe::with_capacity(allowance.0).ok()?;
+        let (pipe, growth) = pipe::with_capacity(allowance.0).ok()?;
         let is_large_enough = growth.after >= SLOTS * page_size();
         is_large_enough.then_some(Self(Some(Sized {
             pipe,

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     line.push(b'\n');
     match ProducerOptions::new()
         .repeat(io::stdout(), &line)?
-        .run(None)
+        .send(u64::MAX)
     {
         // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -24,8 +24,8 @@
 //! - **Snapshot** means that a reader gets the bytes as they were when the call returned.
 //!   [`Producer`], [`Repeat`], [`Consumer`], [`Tee`] and [`Buffer`] keep it, and [`Transfer`] keeps it by
 //!   default.
-//! - **Reference** has to be asked for. If it depends on how the reader behaves, the function is
-//!   `unsafe`, and its `# Safety` section says what the reader must do.
+//! - **Reference** has to be asked for by name: [`Guarantee::Reference`], and [`Way::Recycle`], which is right only
+//!   for readers that copy. Neither is `unsafe`: no memory of this process is at risk.
 //!
 //! docs/guarantees.md in the repository argues each guarantee from what the kernel does.
 //!
@@ -40,12 +40,12 @@
 //! # The parts
 //! | module | for |
 //! |---|---|
-//! | [`produce`] | memory to fd: [`Producer`], and [`Repeat`] for what repeats itself |
+//! | [`producer`] | memory to fd: [`Producer`], and [`Repeat`] for what repeats itself |
 //! | [`transfer`] | fd to fd: [`Transfer`] |
-//! | [`split`] | fd to many: [`Tee`] |
+//! | [`tee`] | fd to many: [`Tee`] |
 //! | [`buffer`] | fd to many, through a large memory: [`Buffer`] |
-//! | [`consume`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
-//! | [`Pipe`], [`PipeEnd`] | what a pipe is: capacity, slots, bytes queued, identity |
+//! | [`consumer`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
+//! | [`Pipe`], [`PipeEnd`] | what a pipe is: capacity, bytes queued, identity |
 //! | [`Pages`] | page-aligned memory to send without a copy |
 //! | [`Wait`], [`Cancel`] | what to do while a pipe is full or empty, and how to end a wait |
 //! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
@@ -57,24 +57,33 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
-pub mod consume;
+pub mod consumer;
+mod fresh;
 mod memory;
+#[allow(unsafe_code)]
+mod outlet;
 mod pages_to_send;
 #[allow(unsafe_code)]
-pub mod produce;
-pub mod split;
+pub mod producer;
+#[allow(unsafe_code)]
+mod stage;
+#[allow(unsafe_code)]
+mod store;
+pub mod tee;
 pub mod transfer;
+mod way;
 
 pub use buffer::Buffer;
-pub use consume::{Consumer, ConsumerOptions};
+pub use consumer::{Consumer, ConsumerOptions, ConsumerReport};
 pub use fullbore_linux::{
-    BackedBy, Cancel, Error, Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit, Result, Stopped,
+    Cancel, Error, Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit, Result, Stopped,
     TransferSide, Wait, close,
 };
 pub use pages_to_send::Pages;
-pub use produce::{Produced, Producer, ProducerOptions, Repeat, Unfinished, Way};
-pub use split::Tee;
+pub use producer::{Producer, ProducerOptions, ProducerReport, Repeat, Unfinished};
+pub use tee::Tee;
 pub use transfer::{EndReason, Guarantee, Transfer, TransferFailure, TransferReport, copy};
+pub use way::Way;
 
 /// The examples of the README, which `cargo test` compiles; `fullbore-ring` has those of docs/library.md.
 #[cfg(doctest)]

@@ -11,6 +11,10 @@ use fullbore_linux::error::Result;
 use fullbore_linux::pages::{Backing, Pages};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
+/// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is
+/// filled while another is read.
+pub(crate) const CHUNK: usize = 512 * 1024;
+
 /// More bytes than a message of a socket has: an unprivileged user can send about 416 KiB over a Unix socket
 /// (twice `net.core.wmem_max` as the kernel has it), and 64 KiB by UDP.
 pub(crate) const MESSAGE: usize = 512 * 1024;

@@ -14,7 +14,7 @@ use std::thread;
 
 use common::calls::copying_vmsplice;
 use common::{Checker, Reader, fill, send};
-use fullbore::{Pages, Pipe, Producer, ProducerOptions, Tee, Transfer, Way, copy, split};
+use fullbore::{Pages, Pipe, Producer, ProducerOptions, Tee, Transfer, Way, copy, tee};
 use fullbore_linux as linux;
 
 const BYTES: u64 = 16 << 20;
@@ -68,7 +68,8 @@ fn careless(sink: OwnedFd) -> Way {
         let mut sent = 0;
         while sent < pages.len() {
             let (fd, flags) = (std::os::fd::AsFd::as_fd(&sink), linux::SpliceFlags::empty());
-            // SAFETY: as in `recycled`.
+            // SAFETY: the memory is a mapping of our own, and the fd is the write end of a pipe. That the pages are
+            // written to again is what this tries.
             sent += unsafe { calls.vmsplice(fd, &pages[sent..], flags) }.unwrap();
         }
     }
@@ -111,7 +112,9 @@ fn a_pattern_is_repeated() {
         let reading = thread::spawn(move || Reader::Splicing.drain(source, checker));
         let sent = copying_vmsplice(|| {
             let repeat = ProducerOptions::new().repeat(pipe.writer, pattern);
-            repeat.unwrap().run(Some(BYTES)).unwrap().bytes
+            let mut repeat = repeat.unwrap();
+            repeat.send(BYTES).unwrap();
+            repeat.report().bytes
         });
         let Some((sent, made)) = sent else { return };
         assert_eq!(sent, BYTES);
@@ -133,8 +136,8 @@ fn what_comes_from_pages_that_are_used_again_is_moved_on_as_it_was() {
         ("tee", |source, sink| {
             let null = File::options().write(true).open("/dev/null").unwrap();
             Tee::new(source)
-                .sink(sink, split::Policy::FAIL_ALL)
-                .sink(null.into(), split::Policy::FAIL_ALL)
+                .sink(sink, tee::Policy::FAIL_ALL)
+                .sink(null.into(), tee::Policy::FAIL_ALL)
                 .run()
                 .unwrap();
         }),

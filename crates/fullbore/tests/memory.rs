@@ -167,8 +167,10 @@ fn repeat_needs_no_memory_for_length() {
     let pipe = Pipe::new().unwrap();
     let reading = thread::spawn(move || splice_away(&pipe.reader));
     let out = ProducerOptions::new().repeat(pipe.writer, b"again\n");
-    let produced = out.unwrap().run(Some(8 << 30)).unwrap();
-    assert_eq!(produced.bytes, 8 << 30);
+    let mut out = out.unwrap();
+    out.send(8 << 30).unwrap();
+    assert_eq!(out.report().bytes, 8 << 30);
+    drop(out);
     assert_eq!(reading.join().unwrap(), 8 << 30);
     let growth = gauge.growth();
     assert!(growth < A_FEW_HUGE_PAGES, "grew by {} KiB", growth / 1024);
@@ -186,8 +188,9 @@ fn making_and_dropping_many_leaves_no_memory_and_no_descriptors_behind() {
             .unwrap();
         send(&mut out, 0, 100_000, 50_000).unwrap();
         drop(out);
-        let out = ProducerOptions::new().repeat(&pipe.writer, b"y\n").unwrap();
-        out.run(Some(100_000)).unwrap();
+        let mut out = ProducerOptions::new().repeat(&pipe.writer, b"y\n").unwrap();
+        out.send(100_000).unwrap();
+        drop(out);
         let mut consumer = fullbore::Consumer::new(&pipe.reader).unwrap();
         assert_eq!(consumer.discard(200_000).unwrap(), 200_000);
     };

@@ -346,7 +346,7 @@ static void transfer(void) {
     /* The progress function sees the bytes, and stops the transfer. */
     CHECK(ftruncate(sink, 0) == 0);
     lseek(source, 0, SEEK_SET);
-    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_IN_SIGHT, .chunk = 65536};
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_VISIBLE, .chunk = 65536};
     IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
     struct seen seen = {.transfer = transfer};
     int ended;

@@ -118,7 +118,7 @@ static void producers(void) {
     FAILS(-EINVAL, fullbore_producer_new(fds[1], &options, &producer, &error));
     options = (fullbore_producer_options){.size = sizeof options, .chunk = SIZE_MAX};
     FAILS(-EINVAL, fullbore_producer_new(fds[1], &options, &producer, &error));
-    options = (fullbore_producer_options){.size = sizeof options, .way = FULLBORE_WAY_RECYCLE, .ring = 1};
+    options = (fullbore_producer_options){.size = sizeof options, .way = FULLBORE_WAY_RECYCLE, .memory = 1};
     FAILS(-EINVAL, fullbore_producer_new(fds[1], &options, &producer, &error));
     int null = open("/dev/null", O_WRONLY);
     options = (fullbore_producer_options){.size = sizeof options, .way = FULLBORE_WAY_FRESH};
@@ -197,7 +197,7 @@ static void consumers(void) {
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
     options = (fullbore_consumer_options){.size = sizeof options, .buffer = SIZE_MAX};
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
-    options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_FLAG_IN_SIGHT};
+    options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_FLAG_VISIBLE};
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
     options = (fullbore_consumer_options){.size = sizeof options, .wait = 99};
     FAILS(-EINVAL, fullbore_consumer_new(fds[0], &options, &consumer, &error));
@@ -284,7 +284,7 @@ static void tees(void) {
     IS(0, fullbore_cancel_new(&cancel, NULL));
     FAILS(-EINVAL, fullbore_tee_new(fds[0], NULL, NULL, &error));
     FAILS(-EBADF, fullbore_tee_new(closed, NULL, &tee, &error));
-    fullbore_transfer_options options = {.size = sizeof options, .flags = FULLBORE_FLAG_IN_SIGHT};
+    fullbore_transfer_options options = {.size = sizeof options, .flags = FULLBORE_FLAG_VISIBLE};
     FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));
     options = (fullbore_transfer_options){.size = sizeof options, .sink_offset = 1};
     FAILS(-EINVAL, fullbore_tee_new(fds[0], &options, &tee, &error));

@@ -22,7 +22,7 @@ pub fn summary(level: &Level, outputs: Vec<Destination>, levels: &[Fill]) -> Buf
         empty: shortage(level.empty),
         full: shortage(level.full),
         slow: slow(level),
-        could_save_seconds: level.could_save().as_secs_f64(),
+        could_save_seconds: could_save(level).as_secs_f64(),
         verdict: verdict(level),
         outputs,
         levels: levels.to_vec(),
@@ -34,6 +34,12 @@ fn shortage(waits: Waits) -> Shortage {
         times: waits.times,
         seconds: waits.time.as_secs_f64(),
     }
+}
+
+/// Returns the most time that a larger memory could have saved: the source had to wait for room, and after that the
+/// sink for bytes, which it would have had otherwise.
+fn could_save(level: &Level) -> Duration {
+    level.full.time.min(level.empty_after_full)
 }
 
 /// Returns the line that mbuffer has too.
@@ -88,7 +94,7 @@ fn verdict(level: &Level) -> String {
         Slow::Both => "Writer and reader were slow in turn. ",
         Slow::Neither => "",
     };
-    let saved = level.could_save();
+    let saved = could_save(level);
     let is_much = saved.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();
     let help = match level.full.times {
         0 => "A larger buffer would not have helped: it was never full.".to_owned(),

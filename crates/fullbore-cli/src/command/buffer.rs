@@ -12,8 +12,8 @@ use crate::terminal::stderr;
 use anyhow::anyhow;
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
-use fullbore::split::{OnError, Policy};
-use fullbore::{Error, PipeEnd, TransferSide};
+use fullbore::tee::{OnError, Policy};
+use fullbore::{Error, TransferSide};
 use fullbore_host::number::within;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -229,7 +229,7 @@ impl Buffer {
         }
         let mut show = Show::new(!self.quiet, self.watchdog);
         if !self.keep_input
-            && let Ok(Some(pipe)) = PipeEnd::of(&source)
+            && let Ok(Some(pipe)) = fullbore_linux::pipe::of(&source)
         {
             show.enlarge(pipe);
         }
@@ -456,8 +456,14 @@ impl Buffer {
             false => OnError::Drop,
         };
         match output {
-            Output::Stdout(_) => Policy::of(OnError::Ignore, other),
-            _ => Policy::of(other, other),
+            Output::Stdout(_) => Policy {
+                closed: OnError::Ignore,
+                other,
+            },
+            _ => Policy {
+                closed: other,
+                other,
+            },
         }
     }
 

@@ -221,12 +221,10 @@ impl Copy {
         }
         let mut transfer = Transfer::new(&source, &*output)
             .guarantee(moving::guarantee(self.by_reference))
-            .plain(*is_plain);
+            .plain(*is_plain)
+            .visible(digest.is_some());
         if let Some(bytes) = self.bytes {
             transfer = transfer.limit(bytes - total.bytes);
-        }
-        if digest.is_some() {
-            transfer = transfer.in_sight();
         }
         let mut synced = Ok(());
         let ran = transfer.run_with(|progress| {

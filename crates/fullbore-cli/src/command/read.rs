@@ -14,7 +14,7 @@ use fullbore_lab::endpoint::{Options, Role, print, reader};
 /// marked with (write) or (read) has an effect only at that end. It ends after --bytes-to-pipe, after
 /// --seconds, or at the end of the file.
 #[derive(Args)]
-#[command(mut_arg("ring", |option| option.hide(true)))]
+#[command(mut_arg("memory", |option| option.hide(true)))]
 #[command(mut_arg("lines", |option| option.hide(true)))]
 #[command(mut_arg("data", |option| option.hide(true)))]
 #[command(after_help = "\

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use fullbore::EndReason;
-use fullbore::split::{OnError, Policy, SinkReport};
+use fullbore::tee::{OnError, Policy, SinkReport};
 
 use crate::exit;
 use crate::moving::{self, Existing, Input, Output, WriteBack};
@@ -84,13 +84,19 @@ impl Mode {
             Mode::Warn => Policy::DROP,
             Mode::WarnNopipe => Policy::IGNORE_CLOSED,
             Mode::Exit => Policy::FAIL_ALL,
-            Mode::ExitNopipe => Policy::of(OnError::Ignore, OnError::FailAll),
+            Mode::ExitNopipe => Policy {
+                closed: OnError::Ignore,
+                other: OnError::FailAll,
+            },
         }
     }
 }
 
 /// Without a mode: stop when a pipe has no reader, and only warn when a file fails.
-pub const BY_DEFAULT: Policy = Policy::of(OnError::FailAll, OnError::Drop);
+pub const BY_DEFAULT: Policy = Policy {
+    closed: OnError::FailAll,
+    other: OnError::Drop,
+};
 
 impl Tee {
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -105,10 +111,9 @@ impl Tee {
             return Ok(ExitCode::FAILURE);
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
-        let mut tee = fullbore::Tee::new(stdin.as_fd()).plain(is_plain);
-        if self.mode().is_some() {
-            tee = tee.fail_without_readers();
-        }
+        let mut tee = fullbore::Tee::new(stdin.as_fd())
+            .plain(is_plain)
+            .fail_without_readers(self.mode().is_some());
         for output in &outputs {
             tee = tee.sink(output.as_fd(), policy);
         }

@@ -19,7 +19,7 @@ use fullbore_lab::endpoint::{Options, Role, print, writer};
 Examples:
   fullbore write --write-with-vmsplice --huge-page --busy-loop |
     fullbore read --read-with-splice --busy-loop
-  fullbore write --ring 2M --chunk 512K --pipe-size 1M --verify |
+  fullbore write --memory 2M --chunk 512K --pipe-size 1M --verify |
     fullbore read --verify
   fullbore write --seconds 2 | wc -c
 

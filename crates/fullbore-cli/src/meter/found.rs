@@ -1,6 +1,7 @@
 //! What the kernel tells about a file descriptor of another process.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use fullbore::PipeEnd;
@@ -76,6 +77,6 @@ pub fn position(
 pub fn fullness(process: &Process, fd: i32) -> io::Result<(usize, usize)> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let end = rustix::fs::open(path_of(process, fd), flags, Mode::empty())?;
-    let pipe = PipeEnd::of(&end)?.ok_or(io::ErrorKind::InvalidInput)?;
+    let pipe = PipeEnd::new(end.as_fd())?;
     Ok((pipe.queued()?, pipe.capacity()?))
 }

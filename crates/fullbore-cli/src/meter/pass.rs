@@ -184,7 +184,7 @@ impl<'a> Passing<'a> {
     fn write_zeros(&mut self, bytes: u64, input: &Input, output: &Output) -> anyhow::Result<()> {
         let zeros = File::open("/dev/zero").map_err(|error| anyhow!("open /dev/zero: {error}"))?;
         let wrote = Transfer::new(&zeros, output)
-            .in_sight()
+            .visible(true)
             .plain(self.how.is_plain)
             .limit(bytes)
             .run();
@@ -212,7 +212,7 @@ impl<'a> Passing<'a> {
         let room = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
         let looks_at = self.meter.looks_at();
         let mut onward = Transfer::new(&pipe.reader, output)
-            .in_sight()
+            .visible(true)
             .plain(self.how.is_plain);
         let (mut sent, mut written) = (0, None);
         let ended = loop {
@@ -226,7 +226,7 @@ impl<'a> Passing<'a> {
             let piece = self.lines_at_a_time();
             let (mut pieces, mut last) = (Vec::new(), Vec::new());
             let read = Transfer::new(Arc::clone(source), &pipe.writer)
-                .in_sight()
+                .visible(true)
                 .plain(self.how.is_plain)
                 .chunk(most)
                 .limit(most as u64)
@@ -294,7 +294,7 @@ impl<'a> Passing<'a> {
             || looks_at.is_some()
             || self.how.is_direct
         {
-            transfer = transfer.in_sight();
+            transfer = transfer.visible(true);
         }
         let mut chunk = self.chunk(skips);
         if let Some(bytes) = chunk {

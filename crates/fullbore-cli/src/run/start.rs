@@ -145,7 +145,7 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 /// # Errors
 /// Fails if there are too many open files or pipes.
 pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, PipeGrowth)> {
-    let (pipe, mut growth) = Pipe::with_capacity(wanted).with_context(|| {
+    let (pipe, mut growth) = fullbore_linux::pipe::with_capacity(wanted).with_context(|| {
         format!("create pipe {number} of {of} ('ulimit -n' shows the limit of open files)")
     })?;
     if growth.after > wanted {

@@ -195,7 +195,7 @@ const OUR_WRITERS: [&str; 7] = [
     "--write_with_vmsplice",
     "--write_with_vmsplice --same_buffer --busy_loop",
     "--write_with_vmsplice --gift --poll",
-    "--ring 1M --chunk 128K --pipe-size 512K",
+    "--memory 1M --chunk 128K --pipe-size 512K",
 ];
 
 #[test]

@@ -71,8 +71,8 @@ fn without_vmsplice_a_writer_by_reference_says_so() {
         for options in [
             "--write-with-vmsplice",
             "--write-with-vmsplice --busy-loop --same-buffer",
-            "--ring 1M --chunk 64K",
-            "--ring 1M --chunk 64K --wait adaptive",
+            "--memory 1M --chunk 64K",
+            "--memory 1M --chunk 64K --wait adaptive",
         ] {
             let (writer, reader) = pipeline_under(&filter, options, "--json");
             assert_unsupported(&writer, "vmsplice");
@@ -115,7 +115,7 @@ fn without_huge_pages_the_rest_of_the_ladder_goes_on() {
     for options in [
         "--huge-page",
         "--huge-page --write-with-vmsplice",
-        "--ring 1M --chunk 64K --huge-page --check-huge-page",
+        "--memory 1M --chunk 64K --huge-page --check-huge-page",
     ] {
         let (writer, _) = pipeline_under(&filter, options, "");
         assert_unsupported(&writer, "huge pages");
@@ -409,7 +409,7 @@ fn nobody_is_left_behind_when_bench_is_ended() {
 
 #[test]
 fn a_pipeline_whose_reader_is_killed_ends_quietly() {
-    for options in ["", "--write-with-vmsplice", "--ring 1M --chunk 128K"] {
+    for options in ["", "--write-with-vmsplice", "--memory 1M --chunk 128K"] {
         let (source, sink) = pipe();
         let (mut reading, writing) = start_pipeline(options, sink, "", source);
         thread::sleep(Duration::from_millis(50));
@@ -442,7 +442,7 @@ fn a_refused_vmsplice_is_the_reason_also_where_the_reader_has_gone() {
             "--write-with-vmsplice",
             "--way fresh",
             "--way recycle",
-            "--ring 1M --chunk 64K",
+            "--memory 1M --chunk 64K",
         ] {
             let mut writer = fullbore(&format!("write --bytes-to-pipe 8M {options}"));
             let writing = start(under(filter.clone(), writer.stdout(nobody_reads())));

@@ -323,7 +323,11 @@ fn memory_is_taken_as_it_fills_and_given_back_as_it_empties() {
     // All of it goes in although nobody reads.
     writer.write_all(&bytes).unwrap();
     wait_for("all to be read", || {
-        let queued = PipeEnd::of(&writer).unwrap().unwrap().queued().unwrap();
+        let queued = fullbore_linux::pipe::of(&writer)
+            .unwrap()
+            .unwrap()
+            .queued()
+            .unwrap();
         (queued == 0).then_some(())
     });
     let full = resident(pid);
@@ -487,7 +491,13 @@ fn a_pipe_on_stdin_grows_once_the_stream_is_long_unless_it_is_to_be_kept() {
     for (options, grows) in [("", true), ("--keep-input", false)] {
         let (stdin, writer) = pipe();
         let watched = stdin.try_clone().unwrap();
-        let capacity = || PipeEnd::of(&watched).unwrap().unwrap().capacity().unwrap();
+        let capacity = || {
+            fullbore_linux::pipe::of(&watched)
+                .unwrap()
+                .unwrap()
+                .capacity()
+                .unwrap()
+        };
         let before = capacity();
         if before >= 1 << 20 {
             skipped("a pipe that grows: pipes are large here already");

@@ -96,7 +96,7 @@ fn megabytes_behind_producers_that_use_their_pages_again_are_right() {
 pub fn bytes_are_copied_and_every_one_is_right(bytes: u64) {
     for mover in ["copy", "tee /dev/null", "buffer -q -m 32M"] {
         let moved = finish_chain(start_chain(
-            &format!("--ring 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe {bytes}"),
+            &format!("--memory 2M --chunk 512K --pipe-size 1M --verify --bytes-to-pipe {bytes}"),
             mover,
             &format!("--verify --bytes-to-pipe {bytes}"),
         ));

@@ -85,7 +85,7 @@ const EXAMPLES_NOT_RUN: [(&str, &str); 20] = [
     ("fullbore top --prometheus", "until Ctrl-C"),
     ("fullbore top\n", "needs a terminal"),
     ("fullbore tune", "needs a process whose pipes are enlarged"),
-    ("fullbore write --ring", "takes minutes on a slow machine"),
+    ("fullbore write --memory", "takes minutes on a slow machine"),
     ("fullbore write --write-with-vmsplice", "needs huge pages"),
     ("fullbore write | ", "takes minutes on a slow machine"),
 ];

@@ -16,7 +16,7 @@ const WAITS: [&str; 4] = ["block", "poll", "spin", "adaptive"];
 const WAYS: [&str; 3] = [
     "--buf-size 64K",
     "--write-with-vmsplice --buf-size 128K",
-    "--ring 512K --chunk 64K --pipe-size 256K",
+    "--memory 512K --chunk 64K --pipe-size 256K",
 ];
 
 /// The article's columns, in its order.
@@ -427,8 +427,8 @@ fn a_writer_reports_what_went_out_when_the_reader_closes() {
     let more_ways = [
         // Full pages of the ring wait until the pipe no longer refers to them, rather than for room
         // in it.
-        "--ring 512K --chunk 128K --pipe-size 512K",
-        "--ring 512K --chunk 256K --pipe-size 512K",
+        "--memory 512K --chunk 128K --pipe-size 512K",
+        "--memory 512K --chunk 256K --pipe-size 512K",
     ];
     for wait in WAITS {
         for way in WAYS.into_iter().chain(more_ways) {
@@ -651,7 +651,7 @@ fn what_needs_a_pipe_is_refused_where_there_is_none() {
     let path = directory.path().join("file");
     for (options, option) in [
         ("--write-with-vmsplice", "--write-with-vmsplice"),
-        ("--ring 1M", "--ring"),
+        ("--memory 1M", "--memory"),
         ("--pipe-size 64K", "--pipe-size"),
     ] {
         for sink in [
@@ -760,12 +760,12 @@ fn writers_options_that_contradict_each_other_are_refused() {
         ("--wait block --busy-loop", ["--wait", "--busy-loop"]),
         ("--wait spin --poll", ["--wait", "--poll"]),
         ("--wait adaptive --busy-loop --poll", ["--wait", "spin"]),
-        ("--ring 128K --chunk 128K", ["--ring", "two chunks"]),
-        ("--ring 256K", ["--ring", "two chunks"]),
-        ("--ring 0", ["--ring", "two chunks"]),
-        ("--ring 2M --gift", ["--ring", "--gift"]),
+        ("--memory 128K --chunk 128K", ["--memory", "two chunks"]),
+        ("--memory 256K", ["--memory", "two chunks"]),
+        ("--memory 0", ["--memory", "two chunks"]),
+        ("--memory 2M --gift", ["--memory", "--gift"]),
         ("--buf-size 0", ["--buf-size", "0"]),
-        ("--ring 2M --chunk 0", ["--chunk", "0"]),
+        ("--memory 2M --chunk 0", ["--chunk", "0"]),
         ("--verify --data constant", ["--verify", "--data words"]),
         (
             "--verify --dont-touch-pages",

@@ -79,9 +79,9 @@ fn every_wait_delivers_every_byte_of_every_way() {
         "--buf-size 64K",
         "--write-with-vmsplice",
         "--write-with-vmsplice --same-buffer --buf-size 64K",
-        "--ring 512K --chunk 64K --pipe-size 256K",
+        "--memory 512K --chunk 64K --pipe-size 256K",
         // The pipe can hold the whole ring, so only the count of queued bytes keeps it right.
-        "--ring 256K --chunk 64K --pipe-size 1M",
+        "--memory 256K --chunk 64K --pipe-size 1M",
     ];
     for wait in WAITS {
         for way in ways {
@@ -110,8 +110,8 @@ fn buffers_of_odd_sizes_deliver_every_byte() {
     for write in [
         "--buf-size 1",
         "--buf-size 4097",
-        "--ring 100000 --chunk 12345",
-        "--ring 1M --chunk 70001 --wait spin",
+        "--memory 100000 --chunk 12345",
+        "--memory 1M --chunk 70001 --wait spin",
     ] {
         for read in [
             "--chunk 777",
@@ -187,7 +187,7 @@ fn one_flipped_bit_is_found_wherever_it_is() {
 fn bytes_lost_in_the_middle_are_found() {
     for read in READERS {
         for lost in [1, 8, 4096, 65_536] {
-            let output = filtered("--ring 512K --chunk 64K", read, |mut stream| {
+            let output = filtered("--memory 512K --chunk 64K", read, |mut stream| {
                 stream.drain(300_000..300_000 + lost);
                 stream
             });

@@ -186,7 +186,7 @@ mod tests {
             std::os::unix::fs::symlink(target, fds.join(number.to_string())).unwrap();
         };
         let pipe = Pipe::new().unwrap();
-        let capacity = PipeEnd::of(&pipe.reader)
+        let capacity = fullbore_linux::pipe::of(&pipe.reader)
             .unwrap()
             .unwrap()
             .capacity()

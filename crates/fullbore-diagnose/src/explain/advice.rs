@@ -23,7 +23,7 @@ const BY_REFERENCE: &[&str] = &[
     "--way fresh",
     "--way recycle",
     "--way repeat",
-    "--ring",
+    "--memory",
 ];
 
 const ANY: &[&str] = &[];
@@ -69,11 +69,11 @@ const TABLE: &[Remedy] = &[
          that never changes" },
     Remedy { class: Class::Sleeping, with: ANY, without: ANY, program: ANY, instead: "fullbore run",
         words: "with pipes of 1 MiB, the programs run longer before they have to sleep" },
-    Remedy { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--ring"], program: ANY, instead: "roomy_pipe",
+    Remedy { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--memory"], program: ANY, instead: "roomy_pipe",
         words: "with a pipe of 1 MiB, both sides run longer before they have to sleep" },
     Remedy { class: Class::Sleeping, with: &["--read-with-splice"], without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
         words: "spinning briefly before sleeping saves the more expensive wake-up" },
-    Remedy { class: Class::Sleeping, with: ANY, without: &["--ring", "--way", "--busy-loop", "--wait adaptive"], program: ANY, instead: "deep_ring",
+    Remedy { class: Class::Sleeping, with: ANY, without: &["--memory", "--way", "--busy-loop", "--wait adaptive"], program: ANY, instead: "deep_ring",
         words: "larger chunks over a pipe of 1 MiB need fewer wake-ups for the same bytes" },
     Remedy { class: Class::Sleeping, with: ANY, without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",
         words: "spinning briefly before sleeping saves the more expensive wake-up" },

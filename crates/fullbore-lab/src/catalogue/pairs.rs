@@ -85,7 +85,7 @@ const LADDER: &[Experiment] = experiments! { "ladder" No:
     "double_buffer", None, "new data in every buffer, and every word read: the article's two buffers",
         "--write-with-vmsplice --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
     "deep_ring", None, "as double_buffer, with a ring of chunks, a pipe of 1 MiB and blocking calls",
-        "--ring 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
+        "--memory 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words" => "--huge-page --check-huge-page --sum";
 };
 
 /// Each way to produce compared with write(2), with a reader that sums every word and with one that

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use fullbore::{Pipe, Producer, ProducerOptions, Way};
-use fullbore_linux::Pages;
+use fullbore::{Producer, ProducerOptions, Way};
 use fullbore_linux::Ready;
+use fullbore_linux::pages::{Pages, backed_by};
 use fullbore_linux::{Calls, Waiter, page_size, vmsplice_shares};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -69,7 +69,7 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
 pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
     let mut calls = Calls::new(options.wait());
     let mut buffers = Buffers::new(options)?;
-    let (own, growth) = Pipe::with_capacity(buffers.len())?;
+    let (own, growth) = fullbore_linux::pipe::with_capacity(buffers.len())?;
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut sent_last = usize::MAX;
     'stream: while let Some(most) = progress.next(buffers.len()) {
@@ -191,8 +191,8 @@ pub fn produce(
     if way != WayName::Auto {
         producer = producer.huge_pages(options.huge_page).pipe_size(0);
     }
-    if let Some(ring) = options.ring {
-        producer = producer.memory(ring.next_multiple_of(page_size()));
+    if let Some(memory) = options.memory {
+        producer = producer.memory(memory.next_multiple_of(page_size()));
     }
     let (producer, fixed) = match way {
         WayName::Socket => (producer.way(Way::Socket).open(sink), Some(Way::Socket)),
@@ -214,21 +214,25 @@ pub fn produce(
     }
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut shared = false;
+    let mut memory = std::ptr::null()..std::ptr::null();
     while let Some(most) = progress.next(chunk) {
         shared |= producer.is_sharing();
         let mut position = progress.moved();
-        let sent = producer.fill(most, |piece| match options.data() {
-            Data::Constant => piece.fill(prepare::CONSTANT),
-            Data::Words => {
-                words::fill(piece, position);
-                position += piece.len() as u64;
+        let sent = producer.fill(most, |piece| {
+            memory = piece.as_ptr_range();
+            match options.data() {
+                Data::Constant => piece.fill(prepare::CONSTANT),
+                Data::Words => {
+                    words::fill(piece, position);
+                    position += piece.len() as u64;
+                }
             }
         });
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that
         // was tried instead hides the reason.
         fixed.map_or(Ok(()), |way| check_way(producer.inner(), way))?;
         match sent {
-            Ok(()) => progress.add(most, producer.inner().calls()),
+            Ok(()) => progress.add(most, producer.inner().report().calls),
             Err(error) if reader_has_gone(error.kind()) => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
@@ -236,10 +240,10 @@ pub fn produce(
     if way == WayName::Ring && !shared && progress.moved() > MET_BY {
         return Err(did_not_meet().into());
     }
-    let calls = producer.inner().calls();
+    let calls = producer.inner().report().calls;
     let backing = match producer.is_sharing() {
         true => "memory that is shared with the reader".to_owned(),
-        false => producer.inner().backed_by().to_string(),
+        false => backed_by(memory).to_string(),
     };
     // The reader may have closed the pipe by now, after it has read all that it needed.
     match producer.finish().map_err(fullbore::Error::from) {
@@ -270,7 +274,7 @@ const MET_BY: u64 = 256 << 20;
 /// Says what this machine refuses.
 pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
     let reason = match way {
-        _ if producer.way() == way => return Ok(()),
+        _ if producer.report().way == way => return Ok(()),
         Way::Socket => {
             "this machine refuses sockets or splice(2), or has no memory for a full pipe"
         }

@@ -99,7 +99,7 @@ impl Options {
         if self.pipe_size != 0 && self.pipe_size != half {
             return Err(format!(
                 "--pipe-size {} cannot be used with --write-with-vmsplice: its two buffers are \
-                 safe only in a pipe with the capacity of half a buffer. Omit it, or use --ring",
+                 safe only in a pipe with the capacity of half a buffer. Omit it, or use --memory",
                 size::typed(self.pipe_size as u64)
             ));
         }
@@ -119,15 +119,15 @@ impl Options {
     }
 
     fn check_way(&self) -> Result<(), String> {
-        if let Some(ring) = self.ring {
+        if let Some(memory) = self.memory {
             if self.way.is_some_and(|way| way != WayName::Recycle) {
-                return Err("--ring can be used only with --way recycle".into());
+                return Err("--memory can be used only with --way recycle".into());
             }
             let chunk = self.chunk();
-            if ring < 2 * chunk {
+            if memory < 2 * chunk {
                 return Err(format!(
-                    "--ring {} is too small: it must hold two chunks of {}",
-                    size::typed(ring as u64),
+                    "--memory {} is too small: it must hold two chunks of {}",
+                    size::typed(memory as u64),
                     size::format(chunk as u64)
                 ));
             }
@@ -170,7 +170,7 @@ impl Options {
             true => "with --way repeat",
             false => "with --lines without --way",
         };
-        let library = "with --way or --ring";
+        let library = "with --way or --memory";
         no_effect(&[
             (self.sum, "--sum", AT_WRITE),
             (self.pause.is_some(), "--pause", AT_WRITE),
@@ -195,9 +195,9 @@ impl Options {
                 "with --through-pipe",
             ),
             (
-                self.write_with_vmsplice && self.ring.is_some(),
+                self.write_with_vmsplice && self.memory.is_some(),
                 "--write-with-vmsplice",
-                "with --ring",
+                "with --memory",
             ),
             (
                 buffer_is_its_own && self.buf_size.is_some(),
@@ -241,7 +241,7 @@ impl Options {
         const AT_READ: &str = "for 'fullbore read'";
         let library = "with --way, which reads with the library's Consumer";
         no_effect(&[
-            (self.ring.is_some(), "--ring", AT_READ),
+            (self.memory.is_some(), "--memory", AT_READ),
             (self.lines.is_some(), "--lines", AT_READ),
             (self.data.is_some(), "--data", AT_READ),
             (

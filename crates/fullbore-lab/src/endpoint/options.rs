@@ -94,9 +94,9 @@ pub struct Options {
     )]
     pub chunk: Option<usize>,
 
-    /// Write with vmsplice(2) from a ring of SIZE bytes, and reuse pages after they were read
+    /// Write with vmsplice(2) from SIZE bytes of memory, and reuse pages after they were read
     #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
-    pub ring: Option<usize>,
+    pub memory: Option<usize>,
 
     /// Write with the library's Producer, by this method (write); with 'auto' or 'ring', read with its
     /// Consumer (read)
@@ -264,7 +264,7 @@ impl Options {
 
     /// Returns the library's way to write, if one was selected.
     pub fn way(&self) -> Option<WayName> {
-        self.way.or(self.ring.map(|_| WayName::Recycle))
+        self.way.or(self.memory.map(|_| WayName::Recycle))
     }
 
     /// Returns whether the library's consumer reads.

@@ -127,7 +127,7 @@ mod tests {
             ("--huge-page", ""),
             ("--busy-loop", ""),
             ("--buf-size 2M", ""),
-            ("--ring 2M", ""),
+            ("--memory 2M", ""),
             ("--way fresh", ""),
             ("--wait adaptive", "--wait adaptive"),
             ("--data constant", ""),

@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     prepare::process(options.cpu, &options.parent)?;
     let stdin = stdin();
     let source = stdin.as_fd();
-    let pipe = PipeEnd::of(&source)?;
+    let pipe = fullbore_linux::pipe::of(&source)?;
     if options.read_with_splice && pipe.is_none() && !options.through_pipe {
         bail!(Usage("--read-with-splice needs a pipe on stdin".into()));
     }
@@ -172,7 +172,7 @@ fn splice_through_a_pipe(
 ) -> anyhow::Result<EndpointReport> {
     let null = dev_null()?;
     let none = SpliceFlags::empty();
-    let (own, _) = Pipe::with_capacity(options.chunk())?;
+    let (own, _) = fullbore_linux::pipe::with_capacity(options.chunk())?;
     let mut progress = begin_with_the_first_bytes(options, source)?;
     while let Some(most) = progress.next(options.chunk()) {
         let sink = own.writer.as_fd();
@@ -207,7 +207,7 @@ impl Copy {
         }
         let capacity = PipeEnd::new(source)?.capacity()?;
         Ok(Some(Self {
-            pipe: Pipe::with_capacity(capacity)?.0,
+            pipe: fullbore_linux::pipe::with_capacity(capacity)?.0,
             buffer: vec![0; options.chunk()],
         }))
     }

@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         ));
     }
     let sink = stdout.as_fd();
-    let pipe = PipeEnd::of(&sink)?;
+    let pipe = fullbore_linux::pipe::of(&sink)?;
     let capacity = match &pipe {
         Some(_) if options.double_buffers_through_a_pipe() => bail!(Usage(
             "--through-pipe is for a socket on stdout; leave it out for a pipe".into()
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
 
 fn check_without_pipe(options: &Options) -> Result<(), Usage> {
     for (given, what) in [
-        (options.ring.is_some(), "--ring"),
+        (options.memory.is_some(), "--memory"),
         (
             matches!(
                 options.way,
@@ -146,12 +146,12 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     while let Some(most) = progress.next(usize::MAX) {
         match repeat.send_some(most as u64) {
-            Ok(n) => progress.add(n as usize, repeat.calls()),
+            Ok(n) => progress.add(n as usize, repeat.report().calls),
             Err(error) if reader_has_gone(error.kind()) => break,
             Err(error) => return Err(error).context("write to stdout"),
         }
     }
-    Ok(progress.report(options, repeat.calls()))
+    Ok(progress.report(options, repeat.report().calls))
 }
 
 fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {

@@ -80,7 +80,7 @@ impl From<fullbore::Error> for Stop {
         };
         Stop::Refused(Refusal {
             operation: operation.to_owned(),
-            errno: error.errno().and_then(std::io::Error::raw_os_error),
+            errno: error.raw_os_error(),
             signal: None,
             said: match said.strip_prefix(&format!("{operation}: ")) {
                 Some(rest) if !operation.is_empty() => rest.to_owned(),

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use fullbore::{Pipe, ProducerOptions, Wait, Way};
-use fullbore_linux::Pages;
+use fullbore_linux::pages::{Pages, backed_by};
 use fullbore_linux::{Calls, page_size};
 use rustix::pipe::SpliceFlags;
 
@@ -206,7 +206,7 @@ pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
     });
     let mut producer = ProducerOptions::new().way(Way::Fresh).open(pipe.writer)?;
     producer.write_all(&sent).map_err(io_at("vmsplice"))?;
-    let backing = producer.backed_by();
+    let backing = backed_by(producer.reserve(1)?.as_ptr_range());
     let way = producer.finish().map_err(fullbore::Error::from)?.way;
     let came = reading
         .join()

@@ -44,7 +44,7 @@ pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
 }
 
 pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
-    let (pipe, growth) = Pipe::with_capacity(ROOMY)?;
+    let (pipe, growth) = fullbore_linux::pipe::with_capacity(ROOMY)?;
     let (before, after) = (growth.before as u64, growth.after as u64);
     let (before, grown) = (size::format(before), size::format(after));
     if growth.after < ROOMY {

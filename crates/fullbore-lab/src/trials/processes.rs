@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use anyhow::Result;
-use fullbore::{Pipe, PipeEnd};
+use fullbore::Pipe;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -19,7 +19,7 @@ impl Held {
     pub fn new() -> Result<Self> {
         let pipe = Pipe::new()?;
         // A user with too many pipes gets pipes with one slot (pipe(7)).
-        let room = PipeEnd::of(&pipe.writer)?.map_or(Ok(0), |end| end.capacity())?;
+        let room = fullbore_linux::pipe::of(&pipe.writer)?.map_or(Ok(0), |end| end.capacity())?;
         rustix::io::write(&pipe.writer, &pattern(held_bytes(room)))?;
         Ok(Self(pipe))
     }
@@ -38,7 +38,8 @@ fn held_bytes(capacity: usize) -> usize {
 
 /// Reads the pattern from the fd that was obtained from the other process.
 fn check(taken: &OwnedFd) -> Result<String, Stop> {
-    let end = PipeEnd::of(taken)?.ok_or_else(|| Stop::Wrong("it is not a pipe".into()))?;
+    let end =
+        fullbore_linux::pipe::of(taken)?.ok_or_else(|| Stop::Wrong("it is not a pipe".into()))?;
     let (queued, capacity) = (end.queued()?, end.capacity()?);
     let sent = pattern(held_bytes(capacity));
     if queued != sent.len() {

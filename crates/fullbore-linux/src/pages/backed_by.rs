@@ -67,9 +67,34 @@ impl fmt::Display for BackedBy {
     }
 }
 
+/// Returns what the kernel backs the mapping with that these addresses are in, as `as_ptr_range` of a slice returns
+/// them.
+pub fn backed_by(memory: Range<*const u8>) -> BackedBy {
+    let part = memory.start as usize..memory.end as usize;
+    match read_smaps().map(|smaps| mappings_with(&smaps, &part)) {
+        Ok(mappings) => of_addresses(&mappings),
+        Err(reason) => BackedBy::Unknown { reason },
+    }
+}
+
+/// Returns the addresses of the mappings that have a part of `range`.
+fn mappings_with(smaps: &str, range: &Range<usize>) -> Range<usize> {
+    let first_words = smaps.lines().filter_map(|line| line.split(' ').next());
+    first_words
+        .filter_map(address_range)
+        .filter(|(from, to)| *from < range.end && range.start < *to)
+        .fold(range.clone(), |all, (from, to)| {
+            all.start.min(from)..all.end.max(to)
+        })
+}
+
+fn read_smaps() -> Result<String, String> {
+    fs::read_to_string("/proc/self/smaps").map_err(|e| format!("/proc/self/smaps: {e}"))
+}
+
 /// Returns what the kernel backs these addresses with now: from the flags of the pages if those may be
 /// read, otherwise from the sums of the mappings.
-pub(super) fn of(addresses: &Range<usize>) -> BackedBy {
+pub(super) fn of_addresses(addresses: &Range<usize>) -> BackedBy {
     by_page_flags(addresses)
         .or_else(|closed| by_smaps(addresses).map_err(|also| format!("{closed}; {also}")))
         .unwrap_or_else(|reason| BackedBy::Unknown { reason })
@@ -112,9 +137,7 @@ pub(super) fn by_page_flags(addresses: &Range<usize>) -> Result<BackedBy, String
 }
 
 pub(super) fn by_smaps(addresses: &Range<usize>) -> Result<BackedBy, String> {
-    let smaps =
-        fs::read_to_string("/proc/self/smaps").map_err(|e| format!("/proc/self/smaps: {e}"))?;
-    count_in_smaps(&smaps, addresses)
+    count_in_smaps(&read_smaps()?, addresses)
         .map(|count| count.by("/proc/self/smaps"))
         .ok_or_else(|| "/proc/self/smaps does not list the mapping".into())
 }
@@ -200,5 +223,10 @@ mod tests {
             }
         );
         assert_eq!(count_in_smaps(smaps, &(0..4096)), None);
+        let part = 0x7f00_0030_0000..0x7f00_0030_1000;
+        assert_eq!(
+            mappings_with(smaps, &part),
+            0x7f00_0020_0000..0x7f00_0060_0000
+        );
     }
 }

@@ -22,7 +22,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::error::{self, Error, Result};
 use crate::sizes;
-pub use backed_by::BackedBy;
+pub use backed_by::{BackedBy, backed_by};
 
 /// The kind of pages to ask the kernel for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -339,7 +339,7 @@ impl Pages {
     /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or if those cannot be read, from
     /// `/proc/self/smaps`.
     pub fn backed_by(&self) -> BackedBy {
-        backed_by::of(&self.mapped_range())
+        backed_by::of_addresses(&self.mapped_range())
     }
 
     /// Returns the addresses that are accessible.

@@ -35,7 +35,7 @@ pub struct Cancel(Arc<Cancelled>);
 #[derive(Debug)]
 struct Cancelled {
     /// The flag that a running thread checks.
-    so: AtomicBool,
+    cancelled: AtomicBool,
     /// An eventfd that becomes readable with a cancel, and so wakes a sleeping thread.
     event: OwnedFd,
 }
@@ -51,7 +51,7 @@ impl Cancel {
             .and_then(not_standard)
             .map_err(error::system("eventfd2"))?;
         Ok(Self(Arc::new(Cancelled {
-            so: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
             event,
         })))
     }
@@ -59,7 +59,7 @@ impl Cancel {
     /// Cancels all objects that have a clone of this, permanently. It may be called from a signal
     /// handler.
     pub fn cancel(&self) {
-        self.0.so.store(true, Ordering::Release);
+        self.0.cancelled.store(true, Ordering::Release);
         // This fails only if the counter is full, and then the eventfd is readable too.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
     }
@@ -67,17 +67,20 @@ impl Cancel {
     /// Returns whether [`cancel`](Self::cancel) was called.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.0.so.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Returns the fd that becomes readable with a cancel.
-    pub fn event(&self) -> BorrowedFd<'_> {
+    /// Records that the fd became readable. If a parent or child process has cancelled, only the
+    /// fd shows it.
+    pub(super) fn note_readable(&self) {
+        self.0.cancelled.store(true, Ordering::Release);
+    }
+}
+
+/// The fd becomes readable with a cancel, for programs that sleep in poll(2) or epoll(7) themselves. Do not read
+/// from it.
+impl AsFd for Cancel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
-    }
-
-    /// Records that the event became readable. If a parent or child process has cancelled, only the
-    /// event shows it.
-    pub(super) fn note_event(&self) {
-        self.0.so.store(true, Ordering::Release);
     }
 }

@@ -10,7 +10,7 @@ mod budget;
 mod cancel;
 mod pace;
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
@@ -557,7 +557,7 @@ fn poll_any<'fd>(
             one.as_mut_slice()
         }
         _ => {
-            let event = cancel.map(|c| PollFd::from_borrowed_fd(c.event(), PollFlags::IN));
+            let event = cancel.map(|c| PollFd::from_borrowed_fd(c.as_fd(), PollFlags::IN));
             many = fds.chain(event).collect();
             &mut many
         }
@@ -577,7 +577,7 @@ fn poll_any<'fd>(
     }?;
     if let (Some(cancel), Some(event)) = (cancel, polled.last()) {
         if event.revents().contains(PollFlags::IN) {
-            cancel.note_event();
+            cancel.note_readable();
         }
     }
     if polled

@@ -244,8 +244,7 @@ fn new_pipe() -> Result<fullbore_linux::Pipe, Errno> {
 
 /// Returns the errno of an error of the library.
 fn errno(error: fullbore_linux::Error) -> Errno {
-    let errno = error.errno().and_then(Errno::from_io_error);
-    errno.unwrap_or(Errno::INVAL)
+    fullbore_linux::error::errno(&error).unwrap_or(Errno::INVAL)
 }
 
 fn revert(

@@ -101,7 +101,7 @@ fn without_version(name: &str) -> &str {
 
 /// Returns how the subcommands of this command send.
 fn our_own(words: &[String]) -> Option<Sends> {
-    // These are the forms that clap accepts: `--ring 1M`, `--ring=1M`, and the names with
+    // These are the forms that clap accepts: `--memory 1M`, `--memory=1M`, and the names with
     // underscores.
     let has = |option: &str| {
         words.iter().any(|word| {
@@ -110,7 +110,7 @@ fn our_own(words: &[String]) -> Option<Sends> {
         })
     };
     Some(match words.get(1)?.as_str() {
-        "write" if has("--way") || has("--ring") => Sends::Safely(
+        "write" if has("--way") || has("--memory") => Sends::Safely(
             "it does not reuse a page before the pipe has released it, whatever the capacity",
         ),
         "write" if has("--write-with-vmsplice") => Sends::Pages(
@@ -162,7 +162,7 @@ mod tests {
         }
         for line in [
             "fullbore write",
-            "fullbore write --ring 2M --chunk 512K",
+            "fullbore write --memory 2M --chunk 512K",
             "fullbore write --way=recycle",
             "fullbore copy",
             "fullbore copy --by-reference",

@@ -1,5 +1,7 @@
 //! Every kind of source into every kind of sink, with both guarantees and several lengths.
 
+use std::os::fd::AsFd;
+
 use fullbore_tokio::{Ended, Guarantee, Options, Report, Sink, Source};
 
 use crate::common::ends::{From, To};
@@ -176,7 +178,7 @@ fn every_kind_of_source_arrives_whole_at_every_kind_of_sink() {
 fn what_streams_through_a_pipe_is_spliced_after_the_first_call() {
     let _watch = watch("spliced");
     let pipe = fullbore::Pipe::new().unwrap();
-    let grown = fullbore::PipeEnd::of(&pipe.writer).unwrap().unwrap();
+    let grown = fullbore::PipeEnd::new(pipe.writer.as_fd()).unwrap();
     if grown.resize(MIB).is_err() {
         return fullbore_tests::skipped("this user's pipes may not be enlarged to 1 MiB");
     }

@@ -10,7 +10,7 @@
 //! | this one | the options |
 //!
 //! Bytes are copied once, from the source into memory. A pipe is given this memory, which is not written to
-//! again; every other sink is written to. The memory itself is in `produce/store/`.
+//! again; every other sink is written to. The memory itself is in `store/`.
 
 mod ends;
 mod reading;
@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use crate::produce::stage::Outlet;
-use crate::produce::store::{Layout, Store};
-use crate::split::{Policy, SinkReport};
+use crate::outlet::Outlet;
+use crate::store::{Layout, Store};
+use crate::tee::{Policy, SinkReport};
 use crate::transfer::{self, EndReason};
 use ends::{AtLast, Ends, Writer};
 use fullbore_linux::Calls;
@@ -53,7 +53,7 @@ const MEMORY: usize = 64 << 20;
 ///
 /// ```
 /// use std::io::{Read, Write};
-/// use fullbore::{Buffer, Pipe, split::Policy};
+/// use fullbore::{Buffer, Pipe, tee::Policy};
 /// let (source, sink) = (Pipe::new()?, Pipe::new()?);
 /// std::fs::File::from(source.writer).write_all(b"hello")?;
 /// let report = Buffer::new(&source.reader)
@@ -401,7 +401,7 @@ impl Options {
                 waiter = waiter.until_cancelled(cancel);
             }
             let mut waiter = waiter.until_deadline(next.into_iter().chain(self.deadline).min());
-            let slept = waiter.sleep_on(&[(over.event(), PollFlags::IN)]);
+            let slept = waiter.sleep_on(&[(over.as_fd(), PollFlags::IN)]);
             let is_late = self.deadline.is_some_and(|at| Instant::now() >= at);
             match waiter.stopped() {
                 _ if over.is_cancelled() => {}

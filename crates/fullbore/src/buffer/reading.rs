@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
 use crate::memory;
-use crate::produce::store::{Filler, Store};
+use crate::store::{Filler, Store};
 use crate::transfer;
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::wait::{Pace, uninterrupted};

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-pub use crate::produce::store::Waits;
-use crate::produce::store::{Counts, Look, Store};
-use crate::split::SinkReport;
+pub use crate::store::Waits;
+use crate::store::{Counts, Look, Store};
+use crate::tee::SinkReport;
 use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
 
@@ -26,7 +26,8 @@ pub struct Level {
     pub empty: Waits,
     /// Waits of the source for room.
     pub full: Waits,
-    /// How long the first sink waited for bytes after the memory had been full once.
+    /// How long the first sink waited for bytes after the memory had been full once. A larger memory could have saved
+    /// this time at most, and no more than that of the waits for room.
     pub empty_after_full: Duration,
     /// Whether everything was read.
     pub has_ended: bool,
@@ -69,12 +70,6 @@ impl Level {
             waits_for_bytes,
             elapsed,
         }
-    }
-
-    /// Returns the most time that a larger memory could have saved: the source had to wait for room, and
-    /// after that the sink for bytes, which it would have had otherwise.
-    pub fn could_save(&self) -> Duration {
-        self.full.time.min(self.empty_after_full)
     }
 }
 
@@ -127,18 +122,6 @@ impl fmt::Display for BufferFailure {
 }
 
 impl std::error::Error for BufferFailure {}
-
-impl BufferFailure {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.error.kind()
-    }
-
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.error.raw_os_error()
-    }
-}
 
 impl From<BufferFailure> for Error {
     fn from(failure: BufferFailure) -> Self {

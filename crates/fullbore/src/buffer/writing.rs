@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::memory;
-use crate::produce::stage::Outlet;
-use crate::produce::store::{Emptier, Step, Store};
-use crate::split::{OnError, Policy, SinkReport};
+use crate::outlet::Outlet;
+use crate::store::{Emptier, Step, Store};
+use crate::tee::{OnError, Policy, SinkReport};
 use fullbore_linux::error::{self, Error, TransferSide};
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::Pace;

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::produce::Way;
+use crate::way::Way;
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::wait::{Cancel, Wait};
 pub(crate) use options::Options;
@@ -59,7 +59,7 @@ use step::{Ends, Stop};
 ///
 /// From a pipe into a file it splices, and while the file accepts the bytes, the kernel holds the
 /// pipe's lock: if the file stalls (a slow disk, NFS, FUSE), every process that writes into the
-/// pipe or asks for its size stalls as well. [`in_sight`](Self::in_sight) reads and writes instead,
+/// pipe or asks for its size stalls as well. [`visible`](Self::visible) reads and writes instead,
 /// and [`Guarantee::Reference`] goes through a pipe of its own; neither holds the lock of the
 /// caller's pipe while it waits.
 ///
@@ -159,10 +159,10 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Makes [`run`](Self::run) return [`EndReason::WouldBlock`] instead of waiting. The next call
+    /// Sets whether [`run`](Self::run) returns [`EndReason::WouldBlock`] instead of waiting. The next call
     /// continues from there.
-    pub fn nonblocking(mut self) -> Self {
-        self.options.never = true;
+    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
+        self.options.never = nonblocking;
         self
     }
 
@@ -187,11 +187,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Makes a signal that arrives during a wait end it: [`run`](Self::run) then returns
+    /// Sets whether a signal that arrives during a wait ends it: [`run`](Self::run) then returns
     /// [`EndReason::Interrupted`], and the next call continues from there. Without this, a wait goes on
     /// after a signal.
-    pub fn interruptible(mut self) -> Self {
-        self.options.interruptible = true;
+    pub fn interruptible(mut self, interruptible: bool) -> Self {
+        self.options.interruptible = interruptible;
         self
     }
 
@@ -217,10 +217,10 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Uses only methods on which the bytes pass through this process's memory, and shows them to
-    /// the progress callback.
-    pub fn in_sight(mut self) -> Self {
-        self.options.in_sight = true;
+    /// Sets whether the progress callback is shown the bytes. Only methods by which they pass through this process's
+    /// memory are used then.
+    pub fn visible(mut self, visible: bool) -> Self {
+        self.options.visible = visible;
         self
     }
 
@@ -338,7 +338,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                 }
                 Ok(Step::Taken) => {}
                 Ok(Step::End) => return Ok(EndReason::AtEnd),
-                Ok(Step::Perhaps) => {
+                Ok(Step::Ambiguous) => {
                     state.at = state.methods.len() - 1;
                     state.long = false;
                 }

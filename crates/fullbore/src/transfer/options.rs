@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) deadline: Option<Instant>,
     pub(crate) chunk: Option<usize>,
     pub(crate) pipe_size: Option<usize>,
-    pub(crate) in_sight: bool,
+    pub(crate) visible: bool,
     pub(crate) plain: bool,
     pub(crate) interruptible: bool,
 }

@@ -84,18 +84,6 @@ impl fmt::Display for TransferFailure {
 
 impl std::error::Error for TransferFailure {}
 
-impl TransferFailure {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.error.kind()
-    }
-
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.error.raw_os_error()
-    }
-}
-
 impl From<TransferFailure> for Error {
     fn from(failure: TransferFailure) -> Self {
         failure.error
@@ -119,6 +107,6 @@ pub struct Progress<'a> {
     /// The way in which they were moved.
     pub method: Method,
     /// The bytes themselves, if the transfer was asked to keep them
-    /// [`in_sight`](super::Transfer::in_sight); empty otherwise.
+    /// [`visible`](super::Transfer::visible); empty otherwise.
     pub seen: &'a [u8],
 }

@@ -15,7 +15,8 @@ use super::sparse::{Sparse, Stretch};
 use super::step::{Ends, Step, Stepped, Stop, has_flag};
 use super::through::OwnPipe;
 use crate::memory;
-use crate::produce::stage::{Outlet, Stage};
+use crate::outlet::Outlet;
+use crate::stage::Stage;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
@@ -113,7 +114,7 @@ pub(super) fn begin(
             Method::ReadWrite => true,
             _ if options.plain => false,
             Method::Fresh => options.sink_offset.is_none(),
-            _ => !options.in_sight,
+            _ => !options.visible,
         })
         .collect();
     let size = u64::try_from(source_stat.st_size).unwrap_or(0);
@@ -273,7 +274,7 @@ impl State {
         self.before_hole = usize::MAX;
         let by_position = matches!(method, Method::CopyFileRange | Method::ReadWrite);
         let has_read = self.stage.len() > 0 || !self.ahead.is_empty();
-        if !self.long || !by_position || has_read || options.in_sight {
+        if !self.long || !by_position || has_read || options.visible {
             return Ok(None);
         }
         // A hole costs one ftruncate(2), whatever its size.
@@ -309,7 +310,7 @@ impl State {
         }?;
         self.took(n);
         Ok(match n {
-            0 => Step::Perhaps,
+            0 => Step::Ambiguous,
             n => Step::Moved(n),
         })
     }
@@ -331,7 +332,7 @@ impl State {
             return Ok(match n {
                 // write(2) either writes the bytes to the sink, or returns the reason why it
                 // cannot.
-                0 => Step::Perhaps,
+                0 => Step::Ambiguous,
                 n => Step::Moved(n),
             });
         }
@@ -342,7 +343,7 @@ impl State {
         Ok(match n {
             // Asked again, a terminal would wait for more input after its end of file.
             0 if ends.source_kind == Kind::Char => Step::End,
-            0 => Step::Perhaps,
+            0 => Step::Ambiguous,
             _ => Step::Taken,
         })
     }
@@ -362,9 +363,6 @@ impl State {
                         errno,
                     )
                 })?;
-            if n == 0 {
-                return Err(Stop::At(TransferSide::Sink, "write", Errno::IO));
-            }
             self.seen = (self.sent, self.sent + n);
             self.sent += n;
             return Ok(Step::Moved(n));
@@ -448,7 +446,7 @@ impl State {
 
     /// Returns the bytes of the last step, if the callback is to see them.
     fn seen(&self, options: &Options) -> &[u8] {
-        if options.in_sight {
+        if options.visible {
             &self.stage.bytes()[self.seen.0..self.seen.1]
         } else {
             &[]

@@ -21,7 +21,7 @@ pub(super) enum Step {
     End,
     /// The kernel moved nothing. This may be the end, or the fds may not support this way: read(2)
     /// and write(2) show which it is.
-    Perhaps,
+    Ambiguous,
 }
 
 /// Why a step could not continue.

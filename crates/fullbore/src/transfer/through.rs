@@ -12,7 +12,7 @@ use super::direct;
 use super::plan::Kind;
 use super::step::{Ends, Stop};
 use fullbore_linux::error::{Result, TransferSide};
-use fullbore_linux::pipe::Pipe;
+use fullbore_linux::pipe::{self, Pipe};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// A pipe of the transfer itself, and the number of bytes in it.
@@ -30,9 +30,9 @@ impl OwnPipe {
     /// Creates a pipe of up to `size` bytes. A smaller pipe is slower, but not an error.
     ///
     /// # Errors
-    /// As [`Pipe::with_capacity`].
+    /// As [`pipe::with_capacity`].
     pub(crate) fn new(size: usize) -> Result<Self> {
-        let (pipe, growth) = Pipe::with_capacity(size)?;
+        let (pipe, growth) = pipe::with_capacity(size)?;
         Ok(Self {
             pipe,
             capacity: growth.after,

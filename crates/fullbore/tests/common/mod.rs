@@ -29,7 +29,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fullbore::{ConsumerOptions, Error, Pipe, PipeEnd, Producer, ProducerOptions, Wait, Way};
+use fullbore::{ConsumerOptions, Error, Pipe, Producer, ProducerOptions, Wait, Way};
 use fullbore_linux as linux;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::SpliceFlags;
@@ -204,7 +204,7 @@ impl Reader {
             Reader::Resizing => {
                 let mut buf = vec![0; 128 * 1024];
                 let mut random = Random::new(13);
-                let end = PipeEnd::of(&source).unwrap().unwrap();
+                let end = fullbore_linux::pipe::of(&source).unwrap().unwrap();
                 let resize = |reads: u64| {
                     if reads % 3 == 0 {
                         let size = 4096 << (reads / 3 * 5 % 9);
@@ -227,7 +227,7 @@ impl Reader {
                     let n = bytes.len();
                     consumer.consume(n);
                 }
-                assert_eq!(consumer.taken(), checker.at);
+                assert_eq!(consumer.report().bytes, checker.at);
             }
             Reader::Splicing => splice_and_hold(&source, &mut checker),
             Reader::Teeing => tee_and_hold(&source, &mut checker),
@@ -351,7 +351,11 @@ pub fn inner(error: std::io::Error) -> Error {
 
 /// Bytes in a pipe now.
 pub fn queued(fd: &impl AsFd) -> usize {
-    PipeEnd::of(fd).unwrap().unwrap().queued().unwrap()
+    fullbore_linux::pipe::of(fd)
+        .unwrap()
+        .unwrap()
+        .queued()
+        .unwrap()
 }
 
 /// Whether anybody holds the read end of the pipe that this is the write end of.

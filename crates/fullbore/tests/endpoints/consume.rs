@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::*;
-use fullbore::{Consumer, ConsumerOptions, Error, Pipe, PipeEnd, Wait, Way};
+use fullbore::{Consumer, ConsumerOptions, Error, Pipe, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{Advice, CWD, FileType, Mode};
@@ -112,7 +112,7 @@ fn discarding_and_reading_alternate_on_every_kind_of_source() {
             }
             let left = 1_500_000 - checker.at;
             assert_eq!(consumer.discard(u64::MAX).unwrap(), left, "{name}");
-            assert_eq!(consumer.taken(), 1_500_000, "{name}");
+            assert_eq!(consumer.report().bytes, 1_500_000, "{name}");
             assert_eq!(consumer.discard(1).unwrap(), 0, "{name}");
             assert!(consumer.fill_buf().unwrap().is_empty(), "{name}");
         }
@@ -187,11 +187,11 @@ proptest! {
             }
         }
         let mut rest = Vec::new();
-        let copied = consumer.copy_to(&mut rest).unwrap();
-        prop_assert_eq!(copied, rest.len() as u64);
+        let read = consumer.read_to_end(&mut rest).unwrap();
+        prop_assert_eq!(read, rest.len());
         checker.check(&rest);
         prop_assert_eq!(checker.at, bytes);
-        prop_assert_eq!(consumer.taken(), bytes);
+        prop_assert_eq!(consumer.report().bytes, bytes);
     }
 }
 
@@ -273,7 +273,10 @@ fn a_signal_storm_does_not_show() {
 fn nonblocking_never_waits_and_loses_nothing() {
     let _watch = watch("nonblocking_never_waits_and_loses_nothing");
     for (name, source) in sources(1_000_000) {
-        let mut consumer = ConsumerOptions::new().nonblocking().open(source).unwrap();
+        let mut consumer = ConsumerOptions::new()
+            .nonblocking(true)
+            .open(source)
+            .unwrap();
         let mut checker = Checker::of_the_stream();
         loop {
             match consumer.fill_buf() {
@@ -293,7 +296,7 @@ fn nonblocking_never_waits_and_loses_nothing() {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::WouldBlock, "{name}");
                     // What was dropped before is gone, and counted.
-                    checker.at = consumer.taken();
+                    checker.at = consumer.report().bytes;
                 }
             }
         }
@@ -311,7 +314,7 @@ fn nonblocking_reads_a_file_that_is_not_in_memory() {
     file.sync_all().unwrap();
     file.rewind().unwrap();
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-    let mut consumer = ConsumerOptions::new().nonblocking().open(file).unwrap();
+    let mut consumer = ConsumerOptions::new().nonblocking(true).open(file).unwrap();
     // poll(2) calls a file always ready, so waiting for it in a loop would never end.
     let mut bytes = vec![0; MIB];
     consumer.read_exact(&mut bytes).unwrap();
@@ -322,7 +325,7 @@ fn nonblocking_reads_a_file_that_is_not_in_memory() {
 fn the_capacity_of_the_pipe_and_its_flags_stay_as_they_were() {
     let pipe = Pipe::new().unwrap();
     let state = || {
-        let end = PipeEnd::of(&pipe.reader).unwrap().unwrap();
+        let end = fullbore_linux::pipe::of(&pipe.reader).unwrap().unwrap();
         let flags = rustix::fs::fcntl_getfl(&pipe.reader).unwrap();
         (end.capacity().unwrap(), flags)
     };
@@ -347,37 +350,6 @@ fn an_unreadable_source_and_no_buffer_are_errors() {
         ConsumerOptions::new().buffer(0).open(null),
         Err(Error::Invalid(_))
     ));
-}
-
-#[test]
-fn what_the_output_does_not_take_is_still_there() {
-    /// Takes some bytes and is then full.
-    struct Small(Vec<u8>);
-    impl Write for Small {
-        fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-            let room = 1000 - self.0.len();
-            if room == 0 {
-                return Err(ErrorKind::StorageFull.into());
-            }
-            let n = room.min(buf.len()).min(300);
-            self.0.extend_from_slice(&buf[..n]);
-            Ok(n)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let pipe = Pipe::new().unwrap();
-    write_to(pipe.writer, 5000, 1);
-    let mut consumer = Consumer::new(pipe.reader).unwrap();
-    let mut small = Small(Vec::new());
-    let error = consumer.copy_to(&mut small).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::StorageFull);
-    let mut rest = Vec::new();
-    assert_eq!(consumer.copy_to(&mut rest).unwrap(), 4000);
-    let mut checker = Checker::of_the_stream();
-    checker.check(&small.0);
-    checker.check(&rest);
 }
 
 /// CPU time of this thread.

@@ -66,7 +66,7 @@ fn no_length_of_output_is_lost_silently_when_finished() {
             let answer: io::Result<()> = bytes.chunks(piece).try_for_each(|p| out.write_all(p));
             if answer.is_ok() {
                 let error = out.finish().unwrap_err();
-                assert_eq!(error.error().kind(), io::ErrorKind::StorageFull, "{error}");
+                assert_eq!(error.error.kind(), io::ErrorKind::StorageFull, "{error}");
             }
         }
     }

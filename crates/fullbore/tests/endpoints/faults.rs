@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::common::calls::{failing_once, judging, moving_nothing_once, refusing, refusing_some};
 use crate::common::*;
 use fullbore::{
-    Cancel, Consumer, ConsumerOptions, Error, Pipe, Produced, Producer, ProducerOptions, Repeat,
-    Result, TransferSide, Wait, Way,
+    Cancel, Consumer, ConsumerOptions, Error, Pipe, Producer, ProducerOptions, ProducerReport,
+    Repeat, Result, TransferSide, Wait, Way,
 };
 use rustix::io::Errno;
 
@@ -18,8 +18,8 @@ const READ: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_preadv2];
 
 /// What sends, with what it is made of ready before any call can fail.
 enum Sender {
-    Producer(Producer<OwnedFd>),
-    Repeat(Repeat<OwnedFd>),
+    Producer(Box<Producer<OwnedFd>>),
+    Repeat(Box<Repeat<OwnedFd>>),
 }
 
 /// A way to send, the calls that it uses, and what errors call the one that fails.
@@ -38,14 +38,18 @@ const CASES: [Case; 9] = [
         name: "copy",
         calls: &WRITE,
         operation: "write",
-        make: |options, sink| Sender::Producer(options.way(Way::Copy).open(sink).unwrap()),
+        make: |options, sink| {
+            Sender::Producer(Box::new(options.way(Way::Copy).open(sink).unwrap()))
+        },
         checker: Checker::of_the_stream,
     },
     Case {
         name: "fresh",
         calls: &[libc::SYS_vmsplice],
         operation: "vmsplice",
-        make: |options, sink| Sender::Producer(options.way(Way::Fresh).open(sink).unwrap()),
+        make: |options, sink| {
+            Sender::Producer(Box::new(options.way(Way::Fresh).open(sink).unwrap()))
+        },
         checker: Checker::of_the_stream,
     },
     Case {
@@ -53,35 +57,43 @@ const CASES: [Case; 9] = [
         calls: &[libc::SYS_vmsplice],
         operation: "vmsplice",
         // The reader of every test here copies.
-        make: |options, sink| Sender::Producer(options.way(Way::Recycle).open(sink).unwrap()),
+        make: |options, sink| {
+            Sender::Producer(Box::new(options.way(Way::Recycle).open(sink).unwrap()))
+        },
         checker: Checker::of_the_stream,
     },
     Case {
         name: "repeat, slots that end with a pattern",
         calls: &[libc::SYS_tee],
         operation: "tee",
-        make: |options, sink| Sender::Repeat(options.repeat(sink, PATTERN).unwrap()),
+        make: |options, sink| Sender::Repeat(Box::new(options.repeat(sink, PATTERN).unwrap())),
         checker: || Checker::of(PATTERN),
     },
     Case {
         name: "repeat, slots that do not",
         calls: &[libc::SYS_splice],
         operation: "splice",
-        make: |options, sink| Sender::Repeat(options.repeat(sink, &first(100_003)).unwrap()),
+        make: |options, sink| {
+            Sender::Repeat(Box::new(options.repeat(sink, &first(100_003)).unwrap()))
+        },
         checker: || Checker::of(&first(100_003)),
     },
     Case {
         name: "repeat, filling the stage",
         calls: &[libc::SYS_tee],
         operation: "tee",
-        make: |options, sink| Sender::Repeat(options.repeat(sink, &first(100_003)).unwrap()),
+        make: |options, sink| {
+            Sender::Repeat(Box::new(options.repeat(sink, &first(100_003)).unwrap()))
+        },
         checker: || Checker::of(&first(100_003)),
     },
     Case {
         name: "repeat, from memory",
         calls: &[libc::SYS_vmsplice],
         operation: "vmsplice",
-        make: |options, sink| Sender::Repeat(options.repeat(sink, &first(5 * MIB)).unwrap()),
+        make: |options, sink| {
+            Sender::Repeat(Box::new(options.repeat(sink, &first(5 * MIB)).unwrap()))
+        },
         checker: || Checker::of(&first(5 * MIB)),
     },
     Case {
@@ -89,14 +101,18 @@ const CASES: [Case; 9] = [
         calls: &[libc::SYS_ioctl],
         operation: "vmsplice",
         // The reader of every test here copies.
-        make: |options, sink| Sender::Producer(options.way(Way::Recycle).open(sink).unwrap()),
+        make: |options, sink| {
+            Sender::Producer(Box::new(options.way(Way::Recycle).open(sink).unwrap()))
+        },
         checker: Checker::of_the_stream,
     },
     Case {
         name: "socket",
         calls: &[libc::SYS_splice],
         operation: "splice",
-        make: |options, sink| Sender::Producer(options.way(Way::Socket).open(sink).unwrap()),
+        make: |options, sink| {
+            Sender::Producer(Box::new(options.way(Way::Socket).open(sink).unwrap()))
+        },
         checker: Checker::of_the_stream,
     },
 ];
@@ -104,19 +120,19 @@ const CASES: [Case; 9] = [
 impl Sender {
     fn way(&self) -> Way {
         match self {
-            Sender::Producer(out) => out.way(),
-            Sender::Repeat(out) => out.way(),
+            Sender::Producer(out) => out.report().way,
+            Sender::Repeat(out) => out.report().way,
         }
     }
 
     /// Sends this many bytes, in chunks that are large enough to be sent by reference.
-    fn send_all(self, bytes: u64) -> Result<Produced> {
+    fn send_all(self, bytes: u64) -> Result<ProducerReport> {
         match self {
             Sender::Producer(mut out) => {
                 send(&mut out, 0, bytes, 64 * 1024)?;
                 Ok(out.finish()?)
             }
-            Sender::Repeat(out) => out.run(Some(bytes)),
+            Sender::Repeat(mut out) => out.send(bytes).map(|()| out.report()),
         }
     }
 }
@@ -131,7 +147,7 @@ impl Case {
         &self,
         wait: Wait,
         verdict: impl FnMut(usize) -> Option<Errno>,
-    ) -> Option<(Result<Produced>, u64)> {
+    ) -> Option<(Result<ProducerReport>, u64)> {
         self.run_with(ProducerOptions::new().wait(wait), verdict)
     }
 
@@ -139,7 +155,7 @@ impl Case {
         &self,
         options: ProducerOptions,
         verdict: impl FnMut(usize) -> Option<Errno>,
-    ) -> Option<(Result<Produced>, u64)> {
+    ) -> Option<(Result<ProducerReport>, u64)> {
         let pipe = Pipe::new().unwrap();
         let reading = Reader::Quick.spawn(pipe.reader, (self.checker)());
         let options = options.chunk(64 * 1024);
@@ -199,7 +215,13 @@ fn a_failing_call_says_which_it_was_and_how_many_bytes_the_reader_got() {
 
 /// `operation` failed with `errno`, and `moved` is what the reader got.
 #[track_caller]
-fn failed_with(outcome: Result<Produced>, operation: &str, errno: Errno, read: u64, what: &str) {
+fn failed_with(
+    outcome: Result<ProducerReport>,
+    operation: &str,
+    errno: Errno,
+    read: u64,
+    what: &str,
+) {
     match outcome {
         Err(Error::Moving {
             side: TransferSide::Sink,
@@ -333,7 +355,7 @@ fn the_refusal_may_come_after_bytes_that_were_copied() {
     let produced = refusing(&[libc::SYS_vmsplice], Errno::NOSYS, move || {
         send(&mut out, 0, 5000, 1000).unwrap();
         send(&mut out, 5000, 1 << 20, 100_000).unwrap();
-        assert_eq!(out.way(), Way::Socket);
+        assert_eq!(out.report().way, Way::Socket);
         out.finish().unwrap()
     });
     let read = reading.join().unwrap();
@@ -447,7 +469,7 @@ fn a_consumer_that_fails_says_how_many_bytes_it_took() {
                 .open(source(4 << 20))
                 .unwrap();
             let outcome = failing_once(&READ, nth, Errno::IO, || check_all(&mut consumer));
-            let taken = consumer.taken();
+            let taken = consumer.report().bytes;
             match outcome {
                 None => return,
                 Some(Err(error)) => {
@@ -514,7 +536,7 @@ fn where_no_memory_can_be_mapped_the_small_buffer_of_the_start_goes_on() {
             let outcome = refusing(&[call], Errno::NOMEM, || {
                 send(&mut out, 0, 1 << 20, 64 * 1024)?;
                 out.write_all(&bytes[1 << 20..]).map_err(inner)?;
-                assert_eq!(out.way(), Way::Copy);
+                assert_eq!(out.report().way, Way::Copy);
                 Ok::<_, Error>(out.finish()?.bytes)
             });
             let read = reading.join().unwrap();
@@ -540,7 +562,11 @@ fn a_consumer_goes_on_with_its_small_buffer_where_no_memory_can_be_mapped() {
             if let Some(outcome) = outcome {
                 let what = format!("{buffer:?}, call {call}");
                 let read = outcome.unwrap_or_else(|e| panic!("{what}: {e:#}"));
-                assert_eq!((read, consumer.taken()), (2 << 20, 2 << 20), "{what}");
+                assert_eq!(
+                    (read, consumer.report().bytes),
+                    (2 << 20, 2 << 20),
+                    "{what}"
+                );
             }
         }
     }
@@ -591,7 +617,7 @@ fn where_pages_cannot_be_given_back_none_is_written_to_again() {
         .unwrap();
     let reading = Reader::Splicing.spawn(pipe.reader, Checker::of_the_stream());
     let outcome = refusing(&[libc::SYS_madvise], Errno::NOMEM, move || {
-        send(&mut out, 0, 16 << 20, 128 * 1024).map_err(|error| (error.kind(), out.sent()))
+        send(&mut out, 0, 16 << 20, 128 * 1024).map_err(|error| (error.kind(), out.report().bytes))
     });
     let read = reading.join().unwrap();
     match outcome {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use fullbore::{Error, Pipe, PipeEnd, Producer, ProducerOptions, TransferSide, Wait, Way};
+use fullbore::{Error, Pipe, Producer, ProducerOptions, TransferSide, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -66,7 +66,7 @@ fn take<Fd: AsFd>(out: &mut Producer<Fd>, steps: &[Step]) -> u64 {
             }
             Step::Flush => {
                 out.flush().unwrap();
-                assert_eq!(out.sent(), at, "a flush sends what is there");
+                assert_eq!(out.report().bytes, at, "a flush sends what is there");
             }
         }
     }
@@ -246,7 +246,7 @@ fn a_terminal_gets_the_same_bytes() {
             Checker::of_the_stream().check(&bytes);
         });
         let mut out = ProducerOptions::new().wait(wait).open(&slave).unwrap();
-        assert_eq!(out.way(), Way::Copy);
+        assert_eq!(out.report().way, Way::Copy);
         send(&mut out, 0, len as u64, 30_000).unwrap();
         assert_eq!(out.finish().unwrap().bytes, len as u64);
         reading.join().unwrap();
@@ -262,7 +262,7 @@ fn a_file_gets_the_same_bytes_and_o_append_appends() {
         std::fs::write(&path, b"before").unwrap();
         let file = File::options().append(true).open(&path).unwrap();
         let mut out = ProducerOptions::new().wait(wait).open(&file).unwrap();
-        assert_eq!(out.way(), Way::Copy);
+        assert_eq!(out.report().way, Way::Copy);
         send(&mut out, 0, len, 123_456).unwrap();
         out.finish().unwrap();
         let got = std::fs::read(&path).unwrap();
@@ -308,7 +308,7 @@ fn dev_null_takes_everything_and_dev_full_nothing() {
         let mut out = ProducerOptions::new().wait(wait).open(&full).unwrap();
         out.write_all(b"little").unwrap();
         let error = out.finish().unwrap_err();
-        assert_eq!(error.error().kind(), ErrorKind::StorageFull, "{error}");
+        assert_eq!(error.error.kind(), ErrorKind::StorageFull, "{error}");
     }
 }
 
@@ -449,7 +449,7 @@ fn finishing_recycle_without_a_reader_is_a_broken_pipe() {
         });
         let error = out.finish().unwrap_err();
         assert_eq!(
-            error.error().kind(),
+            error.error.kind(),
             ErrorKind::BrokenPipe,
             "{wait:?}: {error}"
         );
@@ -554,10 +554,7 @@ fn what_makes_no_sense_is_refused() {
         .way(Way::Fresh)
         .open(&pipe.reader)
         .unwrap_err();
-    assert_eq!(
-        error.errno().unwrap().raw_os_error(),
-        Some(Errno::BADF.raw_os_error())
-    );
+    assert_eq!(error.raw_os_error(), Some(Errno::BADF.raw_os_error()));
     let mut out = options
         .chunk(1000)
         .way(Way::Fresh)
@@ -603,7 +600,7 @@ fn what_is_written_between_reserve_and_commit_is_not_lost() {
 #[test]
 fn the_pipe_grows_as_asked_and_never_shrinks() {
     let capacity = |pipe: &Pipe| {
-        PipeEnd::of(&pipe.writer)
+        fullbore_linux::pipe::of(&pipe.writer)
             .unwrap()
             .unwrap()
             .capacity()
@@ -640,7 +637,7 @@ fn the_pipe_is_grown_for_a_long_output_whatever_the_usage() {
             }
         }),
     ];
-    let (_, growth) = Pipe::with_capacity(MIB).unwrap();
+    let (_, growth) = fullbore_linux::pipe::with_capacity(MIB).unwrap();
     for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for (name, usage) in usages {
             let pipe = Pipe::new().unwrap();
@@ -648,7 +645,11 @@ fn the_pipe_is_grown_for_a_long_output_whatever_the_usage() {
             let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
             let mut out = open(ProducerOptions::new(), way, pipe.writer);
             usage(&mut out);
-            let capacity = PipeEnd::of(&sink).unwrap().unwrap().capacity().unwrap();
+            let capacity = fullbore_linux::pipe::of(&sink)
+                .unwrap()
+                .unwrap()
+                .capacity()
+                .unwrap();
             out.finish().unwrap();
             drop(sink);
             assert_eq!(reading.join().unwrap(), 4 << 20);
@@ -664,7 +665,7 @@ fn a_short_output_needs_one_call_and_no_more_memory_than_it_fills() {
     for line in 0..100 {
         writeln!(out, "{line}").unwrap();
     }
-    assert_eq!(out.calls(), 0);
+    assert_eq!(out.report().calls, 0);
     assert_eq!(out.finish().unwrap().calls, 1);
 }
 

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use fullbore::{Cancel, Error, Pages, Pipe, Producer, ProducerOptions, Repeat, Stopped, Wait, Way};
+use fullbore::{
+    Cancel, Error, Pages, Pipe, Producer, ProducerOptions, Repeat, Stopped, Unfinished, Wait, Way,
+};
 
 const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
@@ -93,7 +95,10 @@ fn what_would_block_is_kept_and_goes_once() {
                     if by_another {
                         set_nonblocking(&pipe.writer);
                     }
-                    let options = ProducerOptions::new().nonblocking().wait(wait).pipe_size(0);
+                    let options = ProducerOptions::new()
+                        .nonblocking(true)
+                        .wait(wait)
+                        .pipe_size(0);
                     let mut out = open(options.chunk(100_000), way, pipe.writer);
                     let mut reader = File::from(pipe.reader);
                     let (mut checker, mut random) = (Checker::of_the_stream(), Random::new(5));
@@ -109,7 +114,7 @@ fn what_would_block_is_kept_and_goes_once() {
                                 taken
                             }
                         };
-                        let accounted = out.sent() + out.unsent();
+                        let accounted = out.report().bytes + out.unsent();
                         assert_eq!(accounted, at as u64, "{way} {wait:?} {usage:?}");
                     }
                     while let Err(error) = out.flush() {
@@ -138,13 +143,13 @@ fn a_repeat_that_must_not_wait_says_so_and_goes_on() {
     let _watch = watch("a_repeat_that_must_not_wait_says_so_and_goes_on");
     for pattern in [b"0123456".to_vec(), first(100_003), first(5 * MIB)] {
         let pipe = Pipe::new().unwrap();
-        let options = ProducerOptions::new().nonblocking().pipe_size(0);
+        let options = ProducerOptions::new().nonblocking(true).pipe_size(0);
         let mut out: Repeat<_> = options.repeat(pipe.writer, &pattern).unwrap();
         let mut reader = File::from(pipe.reader);
         let (mut checker, mut random) = (Checker::of(&pattern), Random::new(5));
         let (len, mut blocked) = (12 << 20, 0);
-        while out.sent() < len {
-            if let Err(error) = out.send_some(len - out.sent()) {
+        while out.report().bytes < len {
+            if let Err(error) = out.send_some(len - out.report().bytes) {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
                 blocked += 1;
                 while queued(&reader) > 0 {
@@ -165,7 +170,7 @@ fn a_closed_reader_is_an_error_with_and_without_waiting_whatever_the_way() {
         for never in [false, true] {
             for wait in ALL_WAITS {
                 let options = || match never {
-                    true => ProducerOptions::new().wait(wait).nonblocking(),
+                    true => ProducerOptions::new().wait(wait).nonblocking(true),
                     false => ProducerOptions::new().wait(wait),
                 };
                 let writer = || {
@@ -191,7 +196,7 @@ fn a_closed_reader_is_an_error_with_and_without_waiting_whatever_the_way() {
                             }
                         };
                         assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{way} {usage:?}");
-                        assert_eq!(out.sent(), 5, "{way} {usage:?}");
+                        assert_eq!(out.report().bytes, 5, "{way} {usage:?}");
                         assert!(out.finish().is_err());
                     }
                 }
@@ -237,9 +242,13 @@ fn a_producer_that_waits_is_cancelled_and_keeps_what_it_has() {
             }
             cancel.cancel();
             let (out, at, error) = sending.join().unwrap();
-            stopped(&error, Stopped::Cancelled, out.sent());
-            assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
-            let sent = out.sent();
+            stopped(&error, Stopped::Cancelled, out.report().bytes);
+            assert_eq!(
+                out.report().bytes + out.unsent(),
+                at as u64,
+                "{way} {wait:?}"
+            );
+            let sent = out.report().bytes;
             let (sink, unsent) = out.into_parts();
             assert_eq!(sent + unsent.len() as u64, at as u64);
             // Another producer goes on with it.
@@ -264,11 +273,11 @@ fn finishing_recycle_ends_when_it_is_cancelled() {
     cancel.cancel();
     // Nobody reads.
     let unfinished = finishing.join().unwrap().unwrap_err();
-    stopped(unfinished.error(), Stopped::Cancelled, 40_000);
+    stopped(&unfinished.error, Stopped::Cancelled, 40_000);
     assert_eq!(queued(&pipe.reader), 40_000);
     // Where everything has been read, there is nothing to wait for.
     rustix::io::read(&pipe.reader, &mut [0; 50_000]).unwrap();
-    assert_eq!(unfinished.into_parts().1.finish().unwrap().bytes, 40_000);
+    assert_eq!(unfinished.producer.finish().unwrap().bytes, 40_000);
 }
 
 /// Asserts that the call was stopped for this reason after this many bytes.
@@ -300,14 +309,26 @@ fn a_deadline_ends_the_waits_of_a_producer_and_another_one_lets_it_go_on() {
                 }
             };
             assert_eq!(error.kind(), ErrorKind::TimedOut, "{way} {wait:?}");
-            stopped(&inner(error), Stopped::TimedOut, out.sent());
-            assert_eq!(queued(&pipe.reader) as u64, out.sent(), "{way} {wait:?}");
-            assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
+            stopped(&inner(error), Stopped::TimedOut, out.report().bytes);
+            assert_eq!(
+                queued(&pipe.reader) as u64,
+                out.report().bytes,
+                "{way} {wait:?}"
+            );
+            assert_eq!(
+                out.report().bytes + out.unsent(),
+                at as u64,
+                "{way} {wait:?}"
+            );
             // Where all that was taken has gone, there is nothing left to stop.
             if out.unsent() > 0 {
-                out = out.finish().unwrap_err().into_parts().1;
+                out = *out.finish().unwrap_err().producer;
             }
-            assert_eq!(out.sent() + out.unsent(), at as u64, "{way} {wait:?}");
+            assert_eq!(
+                out.report().bytes + out.unsent(),
+                at as u64,
+                "{way} {wait:?}"
+            );
             out.set_deadline(None);
             let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
             out.write_all(&bytes[at..]).unwrap();
@@ -324,10 +345,10 @@ fn a_deadline_that_passes_is_no_error_of_a_write_that_took_bytes() {
     let options = ProducerOptions::new().deadline(Instant::now());
     let mut out = options.way(Way::Copy).open(pipe.writer).unwrap();
     out.write_all(&first(64 * 1024)).unwrap();
-    assert_eq!((out.sent(), out.unsent()), (0, 64 * 1024));
+    assert_eq!((out.report().bytes, out.unsent()), (0, 64 * 1024));
     out.set_deadline(None);
     out.flush().unwrap();
-    assert_eq!((out.sent(), out.unsent()), (64 * 1024, 0));
+    assert_eq!((out.report().bytes, out.unsent()), (64 * 1024, 0));
 }
 
 #[test]
@@ -343,11 +364,11 @@ fn what_repeats_itself_is_stopped_between_two_bytes_and_goes_on() {
             let options = ProducerOptions::new().wait(wait).deadline(soon);
             let mut repeat = options.repeat(pipe.writer, &pattern).unwrap();
             let error = repeat.send(ALL).unwrap_err();
-            stopped(&error, Stopped::TimedOut, repeat.sent());
-            assert_eq!(queued(&pipe.reader) as u64, repeat.sent(), "{what}");
+            stopped(&error, Stopped::TimedOut, repeat.report().bytes);
+            assert_eq!(queued(&pipe.reader) as u64, repeat.report().bytes, "{what}");
             repeat.set_deadline(None);
             let reading = Reader::Quick.spawn(pipe.reader, Checker::of(&pattern));
-            repeat.send(ALL - repeat.sent()).unwrap();
+            repeat.send(ALL - repeat.report().bytes).unwrap();
             drop(repeat);
             assert_eq!(reading.join().unwrap(), ALL, "{what}");
 
@@ -356,8 +377,8 @@ fn what_repeats_itself_is_stopped_between_two_bytes_and_goes_on() {
             let mut repeat = options.repeat(pipe.writer, &pattern).unwrap();
             let sending = thread::spawn(move || {
                 let error = repeat.send(ALL).unwrap_err();
-                stopped(&error, Stopped::Cancelled, repeat.sent());
-                repeat.sent()
+                stopped(&error, Stopped::Cancelled, repeat.report().bytes);
+                repeat.report().bytes
             });
             while queued(&pipe.reader) == 0 {
                 thread::yield_now();
@@ -382,7 +403,9 @@ fn a_header_and_a_body_by_another_way_lose_nothing() {
     out.write_all(&header).unwrap();
     assert_eq!(out.buffer(), header);
     assert_eq!(out.unsent(), 1000);
-    let sink = out.into_inner().unwrap();
+    out.flush().unwrap();
+    let (sink, unsent) = out.into_parts();
+    assert!(unsent.is_empty());
     let mut source = tempfile::tempfile().unwrap();
     let mut body = vec![0; 3 * MIB];
     fill(&mut body, 1000);
@@ -398,7 +421,7 @@ fn a_header_and_a_body_by_another_way_lose_nothing() {
 fn a_producer_whose_rest_cannot_be_sent_is_given_back() {
     let (reader, writer) = UnixStream::pair().unwrap();
     let mut out = ProducerOptions::new()
-        .nonblocking()
+        .nonblocking(true)
         .way(Way::Copy)
         .open(writer)
         .unwrap();
@@ -410,9 +433,12 @@ fn a_producer_whose_rest_cannot_be_sent_is_given_back() {
     }
     // What is short is gathered.
     at += out.write(&bytes[at..at + 10]).unwrap();
-    let (error, out) = out.into_inner().unwrap_err().into_parts();
+    let Unfinished {
+        error,
+        producer: out,
+    } = out.finish().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    assert_eq!(out.sent() + out.unsent(), at as u64);
+    assert_eq!(out.report().bytes + out.unsent(), at as u64);
     let reading = Reader::Quick.spawn(reader.into(), Checker::of_the_stream());
     let (mut sink, unsent) = out.into_parts();
     sink.write_all(&unsent).unwrap();
@@ -442,7 +468,7 @@ fn pages_that_are_handed_over_arrive_in_their_place_whatever_the_reader_holds() 
                 fill(&mut pages, at);
                 at += pages.len() as u64;
                 out.send_pages(pages).unwrap();
-                assert_eq!(out.sent(), at);
+                assert_eq!(out.report().bytes, at);
             }
             let mut none = Pages::new(1).unwrap();
             none.truncate(0);
@@ -498,7 +524,7 @@ fn slices_before_an_error_are_taken_and_the_error_is_told_next() {
     let error = out.write_vectored(&slices).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
     assert_eq!(out.unsent(), n as u64);
-    assert_eq!(out.sent(), 0);
+    assert_eq!(out.report().bytes, 0);
 }
 
 #[test]
@@ -506,7 +532,7 @@ fn a_terminal_or_socket_that_is_full_would_block_too() {
     let _watch = watch("a_terminal_or_socket_that_is_full_would_block_too");
     for wait in [Wait::Block, Wait::Poll] {
         let (reader, writer) = UnixStream::pair().unwrap();
-        let options = ProducerOptions::new().nonblocking().wait(wait);
+        let options = ProducerOptions::new().nonblocking(true).wait(wait);
         let mut out = options.open(writer.as_fd()).unwrap();
         let (mut at, mut random) = (0, Random::new(1));
         let mut reader = File::from(OwnedFd::from(reader));

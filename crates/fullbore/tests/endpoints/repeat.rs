@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::common::calls::refusing;
 use crate::common::*;
-use fullbore::{Error, Pipe, PipeEnd, ProducerOptions, Repeat, TransferSide, Wait, Way};
+use fullbore::{Error, Pipe, ProducerOptions, Repeat, TransferSide, Wait, Way};
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::io::Errno;
@@ -47,12 +47,12 @@ fn exact(options: ProducerOptions, pattern: &[u8], reader: Reader, pieces: &[u64
         let piece = piece.min(left);
         repeat.send(piece).unwrap();
         left -= piece;
-        assert_eq!(repeat.sent(), total - left);
+        assert_eq!(repeat.report().bytes, total - left);
     }
     repeat.send(left).unwrap();
-    assert_eq!(repeat.way(), Way::Repeat);
-    let produced = repeat.run(Some(0)).unwrap();
-    assert_eq!(produced.bytes, total);
+    assert_eq!(repeat.report().way, Way::Repeat);
+    assert_eq!(repeat.report().bytes, total);
+    drop(repeat);
     assert_eq!(reading.join().unwrap(), total, "{reader:?}");
 }
 
@@ -128,7 +128,8 @@ fn exact_without(calls: &[libc::c_long], errno: Errno, way: Way) {
                 for piece in [1, 5000, 1 << 20] {
                     repeat.send(piece).unwrap();
                 }
-                repeat.run(Some(total - 1 - 5000 - (1 << 20))).unwrap()
+                repeat.send(total - 1 - 5000 - (1 << 20)).unwrap();
+                repeat.report()
             });
             let read = reading.join().unwrap();
             let Some(produced) = produced else { return };
@@ -176,7 +177,9 @@ fn where_the_output_is_no_pipe_it_is_copy() {
         let sink = file.as_file().try_clone().unwrap();
         let mut out = repeat(&pattern, sink.into());
         out.send(777).unwrap();
-        let produced = out.run(Some(total - 777)).unwrap();
+        out.send(total - 777).unwrap();
+        let produced = out.report();
+        drop(out);
         assert_eq!((produced.bytes, produced.way), (total, Way::Copy));
         let mut checker = Checker::of(&pattern);
         checker.check(&std::fs::read(file.path()).unwrap());
@@ -186,8 +189,10 @@ fn where_the_output_is_no_pipe_it_is_copy() {
             let (reader, writer) = UnixStream::pair().unwrap();
             let reading = Reader::Quick.spawn(reader.into(), Checker::of(&pattern));
             let options = ProducerOptions::new().wait(wait);
-            let out = options.repeat(writer, &pattern).unwrap();
-            assert_eq!(out.run(Some(total)).unwrap().way, Way::Copy);
+            let mut out = options.repeat(writer, &pattern).unwrap();
+            out.send(total).unwrap();
+            assert_eq!(out.report().way, Way::Copy);
+            drop(out);
             assert_eq!(reading.join().unwrap(), total);
         }
     }
@@ -207,8 +212,8 @@ fn an_endless_run_ends_when_the_reader_has_had_enough() {
                 checker.check(&bytes);
             });
             let options = ProducerOptions::new().wait(wait);
-            let out = options.repeat(pipe.writer, &pattern).unwrap();
-            match out.run(None).unwrap_err() {
+            let mut out = options.repeat(pipe.writer, &pattern).unwrap();
+            match out.send(u64::MAX).unwrap_err() {
                 Error::Moving {
                     side: TransferSide::Sink,
                     errno,
@@ -230,7 +235,7 @@ fn pages_in_a_pipe_outlive_the_repeat() {
     for len in [2, 20_000, 5 * MIB] {
         let pattern = first(len);
         let pipe = Pipe::new().unwrap();
-        PipeEnd::of(&pipe.writer)
+        fullbore_linux::pipe::of(&pipe.writer)
             .unwrap()
             .unwrap()
             .grow(MIB)
@@ -270,8 +275,9 @@ fn a_pipe_with_o_nonblock_by_another_program_is_waited_for() {
             set_nonblocking(&pipe.writer);
             let reading = Reader::Bursty.spawn(pipe.reader, Checker::of(&pattern));
             let options = ProducerOptions::new().wait(wait);
-            let out = options.repeat(pipe.writer, &pattern).unwrap();
-            out.run(Some(3 << 20)).unwrap();
+            let mut out = options.repeat(pipe.writer, &pattern).unwrap();
+            out.send(3 << 20).unwrap();
+            drop(out);
             assert_eq!(reading.join().unwrap(), 3 << 20);
         }
     }
@@ -305,8 +311,9 @@ fn two_repeaters_share_a_pipe() {
     let other = pipe.writer.try_clone().unwrap();
     let repeaters = [pipe.writer, other].map(|writer| {
         thread::spawn(move || {
-            let repeat = ProducerOptions::new().repeat(writer, b"same\n").unwrap();
-            repeat.run(Some(1 << 30)).unwrap().bytes
+            let mut repeat = ProducerOptions::new().repeat(writer, b"same\n").unwrap();
+            repeat.send(1 << 30).unwrap();
+            repeat.report().bytes
         })
     });
     let mut reader = fullbore::Consumer::new(pipe.reader).unwrap();

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::tcp_pair;
 use crate::common::*;
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::{
-    Cancel, ConsumerOptions, EndReason, Error, Guarantee, Pipe, PipeEnd, ProducerOptions, Stopped,
-    Tee, Transfer, TransferFailure, TransferReport, TransferSide, Wait, Way,
+    Cancel, ConsumerOptions, EndReason, Error, Guarantee, Pipe, ProducerOptions, Stopped, Tee,
+    Transfer, TransferFailure, TransferReport, TransferSide, Wait, Way,
 };
 use fullbore_linux::Waiter;
 use fullbore_linux::{self as linux, Calls, Errno};
@@ -238,8 +238,8 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
         let error = consumer.read(&mut [0; 9]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{wait:?}");
         assert!(matches!(
-            Error::of(&error),
-            Some(Error::Stopped {
+            error.downcast(),
+            Ok(Error::Stopped {
                 by: Stopped::TimedOut,
                 moved: 0,
                 ..
@@ -276,10 +276,10 @@ fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
     let mut tee = Tee::new(source.reader)
         .sink(OwnedFd::from(right), Policy::FAIL_ALL)
         .sink(left.writer, Policy::FAIL_ALL)
-        .nonblocking();
+        .nonblocking(true);
     for (fd, name) in [(source.writer.as_fd(), "in"), (left.reader.as_fd(), "left")] {
         set_nonblocking(&fd);
-        assert!(PipeEnd::of(&fd).unwrap().is_some(), "{name}");
+        assert!(fullbore_linux::pipe::of(&fd).unwrap().is_some(), "{name}");
     }
     let (mut input, mut lefts_peer) = (
         Some(File::from(source.writer)),
@@ -396,7 +396,7 @@ fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
         return;
     }
     // All of these take the lock of the pipe.
-    let end = PipeEnd::of(&source.writer).unwrap().unwrap();
+    let end = fullbore_linux::pipe::of(&source.writer).unwrap().unwrap();
     assert!(end.capacity().unwrap() > 0 && end.queued().unwrap() > 0);
     drop(theirs);
     let failure = moving.join().unwrap().unwrap_err();
@@ -501,7 +501,7 @@ fn under_signals<T>(call: impl FnOnce() -> T) -> T {
 fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
     for wait in SLEEPING {
         let pipe = Pipe::new().unwrap();
-        let options = ConsumerOptions::new().wait(wait).interruptible();
+        let options = ConsumerOptions::new().wait(wait).interruptible(true);
         let mut consumer = options.open(&pipe.reader).unwrap();
         let error = under_signals(|| consumer.fill_buf().map(<[u8]>::len)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{wait:?}");
@@ -511,13 +511,13 @@ fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         let mut transfer = Transfer::new(&source.reader, &sink.writer)
             .wait(wait)
-            .interruptible();
+            .interruptible(true);
         let ended = under_signals(|| transfer.run().map(|report| report.ended));
         assert_eq!(ended.unwrap(), EndReason::Interrupted, "{wait:?}");
         File::from(source.writer).write_all(b"hello").unwrap();
         assert_eq!(transfer.run().unwrap().ended, EndReason::AtEnd);
         assert_eq!(
-            PipeEnd::of(&sink.reader)
+            fullbore_linux::pipe::of(&sink.reader)
                 .unwrap()
                 .unwrap()
                 .queued()
@@ -528,7 +528,7 @@ fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
         let pipe = Pipe::new().unwrap();
         // More than any pipe of 1 MiB holds.
         let bytes: Vec<u8> = (0..20u32 << 20).map(|i| (i % 251) as u8).collect();
-        let options = ProducerOptions::new().wait(wait).interruptible();
+        let options = ProducerOptions::new().wait(wait).interruptible(true);
         let mut out = options.open(pipe.writer).unwrap();
         let mut written = 0;
         let error = under_signals(|| {
@@ -555,7 +555,7 @@ fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
 fn a_signal_that_cuts_a_write_short_ends_the_next_wait() {
     let pipe = Pipe::new().unwrap();
     let mut out = ProducerOptions::new()
-        .interruptible()
+        .interruptible(true)
         .way(Way::Copy)
         .open(pipe.writer)
         .unwrap();
@@ -611,9 +611,9 @@ fn one_signal_ends_the_wait_of_a_producer_that_has_sent_something_through_a_sock
     let _watch = watch("one_signal_ends_the_wait_of_a_producer");
     let pipe = Pipe::new().unwrap();
     // What the socket holds does not fit, whether a page of it or a run of pages is moved at a time.
-    let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+    let end = fullbore_linux::pipe::of(&pipe.writer).unwrap().unwrap();
     end.resize(linux::page_size()).unwrap();
-    let options = ProducerOptions::new().interruptible().pipe_size(0);
+    let options = ProducerOptions::new().interruptible(true).pipe_size(0);
     let mut out = options.way(Way::Socket).open(pipe.writer).unwrap();
     let bytes = first(MIB);
     // It writes where pages are as long as the runs of a socket.
@@ -638,7 +638,7 @@ fn one_signal_ends_the_wait_of_a_transfer_that_has_sent_something_into_a_socket(
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut transfer = Transfer::new(much(), ours)
             .guarantee(guarantee)
-            .interruptible();
+            .interruptible(true);
         // Which of them it makes depends on the guarantee, and on whether there are huge pages.
         let calls = [libc::SYS_splice, libc::SYS_sendfile, libc::SYS_sendto];
         let ended = under_one_signal(&calls, || transfer.run().map(|report| report.ended));
@@ -657,7 +657,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     let _watch = watch("one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket");
     const BEGIN: usize = 64 * 1024;
     const ALL: usize = 4 * BEGIN;
-    let (source, growth) = Pipe::with_capacity(ALL).unwrap();
+    let (source, growth) = fullbore_linux::pipe::with_capacity(ALL).unwrap();
     if growth.after < ALL {
         fullbore_tests::skipped(&format!("no pipe of {ALL} bytes is to be had"));
         return;
@@ -666,7 +666,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     drop(source.writer);
     let (ours, theirs) = UnixStream::pair().unwrap();
     let transfer = Transfer::new(&source.reader, &ours).guarantee(Guarantee::Reference);
-    let mut transfer = transfer.limit(BEGIN as u64).interruptible();
+    let mut transfer = transfer.limit(BEGIN as u64).interruptible(true);
     let mut theirs = File::from(OwnedFd::from(theirs));
     let mut got = vec![0; ALL];
     thread::scope(|scope| {
@@ -695,7 +695,7 @@ fn the_end_of_a_file_is_no_signal() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let transfer = Transfer::new(file, ours).guarantee(Guarantee::Reference);
     let reading = Reader::Quick.spawn(theirs.into(), Checker::of_the_stream());
-    let mut transfer = transfer.interruptible();
+    let mut transfer = transfer.interruptible(true);
     assert_eq!(transfer.run().unwrap().ended, EndReason::AtEnd);
     drop(transfer);
     assert_eq!(reading.join().unwrap(), 100_000);
@@ -707,7 +707,7 @@ fn what_a_producer_has_room_for_needs_no_call() {
     let mut out = fullbore::Producer::new(&pipe.writer).unwrap();
     let room = out.room();
     out.write_all(&vec![7; room - 1]).unwrap();
-    assert_eq!((out.calls(), out.room()), (0, 1));
+    assert_eq!((out.report().calls, out.room()), (0, 1));
     out.write_all(&[7]).unwrap();
-    assert!(out.calls() > 0);
+    assert!(out.report().calls > 0);
 }

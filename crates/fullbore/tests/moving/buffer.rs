@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use crate::common::targets::{self, SinkKind, SourceKind, Target};
 use crate::common::*;
 use fullbore::buffer::{BufferFailure, BufferReport};
-use fullbore::split::Policy;
-use fullbore::{Buffer, EndReason, Error, Pipe, PipeEnd, TransferSide};
+use fullbore::tee::Policy;
+use fullbore::{Buffer, EndReason, Error, Pipe, TransferSide};
 
 /// Memory on small pages, on huge pages, and less than what is moved.
 const MEMORY: [usize; 3] = [64 << 10, MIB, 16 * MIB];
@@ -215,13 +215,19 @@ fn a_sink_waits_for_the_threshold() {
         let buffer = Buffer::new(source.reader).memory(1 << 20).start_at(50.0);
         buffer.sink(sink.writer, Policy::DROP).run().unwrap()
     });
-    let queued = || PipeEnd::of(&watched).unwrap().unwrap().queued().unwrap();
+    let queued = || {
+        fullbore_linux::pipe::of(&watched)
+            .unwrap()
+            .unwrap()
+            .queued()
+            .unwrap()
+    };
     let mut there = File::from(source.writer);
     let mut bytes = vec![0; MIB];
     fill(&mut bytes, 0);
     there.write_all(&bytes[..MIB / 2 - 1]).unwrap();
     let empty = || {
-        let there = PipeEnd::of(&there).unwrap().unwrap();
+        let there = fullbore_linux::pipe::of(&there).unwrap().unwrap();
         there.queued().unwrap() == 0
     };
     until(empty);
@@ -436,7 +442,10 @@ fn what_makes_no_sense_is_refused_before_the_first_byte() {
         .run()
         .expect_err("the sink is the source");
     assert!(matches!(failure.error, Error::Invalid(_)));
-    let queued = PipeEnd::of(&source.reader).unwrap().unwrap().queued();
+    let queued = fullbore_linux::pipe::of(&source.reader)
+        .unwrap()
+        .unwrap()
+        .queued();
     assert_eq!(queued.unwrap(), 3);
 }
 
@@ -675,7 +684,7 @@ fn start_a_full_one(
     let (mut there, here) = (File::from(source.writer), File::from(sink.reader));
     // The output holds 64 KiB, or less. It may end before that.
     let _ = there.write_all(&first(128 << 10));
-    let pipe = PipeEnd::of(&here).unwrap().unwrap();
+    let pipe = fullbore_linux::pipe::of(&here).unwrap().unwrap();
     until(|| pipe.queued().unwrap() > 0 || runs.is_finished());
     (there, here, runs)
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
 use crate::common::*;
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::{Buffer, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, Tee, Transfer};
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -164,7 +164,7 @@ fn an_empty_datagram_is_not_the_end() {
         assert_eq!((report.taken, report.ended), (2, EndReason::AtLimit));
     }
     for (_from, source) in sources() {
-        let options = ConsumerOptions::new().nonblocking();
+        let options = ConsumerOptions::new().nonblocking(true);
         let (mut consumer, mut got) = (options.open(source).unwrap(), Vec::new());
         // A datagram of UDP may come a moment later than send(2) returns, and before an earlier one.
         while got.len() < 2 {

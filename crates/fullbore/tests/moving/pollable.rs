@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::common::*;
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::{
     Buffer, ConsumerOptions, Error, Guarantee, Pipe, ProducerOptions, Tee, Transfer, TransferSide,
 };
@@ -142,7 +142,7 @@ fn a_device_that_never_says_that_it_can_be_written_to_gets_its_bytes() {
     for wait in ALL_WAITS {
         let report = Transfer::new(source(), &log).wait(wait).run().unwrap();
         assert_eq!(report.bytes, 22);
-        let mut never = Transfer::new(source(), &log).nonblocking();
+        let mut never = Transfer::new(source(), &log).nonblocking(true);
         assert_eq!(never.run().unwrap().bytes, 22);
         let sink = log.try_clone().unwrap();
         let mut producer = ProducerOptions::new().wait(wait).open(sink).unwrap();

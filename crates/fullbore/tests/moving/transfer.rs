@@ -187,7 +187,7 @@ fn a_pipe_size_beyond_all_limits_is_as_much_as_there_may_be() {
             let reading = read(pipe.reader);
             if by_tee {
                 let tee = fullbore::Tee::new(&source);
-                let tee = tee.sink(&pipe.writer, fullbore::split::Policy::FAIL_ALL);
+                let tee = tee.sink(&pipe.writer, fullbore::tee::Policy::FAIL_ALL);
                 tee.pipe_size(usize::MAX).run().unwrap();
             } else {
                 let transfer = Transfer::new(&source, &pipe.writer).guarantee(guarantee);
@@ -208,7 +208,7 @@ fn a_pipe_size_beyond_all_limits_is_as_much_as_there_may_be() {
     let end = PipeEnd::new(pipe.writer.as_fd()).unwrap();
     assert!(end.resize(usize::MAX).is_err());
     assert!(end.grow(usize::MAX).unwrap().limit.is_some());
-    assert!(Pipe::with_capacity(usize::MAX).is_ok());
+    assert!(fullbore_linux::pipe::with_capacity(usize::MAX).is_ok());
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_caller_that_never_waits_gets_every_byte_once() {
                         set_nonblocking(&source.fd);
                         set_nonblocking(&sink.fd);
                     }
-                    driven(t.guarantee(guarantee).nonblocking(), source, sink)
+                    driven(t.guarantee(guarantee).nonblocking(true), source, sink)
                 });
             }
         }
@@ -341,7 +341,7 @@ fn bytes_in_sight_are_the_bytes_moved() {
                 let mut shown = Vec::new();
                 let report = t
                     .guarantee(guarantee)
-                    .in_sight()
+                    .visible(true)
                     .run_with(|progress| {
                         assert_eq!(progress.step, progress.seen.len() as u64);
                         shown.extend_from_slice(progress.seen);
@@ -360,7 +360,7 @@ fn bytes_in_sight_are_the_bytes_moved() {
 fn a_transfer_goes_on_after_a_panic_of_the_callback() {
     let _watch = watch("a_transfer_goes_on_after_a_panic_of_the_callback");
     let (file, sink) = (targets::stored(&first(10_000)), Pipe::new().unwrap());
-    let mut transfer = Transfer::new(&file, &sink.writer).in_sight();
+    let mut transfer = Transfer::new(&file, &sink.writer).visible(true);
     let run = AssertUnwindSafe(|| transfer.run_with(|_| panic!("of the callback")).map(drop));
     assert!(catch_unwind(run).is_err());
     let report = transfer.run().unwrap();
@@ -499,7 +499,7 @@ fn write_at(from: From, to: To, guarantee: Guarantee, len: usize, at: u64) {
 fn calls_with_offsets_are_counted_as_those_without() {
     let calls = |at: Option<u64>| {
         let (source, sink) = (From::File.open(MIB).unwrap(), To::File.open().unwrap());
-        let mut transfer = Transfer::new(&source.fd, &sink.fd).in_sight();
+        let mut transfer = Transfer::new(&source.fd, &sink.fd).visible(true);
         if let Some(at) = at {
             transfer = transfer.source_offset(at).sink_offset(at);
         }
@@ -632,12 +632,12 @@ fn a_stopped_transfer_goes_on_where_it_was() {
         } else {
             MIB + 1
         };
-        for in_sight in [false, true] {
+        for visible in [false, true] {
             let what = format!("{guarantee:?}, stopped after every step");
             moved(from, to, len, &what, |t, _, _| {
                 let mut t = t.guarantee(guarantee);
-                if in_sight {
-                    t = t.in_sight();
+                if visible {
+                    t = t.visible(true);
                 }
                 loop {
                     let report = t.run_with(|_| ControlFlow::Break(())).unwrap();
@@ -855,7 +855,7 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
                     }
                     let mut transfer = Transfer::new(&source.fd, &sink.fd)
                         .guarantee(guarantee)
-                        .nonblocking();
+                        .nonblocking(true);
                     for _ in 0..3 {
                         let report = transfer.run().unwrap();
                         let what = format!("{from:?} → {to:?}");
@@ -882,7 +882,7 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
                         rustix::fs::seek(&source.fd, rustix::fs::SeekFrom::Start(0)).unwrap();
                         let report = Transfer::new(&source.fd, &sink.fd)
                             .guarantee(guarantee)
-                            .nonblocking()
+                            .nonblocking(true)
                             .limit(MIB as u64)
                             .run()
                             .unwrap();
@@ -909,7 +909,7 @@ fn a_terminal_that_nobody_reads_makes_nobody_wait() {
             };
             let report = Transfer::new(&source.fd, &sink.fd)
                 .guarantee(guarantee)
-                .nonblocking()
+                .nonblocking(true)
                 .run()
                 .unwrap();
             assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Sink));

@@ -71,7 +71,7 @@ fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<Trans
     let pipe = Pipe::new().unwrap();
     let moving = thread::spawn(move || {
         let capacity = || {
-            PipeEnd::of(&source)
+            fullbore_linux::pipe::of(&source)
                 .unwrap()
                 .map(|pipe| pipe.capacity().unwrap())
         };
@@ -374,11 +374,11 @@ fn what_a_pipe_holds_of_a_snapshot_stays_when_the_transfer_is_gone() {
             file.rewind().unwrap();
             file
         };
-        let (pipe, _) = Pipe::with_capacity(MIB).unwrap();
+        let (pipe, _) = fullbore_linux::pipe::with_capacity(MIB).unwrap();
         Transfer::new(&source, pipe.writer).run().unwrap();
         // Whatever memory the next ones use.
         for _ in 0..4 {
-            let (other, _) = Pipe::with_capacity(MIB).unwrap();
+            let (other, _) = fullbore_linux::pipe::with_capacity(MIB).unwrap();
             let zeros = File::open("/dev/zero").unwrap();
             Transfer::new(zeros, other.writer)
                 .limit(MIB as u64)

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::{env, io};
 
 use crate::common::*;
-use fullbore::{Pipe, PipeEnd, ProducerOptions, Way};
+use fullbore::{Pipe, ProducerOptions, Way};
 
 const JOB: &str = "FULLBORE_TEST_JOB";
 
@@ -115,7 +115,10 @@ fn what_was_sent_outlives_the_process_whatever_its_end() {
         for end in ["exit", "_exit", "abort", "kill", "drop"] {
             for bytes in [1, 70_000, 500_000] {
                 let pipe = Pipe::new().unwrap();
-                let room = PipeEnd::of(&pipe.writer).unwrap().unwrap().grow(MIB);
+                let room = fullbore_linux::pipe::of(&pipe.writer)
+                    .unwrap()
+                    .unwrap()
+                    .grow(MIB);
                 if room.unwrap().after < MIB {
                     fullbore_tests::skipped("no roomy pipes here");
                     return;

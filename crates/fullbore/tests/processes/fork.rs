@@ -208,7 +208,7 @@ fn into_a_socket_that_is_left(
     let bytes = first(MIB);
     let source: OwnedFd = match from_pipe {
         true => {
-            let (pipe, growth) = Pipe::with_capacity(MIB).unwrap();
+            let (pipe, growth) = fullbore_linux::pipe::with_capacity(MIB).unwrap();
             File::from(pipe.writer)
                 .write_all(&bytes[..growth.after.min(MIB)])
                 .unwrap();
@@ -252,7 +252,7 @@ fn a_transfer_into_a_socket_whose_peer_is_gone_raises_no_signal() {
                     // SAFETY: the default action is what a program in C has.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
                     let error = into_a_socket_that_is_left(unix(), (from_pipe, guarantee), read);
-                    let errno = error.errno().and_then(Errno::from_io_error);
+                    let errno = fullbore_linux::error::errno(&error);
                     let is_gone = matches!(errno, Some(Errno::PIPE | Errno::CONNRESET));
                     assert!(is_gone, "{guarantee:?}, {from_pipe}, {read}: {error}");
                 });

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::common::*;
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::{Error, Pipe, ProducerOptions, Result, Tee, Transfer, Way};
 use rustix::stdio::dup2_stdin;
 

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fullbore::{Pipe, PipeEnd};
+use fullbore::Pipe;
 use fullbore_linux::page_size;
 
 use super::descriptors::{Descriptors, start_mover};
@@ -102,7 +102,7 @@ fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Found> {
     for len in FILES_IN_PIPES {
         let mut file = files::pattern_file(len)?;
         let pipe = Pipe::new()?;
-        let writer = PipeEnd::of(&pipe.writer)?.context("a pipe is a pipe")?;
+        let writer = fullbore_linux::pipe::of(&pipe.writer)?.context("a pipe is a pipe")?;
         if writer.capacity()? < 2 * len as usize && writer.resize(2 * len as usize).is_err() {
             // A pipe may not be this large.
             break;

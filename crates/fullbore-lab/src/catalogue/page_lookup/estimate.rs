@@ -45,7 +45,7 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
     let mut memory = Memory::map(which, REGION)?;
     let mut one_page = Pages::options().touched(true).map(page_size())?;
     one_page.fill(1);
-    let (pipe, growth) = Pipe::with_capacity(WINDOW * page_size())?;
+    let (pipe, growth) = fullbore_linux::pipe::with_capacity(WINDOW * page_size())?;
     if growth.after < FEWEST * page_size() {
         bail!(Unsupported(format!(
             "an estimate needs a pipe with {FEWEST} slots, and the kernel allows {}{}",
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_window_goes_into_the_pipe_whole_and_out_again() {
-        let (pipe, growth) = Pipe::with_capacity(16 * page_size()).unwrap();
+        let (pipe, growth) = fullbore_linux::pipe::with_capacity(16 * page_size()).unwrap();
         let mut pipe = Drained {
             pipe,
             calls: Calls::new(Wait::Block),

@@ -146,7 +146,7 @@ impl Object {
                 flags: MSG_NTCOPY,
             },
             Mode::ZeroCopy => {
-                let (own, growth) = Pipe::with_capacity(OWN_PIPE)?;
+                let (own, growth) = fullbore_linux::pipe::with_capacity(OWN_PIPE)?;
                 Way::Reference {
                     bytes: pages(len)?,
                     own,

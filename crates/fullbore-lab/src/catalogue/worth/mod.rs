@@ -98,7 +98,7 @@ impl Connection {
         }
         let pipe = match way.pipe_size {
             None => Pipe::new(),
-            Some(wanted) => match Pipe::with_capacity(wanted) {
+            Some(wanted) => match fullbore_linux::pipe::with_capacity(wanted) {
                 Ok((_, growth)) if growth.after < wanted => {
                     return Err(Stop::Skipped(match growth.limit {
                         Some(limit) => limit.to_string(),

@@ -19,13 +19,14 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::options::{Produced, ProducerOptions, Way};
+use super::options::{ProducerOptions, ProducerReport};
 use super::output::Output;
-use super::socket::RUN;
 use crate::memory::{Geometry, Memory};
+use crate::outlet::RUN;
+use crate::way::Way;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pages::{self, Pages};
-use fullbore_linux::pipe::{Pipe, PipeEnd, roomy};
+use fullbore_linux::pipe::{self, Pipe, PipeEnd, roomy};
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
 
@@ -39,13 +40,13 @@ const MASTER: usize = 8 * 1024 * 1024;
 /// one.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
-/// Sends a pattern again and again. [`ProducerOptions::repeat`](super::ProducerOptions::repeat)
-/// creates it.
+/// Sends a pattern repeatedly. [`ProducerOptions::repeat`](super::ProducerOptions::repeat) creates it. The pipe has no
+/// end of file before it is dropped.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
-/// let repeat = fullbore::ProducerOptions::new().repeat(&pipe.writer, b"yes\n")?;
-/// assert_eq!(repeat.run(Some(10))?.bytes, 10);
+/// let mut repeat = fullbore::ProducerOptions::new().repeat(&pipe.writer, b"yes\n")?;
+/// repeat.send(10)?;
 /// let mut buf = [0; 16];
 /// assert_eq!(rustix::io::read(&pipe.reader, &mut buf)?, 10);
 /// assert_eq!(&buf[..10], b"yes\nyes\nye");
@@ -91,7 +92,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         if pattern.is_empty() {
             return Err(Error::Invalid("an empty pattern repeats nothing".into()));
         }
-        let is_pipe = PipeEnd::of(&sink)?.is_some();
+        let is_pipe = pipe::of(&sink)?.is_some();
         let sink = if is_pipe {
             Output::own(sink)?
         } else {
@@ -135,55 +136,31 @@ impl<Fd: AsFd> Repeat<Fd> {
         self.calls.wait_as(self.options.waiter());
     }
 
-    /// Returns the way in which bytes are sent: [`Way::Repeat`], or [`Way::Copy`] if the output
-    /// cannot be given references.
-    pub fn way(&self) -> Way {
-        match self.origin {
-            Origin::Copy => Way::Copy,
-            _ => Way::Repeat,
+    /// Returns what was sent so far, and how.
+    pub fn report(&self) -> ProducerReport {
+        ProducerReport {
+            bytes: self.sent,
+            way: match self.origin {
+                Origin::Copy => Way::Copy,
+                _ => Way::Repeat,
+            },
+            calls: self.calls.made(),
         }
     }
 
-    /// Returns the number of bytes sent so far.
-    pub fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Returns the number of system calls that it has made to send bytes.
-    pub fn calls(&self) -> u64 {
-        self.calls.made()
-    }
-
-    /// Sends `bytes` more bytes, starting where the last call stopped in the pattern.
+    /// Sends `bytes` more bytes, starting where the last call stopped in the pattern. To send until the reader has
+    /// gone, which is always an error, pass `u64::MAX`.
     ///
     /// # Errors
     /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` if the reader has gone.
     /// [`Error::Stopped`] if it was cancelled, or its deadline has passed. What was sent before is
-    /// counted by [`sent`](Self::sent), and the next call continues from there.
+    /// counted by the [`report`](Self::report), and the next call continues from there.
     pub fn send(&mut self, bytes: u64) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
             left -= self.send_some(left)?;
         }
         Ok(())
-    }
-
-    /// Sends `bytes` bytes; with `None`, sends until the reader has gone.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send). A run without a limit always ends with an error.
-    pub fn run(mut self, bytes: Option<u64>) -> Result<Produced> {
-        match bytes {
-            Some(bytes) => self.send(bytes)?,
-            None => loop {
-                self.send_some(u64::MAX)?;
-            },
-        }
-        Ok(Produced {
-            bytes: self.sent,
-            way: self.way(),
-            calls: self.calls.made(),
-        })
     }
 
     /// Sends as many bytes as one system call can, at most `most`, and returns how many were sent.
@@ -331,7 +308,7 @@ impl Origin {
             .ok()?
             .capacity()
             .ok()?;
-        let (stage, growth) = Pipe::with_capacity(capacity).ok()?;
+        let (stage, growth) = pipe::with_capacity(capacity).ok()?;
         (growth.after >= capacity).then_some(Origin::Staged {
             master,
             stage,
@@ -347,7 +324,7 @@ impl Master {
         // Each slot of it, a page of capacity, can hold a run.
         let runs = RUN / linux::page_size().min(RUN);
         let (pipe, growth) =
-            Pipe::with_capacity(roomy().min(Geometry::here().pipe(MASTER) / runs))?;
+            pipe::with_capacity(roomy().min(Geometry::here().pipe(MASTER) / runs))?;
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
@@ -412,7 +389,7 @@ impl Gauge {
         let one_slot = Pipe::new()?;
         PipeEnd::new(one_slot.writer.as_fd())?.resize(linux::page_size())?;
         Ok(Self {
-            message: Pipe::with_capacity(2 * RUN)?.0,
+            message: pipe::with_capacity(2 * RUN)?.0,
             one_slot,
         })
     }

@@ -39,8 +39,7 @@ impl Policy {
     /// As [`DROP`](Self::DROP), but a reader that has gone does not count as an error.
     pub const IGNORE_CLOSED: Self = Self::of(OnError::Ignore, OnError::Drop);
 
-    /// Creates a policy from both parts.
-    pub const fn of(closed: OnError, other: OnError) -> Self {
+    const fn of(closed: OnError, other: OnError) -> Self {
         Self { closed, other }
     }
 
@@ -100,18 +99,6 @@ impl fmt::Display for TeeFailure {
 }
 
 impl std::error::Error for TeeFailure {}
-
-impl TeeFailure {
-    /// Returns the kind of the error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.error.kind()
-    }
-
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        self.error.raw_os_error()
-    }
-}
 
 impl From<TeeFailure> for Error {
     fn from(failure: TeeFailure) -> Self {

@@ -1,74 +1,11 @@
 //! The options of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat), and what both
 //! report at their end.
 
-use std::fmt;
 use std::time::Instant;
 
+use crate::way::Way;
 use fullbore_linux::error::{Error, Result};
 use fullbore_linux::wait::{Cancel, Wait, Waiter};
-
-/// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is
-/// filled while another is read.
-pub(super) const CHUNK: usize = 512 * 1024;
-
-/// Sends that are shorter than this are copied, because looking up the pages and replacing them
-/// would cost more than the copy.
-pub(super) const BY_REFERENCE_FROM: usize = 32 * 1024;
-
-/// How the bytes of a [`Producer`](super::Producer) are sent. All ways but [`Recycle`](Self::Recycle) keep
-/// [`Guarantee::Snapshot`](crate::Guarantee::Snapshot).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Way {
-    /// write(2) copies the bytes, into anything that can be written to.
-    Copy,
-    /// The bytes are copied into a Unix socket of the producer, and spliced from there into a pipe: fewer
-    /// and larger pages than by [`Copy`](Self::Copy), and a pipe holds eight times as many bytes (8 MiB
-    /// where its capacity is 1 MiB).
-    ///
-    /// Less than 32 KiB at a time are sent by [`Copy`](Self::Copy). Everything is, and
-    /// [`Producer::way`](super::Producer::way) says so, if the [`chunk`](ProducerOptions::chunk) is
-    /// smaller, if the producer is [`nonblocking`](ProducerOptions::nonblocking), on pages of 32 KiB and
-    /// more, if the memory cgroup has no room for the full pipe, and once the kernel has refused a socket or
-    /// splice(2).
-    Socket,
-    /// vmsplice(2) sends pages into a pipe that are never written to again. The reader gets the bytes as
-    /// they were when they were sent, whatever it does with them.
-    ///
-    /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, or copies what it is
-    /// given, bytes are sent by [`Socket`](Self::Socket) instead, and
-    /// [`Producer::way`](super::Producer::way) says so.
-    Fresh,
-    /// vmsplice(2) sends pages into a pipe that are used again once the number of queued bytes proves that
-    /// the pipe no longer refers to them, even if a process resizes it. It falls back to copying as
-    /// [`Fresh`](Self::Fresh) does.
-    ///
-    /// # The guarantee depends on the reader
-    /// Every reader of the pipe must *copy* the bytes out of it, as read(2) does, or drop them. A
-    /// reader that moves them on by reference (splice(2) or tee(2) into another pipe or into a socket)
-    /// takes them out of the queue while they can still be read elsewhere, and what is read there changes
-    /// as the pages are written to again. `cat`, `tee`, `pv` and others do just that in their newer
-    /// versions. No memory of this process is at risk, so it is asked for by name, as
-    /// [`Guarantee::Reference`](crate::Guarantee::Reference) is, and is not `unsafe`.
-    ///
-    /// Bytes that other writers write into the same pipe are counted as if the producer had sent
-    /// them: while these bytes keep the pipe from running empty, the producer waits.
-    Recycle,
-    /// References to pages that never change are sent. Only a [`Repeat`](super::Repeat) sends so.
-    Repeat,
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Way::Copy => "copy",
-            Way::Socket => "socket",
-            Way::Fresh => "fresh",
-            Way::Recycle => "recycle",
-            Way::Repeat => "repeat",
-        })
-    }
-}
 
 /// The options of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat).
 #[derive(Debug, Clone, Default)]
@@ -144,12 +81,12 @@ impl ProducerOptions {
         self
     }
 
-    /// Makes calls that would have to wait fail with
+    /// Sets whether calls that would have to wait fail with
     /// [`WouldBlock`](std::io::ErrorKind::WouldBlock). What was gathered or committed until then
     /// stays in the producer and is sent first by the next call. [`Producer`](super::Producer)
     /// describes how to continue.
-    pub fn nonblocking(mut self) -> Self {
-        self.never = true;
+    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
+        self.never = nonblocking;
         self
     }
 
@@ -169,12 +106,12 @@ impl ProducerOptions {
         self
     }
 
-    /// Makes a signal that arrives during a wait end it. The call then fails with
+    /// Sets whether a signal that arrives during a wait ends it. The call then fails with
     /// [`Error::Stopped`], whose kind is [`Interrupted`](std::io::ErrorKind::Interrupted), and can be
     /// made again: what was not sent stays in the producer. Without this, a wait goes on after a
     /// signal.
-    pub fn interruptible(mut self) -> Self {
-        self.interruptible = true;
+    pub fn interruptible(mut self, interruptible: bool) -> Self {
+        self.interruptible = interruptible;
         self
     }
 
@@ -205,13 +142,17 @@ impl ProducerOptions {
     }
 }
 
-/// The result of a producer: what it has sent, and how.
+/// What a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat) has sent, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Produced {
+pub struct ProducerReport {
     /// Bytes that were sent.
     pub bytes: u64,
-    /// How they were sent.
+    /// How bytes are sent now. The first long send changes it to [`Way::Socket`] or [`Way::Copy`] if the kernel
+    /// refuses vmsplice(2), copies what it is given, or cannot map memory, and also if
+    /// [`ProducerOptions::open`] chose the way and there are no huge pages, or the memory cgroup of the process has no
+    /// room for them. A [`Repeat`](super::Repeat) sends by [`Way::Repeat`], or by [`Way::Copy`] if the output cannot
+    /// be given references.
     pub way: Way,
     /// System calls that were made to send them.
     pub calls: u64,

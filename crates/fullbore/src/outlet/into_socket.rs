@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::memory;
-use fullbore_linux::pipe::Pipe;
+use fullbore_linux::pipe::{self, Pipe};
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls, without_sigpipe};
 
@@ -35,7 +35,7 @@ pub(super) enum Refused {
 impl IntoSocket {
     /// Creates a pipe of up to `capacity` bytes; `None` if there is none that is worthwhile.
     pub(super) fn new(capacity: usize) -> Option<Self> {
-        let (pipe, growth) = Pipe::with_capacity(capacity).ok()?;
+        let (pipe, growth) = pipe::with_capacity(capacity).ok()?;
         (growth.after >= memory::FIRST).then_some(Self {
             pipe,
             held: 0,

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::splitting::{Branch, Broken, Splitting};
 use crate::memory;
-use crate::produce::stage::Stage;
+use crate::stage::Stage;
 use crate::transfer::{EndReason, Kind, was_empty_message};
 use fullbore_linux::wait::Waiter;
 use fullbore_linux::{self as linux, Calls};
@@ -115,7 +115,6 @@ impl Splitting<'_> {
                 }
                 let (from, most) = (branch.at, self.options.most_at_once());
                 match stage.send(&mut branch.outlet, self.sinks[i], from, most, None) {
-                    Ok(0) => self.failed(i, "write", Errno::IO)?,
                     Ok(n) => {
                         branch.at += n;
                         branch.bytes += n as u64;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use fullbore_linux::error::{Error, Result};
+use fullbore_linux::error::{self, Error, Result};
 use fullbore_linux::pipe::{is_writable, own_writable};
 
 /// The output that a producer sends to.
@@ -80,6 +80,5 @@ impl<Fd: AsFd> AsFd for Output<Fd> {
 }
 
 fn is_out_of_descriptors(error: &Error) -> bool {
-    let errno = error.errno().and_then(Errno::from_io_error);
-    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+    matches!(error::errno(error), Some(Errno::MFILE | Errno::NFILE))
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
-use crate::produce::stage::Outlet;
+use crate::outlet::Outlet;
 use crate::transfer::{EndReason, Kind, Options};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};

@@ -20,7 +20,7 @@ use fullbore_linux::pages::Pages;
 
 /// The position of *fresh* in its memory.
 #[derive(Debug)]
-pub(super) struct Fresh {
+pub(crate) struct Fresh {
     /// Bytes of memory that one lap fills.
     lap: usize,
     /// Bytes of one stretch that is given back.
@@ -39,7 +39,7 @@ impl Fresh {
     /// A lap consists of at least two whole stretches, and of at least two chunks. So each lap sends at
     /// least one chunk, however little of each window is used, and queued bytes cannot keep one huge page
     /// each for a few bytes.
-    pub(super) fn new(chunk: usize, huge: bool, geometry: &Geometry) -> Self {
+    pub(crate) fn new(chunk: usize, huge: bool, geometry: &Geometry) -> Self {
         let stretch = geometry.given_back_at_once(huge);
         let lap = (2 * chunk).max(2 * stretch).next_multiple_of(stretch);
         Self {
@@ -51,12 +51,12 @@ impl Fresh {
     }
 
     /// Returns the number of bytes of memory that it needs.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.lap
     }
 
     /// Returns the next window, of at least `at_least` bytes and at most `chunk`.
-    pub(super) fn window(
+    pub(crate) fn window(
         &mut self,
         memory: &mut Pages,
         chunk: usize,
@@ -77,7 +77,7 @@ impl Fresh {
     }
 
     /// Records that the pipe now refers to `given`.
-    pub(super) fn gave(&mut self, given: Range<usize>) {
+    pub(crate) fn gave(&mut self, given: Range<usize>) {
         self.at = given.end;
     }
 }

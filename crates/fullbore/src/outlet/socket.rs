@@ -12,18 +12,18 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::SpliceFlags;
 
-use super::options::Way;
 use crate::memory::Geometry;
+use crate::way::Way;
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::{Ready, Stopped, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
 /// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
-pub(super) const RUN: usize = 32 * 1024;
+pub(crate) const RUN: usize = 32 * 1024;
 
 /// How bytes that are not given are written into a pipe: through a socket, if there is one.
 #[derive(Debug)]
-pub(crate) enum Through {
+pub(super) enum Through {
     /// By write(2).
     Nothing,
     /// Through a socket that is made once there are enough bytes.
@@ -40,12 +40,15 @@ pub(crate) enum Through {
 }
 
 /// A number of bytes and how they were sent, or the call that failed.
-pub(crate) type Written = Result<(usize, Way), (&'static str, Errno)>;
+type Written = Result<(usize, Way), Failed>;
+
+/// The call that failed, and its errno.
+pub(crate) type Failed = (&'static str, Errno);
 
 impl Through {
     /// Returns the way for a pipe whose capacity is `capacity` bytes: through a socket, unless runs are
     /// no longer than base pages, or the memory cgroup has no room for a pipe that is full of them.
-    pub(crate) fn for_capacity(capacity: usize) -> Self {
+    pub(super) fn for_capacity(capacity: usize) -> Self {
         match linux::page_size() < RUN && has_room_for_runs(capacity) {
             true => Through::NewSocket,
             false => Through::Nothing,
@@ -53,12 +56,12 @@ impl Through {
     }
 
     /// Returns whether many bytes at a time go through a socket, as far as is known.
-    pub(crate) fn is_socket(&self) -> bool {
+    pub(super) fn is_socket(&self) -> bool {
         !matches!(self, Through::Nothing)
     }
 
     /// Returns whether the next call returns an error that the last one could not return.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         matches!(self, Through::Failed(..))
     }
 
@@ -68,7 +71,7 @@ impl Through {
     ///
     /// # Errors
     /// The errors of write(2) and splice(2); `EIO` for a call that moves nothing.
-    pub(crate) fn write(
+    pub(super) fn write(
         &mut self,
         calls: &mut Calls,
         sink: BorrowedFd<'_>,
@@ -212,7 +215,8 @@ fn has_room_for_runs(capacity: usize) -> bool {
     Geometry::here().buffer(full) == full
 }
 
-fn directly(calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> Written {
+/// Writes to any sink by write(2).
+pub(super) fn directly(calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> Written {
     match calls.write(sink, bytes) {
         Ok(0) => Err(("write", Errno::IO)),
         Ok(n) => Ok((n, Way::Copy)),

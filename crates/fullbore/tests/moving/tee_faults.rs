@@ -3,7 +3,7 @@
 use crate::common::calls::{judging, refusing};
 use crate::common::targets::{SinkKind, SourceKind, Target};
 use crate::common::*;
-use fullbore::split::{Policy, TeeFailure, TeeReport};
+use fullbore::tee::{Policy, TeeFailure, TeeReport};
 use fullbore::{EndReason, Tee, TransferSide};
 use rustix::io::Errno;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::ends::tcp_pair;
 use crate::common::*;
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::{Cancel, EndReason, Pipe, Tee, TransferSide};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -40,7 +40,9 @@ fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
             rustix::io::write(&source.writer, b"one").unwrap();
             let outcome = thread::scope(|scope| {
                 let running = scope.spawn(|| {
-                    let mut tee = Tee::new(&source.reader).wait(wait).fail_without_readers();
+                    let mut tee = Tee::new(&source.reader)
+                        .wait(wait)
+                        .fail_without_readers(true);
                     for sink in ours {
                         tee = tee.sink(sink, policy);
                     }
@@ -102,7 +104,7 @@ fn as_long_as_one_sink_can_be_written_to_it_goes_on() {
         let mut tee = Tee::new(&source.reader)
             .sink(&gone.writer, Policy::IGNORE_CLOSED)
             .sink(&stays, Policy::FAIL_ALL)
-            .nonblocking();
+            .nonblocking(true);
         for _ in 0..3 {
             let report = tee.run().unwrap();
             assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Source));

@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::FileType;
 
 use crate::memory;
-use crate::produce::stage::{Outlet, Stage};
+use crate::outlet::Outlet;
+use crate::stage::Stage;
 use crate::transfer::{self, EndReason, Kind, Options};
 use copying::Copying;
 use fullbore_linux::Calls;
@@ -48,7 +49,7 @@ use splitting::{Branch, Broken, Splitting, State};
 ///
 /// ```
 /// use std::io::{Read, Write};
-/// use fullbore::{Pipe, Tee, split::Policy};
+/// use fullbore::{Pipe, Tee, tee::Policy};
 /// let (source, left, right) = (Pipe::new()?, Pipe::new()?, Pipe::new()?);
 /// std::fs::File::from(source.writer).write_all(b"hello")?;
 /// let report = Tee::new(&source.reader)
@@ -107,11 +108,11 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Makes [`run`](Self::run) return [`EndReason::WouldBlock`] instead of waiting. The next call
+    /// Sets whether [`run`](Self::run) returns [`EndReason::WouldBlock`] instead of waiting. The next call
     /// continues from there. [`would_block`](SinkReport::would_block) shows which sinks have to make
     /// room first.
-    pub fn nonblocking(mut self) -> Self {
-        self.options.never = true;
+    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
+        self.options.never = nonblocking;
         self
     }
 
@@ -157,11 +158,11 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Fails once no sink has a reader, also while the source has nothing and although a policy says
+    /// Sets whether the tee fails once no sink has a reader, also while the source has nothing and although a policy says
     /// [`OnError::FailAll`]. Without this, such a tee waits for the next byte: if there is none, every sink has
     /// got every byte, and readers that have left by then are no error.
-    pub fn fail_without_readers(mut self) -> Self {
-        self.fails_without_readers = true;
+    pub fn fail_without_readers(mut self, fail: bool) -> Self {
+        self.fails_without_readers = fail;
         self
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::common::targets::{SinkKind, SourceKind, Target, stored};
 use crate::common::*;
-use fullbore::split::Policy;
-use fullbore::{Cancel, EndReason, Error, Pages, Pipe, PipeEnd, Tee, TransferSide};
+use fullbore::tee::Policy;
+use fullbore::{Cancel, EndReason, Error, Pages, Pipe, Tee, TransferSide};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 const K64: usize = 64 * 1024;
@@ -139,7 +139,7 @@ fn a_tee_without_sinks_is_refused_and_takes_nothing() {
 /// A pipe that holds these bytes and has no writer any more.
 fn filled(bytes: &[u8]) -> OwnedFd {
     let pipe = Pipe::new().unwrap();
-    PipeEnd::of(&pipe.writer)
+    fullbore_linux::pipe::of(&pipe.writer)
         .unwrap()
         .unwrap()
         .grow(bytes.len())
@@ -344,7 +344,7 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
         let len = 20_000;
         thread::spawn(move || {
             // Each byte comes just when all before it have been taken.
-            let end = PipeEnd::of(&pipe.writer).unwrap().unwrap();
+            let end = fullbore_linux::pipe::of(&pipe.writer).unwrap().unwrap();
             for byte in first(len) {
                 while end.queued().unwrap() > 0 {
                     std::hint::spin_loop();
@@ -730,7 +730,11 @@ fn descriptors_that_do_not_block_lose_nothing() {
 /// Sends words that say their place by vmsplice(2), from two halves of a buffer in turn, each of
 /// which is as large as the pipe: right for a reader that copies.
 fn double_buffering(sink: OwnedFd, half: usize, halves: usize) {
-    PipeEnd::of(&sink).unwrap().unwrap().resize(half).unwrap();
+    fullbore_linux::pipe::of(&sink)
+        .unwrap()
+        .unwrap()
+        .resize(half)
+        .unwrap();
     let mut buffer = Pages::new(2 * half).unwrap();
     for i in 0..halves {
         let start = i % 2 * half;
@@ -774,7 +778,10 @@ fn behind_a_producer_that_uses_its_pages_again_every_byte_is_right() {
     let source = Pipe::new().unwrap();
     let sinks: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
     for sink in &sinks {
-        let grown = PipeEnd::of(&sink.writer).unwrap().unwrap().grow(MIB);
+        let grown = fullbore_linux::pipe::of(&sink.writer)
+            .unwrap()
+            .unwrap()
+            .grow(MIB);
         assert_eq!(grown.unwrap().after, MIB);
     }
     let sending = thread::spawn(move || double_buffering(source.writer, HALF, HALVES));

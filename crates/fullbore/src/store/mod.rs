@@ -15,9 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::options::BY_REFERENCE_FROM;
-use super::stage::{Outlet, Sent};
 use crate::memory::{Geometry, Memory};
+use crate::outlet::{Outlet, Sent, least_to_give};
 use fullbore_linux as linux;
 use fullbore_linux::error::{self, Error, Result};
 use fullbore_linux::pages::{self, Pages};
@@ -379,12 +378,11 @@ impl Emptier<'_> {
         let bytes = unsafe {
             std::slice::from_raw_parts(store.start.as_ptr().add(bytes.start), bytes.len())
         };
-        let pays = bytes.len() >= BY_REFERENCE_FROM;
+        let offered = store.may_be_given && bytes.len() >= least_to_give(usize::MAX);
         // SAFETY: what was given is recorded below, and the state then has the slot given back to the kernel
         // before it is filled again. The memory is a mapping of our own, unless it must not be given.
-        let sent = unsafe { outlet.send(sink, bytes, store.may_be_given, pays, None) };
+        let sent = unsafe { outlet.send(sink, bytes, offered, None) };
         let (n, given) = match sent {
-            Ok(sent) if sent.bytes() == 0 => return Ok(Step::Failed("write", Errno::IO)),
             Ok(Sent::Given(n)) => (n, true),
             Ok(Sent::Copied(n)) => (n, false),
             Err((operation, errno)) => return Ok(Step::Failed(operation, errno)),

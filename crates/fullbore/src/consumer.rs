@@ -4,7 +4,7 @@
 //! used. It never resizes the pipe that it reads from: the writer on the other side may use the
 //! capacity to determine when a page is free.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use rustix::pipe::SpliceFlags;
 use crate::memory::{self, Memory};
 use crate::transfer::was_empty_message;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::pipe::PipeEnd;
+use fullbore_linux::pipe;
 use fullbore_linux::wait::{Cancel, Ready, Wait, Waiter};
 use fullbore_linux::{self as linux, Calls};
 
@@ -65,17 +65,17 @@ impl ConsumerOptions {
         self
     }
 
-    /// Makes reading fail with [`io::ErrorKind::WouldBlock`] instead of waiting.
-    pub fn nonblocking(mut self) -> Self {
-        self.nonblocking = true;
+    /// Sets whether reading fails with [`io::ErrorKind::WouldBlock`] instead of waiting.
+    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
+        self.nonblocking = nonblocking;
         self
     }
 
-    /// Makes a signal that arrives during a wait end it. Reading then fails with [`Error::Stopped`],
+    /// Sets whether a signal that arrives during a wait ends it. Reading then fails with [`Error::Stopped`],
     /// whose kind is [`io::ErrorKind::Interrupted`], and can be tried again. Without this, a wait goes
     /// on after a signal.
-    pub fn interruptible(mut self) -> Self {
-        self.interruptible = true;
+    pub fn interruptible(mut self, interruptible: bool) -> Self {
+        self.interruptible = interruptible;
         self
     }
 
@@ -98,7 +98,7 @@ impl ConsumerOptions {
         if self.buffer == Some(0) {
             return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into()));
         }
-        let is_pipe = PipeEnd::of(&source)?.is_some();
+        let is_pipe = pipe::of(&source)?.is_some();
         Ok(Consumer {
             is_pipe,
             calls: Calls::with(self.waiter()),
@@ -164,6 +164,16 @@ pub struct Consumer<Fd: AsFd> {
     null: Option<OwnedFd>,
 }
 
+/// What a [`Consumer`] has taken from its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerReport {
+    /// Bytes that were taken, including those in the buffer.
+    pub bytes: u64,
+    /// System calls that were made to read or discard bytes.
+    pub calls: u64,
+}
+
 impl<Fd: AsFd> Consumer<Fd> {
     /// Creates a consumer of `source` with the default options; it blocks.
     ///
@@ -173,9 +183,12 @@ impl<Fd: AsFd> Consumer<Fd> {
         ConsumerOptions::new().open(source)
     }
 
-    /// Returns the number of bytes taken from the source so far, including those in the buffer.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    /// Returns what was taken from the source so far.
+    pub fn report(&self) -> ConsumerReport {
+        ConsumerReport {
+            bytes: self.taken,
+            calls: self.calls.made(),
+        }
     }
 
     /// Sets the time at which to stop waiting; `None` removes it. See
@@ -201,11 +214,6 @@ impl<Fd: AsFd> Consumer<Fd> {
     pub fn into_parts(self) -> (Fd, Vec<u8>) {
         let unread = self.buffer().to_vec();
         (self.source, unread)
-    }
-
-    /// Returns the number of system calls that it has made to read or discard bytes.
-    pub fn calls(&self) -> u64 {
-        self.calls.made()
     }
 
     /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many
@@ -268,30 +276,6 @@ impl<Fd: AsFd> Consumer<Fd> {
                 Ok(None)
             }
             Err(errno) => Err(self.failed("splice", errno)),
-        }
-    }
-
-    /// Writes all bytes up to the end to `out`, and returns how many.
-    ///
-    /// # Errors
-    /// The errors of the source and of `out`. Bytes that `out` did not accept can still be read
-    /// here, as far as `out` returned how many it accepted.
-    pub fn copy_to(&mut self, out: &mut impl Write) -> io::Result<u64> {
-        let mut copied = 0;
-        loop {
-            let bytes = self.fill_buf()?;
-            if bytes.is_empty() {
-                return Ok(copied);
-            }
-            match out.write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    self.consume(n);
-                    copied += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
         }
     }
 
@@ -376,6 +360,7 @@ mod tests {
     use std::time::Duration;
 
     use std::fs::File;
+    use std::io::Write;
 
     use super::*;
     use fullbore_linux::pipe::Pipe;
@@ -402,7 +387,7 @@ mod tests {
             consumer.read_to_string(&mut text).unwrap();
             assert_eq!(text, "one two three");
             assert_eq!(consumer.fill_buf().unwrap(), b"");
-            assert_eq!(consumer.taken(), 13);
+            assert_eq!(consumer.report().bytes, 13);
         }
     }
 
@@ -422,7 +407,7 @@ mod tests {
     fn nonblocking_says_so_where_there_is_nothing_yet() {
         let pipe = Pipe::new().unwrap();
         let mut consumer = ConsumerOptions::new()
-            .nonblocking()
+            .nonblocking(true)
             .open(&pipe.reader)
             .unwrap();
         let error = consumer.read(&mut [0; 4]).unwrap_err();
@@ -455,16 +440,6 @@ mod tests {
     }
 
     #[test]
-    fn copy_to_hands_everything_on() {
-        let mut out = Vec::new();
-        let n = Consumer::new(pieces(&[b"a", b"bc"]))
-            .unwrap()
-            .copy_to(&mut out)
-            .unwrap();
-        assert_eq!((n, &out[..]), (3, &b"abc"[..]));
-    }
-
-    #[test]
     fn a_source_that_cannot_be_read_is_named_as_the_side() {
         let pipe = Pipe::new().unwrap();
         let error = Consumer::new(&pipe.writer).unwrap().discard(1).unwrap_err();
@@ -484,13 +459,7 @@ mod tests {
     #[test]
     fn the_pipe_it_reads_from_keeps_its_capacity() {
         let pipe = Pipe::new().unwrap();
-        let capacity = || {
-            PipeEnd::of(&pipe.reader)
-                .unwrap()
-                .unwrap()
-                .capacity()
-                .unwrap()
-        };
+        let capacity = || pipe::of(&pipe.reader).unwrap().unwrap().capacity().unwrap();
         let before = capacity();
         let _consumer = Consumer::new(&pipe.reader).unwrap();
         assert_eq!(capacity(), before);

@@ -1,0 +1,286 @@
+//! The one place that decides how bytes get to a sink: as pages, through a socket, or by write(2).
+//!
+//! | how | into | when | file |
+//! |---|---|---|---|
+//! | pages, by vmsplice(2) | a pipe | the sender offers the memory, and the kernel shares its pages | this one |
+//! | pages, through a pipe of our own | a Unix stream socket | the same | `into_socket.rs` |
+//! | a copy, through a socket of our own | a pipe | 32 KiB and more that are not sent as pages | `socket.rs` |
+//! | write(2), pwrite(2) | anything | otherwise | this one |
+//!
+//! A [`Producer`](crate::Producer), a [`Transfer`](crate::Transfer), and each sink of a [`Tee`](crate::Tee) and a
+//! [`Buffer`](crate::Buffer) has one outlet.
+
+mod into_socket;
+mod socket;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+use crate::way::Way;
+use fullbore_linux::pipe::{own_writable, roomy};
+use fullbore_linux::wait::uninterrupted;
+use fullbore_linux::{self as linux, Calls};
+use into_socket::{IntoSocket, Refused};
+use socket::Through;
+pub(crate) use socket::{Failed, RUN};
+
+/// Sends that are shorter than this are copied, because looking up the pages and replacing them would cost more
+/// than the copy.
+const BY_REFERENCE_FROM: usize = 32 * 1024;
+
+/// Returns the least number of bytes that are worth sending as pages, if they are sent in chunks of this size.
+pub(crate) fn least_to_give(chunk: usize) -> usize {
+    BY_REFERENCE_FROM.min(chunk)
+}
+
+/// How some bytes were sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sent {
+    /// The pages of this many are referred to by a pipe or a socket.
+    Given(usize),
+    /// This many were copied.
+    Copied(usize),
+}
+
+impl Sent {
+    /// Returns the number of bytes.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Sent::Given(bytes) | Sent::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// The way to one sink.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    pub(crate) calls: Calls,
+    target: Target,
+    /// Whether pages are not given any more.
+    copies_all: bool,
+    /// How bytes are copied into a pipe.
+    through: Through,
+    /// The capacity that the pipe is grown to (`None` is the default), if copies may go through a socket once pages
+    /// are not given any more.
+    socket_for: Option<Option<usize>>,
+    /// Bytes that were sent as pages.
+    given: u64,
+    /// How bytes were sent the last time.
+    pub(crate) last: Way,
+}
+
+/// What an outlet writes to.
+#[derive(Debug)]
+enum Target {
+    /// The sink, which gets only copies.
+    Sink,
+    /// The sink, which is the write end of a pipe, through a descriptor that no other code can redirect.
+    Pipe,
+    /// The write end of a pipe: a duplicate of the sink, which no other code can redirect. `None` while no duplicate
+    /// is kept.
+    Duplicate(Option<OwnedFd>),
+    /// The sink, which is a Unix stream socket.
+    Socket(IntoSocket),
+}
+
+impl Target {
+    /// Returns the pipe that may be given pages.
+    fn pipe<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> Option<BorrowedFd<'fd>> {
+        match self {
+            Target::Pipe => Some(sink),
+            Target::Duplicate(own) => own.as_ref().map(AsFd::as_fd),
+            Target::Sink | Target::Socket(_) => None,
+        }
+    }
+}
+
+impl Outlet {
+    /// Creates an outlet that only writes, until it is told to give pages.
+    pub(crate) fn new(calls: Calls) -> Self {
+        Self {
+            calls,
+            target: Target::Sink,
+            copies_all: false,
+            through: Through::Nothing,
+            socket_for: None,
+            given: 0,
+            last: Way::Copy,
+        }
+    }
+
+    /// Creates an outlet whose sinks are the write end of a pipe, through a descriptor that no other code can
+    /// redirect. [`copy_only`](Self::copy_only) says what `socket_for` is.
+    pub(crate) fn into_pipe(calls: Calls, socket_for: Option<Option<usize>>) -> Self {
+        Self {
+            target: Target::Pipe,
+            socket_for,
+            ..Self::new(calls)
+        }
+    }
+
+    /// Gives pages to `sink` from now on if it is the write end of a pipe, and sends copies through a socket if
+    /// `capacity` bytes of pipe may be full of that. Returns whether either can be.
+    pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, capacity: usize) -> bool {
+        if !self.calls.waiter().never_waits() {
+            self.through = Through::for_capacity(capacity);
+        }
+        if linux::has_huge_pages() || self.through.is_socket() {
+            if let Ok(own) = own_writable(sink) {
+                self.target = Target::Duplicate(Some(own));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Gives pages to a sink that is a Unix stream socket from now on, through a pipe of up to `capacity`
+    /// bytes. Returns whether they can be.
+    pub(crate) fn take_pages_for_a_socket(&mut self, capacity: usize) -> bool {
+        let into = linux::has_huge_pages().then(|| IntoSocket::new(capacity));
+        match into.flatten() {
+            Some(into) => {
+                self.target = Target::Socket(into);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Only writes to a socket from now on. What its pipe holds has not been sent.
+    pub(crate) fn give_no_pages_to_a_socket(&mut self) {
+        if let Target::Socket(_) = self.target {
+            self.target = Target::Sink;
+        }
+    }
+
+    /// Only copies from now on. If `socket_for` allows it, copies into the pipe go through a socket.
+    pub(crate) fn copy_only(&mut self) {
+        self.copies_all = true;
+        if let Some(pipe_size) = self.socket_for.take() {
+            self.through = Through::for_capacity(pipe_size.unwrap_or_else(roomy));
+        }
+    }
+
+    /// Returns whether pages are given to the sink.
+    pub(crate) fn gives(&self) -> bool {
+        !self.copies_all && !matches!(self.target, Target::Sink)
+    }
+
+    /// Returns how many bytes at a time are copied.
+    pub(crate) fn way_of_copies(&self) -> Way {
+        match self.through.is_socket() {
+            true => Way::Socket,
+            false => Way::Copy,
+        }
+    }
+
+    /// Returns whether pages of bytes that have not arrived are in a pipe before the sink.
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(&self.target, Target::Socket(into) if into.is_under_way())
+    }
+
+    /// Closes its duplicate of the sink, so that a reader sees the end of file once the caller has
+    /// closed the sink too. If there is more to send after all, the duplicate is made again.
+    pub(crate) fn let_go(&mut self) {
+        if let Target::Duplicate(own) = &mut self.target {
+            *own = None;
+        }
+    }
+
+    /// Returns the descriptor to write to and to wait for. If there is a duplicate, this is it, because `sink` may
+    /// refer to another file by then.
+    pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
+        self.target.pipe(sink).unwrap_or(sink)
+    }
+
+    /// Sends some of `bytes` to `sink`: as pages if they are `offered` and the sink can be given pages, and as a copy
+    /// otherwise. After an error, or if fewer than all were sent, it must be called with the rest of these bytes.
+    ///
+    /// # Safety
+    /// Bytes that are offered are in a mapping of our own. What was given ([`Sent::Given`], and all of `bytes` while
+    /// it [is under way](Self::is_under_way)) is not written to before it was given back to the kernel, or the caller
+    /// has been told what that means for readers.
+    ///
+    /// # Errors
+    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call; `EIO` for a call that moves
+    /// nothing.
+    pub(crate) unsafe fn send(
+        &mut self,
+        sink: BorrowedFd<'_>,
+        bytes: &[u8],
+        offered: bool,
+        at: Option<u64>,
+    ) -> Result<Sent, Failed> {
+        self.duplicate_again(sink);
+        if let Target::Socket(into) = &mut self.target {
+            if offered || into.is_under_way() {
+                // SAFETY: the caller vouches for the memory.
+                match unsafe { into.send(&mut self.calls, sink, bytes) } {
+                    Ok(n) => return Ok(self.gave(n)),
+                    Err(Refused::Failed(operation, errno)) => return Err((operation, errno)),
+                    Err(Refused::Always) => self.target = Target::Sink,
+                }
+            }
+        }
+        if offered && self.gives() && !linux::shares_pages() {
+            self.copy_only();
+        }
+        // An error that the last call kept comes first.
+        let may_give = offered && self.gives() && !self.through.has_failed();
+        if let Some(pipe) = self.target.pipe(sink).filter(|_| may_give) {
+            // SAFETY: the caller vouches for the memory, which lives on in the pipe after munmap. `own_writable` made
+            // sure that this is the write end of a pipe, and no other code can redirect the descriptor.
+            let answer = unsafe { self.calls.vmsplice(pipe, bytes, SpliceFlags::empty()) };
+            match answer {
+                Ok(0) => return Err(("vmsplice", Errno::IO)),
+                Ok(n) => return Ok(self.gave(n)),
+                // The kernel refuses before the first page.
+                Err(errno) if linux::is_refusal(errno) && self.given == 0 => self.copy_only(),
+                Err(errno) => return Err(("vmsplice", errno)),
+            }
+        }
+        self.copy(sink, bytes, at).map(Sent::Copied)
+    }
+
+    /// Copies some of `bytes` to `sink`, into a pipe or a socket, or into a file at offset `at`, and returns how many.
+    ///
+    /// # Errors
+    /// The errors of write(2) and splice(2), with the name of the call; `EIO` for a call that moves nothing.
+    pub(crate) fn copy(
+        &mut self,
+        sink: BorrowedFd<'_>,
+        bytes: &[u8],
+        at: Option<u64>,
+    ) -> Result<usize, Failed> {
+        self.duplicate_again(sink);
+        let (n, way) = match (self.target.pipe(sink), at) {
+            // A short rest is written to the same file as the bytes before it.
+            (Some(pipe), None) => self.through.write(&mut self.calls, pipe, bytes)?,
+            (_, None) => socket::directly(&mut self.calls, sink, bytes)?,
+            (_, Some(at)) => {
+                self.calls.also_made(1);
+                match uninterrupted(|| rustix::io::pwrite(sink, bytes, at)) {
+                    Ok(0) => return Err(("write", Errno::IO)),
+                    Ok(n) => (n, Way::Copy),
+                    Err(errno) => return Err(("write", errno)),
+                }
+            }
+        };
+        self.last = way;
+        Ok(n)
+    }
+
+    fn duplicate_again(&mut self, sink: BorrowedFd<'_>) {
+        if let Target::Duplicate(own @ None) = &mut self.target {
+            *own = own_writable(sink).ok();
+        }
+    }
+
+    fn gave(&mut self, n: usize) -> Sent {
+        self.given += n as u64;
+        self.last = Way::Fresh;
+        Sent::Given(n)
+    }
+}

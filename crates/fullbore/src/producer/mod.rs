@@ -1,0 +1,719 @@
+//! Memory to fd: [`Producer`], and [`Repeat`] for what repeats itself.
+//!
+//! | way | guarantee | how a chunk goes out |
+//! |---|---|---|
+//! | copy | snapshot | write(2) |
+//! | socket | snapshot | send(2) into a socket of our own, and splice(2) from it |
+//! | fresh | snapshot | vmsplice(2); its pages are never written to again |
+//! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe no longer refers to them |
+//! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change |
+//!
+//! A producer fills *windows* of its memory (`windows.rs`), and sends each of them through its outlet, which decides
+//! how (`outlet/`). This file follows the bytes: they are lent, written or handed over, gathered, and sent.
+
+mod options;
+mod output;
+mod recycle;
+mod repeat;
+mod windows;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use rustix::io::Errno;
+
+use crate::memory::{self, Geometry};
+use crate::outlet::{Failed, Outlet, RUN, Sent, least_to_give};
+use crate::pages_to_send::Pages;
+use crate::way::Way;
+use fullbore_linux as linux;
+use fullbore_linux::error::{self, Error, Result, Stopped, TransferSide};
+use fullbore_linux::pipe::{self, PipeEnd, roomy};
+use fullbore_linux::{Calls, Owner};
+pub use options::{ProducerOptions, ProducerReport};
+use output::Output;
+use recycle::Recycle;
+pub use repeat::Repeat;
+use windows::{Reuse, Windows};
+
+/// Sends bytes from memory to any fd as fast as its guarantee allows.
+///
+/// It writes to the descriptor. std's `Stdout` holds the line that was printed last: flush it before
+/// `Producer::new(stdout())`, and print nothing until the producer has finished.
+///
+/// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
+/// [`commit`](Self::commit); or hand over memory of your own with [`send_pages`](Self::send_pages); or use it
+/// through [`io::Write`], which gathers small writes and sends them in chunks.
+/// [`finish`](Self::finish) sends what is left, and returns how much was sent.
+///
+/// ```
+/// use std::io::Write;
+/// let pipe = fullbore::Pipe::new()?;
+/// let mut out = fullbore::Producer::new(&pipe.writer)?;
+/// writeln!(out, "hello")?;
+/// assert_eq!(out.finish()?.bytes, 6);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Which file it writes to
+/// A producer that gives pages to a pipe, or sends through a socket, sends everything to the pipe that
+/// `sink` was when the producer was made, through a duplicate of its descriptor, even if standard output is replaced by another file
+/// (dup2(2)) afterwards. The pipe has no end of file before the producer is dropped. The producer grows
+/// the pipe; [`ProducerOptions::pipe_size`] says what that costs other programs.
+///
+/// # Errors and waiting
+/// After an error, what was not sent stays in the producer and is sent first by the next call: it must not
+/// be written, committed or sent again. [`unsent`](Self::unsent) returns how much that is. An error that a
+/// [`write`](io::Write::write) could not return, because it had accepted the bytes, is returned by the next
+/// call.
+///
+/// To continue after [`WouldBlock`](io::ErrorKind::WouldBlock) with [`ProducerOptions::nonblocking`],
+/// wait until the sink can be written to (poll(2)), and call [`flush`](io::Write::flush) until it
+/// returns `Ok`.
+///
+/// ```
+/// use std::io::{ErrorKind, Read, Write};
+/// let mut pipe = fullbore::Pipe::new()?;
+/// let mut out = fullbore::ProducerOptions::new().nonblocking(true).open(&pipe.writer)?;
+/// let bytes = vec![7; 3 << 20];
+/// let mut written = 0;
+/// let mut read = 0;
+/// let mut reader = std::fs::File::from(pipe.reader.try_clone()?);
+/// let mut buffer = vec![0; 1 << 20];
+/// while written < bytes.len() || out.unsent() > 0 {
+///     let answer = match written < bytes.len() {
+///         true => out.write(&bytes[written..]).map(|n| written += n),
+///         false => out.flush(),
+///     };
+///     match answer {
+///         Ok(()) => {}
+///         // A program would wait with poll(2) here; this one is its own reader.
+///         Err(error) if error.kind() == ErrorKind::WouldBlock => read += reader.read(&mut buffer)?,
+///         Err(error) => return Err(error),
+///     }
+/// }
+/// assert_eq!(out.finish()?.bytes, 3 << 20);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Dropping
+/// Dropping a producer sends what it still has, and ignores errors, as [`io::BufWriter`] does: call
+/// [`finish`](Self::finish) to see them. Nothing is sent if a call has returned an error, other
+/// than `WouldBlock` and [`Error::Stopped`], since the caller last passed bytes in.
+///
+/// # fork
+/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would be
+/// sent twice. A copy that is dropped in the child sends nothing.
+#[derive(Debug)]
+pub struct Producer<Fd: AsFd> {
+    sink: Output<Fd>,
+    outlet: Outlet,
+    windows: Windows,
+    options: ProducerOptions,
+    /// Whether the producer has tried to grow the output pipe.
+    roomy: bool,
+    /// Pages from the caller that are to be sent after what is gathered.
+    handed_over: VecDeque<HandedOver>,
+    /// Bytes lent by the last `reserve`.
+    reserved: usize,
+    sent: u64,
+    last_error: LastError,
+    owner: Owner,
+}
+
+/// Pages that the caller handed over, and how much of them has been sent.
+#[derive(Debug)]
+struct HandedOver {
+    pages: Pages,
+    sent: usize,
+}
+
+impl HandedOver {
+    fn rest(&self) -> &[u8] {
+        &self.pages[self.sent..]
+    }
+}
+
+/// The last error of sending, since the caller last passed bytes in.
+#[derive(Debug)]
+enum LastError {
+    /// There was none that matters after the call.
+    None,
+    /// It was returned: dropping the producer sends nothing.
+    Reported,
+    /// It was not returned, because the call had accepted bytes. The next call that sends returns it.
+    Deferred(Failed),
+}
+
+/// The default number of bytes of one system call with recycled pages. Smaller chunks can be used again
+/// sooner, while they are still in a fast CPU cache.
+const RECYCLED_CHUNK: usize = 256 * 1024;
+
+impl ProducerOptions {
+    /// Creates a producer that sends to `sink` in the [`way`](Self::way) that was chosen. If none was, the
+    /// one that suits: into a pipe [`Way::Fresh`] if there are huge pages and [`Way::Socket`] otherwise,
+    /// and into anything else [`Way::Copy`].
+    ///
+    /// # Errors
+    /// [`Error::NotAPipe`] if the way needs a pipe; [`Error::Invalid`] for a chunk of 0 bytes, for
+    /// [`memory`](Self::memory) of less than two chunks, and for [`Way::Repeat`]; `ENOMEM`.
+    pub fn open<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
+        let way = match self.way {
+            Some(way) => way,
+            None if pipe::of(&sink)?.is_some() => {
+                self.any_way = true;
+                Way::Fresh
+            }
+            None => Way::Copy,
+        };
+        match way {
+            Way::Copy => Producer::make(self, Output::shared(sink), Reuse::AtOnce),
+            Way::Socket => {
+                let mut producer = Producer::make(self, Output::own(sink)?, Reuse::AtOnce)?;
+                producer.outlet.copy_only();
+                Ok(producer)
+            }
+            Way::Fresh => Producer::make(self, Output::own(sink)?, Reuse::Fresh(None)),
+            Way::Recycle => self.recycle(sink),
+            Way::Repeat => Err(Error::Invalid(
+                "only a Repeat sends in the way 'repeat'".into(),
+            )),
+        }
+    }
+
+    fn recycle<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
+        let output = Output::own(sink)?;
+        let chunk = self.checked_chunk(RECYCLED_CHUNK)?;
+        self.chunk = Some(chunk);
+        let two = 2 * chunk.next_multiple_of(linux::page_size());
+        match self.memory {
+            Some(memory) if memory < two => Err(Error::Invalid(format!(
+                "memory of {memory} bytes has no room for two chunks of {chunk} bytes"
+            ))),
+            _ => Producer::make(self, output, Reuse::Recycle(Recycle::default())),
+        }
+    }
+
+    /// Creates a [`Repeat`], which sends `pattern` again and again from pages that never change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.
+    pub fn repeat<Fd: AsFd>(self, sink: Fd, pattern: &[u8]) -> Result<Repeat<Fd>> {
+        Repeat::make(sink, pattern, self)
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// Creates a producer that sends in the way that suits `sink`; see [`ProducerOptions::open`].
+    ///
+    /// # Errors
+    /// As [`ProducerOptions::open`].
+    pub fn new(sink: Fd) -> Result<Self> {
+        ProducerOptions::new().open(sink)
+    }
+
+    fn make(options: ProducerOptions, sink: Output<Fd>, reuse: Reuse) -> Result<Self> {
+        let chunk = options.checked_chunk(memory::CHUNK)?;
+        let calls = Calls::with(options.waiter());
+        let outlet = match sink.is_own() {
+            true => {
+                let may_use_socket = !options.never && chunk >= RUN;
+                Outlet::into_pipe(calls, may_use_socket.then_some(options.pipe_size))
+            }
+            false => Outlet::new(calls),
+        };
+        let reuse = if sink.is_own() { reuse } else { Reuse::AtOnce };
+        Ok(Self {
+            outlet,
+            windows: Windows::new(chunk, reuse),
+            roomy: false,
+            options,
+            handed_over: VecDeque::new(),
+            reserved: 0,
+            sent: 0,
+            last_error: LastError::None,
+            owner: Owner::this(),
+            sink,
+        })
+    }
+
+    /// Returns what was sent so far, and how.
+    pub fn report(&self) -> ProducerReport {
+        ProducerReport {
+            bytes: self.sent,
+            way: match self.windows.way() {
+                Way::Copy => self.outlet.way_of_copies(),
+                way => way,
+            },
+            calls: self.outlet.calls.made(),
+        }
+    }
+
+    /// Returns the number of bytes that were accepted and not sent yet.
+    pub fn unsent(&self) -> u64 {
+        let handed_over = self.handed_over.iter().map(|h| h.rest().len() as u64);
+        self.windows.gathered().len() as u64 + handed_over.sum::<u64>()
+    }
+
+    /// Returns the bytes that were gathered through [`io::Write`] or committed, and not sent yet.
+    /// Pages that were handed over to [`send_pages`](Self::send_pages) come after them and are not included.
+    pub fn buffer(&self) -> &[u8] {
+        self.windows.gathered()
+    }
+
+    /// Returns a number of bytes: fewer than these are gathered by a [`write`](io::Write::write) without
+    /// a system call.
+    #[inline]
+    pub fn room(&self) -> usize {
+        match self.handed_over.is_empty() {
+            true => self.windows.room(),
+            false => 0,
+        }
+    }
+
+    /// Returns the sink that the producer was created with.
+    pub fn get_ref(&self) -> &Fd {
+        self.sink.given()
+    }
+
+    /// Sets the time at which to stop waiting and sending; `None` removes it. See
+    /// [`ProducerOptions::deadline`].
+    pub fn set_deadline(&mut self, at: Option<Instant>) {
+        self.options.deadline = at;
+        self.outlet.calls.wait_as(self.options.waiter());
+    }
+
+    /// Returns the sink that the producer was created with, and the bytes that were not sent. Sends
+    /// nothing; after a [`flush`](io::Write::flush) that has succeeded, there are no such bytes.
+    pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
+        let mut unsent = self.buffer().to_vec();
+        self.windows.gather(0);
+        for handed_over in self.handed_over.drain(..) {
+            unsent.extend_from_slice(handed_over.rest());
+        }
+        (self.sink.take_back(), unsent)
+    }
+
+    /// Returns the size of a chunk in bytes: the most that one [`reserve`](Self::reserve) lends.
+    pub fn chunk(&self) -> usize {
+        self.windows.chunk()
+    }
+
+    /// Lends `n` bytes of memory to fill, whose contents are unspecified at first. Bytes that were
+    /// gathered through [`io::Write`] are sent first.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; `ENOMEM` if there is not enough
+    /// memory; the errors of sending.
+    #[inline]
+    pub fn reserve(&mut self, n: usize) -> Result<&mut [u8]> {
+        if n > self.chunk() {
+            return Err(Error::Invalid(format!(
+                "{n} bytes are more than a chunk of {}",
+                self.chunk()
+            )));
+        }
+        self.reserved = 0;
+        self.send_gathered()?;
+        if !self.windows.has(n) {
+            self.next_window(n)?;
+        }
+        self.reserved = n;
+        Ok(self.windows.lend(n))
+    }
+
+    /// Sends the first `n` bytes of the memory that [`reserve`](Self::reserve) lent last.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more than was lent; [`Error::Moving`] as write(2) or vmsplice(2).
+    #[inline]
+    pub fn commit(&mut self, n: usize) -> Result<()> {
+        if n > self.reserved {
+            return Err(Error::Invalid(format!(
+                "{n} bytes committed, {} reserved",
+                self.reserved
+            )));
+        }
+        if self.reserved == 0 {
+            return Ok(());
+        }
+        self.reserved = 0;
+        self.forget_reported();
+        self.windows.gather(n);
+        self.send_gathered()
+    }
+
+    /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
+    /// no process can write to them any more. Any other output, and a pipe that cannot be given
+    /// pages, gets a copy of the bytes.
+    ///
+    /// ```
+    /// let pipe = fullbore::Pipe::new()?;
+    /// let mut out = fullbore::Producer::new(&pipe.writer)?;
+    /// let mut pages = fullbore::Pages::new(64 * 1024)?;
+    /// pages.fill(7);
+    /// out.send_pages(pages)?;
+    /// assert_eq!(out.report().bytes, 64 * 1024);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Moving`] as write(2) or vmsplice(2). The producer keeps the pages even then: what
+    /// was not sent of them is sent first by the next call.
+    pub fn send_pages(&mut self, pages: Pages) -> Result<()> {
+        // If the lent memory were committed now, its bytes would be sent before the pages.
+        self.reserved = 0;
+        self.forget_reported();
+        if pages.len() > memory::FIRST {
+            self.make_roomy();
+        }
+        if !pages.is_empty() {
+            self.handed_over.push_back(HandedOver { pages, sent: 0 });
+        }
+        self.send_gathered()
+    }
+
+    /// Sends what is left, and returns the totals of what was sent. With [`Way::Recycle`] it
+    /// returns only when the last byte has been read, unless the producer is
+    /// [`nonblocking`](ProducerOptions::nonblocking).
+    ///
+    /// # Errors
+    /// The errors of sending. The error contains the producer, which still has what was not sent,
+    /// so that a nonblocking producer, or one whose deadline has passed, can continue:
+    ///
+    /// ```
+    /// use std::io::{ErrorKind, Read, Write};
+    /// use std::os::fd::AsFd;
+    /// let pipe = fullbore::Pipe::new()?;
+    /// let mut reader = std::fs::File::from(pipe.reader);
+    /// let mut other = std::fs::File::from(pipe.writer.try_clone()?);
+    /// let full = fullbore::PipeEnd::new(reader.as_fd())?.capacity()?;
+    /// other.write_all(&vec![0; full])?;
+    /// let mut out = fullbore::ProducerOptions::new().nonblocking(true).open(pipe.writer)?;
+    /// out.write_all(b"hello")?;
+    /// let produced = loop {
+    ///     match out.finish() {
+    ///         Ok(produced) => break produced,
+    ///         Err(unfinished) if unfinished.error.kind() == ErrorKind::WouldBlock => {
+    ///             // A program would wait with poll(2) here; this one is its own reader.
+    ///             reader.read_exact(&mut vec![0; full])?;
+    ///             out = *unfinished.producer;
+    ///         }
+    ///         Err(unfinished) => return Err(unfinished.into()),
+    ///     }
+    /// };
+    /// assert_eq!(produced.bytes, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn finish(mut self) -> Result<ProducerReport, Unfinished<Self>> {
+        match self.send_gathered().and_then(|()| self.wait_for_readers()) {
+            Ok(()) => Ok(self.report()),
+            Err(error) => {
+                // The number of sent bytes in the error would become wrong if dropping the producer sent
+                // the rest.
+                self.last_error = LastError::Reported;
+                Err(Unfinished {
+                    error,
+                    producer: Box::new(self),
+                })
+            }
+        }
+    }
+}
+
+impl<Fd: AsFd> io::Write for Producer<Fd> {
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        Ok(self.take(buf)?)
+    }
+
+    /// Gathers as many bytes of `bufs` as it can, with no more system calls than for a single slice of
+    /// their total length.
+    fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        let mut taken = 0;
+        for buf in bufs {
+            match self.take(buf) {
+                Ok(n) => {
+                    taken += n;
+                    if n < buf.len() {
+                        break;
+                    }
+                }
+                Err(error) if taken > 0 => {
+                    self.defer(&error);
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(self.send_gathered()?)
+    }
+}
+
+impl<Fd: AsFd> Producer<Fd> {
+    /// Gathers bytes of `buf`, and returns how many.
+    #[inline]
+    fn take(&mut self, buf: &[u8]) -> Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        // This overwrites the memory that was lent, and no error about the bytes that are written
+        // now has been returned to the caller.
+        self.reserved = 0;
+        self.forget_reported();
+        if buf.len() < self.room() {
+            return Ok(self.windows.put(buf));
+        }
+        self.take_past_the_window(buf)
+    }
+
+    /// Does the rest of `take`: fills the window, sends it, and gets a new one.
+    #[cold]
+    fn take_past_the_window(&mut self, buf: &[u8]) -> Result<usize> {
+        if matches!(self.last_error, LastError::Deferred(_)) || !self.handed_over.is_empty() {
+            self.send_gathered()?;
+        }
+        let is_copied = matches!(self.windows.way(), Way::Copy);
+        if self.buffer().is_empty() && buf.len() >= self.chunk() && is_copied {
+            // There is nothing to gather: the bytes are sent from the caller's memory, once the
+            // pipe has been grown.
+            if !self.windows.is_settled() {
+                self.next_window(1)?;
+            }
+            let copied = self.outlet.copy(self.sink.as_fd(), buf, None);
+            return Ok(self.went(copied.map(Sent::Copied))?.bytes());
+        }
+        if self.windows.room() == 0 {
+            self.send_gathered()?;
+        }
+        if self.windows.room() == 0 {
+            self.next_window(1)?;
+        }
+        let n = self.windows.put(buf);
+        if self.windows.room() == 0 {
+            // The bytes are accepted, whether or not they can be sent: what could not be sent stays
+            // gathered, and the next call returns the error.
+            if let Err(error) = self.send_gathered() {
+                self.defer(&error);
+            }
+        }
+        Ok(n)
+    }
+    /// Sends what is gathered, and then what was handed over. What was not sent stays where it is.
+    #[inline]
+    fn send_gathered(&mut self) -> Result<()> {
+        if let LastError::Deferred((operation, errno)) = self.last_error {
+            self.last_error = LastError::Reported;
+            return Err(error::moving(
+                TransferSide::Sink,
+                operation,
+                errno,
+                self.sent,
+            ));
+        }
+        if !self.buffer().is_empty() {
+            self.send_window()?;
+        }
+        if !self.handed_over.is_empty() {
+            self.send_handed_over()?;
+        }
+        Ok(())
+    }
+
+    fn send_window(&mut self) -> Result<()> {
+        let from = self.windows.start();
+        let is_long = self.buffer().len() >= least_to_give(self.chunk());
+        let offered = is_long && self.windows.may_be_given();
+        let mut given = false;
+        while !self.windows.gathered().is_empty() {
+            let bytes = self.windows.gathered();
+            // SAFETY: fresh pages are given back to the kernel before they could be written to again; recycled ones
+            // are written to after the pipe has let go of them, and `Way::Recycle` tells its caller that readers have
+            // to copy. The memory is a mapping of our own.
+            let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
+            let sent = self.went(sent)?;
+            given = matches!(sent, Sent::Given(_));
+            self.windows.went(sent, self.sent);
+        }
+        match given {
+            true => self.windows.after_giving(),
+            false => self.windows.after_copying(from),
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn send_handed_over(&mut self) -> Result<()> {
+        while let Some(first) = self.handed_over.front() {
+            let bytes = first.rest();
+            let offered = bytes.len() >= least_to_give(self.windows.chunk());
+            // SAFETY: the pages belong to nobody else, nothing writes to them from here on, and they are a mapping of
+            // our own, which may live on in the pipe after munmap.
+            let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
+            let sent = self.went(sent)?.bytes();
+            if let Some(first) = self.handed_over.front_mut() {
+                first.sent += sent;
+                if first.rest().is_empty() {
+                    self.handed_over.pop_front();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records what came of a call of the outlet.
+    fn went(&mut self, sent: Result<Sent, Failed>) -> Result<Sent> {
+        if self.sink.is_own() && !self.outlet.gives() {
+            self.windows.copy_only();
+        }
+        match sent {
+            Ok(sent) => {
+                self.sent += sent.bytes() as u64;
+                Ok(sent)
+            }
+            Err((operation, errno)) => {
+                let stopped = self.outlet.calls.stopped();
+                self.last_error = match stopped {
+                    None if errno != Errno::AGAIN => LastError::Reported,
+                    _ => LastError::None,
+                };
+                Err(error::of_call(
+                    stopped,
+                    TransferSide::Sink,
+                    operation,
+                    errno,
+                    self.sent,
+                ))
+            }
+        }
+    }
+
+    /// Gets the next window, of at least `at_least` bytes.
+    fn next_window(&mut self, at_least: usize) -> Result<()> {
+        if !self.windows.is_settled() {
+            self.make_roomy();
+            // Faulting in fresh base pages one by one is slower than the copy that it would save.
+            let is_slower = self.options.any_way
+                && !(linux::has_huge_pages() && Geometry::here().huge_that_suits().is_some());
+            if self.outlet.gives() && (is_slower || !linux::shares_pages()) {
+                self.outlet.copy_only();
+                self.windows.copy_only();
+            }
+            self.windows
+                .settle(at_least, &self.options, self.sink.as_fd())?;
+        }
+        let waiter = self.outlet.calls.waiter();
+        self.windows
+            .next(at_least, self.sent, self.sink.as_fd(), waiter)
+    }
+
+    /// Grows the output once, if it is a pipe and the options allow it.
+    fn make_roomy(&mut self) {
+        if !std::mem::replace(&mut self.roomy, true) && self.options.pipe_size != Some(0) {
+            if let Ok(pipe) = PipeEnd::new(self.sink.as_fd()) {
+                // An error does not matter here: with a small pipe, sending is only slower.
+                let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
+            }
+        }
+    }
+
+    /// Waits until the pipe no longer refers to recycled pages.
+    fn wait_for_readers(&mut self) -> Result<()> {
+        let waiter = self.outlet.calls.waiter();
+        (self.windows).wait_for_readers(self.sent, self.sink.as_fd(), waiter)
+    }
+
+    /// The caller passes bytes in, about which no error has been returned.
+    #[inline]
+    fn forget_reported(&mut self) {
+        if let LastError::Reported = self.last_error {
+            self.last_error = LastError::None;
+        }
+    }
+
+    /// Keeps an error for the next call, because this one cannot return it.
+    #[cold]
+    fn defer(&mut self, error: &Error) {
+        self.last_error = LastError::None;
+        let failed = match error {
+            // A signal came once.
+            Error::Stopped {
+                by: Stopped::Interrupted,
+                ..
+            } => return self.outlet.calls.waiter().note_signal(),
+            // The next call checks by itself whether it may continue.
+            Error::Stopped { .. } => return,
+            Error::Moving {
+                operation, errno, ..
+            }
+            | Error::System { operation, errno } => (*operation, Errno::from_io_error(errno)),
+            _ => ("write", None),
+        };
+        // The next call also finds out by itself whether it would have to wait.
+        if failed.1 != Some(Errno::AGAIN) {
+            self.last_error = LastError::Deferred((failed.0, failed.1.unwrap_or(Errno::IO)));
+        }
+    }
+
+    /// Sends what is left before the producer is dropped, unless an error about it has been returned.
+    fn send_the_rest(&mut self) {
+        let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
+        if self.unsent() > 0 && !matches!(self.last_error, LastError::Reported) {
+            // No one could make it go on after a signal.
+            while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
+        }
+    }
+}
+
+impl<Fd: AsFd> Drop for Producer<Fd> {
+    fn drop(&mut self) {
+        if self.owner.is_here() {
+            self.send_the_rest();
+        }
+    }
+}
+
+/// The error of a producer that could not finish, with the producer, which still has the bytes that were not sent.
+///
+/// Dropping it sends nothing: the unsent bytes are lost.
+pub struct Unfinished<Producer> {
+    /// Why the bytes could not be sent.
+    pub error: Error,
+    /// The producer, which can continue.
+    pub producer: Box<Producer>,
+}
+
+impl<Producer> fmt::Display for Unfinished<Producer> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<Producer> fmt::Debug for Unfinished<Producer> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unfinished")
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Producer> std::error::Error for Unfinished<Producer> {}
+
+impl<Producer> From<Unfinished<Producer>> for Error {
+    fn from(unfinished: Unfinished<Producer>) -> Self {
+        unfinished.error
+    }
+}
+
+impl<Producer> From<Unfinished<Producer>> for io::Error {
+    fn from(unfinished: Unfinished<Producer>) -> Self {
+        unfinished.error.into()
+    }
+}

@@ -1,0 +1,272 @@
+//! The memory that a [`Producer`](super::Producer) fills, one *window* after the other: a range that no pipe refers
+//! to. The ways to produce differ in where the next window comes from.
+
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use super::options::ProducerOptions;
+use super::recycle::Recycle;
+use crate::fresh::Fresh;
+use crate::memory::{self, Geometry, Memory};
+use crate::outlet::{Sent, least_to_give};
+use crate::way::Way;
+use fullbore_linux as linux;
+use fullbore_linux::error::{self, Result, TransferSide};
+use fullbore_linux::pipe::PipeEnd;
+use fullbore_linux::wait::Waiter;
+
+/// When memory is filled again.
+#[derive(Debug)]
+pub(super) enum Reuse {
+    /// At once: the bytes were copied.
+    AtOnce,
+    /// As other pages, because no page is written to after it was given. `None` until there is memory.
+    Fresh(Option<Fresh>),
+    /// Once the pipe no longer refers to it.
+    Recycle(Recycle),
+}
+
+#[derive(Debug)]
+pub(super) struct Windows {
+    reuse: Reuse,
+    memory: Memory,
+    /// The most bytes of a window.
+    chunk: usize,
+    /// Whether memory for a long output has been set up.
+    settled: bool,
+    window: Range<usize>,
+    /// Bytes at the start of the window that are still to be sent.
+    gathered: usize,
+}
+
+impl Windows {
+    /// Creates a small window, which needs no system call.
+    pub(super) fn new(chunk: usize, reuse: Reuse) -> Self {
+        Self {
+            reuse,
+            memory: Memory::first(chunk),
+            chunk,
+            settled: false,
+            window: 0..chunk.min(memory::FIRST),
+            gathered: 0,
+        }
+    }
+
+    pub(super) fn chunk(&self) -> usize {
+        self.chunk
+    }
+
+    pub(super) fn way(&self) -> Way {
+        match self.reuse {
+            Reuse::AtOnce => Way::Copy,
+            Reuse::Fresh(_) => Way::Fresh,
+            Reuse::Recycle(_) => Way::Recycle,
+        }
+    }
+
+    /// Returns whether memory for a long output has been set up.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Returns the bytes that are to be sent.
+    pub(super) fn gathered(&self) -> &[u8] {
+        &self.memory[self.window.start..][..self.gathered]
+    }
+
+    /// Returns the number of bytes that fit behind the gathered ones.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        (self.window.end).saturating_sub(self.window.start + self.gathered)
+    }
+
+    /// Returns whether at least `n` bytes can be lent.
+    #[inline]
+    pub(super) fn has(&self, n: usize) -> bool {
+        self.settled && self.window.len() >= n
+    }
+
+    /// Gathers as many of `bytes` as there is room for, and returns how many.
+    #[inline]
+    pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
+        let n = bytes.len().min(self.room());
+        let start = self.window.start + self.gathered;
+        self.memory[start..][..n].copy_from_slice(&bytes[..n]);
+        self.gathered += n;
+        n
+    }
+
+    /// Returns the first `n` bytes of the window to fill.
+    #[inline]
+    pub(super) fn lend(&mut self, n: usize) -> &mut [u8] {
+        debug_assert_eq!(self.gathered, 0);
+        &mut self.memory[self.window.start..][..n]
+    }
+
+    /// Sets the number of bytes that are to be sent, of those that were lent.
+    #[inline]
+    pub(super) fn gather(&mut self, n: usize) {
+        self.gathered = n;
+    }
+
+    /// Returns whether a pipe may refer to what is gathered.
+    #[inline]
+    pub(super) fn may_be_given(&self) -> bool {
+        self.memory.is_pages() && matches!(self.reuse, Reuse::Fresh(Some(_)) | Reuse::Recycle(_))
+    }
+
+    /// Uses the same memory again and again from now on: everything is copied.
+    pub(super) fn copy_only(&mut self) {
+        self.reuse = Reuse::AtOnce;
+    }
+
+    /// Records that the first gathered bytes were sent, with which `total` bytes have been.
+    pub(super) fn went(&mut self, sent: Sent, total: u64) {
+        let went = self.window.start..self.window.start + sent.bytes();
+        self.window.start = went.end;
+        self.gathered -= sent.bytes();
+        match (&mut self.reuse, sent) {
+            (Reuse::Fresh(Some(fresh)), Sent::Given(_)) => fresh.gave(went),
+            (Reuse::Recycle(ring), Sent::Given(_)) => ring.gave(went, total),
+            _ => {}
+        }
+    }
+
+    /// Continues after all gathered bytes were given to a pipe.
+    pub(super) fn after_giving(&mut self) {
+        let next = self.window.start.next_multiple_of(linux::page_size());
+        self.window.start = next.min(self.window.end);
+    }
+
+    /// Continues after all gathered bytes were copied, from `from` on. No pipe refers to them, so their memory can be
+    /// filled again at once.
+    pub(super) fn after_copying(&mut self, from: usize) {
+        let filled = self.window.start == self.window.end;
+        self.window = match &self.reuse {
+            // Once the initial memory has been filled, there is enough to send to make more memory
+            // worthwhile.
+            _ if !self.settled && filled => 0..0,
+            _ if !self.settled => 0..self.memory.len(),
+            Reuse::AtOnce => 0..self.chunk.min(self.memory.len()),
+            _ => {
+                let (start, end) = (from.next_multiple_of(linux::page_size()), self.window.end);
+                // What is left of the window has to be long enough to be sent by reference;
+                // otherwise it would be filled and copied again and again.
+                match start + least_to_give(self.chunk) <= end {
+                    true => start..end,
+                    false => end..end,
+                }
+            }
+        };
+    }
+
+    /// Returns the position of the gathered bytes in the memory.
+    pub(super) fn start(&self) -> usize {
+        self.window.start
+    }
+
+    /// Gets the memory for a long output. If no memory can be mapped, bytes are copied from the initial memory.
+    ///
+    /// # Errors
+    /// `ENOMEM` if that has fewer than `at_least` bytes.
+    pub(super) fn settle(
+        &mut self,
+        at_least: usize,
+        options: &ProducerOptions,
+        sink: BorrowedFd<'_>,
+    ) -> Result<()> {
+        let huge = !options.base_pages;
+        let chunk = self.chunk.next_multiple_of(linux::page_size());
+        let mapped = match &mut self.reuse {
+            Reuse::AtOnce => Memory::map(chunk, huge),
+            Reuse::Fresh(fresh) => {
+                let fresh = fresh.insert(Fresh::new(chunk, huge, &Geometry::here()));
+                Memory::map(fresh.memory(), huge)
+            }
+            Reuse::Recycle(ring) => {
+                let enough = PipeEnd::new(sink)?.capacity()? + 2 * chunk;
+                let len = ring.set_len(options.memory.unwrap_or(enough));
+                Memory::map(len, huge)
+            }
+        };
+        match mapped {
+            Ok(pages) => self.memory = Memory::Pages(pages),
+            Err(error) => {
+                self.memory.grow_for_copying(self.chunk, huge);
+                if self.memory.len() < self.at_least(at_least) {
+                    return Err(error);
+                }
+                self.copy_only();
+            }
+        }
+        self.settled = true;
+        Ok(())
+    }
+
+    /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to. `sent` bytes have been
+    /// sent to `sink`.
+    ///
+    /// # Errors
+    /// `ENOMEM`; [`Error::Moving`](error::Error::Moving) and [`Error::Stopped`](error::Error::Stopped) as
+    /// [`Recycle::window`].
+    pub(super) fn next(
+        &mut self,
+        at_least: usize,
+        sent: u64,
+        sink: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+    ) -> Result<()> {
+        debug_assert_eq!(self.gathered, 0);
+        let (chunk, at_least) = (self.chunk, self.at_least(at_least));
+        self.window = match (&mut self.reuse, &mut self.memory) {
+            (Reuse::Fresh(Some(fresh)), Memory::Pages(memory)) => {
+                fresh.window(memory, chunk, at_least)?
+            }
+            (Reuse::Recycle(ring), _) => ring
+                .window(chunk, at_least, sent, sink, waiter)
+                .map_err(|errno| not_released(waiter, errno, sent))?,
+            (_, memory) => 0..chunk.min(memory.len()),
+        };
+        match self.window.len() < at_least {
+            true => Err(error::system("mmap")(Errno::NOMEM)),
+            false => Ok(()),
+        }
+    }
+
+    /// A window that is too short to be sent by reference would be copied, and the next window would then be the same
+    /// one again.
+    fn at_least(&self, wanted: usize) -> usize {
+        wanted.max(least_to_give(self.chunk))
+    }
+
+    /// Waits until the pipe no longer refers to recycled pages.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub(super) fn wait_for_readers(
+        &self,
+        sent: u64,
+        sink: BorrowedFd<'_>,
+        waiter: &mut Waiter,
+    ) -> Result<()> {
+        match &self.reuse {
+            Reuse::Recycle(ring) if !waiter.never_waits() => ring
+                .wait_until_released(sent, sent, sink, waiter)
+                .map(drop)
+                .map_err(|errno| not_released(waiter, errno, sent)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn not_released(waiter: &Waiter, errno: Errno, sent: u64) -> error::Error {
+    error::of_call(
+        waiter.stopped(),
+        TransferSide::Sink,
+        "vmsplice",
+        errno,
+        sent,
+    )
+}

@@ -1,0 +1,183 @@
+//! Bytes between a source and its sinks: read once, and sent to one sink or to many, by reference
+//! where a sink is a pipe.
+//!
+//! This is correct for the same reason as *fresh* (`fresh.rs`): once a pipe was given a part of some
+//! memory, that memory is never written to again.
+
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use crate::fresh::Fresh;
+use crate::memory::{self, Geometry, Memory};
+use crate::outlet::{Failed, Outlet, Sent, least_to_give};
+use fullbore_linux as linux;
+use fullbore_linux::error::Result;
+
+/// The most bytes that a stage has memory for, whatever chunk was asked for.
+const MOST: usize = 16 << 20;
+
+/// Bytes that were read and have not reached every sink yet, and the memory that holds them.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    memory: Memory,
+    /// The source of fresh memory, if the held bytes may be given to pipes.
+    fresh: Option<Fresh>,
+    /// Bytes of one read(2).
+    chunk: usize,
+    /// Memory to fill, which no pipe refers to.
+    window: Range<usize>,
+    /// The bytes that have been read and not been sent to every sink.
+    held: Range<usize>,
+    /// The number of held bytes that at least one pipe was given.
+    given: usize,
+    grown: bool,
+}
+
+impl Stage {
+    /// Creates a stage without any memory.
+    pub(crate) fn none() -> Self {
+        Self {
+            memory: Memory::none(),
+            fresh: None,
+            chunk: 0,
+            window: 0..0,
+            held: 0..0,
+            given: 0,
+            grown: false,
+        }
+    }
+
+    /// Creates a small stage, which needs no system call, and whose bytes are only copied.
+    pub(crate) fn small(most: usize) -> Self {
+        let memory = Memory::first(most.max(1));
+        Self {
+            chunk: memory.len(),
+            window: 0..memory.len(),
+            memory,
+            ..Self::none()
+        }
+    }
+
+    /// Creates a stage that takes a whole message of a socket in each read, and whose bytes are only copied.
+    pub(crate) fn for_messages() -> Self {
+        let memory = Memory::for_messages();
+        Self {
+            chunk: memory.len(),
+            window: 0..memory.len(),
+            memory,
+            grown: true,
+            ..Self::none()
+        }
+    }
+
+    /// Gets memory of full size: `chunk` bytes for each read, and fresh memory each time if the bytes
+    /// are to be `given` to pipes and there is enough memory. If no memory can be mapped, the stage
+    /// keeps what it has. The stage must not hold any bytes.
+    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) {
+        debug_assert!(self.held.is_empty());
+        self.grown = true;
+        let geometry = Geometry::here();
+        // Faulting in base pages one by one costs more than the copy that it would save.
+        if given && geometry.huge_that_suits().is_some() && linux::shares_pages() {
+            let chunk = chunk.unwrap_or(memory::CHUNK).min(MOST);
+            let fresh = Fresh::new(chunk, true, &geometry);
+            if let Ok(pages) = Memory::map(fresh.memory(), true) {
+                self.memory = Memory::Pages(pages);
+                self.fresh = Some(fresh);
+                self.chunk = chunk;
+                self.window = 0..0;
+                return;
+            }
+        }
+        let chunk = chunk.unwrap_or_else(memory::suits_copying).min(MOST);
+        self.memory.grow_for_copying(chunk, linux::has_huge_pages());
+        self.chunk = chunk.min(self.memory.len());
+        self.window = 0..self.chunk;
+        self.fresh = None;
+    }
+
+    /// Returns whether it has no memory yet.
+    pub(crate) fn is_none(&self) -> bool {
+        self.chunk == 0
+    }
+
+    /// Returns whether it is still the small stage from the start.
+    pub(crate) fn is_small(&self) -> bool {
+        !self.grown
+    }
+
+    /// Returns the number of bytes that are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns the bytes that are held.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.held.clone()]
+    }
+
+    /// Returns the memory to read at most `most` bytes into. The stage must not hold any bytes.
+    ///
+    /// # Errors
+    /// The kernel's error, if memory cannot be given back to it.
+    pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
+        debug_assert!(self.held.is_empty());
+        let at_least = least_to_give(self.chunk);
+        if self.window.len() < at_least {
+            if let (Some(fresh), Memory::Pages(pages)) = (&mut self.fresh, &mut self.memory) {
+                self.window = fresh.window(pages, self.chunk, at_least)?;
+            }
+        }
+        let len = self.window.len().min(self.chunk).min(most);
+        let start = self.window.start;
+        Ok(&mut self.memory[start..start + len])
+    }
+
+    /// Records that the first `n` bytes of the room were filled.
+    pub(crate) fn filled(&mut self, n: usize) {
+        self.held = self.window.start..self.window.start + n;
+        self.given = 0;
+    }
+
+    /// Sends the held bytes, starting with byte number `from`, to `sink`, at most `most` of them, and
+    /// returns how many were sent.
+    ///
+    /// # Errors
+    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call.
+    pub(crate) fn send(
+        &mut self,
+        outlet: &mut Outlet,
+        sink: BorrowedFd<'_>,
+        from: usize,
+        most: usize,
+        at: Option<u64>,
+    ) -> Result<usize, Failed> {
+        let bytes = &self.memory[self.held.start + from..self.held.end];
+        let bytes = &bytes[..bytes.len().min(most)];
+        let offered = self.fresh.is_some() && bytes.len() >= least_to_give(self.chunk);
+        // SAFETY: what was given is noted, and `let_go` tells it to `Fresh`, which gives it back to the kernel before
+        // anything could be written to it again. Fresh memory is a mapping of our own.
+        let sent = unsafe { outlet.send(sink, bytes, offered, at) };
+        if outlet.is_under_way() {
+            self.given = self.held.len();
+        }
+        let sent = sent?;
+        if let Sent::Given(n) = sent {
+            self.given = self.given.max(from + n);
+        }
+        Ok(sent.bytes())
+    }
+
+    /// Empties the stage, when every sink has got the held bytes or will never get them.
+    pub(crate) fn let_go(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        if self.given > 0 {
+            self.given = 0;
+            if let Some(fresh) = &mut self.fresh {
+                let next = held.end.next_multiple_of(linux::page_size());
+                self.window.start = next.min(self.window.end);
+                fresh.gave(held);
+            }
+        }
+    }
+}
