@@ -1,5 +1,8 @@
 //! Gives the shared library its soname, which is the same as with cargo-c: `libfullbore.so.` and the
-//! parts of the version that change when a program has to be built again.
+//! parts of the version that change when a program has to be built again. The symbols have the soname as their
+//! version, so that a process with two versions of the library uses each function of the right one.
+
+use std::process::{Command, Stdio};
 
 fn main() {
     let part = |name: &str| std::env::var(name).expect("cargo sets it");
@@ -13,5 +16,16 @@ fn main() {
         _ => major,
     };
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfullbore.so.{abi}");
+    // rustc has a version script of its own, which excludes another one, and lld has no --default-symver.
+    let mut bfd = Command::new("ld.bfd");
+    let bfd = bfd.arg("--version").stdout(Stdio::null()).status();
+    if bfd.is_ok_and(|status| status.success()) {
+        println!("cargo::rustc-cdylib-link-arg=-fuse-ld=bfd");
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--default-symver");
+    } else {
+        println!(
+            "cargo::warning=no ld.bfd (binutils): the symbols of libfullbore.so have no versions"
+        );
+    }
     println!("cargo::rerun-if-changed=build.rs");
 }

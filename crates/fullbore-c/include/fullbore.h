@@ -32,7 +32,8 @@
 // function.
 //
 // Versions. Options begin with their size, so that they can grow, and structures that the library lends may
-// grow at their end. The soname, libfullbore.so.0.1, changes with every release that breaks a program.
+// grow at their end. The soname, libfullbore.so.0.1, changes with every release that breaks a program, and is
+// the version of each symbol.
 
 
 #ifndef FULLBORE_H

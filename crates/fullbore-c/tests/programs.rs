@@ -349,3 +349,23 @@ fn a_program_in_go_moves_bytes() {
     let said = output_of(Command::new(&made), &[], &input);
     assert!(said.as_bytes() == input);
 }
+
+/// A process with two versions of the library uses each function of the right one.
+#[test]
+fn every_function_has_the_soname_as_its_symbol_version() {
+    let (Some(nm), Some(_)) = (program("nm"), program("ld.bfd")) else {
+        return skipped("symbol versions: binutils is not installed");
+    };
+    let library = libraries().join("libfullbore_c.so");
+    let listed = nm
+        .command()
+        .args(["-D", "--defined-only"])
+        .arg(library)
+        .output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    for Function { name, .. } in functions() {
+        let versioned = format!(" {name}@@libfullbore.so.0.1");
+        let has_it = listed.lines().any(|line| line.ends_with(&versioned));
+        assert!(has_it, "{name} in:\n{listed}");
+    }
+}

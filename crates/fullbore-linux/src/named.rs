@@ -26,7 +26,7 @@ pub fn descriptor_of(path: impl AsRef<Path>) -> Option<RawFd> {
         if let Some(number) = named(&path) {
             return Some(number);
         }
-        // What is no symbolic link is a file.
+        // Anything but a symbolic link is a file.
         let target = fs::read_link(&path).ok()?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }

@@ -70,6 +70,6 @@ pub fn null() -> Result<OwnedFd, Errno> {
 /// is never repeated, because the number may belong to another file by then.
 pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     let fd = fd.into().into_raw_fd();
-    // SAFETY: the fd was owned, and nobody uses its number after this, whatever the answer.
+    // SAFETY: the fd was owned, and no code uses its number after this, whatever the answer.
     unsafe { rustix::io::try_close(fd) }.map_err(error::system("close"))
 }

@@ -66,7 +66,7 @@ fn wiped_in_children() -> Option<&'static AtomicU64> {
             Ok(_) => page = new,
             Err(by_another_thread) => {
                 page = by_another_thread;
-                // SAFETY: the mapping was made above, and nobody has seen its address.
+                // SAFETY: the mapping was made above, and no other code has its address.
                 let _ = unsafe { rustix::mm::munmap(new.cast(), page_size()) };
             }
         }
@@ -92,7 +92,7 @@ fn map_one() -> Option<*mut AtomicU64> {
     match unsafe { rustix::mm::madvise(page, len, Advice::LinuxWipeOnFork) } {
         Ok(()) => Some(page.cast()),
         Err(_) => {
-            // SAFETY: nobody has seen the mapping's address.
+            // SAFETY: no other code has the mapping's address.
             let _ = unsafe { rustix::mm::munmap(page, len) };
             None
         }

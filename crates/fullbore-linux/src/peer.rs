@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket.
+//! The process and the user at the other end of a Unix socket.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};

@@ -124,7 +124,7 @@ impl Sleep {
     }
 }
 
-/// Announces that a side is about to sleep. It has to look once more afterwards.
+/// Announces that a side is about to sleep. It has to check once more afterwards.
 pub(crate) fn will_sleep<W: Word>(flag: &W, sleep: Sleep) {
     // All changes of a flag are of this kind, so that they have one order, also for loom (`model.rs`).
     flag.swap(sleep.flag(), Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl<W: Word> Control<W> {
 /// Clears the flag of a side that sleeps; returns how this side has to wake it.
 fn has_to_be_woken<W: Word>(flag: &W) -> Option<Sleep> {
     // The flag is read after what it was set for has been written: either this side sees the flag, or
-    // the other one sees what was written when it looks once more before it sleeps.
+    // the other side sees what was written when it checks once more before it sleeps.
     W::fence();
     match flag.load(Ordering::Relaxed) {
         0 => None,

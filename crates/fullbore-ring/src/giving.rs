@@ -48,7 +48,7 @@ pub(crate) struct Giving {
     _words: OwnedFd,
     /// Whoever connects now is a second reader.
     listener: Listener,
-    /// Whether nobody else writes into the pipe.
+    /// Whether the producer is the only writer of the pipe.
     only_writer: bool,
     /// The tick of the last look.
     looked: Tick,
@@ -79,7 +79,7 @@ pub(crate) struct Offering {
     listener: Listener,
     /// Bytes of the ring.
     size: usize,
-    /// Whether nobody else writes into the pipe.
+    /// Whether the producer is the only writer of the pipe.
     pub(crate) only_writer: bool,
     /// How often the producer has sent something.
     sends: u64,
@@ -138,7 +138,7 @@ impl Offering {
     /// pipe. From then on, everything must be sent through the ring, and nothing into the pipe before
     /// the ring is closed.
     ///
-    /// Returns itself if there is nobody yet, and `None` if there will be no ring.
+    /// Returns itself if no consumer has connected yet, and `None` if there will be no ring.
     pub(crate) fn offer(
         mut self,
         pipe: BorrowedFd<'_>,
@@ -147,7 +147,7 @@ impl Offering {
         let Some(link) = self.link.take() else {
             return Err(Some(self));
         };
-        // With an empty pipe, all that is found in the pipe later was written by somebody else.
+        // With an empty pipe, all that is found in the pipe later was written by another process.
         if !self.wait_until_empty(pipe, waiter) {
             self.link = Some(link);
             return Err(Some(self));
@@ -305,7 +305,7 @@ impl Giving {
             self.look(pipe);
             self.looked = now;
         }
-        // What somebody else has written into the pipe comes before these bytes, and after those that
+        // What another process has written into the pipe comes before these bytes, and after those that
         // were published before.
         if !self.over && !self.only_writer && is_anything_in(pipe) {
             let all = self.shared.size() as u64;

@@ -12,10 +12,9 @@
 //! 2. Between two sends, the producer accepts the connection. If it finds the consumer of its pipe at
 //!    the other end, and the pipe is empty, it makes the memory (`memory.rs`) and sends it: the
 //!    *offer*. From this moment on, what it sends goes into the ring.
-//! 3. Before the consumer reads from the pipe, it looks what is there, and then for an offer. If there is
-//!    none, what it has seen in the pipe was written before any offer. Nothing has to be agreed, and
-//!    nobody waits: if the consumer never takes up the offer, the producer takes back what it has put
-//!    into the ring.
+//! 3. Before the consumer reads from the pipe, it queries the number of queued bytes, and then looks for an
+//!    offer. If there is none, those bytes were written before any offer. Neither side waits for the other: if
+//!    the consumer never takes up the offer, the producer takes back what it has put into the ring.
 //! 4. The producer *publishes* bytes, the consumer *claims* them, uses them, and *releases* their memory
 //!    (`control.rs`). To claim bytes is what read(2) is for a pipe: from then on they are the
 //!    consumer's.
@@ -28,10 +27,10 @@
 //! of the pipe. So when it has finished, all bytes are in the pipe or were claimed, as if there had been
 //! no ring.
 //!
-//! # What somebody else writes into the pipe
-//! The order is that of a pipe. The producer looks into the pipe before it publishes bytes. If
-//! there are any, they come after what was published before, and before what is to be published: so it
-//! waits until the consumer has had the former, closes the ring, and writes the latter into the pipe.
+//! # Other writers of the pipe
+//! The order is that of a pipe. Before it publishes bytes, the producer queries whether the pipe has any. If it
+//! has, they come after what was published before, and before what is to be published: so the producer waits
+//! until the consumer has taken everything published, closes the ring, and writes the rest into the pipe.
 //! A consumer that finds the ring empty and bytes in the pipe looks into the ring once more, and then
 //! reads as many from the pipe as it had found.
 //!
@@ -50,7 +49,7 @@
 //! The producer does its part when it is called next, or finishes.
 //!
 //! # Waiting
-//! A side that has nothing to do sets its flag, looks once more, and sleeps, first on the flag by futex(2),
+//! A side that has nothing to do sets its flag, checks once more, and sleeps, first on the flag by futex(2),
 //! which is cheap, and after ten milliseconds in poll(2), until the other side has sent a byte through the
 //! socket, or the socket or the pipe has come to its end (`sleeping.rs`). So it notices within these ten
 //! milliseconds when the other side is gone, and a [`Wait`](fullbore::Wait), a deadline and a
@@ -62,7 +61,7 @@
 //! `stores.rs`, `turns.rs`).
 //!
 //! # Others
-//! The producer keeps the file of the words open, so that others can see how many bytes go through, and who
+//! The producer keeps the file of the words open, so that other processes can see how many bytes go through, and which side
 //! sleeps ([`RingView`]).
 //!
 //! # Trust

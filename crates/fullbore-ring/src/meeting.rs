@@ -7,7 +7,7 @@
 //! - `SO_PEERCRED` has the user and the process at the other end of the socket;
 //! - `/proc/PID/fd` has the descriptors of that process, and whether it reads or writes with them.
 //!
-//! The two meet only if the other one is the same user and holds the other end of the same pipe, and
+//! The two meet only if the peer is of the same user and holds the other end of the same pipe, and
 //! if no third process that this user can look into holds either end. No descriptor of the pipe is ever
 //! sent: one that is on its way in a socket would keep the pipe open.
 //!
@@ -90,7 +90,7 @@ impl Listener {
         self.tries >= MOST_TRIES
     }
 
-    /// Returns whether somebody has connected. accept(2) makes a socket and its file before it looks, which
+    /// Returns whether a process has connected. accept(2) makes a socket and its file before it looks, which
     /// takes ten times as long as poll(2).
     fn is_asked(&self) -> bool {
         linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
@@ -106,7 +106,7 @@ impl Listener {
         self.next = None;
     }
 
-    /// Returns a connection to the consumer of `pipe`, if there is one and nobody else holds the pipe.
+    /// Returns a connection to the consumer of `pipe`, if there is one and no third process holds the pipe.
     /// Does not wait.
     pub(crate) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
         while !self.is_exhausted() && self.may_look() {
@@ -159,7 +159,7 @@ pub(crate) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
     holds(peer, &link_text(pipe)?, End::Write).then_some(link)
 }
 
-/// Connects to whoever listens for the consumer of `pipe` under this user's name.
+/// Connects to the process that listens for the consumer of `pipe` under this user's name.
 pub(crate) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
     let name = name_for(pipe, user)?;
     let link = socket()?;
@@ -246,7 +246,7 @@ pub(crate) fn wake(link: BorrowedFd<'_>) -> Peer {
 }
 
 /// Returns whether the other side is gone, whatever of it can still be received. The kernel may close the
-/// socket of a process a moment after the process has ended, if somebody looks at its descriptors in /proc just
+/// socket of a process a moment after the process has ended, if another process reads its descriptors in /proc just
 /// then, so this waits for a moment.
 pub(crate) fn is_gone(link: BorrowedFd<'_>) -> bool {
     const MOMENT: Timespec = Timespec {

@@ -199,7 +199,7 @@ impl Shared {
     /// Returns all bytes, twice in a row.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is this long, and readable. On the producer's side, nobody else can write
+        // SAFETY: the mapping is this long, and readable. On the producer's side, no other process can write
         // to it. On the consumer's side, what is read through it was claimed, and an honest producer
         // does not write to claimed bytes; one that is not trusted is read with `copy` only.
         unsafe { slice::from_raw_parts(self.bytes.address.as_ptr(), 2 * self.size) }
@@ -218,7 +218,7 @@ impl Shared {
     /// Copies claimed bytes, which another process may write to in the meantime.
     pub(crate) fn copy(&self, from: Range<usize>, into: &mut [u8]) {
         assert!(from.start <= from.end && from.end <= 2 * self.size && from.len() <= into.len());
-        // SAFETY: both are this long, and `into` is not in the mapping, which nobody has a mutable
+        // SAFETY: both are this long, and `into` is not in the mapping, which no code has a mutable
         // reference to. The source is only read through a raw pointer: whatever the other process
         // writes meanwhile, each byte is some byte.
         unsafe {

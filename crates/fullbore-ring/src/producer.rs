@@ -1,5 +1,5 @@
 //! [`Producer`]: a producer of `fullbore` that offers a ring to its consumer, fills it as long as the
-//! consumer takes it, and then goes on with the producer inside.
+//! consumer takes it, and then continues with the producer inside.
 //!
 //! While there is a ring, the producer inside has nothing to send. When the ring is closed, what the
 //! consumer has not had lies in its memory just before the window: the window begins there from then on,
@@ -62,9 +62,9 @@ pub struct Producer<Fd: AsFd> {
 }
 
 enum Sharing {
-    /// There is no ring, and will be none.
+    /// No ring exists or is offered.
     No,
-    /// It looks for a consumer that asks for one.
+    /// No ring exists; a consumer may ask for one.
     Offering {
         offering: Offering,
         pipe: OwnedFd,
@@ -335,8 +335,8 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Returns the sink and the bytes that were not sent, to which those belong that the consumer has not
-    /// had of a ring. Sends nothing.
+    /// Returns the sink and the bytes that were not sent, with those of a ring that the consumer has not claimed.
+    /// Sends nothing.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let _ = self.close_ring();
         let (sink, mut unsent) = self.inner.take().expect(FINISHING).into_parts();
@@ -547,7 +547,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Closes the ring, if there is one. What the consumer has not had is gathered from then on.
+    /// Closes the ring, if there is one. What the consumer has not claimed is gathered from then on.
     fn close_ring(&mut self) -> Result<()> {
         let Sharing::Ring(filling) = &mut self.sharing else {
             return Ok(());
@@ -576,7 +576,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Closes the ring, hands what the consumer has not had to the producer inside, and goes on with that.
+    /// Closes the ring, hands what the consumer has not claimed to the producer inside, and continues with that.
     #[cold]
     fn leave_ring(&mut self) -> Result<()> {
         self.close_ring()?;
@@ -643,7 +643,7 @@ impl<Fd: AsFd> Producer<Fd> {
         let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
         let has_rest = matches!(&self.sharing, Sharing::Ring(filling) if filling.unsent() > 0);
         if has_rest && !self.error_reported {
-            // No one could make it go on after a signal.
+            // After this, no caller could continue after a signal.
             while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
     }

@@ -1,10 +1,10 @@
 //! How a side of a ring sleeps, and how the other side wakes it.
 //!
-//! futex(2) is the cheapest way to do both, but who sleeps in it sees nothing of the pipe and the socket. So a
-//! side sleeps there for a moment only, and then goes on in poll(2), where it also notices at once that the
-//! other side is gone, or that somebody writes into the pipe. Its flag says where it is ([`Sleep`]).
+//! futex(2) is the cheapest way to do both, but does not watch the pipe and the socket. So a
+//! side sleeps there for a moment only, and then in poll(2), where it also notices at once that the
+//! other side is gone, or that another process writes into the pipe. Its flag says where it is ([`Sleep`]).
 //!
-//! To sleep and to be woken takes microseconds. So a side looks some times more before it sleeps, as locks do.
+//! Sleeping and being woken takes microseconds, so a side spins for a few tries before it sleeps, as locks do.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

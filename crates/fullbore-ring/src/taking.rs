@@ -35,9 +35,9 @@ pub(crate) struct Taking {
 /// How far a consumer is on its way to a ring.
 #[derive(Debug)]
 pub(crate) enum Joining {
-    /// There is no ring, and none is looked for.
+    /// No ring exists or is looked for.
     Never,
-    /// It looks for a producer that may offer one, from time to time.
+    /// No ring exists; offers are looked for from time to time.
     Looking { reads: u64 },
     /// It is connected to the producer, which has not offered one yet.
     Connected { link: OwnedFd, reads: u64 },

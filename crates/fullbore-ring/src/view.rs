@@ -1,4 +1,4 @@
-//! What others can see of a ring, who are neither of its sides.
+//! What a third process can see of a ring.
 //!
 //! The producer keeps the file of the words open. The name of this file has the inode of the pipe and the
 //! size of the ring, and the links in `/proc/PID/fd` show it. Whoever may open such a link reads the words with

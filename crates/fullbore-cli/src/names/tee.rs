@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fullbore::split::Policy;
+use fullbore::tee::Policy;
 use fullbore::{Error, Tee, TransferSide};
 use fullbore_host::text::error_text;
 use nix::libc::SIGPIPE;
@@ -148,7 +148,7 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
         }
     }
     if mode.is_some() {
-        tee = tee.fail_without_readers();
+        tee = tee.fail_without_readers(true);
     }
     let (report, failure) = match tee.run() {
         Ok(report) => (report, None),

@@ -196,7 +196,7 @@ impl Pages {
     fn open(&mut self) -> Result<()> {
         let start = self.start.as_ptr().cast();
         if self.backing == Backing::HugeTlb {
-            // SAFETY: replaces a part of our own reservation, which nobody has a reference to yet.
+            // SAFETY: replaces a part of our own reservation, which no code has a reference to yet.
             unsafe {
                 rustix::mm::mmap_anonymous(
                     start,
@@ -208,7 +208,7 @@ impl Pages {
             .map_err(|_| no_hugetlb())?;
             return Ok(());
         }
-        // SAFETY: opens a part of our own reservation, which nobody has a reference to yet.
+        // SAFETY: opens a part of our own reservation, which no code has a reference to yet.
         unsafe {
             rustix::mm::mprotect(
                 start,
@@ -401,7 +401,7 @@ impl Drop for Pages {
 /// As mmap(2).
 pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
     let pages = Pages::reserve(len, Backing::Base)?;
-    // SAFETY: replaces a part of our own reservation, which nobody has a reference to yet.
+    // SAFETY: replaces a part of our own reservation, which no code has a reference to yet.
     unsafe {
         rustix::mm::mmap(
             pages.start.as_ptr().cast(),

@@ -39,7 +39,7 @@ pub enum Wait {
     Block,
     /// Try without waiting, and sleep in poll(2) until another try is worthwhile.
     Poll,
-    /// Try without waiting, again and again. This uses a whole CPU. It is the fastest if a CPU is
+    /// Try without waiting, repeatedly. This uses a whole CPU. It is the fastest if a CPU is
     /// idle, and the slowest if the other side has to run on the same CPU.
     Spin,
     /// Spin as long as recent waits have been short, at most 100 µs at a time, then sleep. This is as
@@ -500,7 +500,7 @@ impl Waiter {
     }
 }
 
-/// Returns the errno that represents it if only an errno can be returned. The kernel may return the
+/// Returns the errno for a caller that gets only an errno. The kernel may return the
 /// same errno, so only [`Waiter::stopped`] distinguishes the two.
 fn errno_of(stopped: Stopped) -> Errno {
     match stopped {

@@ -153,7 +153,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     }
 
     /// Makes reading pause, once the memory is full, until no more than this many percent are. The default
-    /// is 100: it goes on as soon as there is room.
+    /// is 100: reading continues as soon as there is room.
     pub fn resume_at(mut self, percent: f64) -> Self {
         self.options.resume = percent;
         self
@@ -222,7 +222,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self.run_with(Duration::MAX, |_| {})
     }
 
-    /// Works as [`run`](Self::run), and calls `watch` again and again, about every `interval`.
+    /// Works as [`run`](Self::run), and calls `watch` repeatedly, about every `interval`.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -275,7 +275,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             ends.stop.cancel();
         };
         // It is over once no writer is left: when all of them have ended after the reader, or been dropped,
-        // so that nobody needs what it may still read.
+        // so that no sink needs what it may still read.
         let starting = Writer::new(&ends);
         let (read, written, stopped) = thread::scope(|scope| {
             let stop = &stop;

@@ -123,7 +123,7 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 impl Reading<'_> {
-    /// Reads until the source ends, or nobody needs more, and pauses where that is too fast.
+    /// Reads until the source ends, or no sink is left, and pauses to keep the rate.
     pub(super) fn run(mut self) -> Result<()> {
         loop {
             let chunk = self.chunk;

@@ -197,7 +197,7 @@ impl ProducerOptions {
         }
     }
 
-    /// Creates a [`Repeat`], which sends `pattern` again and again from pages that never change.
+    /// Creates a [`Repeat`], which sends `pattern` repeatedly from pages that never change.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an empty pattern; `ENOMEM`.
@@ -474,7 +474,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.take_past_the_window(buf)
     }
 
-    /// Does the rest of `take`: fills the window, sends it, and gets a new one.
+    /// Continues `take` where the window is full: sends it, and gets a new one.
     #[cold]
     fn take_past_the_window(&mut self, buf: &[u8]) -> Result<usize> {
         if matches!(self.last_error, LastError::Deferred(_)) || !self.handed_over.is_empty() {
@@ -554,7 +554,7 @@ impl<Fd: AsFd> Producer<Fd> {
         while let Some(first) = self.handed_over.front() {
             let bytes = first.rest();
             let offered = bytes.len() >= least_to_give(self.windows.chunk());
-            // SAFETY: the pages belong to nobody else, nothing writes to them from here on, and they are a mapping of
+            // SAFETY: no other code has the pages, nothing writes to them from here on, and they are a mapping of
             // our own, which may live on in the pipe after munmap.
             let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
             let sent = self.went(sent)?.bytes();
@@ -666,7 +666,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn send_the_rest(&mut self) {
         let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
         if self.unsent() > 0 && !matches!(self.last_error, LastError::Reported) {
-            // No one could make it go on after a signal.
+            // After this, no caller could continue after a signal.
             while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
     }

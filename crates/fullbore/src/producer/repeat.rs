@@ -1,4 +1,4 @@
-//! *repeat*: a pattern is sent again and again, from pages that never change.
+//! *repeat*: a pattern is sent repeatedly, from pages that never change.
 //!
 //! A slot of a pipe usually refers to one base page, but it can refer to a longer run: what is spliced
 //! from a Unix stream socket comes in runs of 32 KiB (`socket.rs`). So a *master* pipe of 256 such
@@ -198,10 +198,10 @@ impl<Fd: AsFd> Repeat<Fd> {
             }
             Origin::Memory => {
                 let bytes = up_to(&block[at..], most);
-                // SAFETY: nobody can write to the block's pages after `block_of` has filled them; they
+                // SAFETY: no code can write to the block's pages after `block_of` has filled them; they
                 // are a mapping of our own, whose pages a pipe keeps after munmap; and
                 // `Output::own` made sure that the sink is the write end of a pipe, through a
-                // descriptor that nobody else can change.
+                // descriptor that no other code can change.
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
                 ("vmsplice", answer)
             }

@@ -54,10 +54,12 @@ impl Windows {
         }
     }
 
+    #[inline]
     pub(super) fn chunk(&self) -> usize {
         self.chunk
     }
 
+    #[inline]
     pub(super) fn way(&self) -> Way {
         match self.reuse {
             Reuse::AtOnce => Way::Copy,
@@ -67,11 +69,13 @@ impl Windows {
     }
 
     /// Returns whether memory for a long output has been set up.
+    #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.settled
     }
 
     /// Returns the bytes that are to be sent.
+    #[inline]
     pub(super) fn gathered(&self) -> &[u8] {
         &self.memory[self.window.start..][..self.gathered]
     }
@@ -163,6 +167,7 @@ impl Windows {
     }
 
     /// Returns the position of the gathered bytes in the memory.
+    #[inline]
     pub(super) fn start(&self) -> usize {
         self.window.start
     }

@@ -1,7 +1,7 @@
 //! The memory of a [`Buffer`](crate::Buffer): one side fills it, and several outputs send from it, all at
 //! the same time.
 //!
-//! `state.rs` decides who may use which part. This file makes that safe: a part is reached only through a
+//! `state.rs` decides which side may use which part. This file makes that safe: a part is reached only through a
 //! [`Filler`], of which there is one, or a [`Emptier`], of which there is one for each output, and only
 //! while the state says that it is theirs. No lock is held during a system call.
 
@@ -50,7 +50,7 @@ pub(crate) struct Store {
 }
 
 // SAFETY: `start` is the only field that is not Send and Sync by itself. It points to memory that `pages`
-// owns and that belongs to no thread; who may use which part of it is decided under a lock.
+// owns and that belongs to no thread; which side may use which part of it is decided under a lock.
 unsafe impl Send for Store {}
 // SAFETY: as above.
 unsafe impl Sync for Store {}

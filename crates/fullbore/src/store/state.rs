@@ -9,7 +9,7 @@
 //! The rules, which the tests try in every order of events:
 //! - What may be filled is never a part of what an output may read.
 //! - A slot of which a pipe was given a part is not filled again before it was given back to the kernel.
-//! - As long as bytes are missing somewhere, somebody can go on.
+//! - As long as an output lacks bytes, the reader or an output can continue.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -156,7 +156,7 @@ impl State {
         }
         let has_one = self.pieces.len() == 1;
         if has_one && !self.pieces[0].given && self.held() == 0 {
-            // The start of the slot is in the cache, and nobody needs it any more.
+            // The start of the slot is in the cache, and no output needs it any more.
             self.first = self.filled;
         }
         let used = self.used();

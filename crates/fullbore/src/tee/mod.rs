@@ -9,7 +9,7 @@
 //!
 //! The tee never waits for a single sink. Each sink is given as many bytes as it has room for. Only
 //! when no sink has room does the tee sleep, until one of them has. So a slow sink holds the others
-//! back only once its own pipe is full. Only a device that is no terminal may hold them back: poll(2)
+//! back only once its own pipe is full. Only a device other than a terminal may hold them back: poll(2)
 //! need not report when it can be written to, so write(2) is called, and may wait.
 //!
 //! While the source has nothing, the tee also watches whether the sinks have readers. It ends once

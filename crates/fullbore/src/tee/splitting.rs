@@ -273,7 +273,7 @@ impl Splitting<'_> {
     }
 }
 
-/// Whether anybody can read what is written to a sink.
+/// Whether a sink has a reader.
 enum Reader {
     There,
     /// A write would fail with this error.
