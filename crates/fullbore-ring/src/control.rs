@@ -17,6 +17,8 @@
 //! producer's close, and `RETURNED` by a consumer that has closed the ring and finds the producer gone: the first of
 //! the two to set its bit owns the bytes.
 //!
+//! docs/ring-memory-order.md argues for each ordering.
+//!
 //! Each side keeps its own copies of the numbers that it writes. A number of the other side is
 //! checked each time that it is read: `Broken` if it is not one that an honest side could have
 //! written.

@@ -4,6 +4,9 @@
 //! The memory of the ring is checked too: loom reports two accesses that are not ordered. Sleeping is
 //! that of a thread which only the other side can wake, so loom reports a wake-up that was lost. The time that a
 //! side sleeps on its flag is over at once, or never.
+//!
+//! How the two sides meet is tried too: what they ask the kernel (for the connection, the offer, and what is in the
+//! pipe) is done under a lock, as the kernel does it, and nothing is ordered besides.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -13,7 +16,10 @@ use loom::sync::atomic::{AtomicU64, fence};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
+use rustix::io::Errno;
+
 use crate::control::{Claim, Control, Giver, Line, Sleep, Taker, Word, is_awake, will_sleep};
+use crate::taking::{Answer, Next, Queued, look_for_an_offer};
 
 /// Bytes of the ring: few, so that it is full and empty often.
 const SIZE: u64 = 2;
@@ -58,12 +64,27 @@ struct Model {
     is_moment_over: bool,
     /// What was written into the pipe.
     pipe: Mutex<Vec<u64>>,
+    /// How far the sides have met, and whether one of them has changed something that the other waits for.
+    meeting: Mutex<Meeting>,
+    changed: Condvar,
+}
+
+/// What the kernel keeps for two sides that have not met.
+#[derive(Default)]
+struct Meeting {
+    is_asked: bool,
+    is_offered: bool,
+    /// Whether the producer has closed its end of the pipe.
+    has_ended: bool,
 }
 
 // SAFETY: loom checks all accesses to the cells, which is what this is for.
 unsafe impl Send for Model {}
 // SAFETY: as above.
 unsafe impl Sync for Model {}
+
+/// What another process than the two sides writes.
+const OTHER: u64 = 9;
 
 const PRODUCER: usize = 0;
 const CONSUMER: usize = 1;
@@ -85,6 +106,8 @@ impl Model {
             sockets: [place(), place()],
             is_moment_over,
             pipe: Mutex::new(Vec::new()),
+            meeting: Mutex::new(Meeting::default()),
+            changed: Condvar::new(),
         })
     }
 
@@ -152,14 +175,102 @@ impl Model {
                 let needed = giver.released_for(1);
                 self.sleep(PRODUCER, || self.control.is_released(needed));
             }
-            let at = (giver.head() % SIZE) as usize;
-            // SAFETY: loom checks it.
-            self.bytes[at].with_mut(|byte| unsafe { *byte = next });
+            self.put_and_publish(&mut giver, next);
             next += 1;
-            self.wake(CONSUMER, giver.publish(&self.control, 1));
         }
         self.close(&mut giver);
         self.pipe.lock().unwrap().extend(next..=n);
+    }
+
+    /// Changes what the kernel keeps, and wakes the side that waits for it.
+    fn change(&self, change: impl FnOnce(&mut Meeting)) {
+        change(&mut self.meeting.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Sends 1, 2, 3 … `n`: through the pipe until the consumer has asked and the pipe is empty, and then through the
+    /// ring. Once the first number is in the ring, another process writes into the pipe. Returns what was sent, in
+    /// this order.
+    fn meet_and_produce(&self, n: u64) -> Vec<u64> {
+        let mut sent = Vec::new();
+        for next in 1..=n {
+            let is_asked = self.meeting.lock().unwrap().is_asked;
+            let is_empty = self.pipe.lock().unwrap().is_empty();
+            sent.push(next);
+            if !is_asked || !is_empty {
+                self.pipe.lock().unwrap().push(next);
+                continue;
+            }
+            self.change(|meeting| meeting.is_offered = true);
+            let mut giver = Giver::new(SIZE);
+            self.put_and_publish(&mut giver, next);
+            self.pipe.lock().unwrap().push(OTHER);
+            sent.push(OTHER);
+            // What is published now would come before what the other process has written.
+            while !self.control.is_released(giver.head()) {
+                self.sleep(PRODUCER, || self.control.is_released(giver.head()));
+            }
+            let is_empty = self.pipe.lock().unwrap().is_empty();
+            if is_empty && next < n {
+                self.put_and_publish(&mut giver, next + 1);
+            }
+            self.close(&mut giver);
+            let rest = next + 1 + u64::from(is_empty)..=n;
+            self.pipe.lock().unwrap().extend(rest);
+            sent.extend(next + 1..=n);
+            break;
+        }
+        self.change(|meeting| meeting.has_ended = true);
+        sent
+    }
+
+    fn put_and_publish(&self, giver: &mut Giver, number: u64) {
+        let at = (giver.head() % SIZE) as usize;
+        // SAFETY: loom checks it.
+        self.bytes[at].with_mut(|byte| unsafe { *byte = number });
+        self.wake(CONSUMER, giver.publish(&self.control, 1));
+    }
+
+    /// Returns all that arrives through the pipe and through a ring, if one is offered.
+    fn meet_and_consume(&self) -> Vec<u64> {
+        self.change(|meeting| meeting.is_asked = true);
+        let mut got = Vec::new();
+        let (mut may_be_offered, mut is_over) = (true, false);
+        while !is_over {
+            let queued = || {
+                // The end of a pipe is seen only after its bytes.
+                let has_ended = self.meeting.lock().unwrap().has_ended;
+                Ok(match self.pipe.lock().unwrap().len() {
+                    0 if has_ended => Queued::End,
+                    0 => Queued::Nothing,
+                    n => Queued::Bytes(n),
+                })
+            };
+            let receive = || match self.meeting.lock().unwrap().is_offered && may_be_offered {
+                true => Ok(()),
+                false => Err(Errno::AGAIN),
+            };
+            match look_for_an_offer(queued, receive, usize::MAX) {
+                Ok(Answer::Offer(())) => {
+                    may_be_offered = false;
+                    got.append(&mut self.consume(usize::MAX, 1));
+                }
+                Ok(Answer::Bytes(Next::Queued(n))) => {
+                    got.extend(self.pipe.lock().unwrap().drain(..n));
+                }
+                Ok(_) => is_over = true,
+                Err(_) => {
+                    let mut meeting = self.meeting.lock().unwrap();
+                    let is_something = |meeting: &Meeting| {
+                        meeting.has_ended || meeting.is_offered && may_be_offered
+                    };
+                    while !is_something(&meeting) {
+                        meeting = self.changed.wait(meeting).unwrap();
+                    }
+                }
+            }
+        }
+        got
     }
 
     /// Closes the ring, and puts everything that was not claimed into the pipe.
@@ -183,9 +294,7 @@ impl Model {
     fn produce_and_end(&self, leaves: bool) {
         let mut giver = Giver::new(SIZE);
         for at in 0..SIZE {
-            // SAFETY: loom checks it.
-            self.bytes[at as usize].with_mut(|byte| unsafe { *byte = at + 1 });
-            giver.publish(&self.control, 1);
+            self.put_and_publish(&mut giver, at + 1);
         }
         if !leaves || !giver.leave(&self.control) {
             self.close(&mut giver);
@@ -225,6 +334,8 @@ impl Model {
         let mut taker = Taker::new(SIZE);
         let mut got = Vec::new();
         loop {
+            // What others have written into the pipe comes after what is in the ring by now, and is looked for first.
+            let queued = self.pipe.lock().unwrap().len();
             match taker.claim(&self.control, at_once).unwrap() {
                 Claim::Bytes(n) => {
                     for position in taker.claimed() - n..taker.claimed() {
@@ -237,6 +348,9 @@ impl Model {
                         return got;
                     }
                     self.wake(PRODUCER, taker.release(&self.control, 0));
+                }
+                Claim::Nothing if queued > 0 => {
+                    got.extend(self.pipe.lock().unwrap().drain(..queued));
                 }
                 Claim::Nothing => {
                     self.sleep(CONSUMER, || self.control.is_published(taker.claimed()));
@@ -312,6 +426,20 @@ fn one_side_alone_owns_what_is_left_whoever_ends_first_and_whatever_it_believes(
                 assert!(believes || got.len() == all.len(), "{leaves} {tries}");
             });
         }
+    }
+}
+
+#[test]
+fn every_number_arrives_once_and_in_order_whenever_the_two_sides_meet() {
+    for n in [1, 2, 3] {
+        check(move |model| {
+            let producer = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.meet_and_produce(n))
+            };
+            let got = model.meet_and_consume();
+            assert_eq!(got, producer.join().unwrap());
+        });
     }
 }
 

@@ -105,7 +105,7 @@ impl Joining {
                 Joining::Connected { link, reads } => {
                     let (link, reads) = (link.as_fd(), *reads);
                     let answer = waiter.until(
-                        || look_for_an_offer(link, pipe, most),
+                        || look_for_an_offer(|| queued(pipe), || meeting::receive(link), most),
                         |waiter| waiter.sleep_on(&[(link, PollFlags::IN), (pipe, PollFlags::IN)]),
                     )?;
                     match answer {
@@ -146,22 +146,23 @@ impl Joining {
     }
 }
 
-/// What a connected consumer finds.
-enum Answer {
+/// What a connected consumer finds. The model check has an offer of its own.
+#[derive(Debug)]
+pub(crate) enum Answer<O> {
     Bytes(Next),
-    Offer(Offer),
+    Offer(O),
     Refused,
 }
 
 /// Looks for an offer, and for bytes in the pipe that were written before one.
-fn look_for_an_offer(
-    link: BorrowedFd<'_>,
-    pipe: BorrowedFd<'_>,
+pub(crate) fn look_for_an_offer<O>(
+    queued: impl FnOnce() -> Result<Queued, Errno>,
+    receive: impl FnOnce() -> Result<O, Errno>,
     most: usize,
-) -> Result<Answer, Errno> {
+) -> Result<Answer<O>, Errno> {
     // An offer that was sent before these bytes were written is there when they are.
-    let queued = queued(pipe)?;
-    match (meeting::receive(link), queued) {
+    let queued = queued()?;
+    match (receive(), queued) {
         (Ok(offer), _) => Ok(Answer::Offer(offer)),
         (Err(Errno::AGAIN), Queued::Nothing) => Err(Errno::AGAIN),
         (Err(Errno::AGAIN), Queued::Bytes(n)) => Ok(Answer::Bytes(Next::Queued(n.min(most)))),
@@ -172,7 +173,7 @@ fn look_for_an_offer(
 
 /// What is in a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Queued {
+pub(crate) enum Queued {
     Bytes(usize),
     Nothing,
     /// Nothing, and there is no writer.
