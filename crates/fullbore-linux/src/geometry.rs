@@ -8,10 +8,9 @@ use crate::sizes::{cache_size, huge_page_size, page_size};
 /// Bytes that are moved before memory is mapped.
 pub const FIRST: usize = 64 * 1024;
 
-/// Huge pages that are larger than this are not asked for, and about this many bytes of memory are
-/// given back to the kernel at a time. With base pages of 16 or 64 KiB, one page table spans 32 or
-/// 512 MiB.
-const MOST_AT_ONCE: usize = 4 << 20;
+/// The largest huge page that is asked for, in bytes: with base pages of 16 or 64 KiB, a huge page has 32 or
+/// 512 MiB, which takes too long to zero, and is more than a pipe needs.
+pub const MOST_HUGE: usize = 4 << 20;
 
 /// Bytes that are given back at a time if there is no huge page to give back as a whole.
 const AT_ONCE: usize = 2 << 20;
@@ -54,7 +53,7 @@ impl Geometry {
     /// buffers: while one is filled, a pipe still refers to another.
     pub fn huge_that_suits(&self) -> Option<usize> {
         self.huge
-            .filter(|&huge| huge <= MOST_AT_ONCE && huge <= self.part() / 2)
+            .filter(|&huge| huge <= MOST_HUGE && huge <= self.part() / 2)
     }
 
     /// Returns the number of bytes that are given back to the kernel at once, on huge pages or on base

@@ -46,7 +46,7 @@ pub mod wait;
 pub use calls::{Calls, is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub use error::{Error, Result, TransferSide};
-pub use geometry::{FIRST, Geometry, suits_a_pipe, suits_copying};
+pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
 pub use named::descriptor_of;
 pub use own::{close, memfd, new_pipe, not_standard, null};
 pub use owner::Owner;

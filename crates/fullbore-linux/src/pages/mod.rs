@@ -8,7 +8,8 @@
 //! Every mapping begins at a multiple of [`sizes::page_table_span`] and has an inaccessible stretch
 //! on both sides. So no two of them share a page table (whose lock is a point of contention when
 //! two threads of a process look up pages), none is merged with an adjacent mapping in `/proc/self/smaps`, and
-//! huge pages can be used for as much of it as possible.
+//! huge pages can be used for as much of it as possible. Where a page table spans 32 or 512 MiB, as with base pages of
+//! 16 or 64 KiB, that would take up to 1.5 GiB of address space each: there, mappings may share a page table.
 
 mod backed_by;
 
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::error::{self, Error, Result};
+use crate::geometry::MOST_HUGE;
 use crate::sizes;
 pub use backed_by::{BackedBy, backed_by};
 
@@ -156,7 +158,7 @@ impl Pages {
             Backing::Huge => sizes::huge_page_size().ok_or_else(no_transparent_huge_pages)?,
             Backing::HugeTlb => sizes::hugetlb_page_size().ok_or_else(no_hugetlb)?,
         };
-        let align = sizes::page_table_span().max(unit);
+        let align = alignment(unit, sizes::page_table_span());
         let mapped = len
             .checked_next_multiple_of(unit)
             .filter(|&mapped| mapped <= isize::MAX as usize - 4 * align);
@@ -446,9 +448,32 @@ fn no_hugetlb() -> Error {
     )
 }
 
+/// Returns the number of bytes to whose multiple a mapping is aligned, for pages of `unit` bytes.
+fn alignment(unit: usize, page_table_span: usize) -> usize {
+    match page_table_span <= MOST_HUGE {
+        true => page_table_span.max(unit),
+        false => unit,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mapping_takes_little_more_address_space_than_memory_on_pages_of_every_size() {
+        for (page, span) in [
+            (4 << 10, 2 << 20),
+            (16 << 10, 32 << 20),
+            (64 << 10, 512 << 20),
+        ] {
+            assert!(alignment(page, span) <= 2 << 20, "{page}");
+            // Huge pages of this size were asked for.
+            assert_eq!(alignment(span, span), span);
+        }
+        let pages = Pages::new(1 << 20).unwrap();
+        assert!(pages.whole.len() <= 8 << 20, "{:?}", pages.whole);
+    }
 
     #[test]
     fn memory_is_zero_aligned_and_writable() {
@@ -456,7 +481,8 @@ mod tests {
             let mut pages = Pages::new(len).unwrap();
             assert_eq!(pages.len(), len);
             assert!(pages.iter().all(|&b| b == 0));
-            assert!(pages.as_ptr() as usize % sizes::page_table_span() == 0);
+            let align = alignment(sizes::page_size(), sizes::page_table_span());
+            assert!(pages.as_ptr() as usize % align == 0);
             pages[len - 1] = 7;
             assert_eq!(pages[len - 1], 7);
         }
@@ -469,8 +495,9 @@ mod tests {
     }
 
     #[test]
-    fn two_mappings_never_share_a_page_table() {
-        let span = sizes::page_table_span();
+    fn two_mappings_never_share_a_page_table_of_a_few_mebibytes() {
+        let span =
+            sizes::page_table_span().min(alignment(sizes::page_size(), sizes::page_table_span()));
         let several: Vec<Pages> = (0..8).map(|_| Pages::new(4096).unwrap()).collect();
         let mut tables: Vec<usize> = several
             .iter()
