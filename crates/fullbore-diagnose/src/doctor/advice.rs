@@ -60,7 +60,7 @@ const LOSSES: &[Loss] = &[
     },
     Loss {
         holds: |report| report.is_refused("huge_pages") && !report.is_refused("vmsplice"),
-        loses: "there are no huge pages, so fresh pages are allocated 4 KiB at a time",
+        loses: "there are no huge pages, so fresh pages are allocated one base page at a time",
         worth: 2.7,
         measured_as: "the ratio of fresh_sum to fresh_sum on base pages",
         held_by: HeldBy::Trial("huge_pages"),

@@ -26,6 +26,8 @@ pub struct Circumstances {
     pub user_pages_soft: Option<u64>,
     pub user_pages_hard: Option<u64>,
     pub huge_pages: Option<String>,
+    /// Bytes of a transparent huge page.
+    pub huge_page: Option<u64>,
     pub perf_event_paranoid: Option<i64>,
     pub kptr_restrict: Option<u64>,
     pub ptrace_scope: Option<u64>,
@@ -73,6 +75,7 @@ impl Circumstances {
             huge_pages: root
                 .text("sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|text| bracketed_word(&text).map(str::to_owned)),
+            huge_page: root.number("sys/kernel/mm/transparent_hugepage/hpage_pmd_size"),
             perf_event_paranoid: root
                 .text("proc/sys/kernel/perf_event_paranoid")
                 .and_then(|text| text.parse().ok()),

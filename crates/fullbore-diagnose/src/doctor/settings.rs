@@ -81,13 +81,13 @@ const DEFINITIONS: &[Definition] = &[
          and cannot be enlarged",
         judge: |value, around| {
             let pages = number(value);
-            let roomy = (pages * fullbore_linux::page_size() as u64) >> 20;
+            let roomy = pages.saturating_mul(fullbore_linux::page_size() as u64) >> 20;
             match pages {
                 _ if around.is_exempt_from_user_pages() => {
                     fine("does not apply to this process (CAP_SYS_ADMIN)")
                 }
                 0 => fine("no limit"),
-                _ if pages < 4096 => low(format!("enough for only {roomy} pipes of 1 MiB")),
+                _ if roomy < 16 => low(format!("enough for only {roomy} pipes of 1 MiB")),
                 _ if around.pipe_pages_in_use > pages / 4 * 3 => {
                     low(format!("{} pages are in use", around.pipe_pages_in_use))
                 }
@@ -95,7 +95,7 @@ const DEFINITIONS: &[Definition] = &[
             }
         },
         command: "sudo sysctl -w fs.pipe-user-pages-soft=65536",
-        cost: "the pipes of each user can hold 256 MiB of the kernel's memory",
+        cost: "the pipes of each user can hold that many pages of the kernel's memory",
     },
     Definition {
         name: "fs.pipe-user-pages-hard",
@@ -106,7 +106,9 @@ const DEFINITIONS: &[Definition] = &[
                 fine("does not apply to this process (CAP_SYS_ADMIN)")
             }
             0 => fine("no limit"),
-            pages if pages < 4096 => low("above it, no pipe can be created"),
+            pages if pages.saturating_mul(fullbore_linux::page_size() as u64) < 16 << 20 => {
+                low("above it, no pipe can be created")
+            }
             _ => fine("high enough"),
         },
         command: "sudo sysctl -w fs.pipe-user-pages-hard=0",
@@ -116,13 +118,18 @@ const DEFINITIONS: &[Definition] = &[
         name: "transparent_hugepage/enabled",
         read: huge_page_setting::<0>,
         purpose: "huge pages for buffers, which are faster to look up and to allocate",
-        judge: |value, _| match value {
+        judge: |value, around| match value {
+            _ if around.huge_page > Some(fullbore_linux::MOST_HUGE as u64) => fine(format!(
+                "a huge page has {}, and fullbore asks for none above {}",
+                size::format(around.huge_page.unwrap_or(0)),
+                size::format(fullbore_linux::MOST_HUGE as u64),
+            )),
             "never" => low("no program gets huge pages"),
             "always" => fine("all programs get them"),
             _ => fine("programs that ask for them get them, and fullbore asks"),
         },
         command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-        cost: "programs that ask for them use memory in units of 2 MiB",
+        cost: "programs that ask for them use memory in units of a huge page",
     },
     Definition {
         name: "transparent_hugepage/defrag",
@@ -400,6 +407,20 @@ mod tests {
             setting(&found, "fs.pipe-user-pages-soft").meaning,
             "enough for only 4 pipes of 1 MiB"
         );
+    }
+
+    #[test]
+    fn huge_pages_that_fullbore_does_not_ask_for_hold_nothing_back() {
+        let enabled = "sys/kernel/mm/transparent_hugepage/enabled";
+        let size = "sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
+        for (bytes, is_fine) in [("2097152", false), ("33554432", true), ("536870912", true)] {
+            let found = settings(&[(enabled, "always madvise [never]"), (size, bytes)]);
+            assert_eq!(
+                setting(&found, "transparent_hugepage/enabled").fine,
+                is_fine,
+                "{bytes}"
+            );
+        }
     }
 
     #[test]
