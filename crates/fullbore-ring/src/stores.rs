@@ -5,6 +5,7 @@
 //! The `unsafe` code is the copy by vector instructions.
 
 /// Bytes of a cache line.
+#[cfg(any(target_arch = "x86_64", test))]
 const LINE: usize = 64;
 
 /// Bytes that are made in the cache before they are stored past it. Few, so that the CPU still has stores under
