@@ -120,8 +120,7 @@ pub struct Bench {
     #[arg(long, value_name = "SIZE", value_parser = endpoint::pipe_size)]
     pipe_size: Option<usize>,
 
-    /// Also measure the C programs in DIR that do the same as an experiment; 'make -C peers' builds
-    /// them in peers/bin
+    /// Also measure the equivalent C programs in DIR; 'make -C peers' builds them in peers/bin
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
 
@@ -147,8 +146,7 @@ pub struct Bench {
     #[arg(long, help_heading = "Reports")]
     limit: bool,
 
-    /// Show in the table also the ratios pair by pair: the median of the rounds' ratios, and the interval
-    /// that holds it with a probability of 95%
+    /// Add the ratios of each round to the table: their median, and its 95% confidence interval
     #[arg(long, help_heading = "Reports")]
     pairs: bool,
 

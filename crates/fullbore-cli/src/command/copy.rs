@@ -68,12 +68,11 @@ pub struct Copy {
     #[arg(long)]
     by_reference: bool,
 
-    /// Write a sealed stream, whose end shows that it is complete: see docs/seal.md. It gets no seal if an input could
-    /// not be read
+    /// Write a sealed stream, which ends with a seal only if all inputs were read: see docs/seal.md
     #[arg(long, conflicts_with_all = ["unseal", "by_reference", "hash"])]
     seal: bool,
 
-    /// Read sealed streams, and write their content; fail if one has no seal at its end, or was changed
+    /// Read sealed streams and write their content; fail if a seal is missing or does not match
     #[arg(long, conflicts_with_all = ["by_reference", "bytes"])]
     unseal: bool,
 

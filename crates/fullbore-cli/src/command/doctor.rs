@@ -17,11 +17,11 @@ use fullbore_results::report::text::WIDTH_WITHOUT_A_TERMINAL;
 
 /// Report what this machine allows, and which settings slow pipes down
 ///
-/// It tries every technique: it moves and compares bytes, inspects memory and takes samples. For
-/// each technique that is refused, it prints the cause, if it can find one, and the command that
-/// would change it. Then it reports settings, CPUs, whether both ends of a pipe are faster on one
-/// CPU than on two, and how much of this user's limit for pipes is in use. The last lines name the
-/// change that would gain most. It changes nothing and leaves nothing behind.
+/// It tries every technique: it moves and compares bytes, inspects memory and takes samples. If a
+/// technique is refused, it prints the cause, if known, and the command that would change it. Then
+/// it reports settings, CPUs, whether both ends of a pipe are faster on one CPU than on two, and
+/// how much of this user's limit for pipes is in use. The last lines name the change that would
+/// gain most. If the machine is busy, the first line says so. It changes nothing.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

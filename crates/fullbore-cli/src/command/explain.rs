@@ -64,7 +64,7 @@ pub struct Explain {
     )]
     command: Vec<String>,
 
-    /// Number of pairs of measurements; each pair is one with and one without sampling
+    /// Number of pairs of measurements, one with and one without sampling
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = within::<u32>(1..=1000))]
     rounds: u32,
 
@@ -85,8 +85,8 @@ pub struct Explain {
     #[arg(long, value_name = "FILE", require_equals = true)]
     json: Option<Option<PathBuf>>,
 
-    /// Draw a flame graph; '-' for stdout, with the report on stderr. Packages can do it; a build needs
-    /// the feature 'flame'
+    /// Draw a flame graph; '-' for stdout, with the report on stderr. Packaged builds can; a
+    /// build from source needs the feature 'flame'
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
 

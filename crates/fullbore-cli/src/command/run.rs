@@ -53,8 +53,8 @@ pub struct Run {
     pipe_size: usize,
 
     /// All or nothing: a stage sees the end of its input only after the stage before it has
-    /// succeeded. If a stage fails, those behind it are ended before they can take what they have
-    /// for the whole, and the exit code is that of the failed stage
+    /// succeeded. If a stage fails, the stages behind it are ended without seeing an end, and the
+    /// exit code is that of the failed stage
     #[arg(long, conflicts_with = "no_pipefail")]
     whole: bool,
 
@@ -66,7 +66,7 @@ pub struct Run {
     #[arg(long, requires = "output")]
     sync: bool,
 
-    /// Time between SIGTERM and SIGKILL for processes that have to end
+    /// Time between SIGTERM and SIGKILL when processes are ended
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
     grace: Duration,
 
@@ -108,8 +108,8 @@ pub struct Run {
     #[arg(long)]
     live: bool,
 
-    /// Show how far the whole pipeline is, in the last row of the terminal on stderr: by the position
-    /// of the first stage in the file that it reads, or by --size, and the name of the slow stage
+    /// Show the progress of the whole pipeline in the last row of the terminal on stderr, and the
+    /// slow stage. The total is the size of the file that the first stage reads, or --size
     #[arg(long, conflicts_with = "live")]
     progress: bool,
 

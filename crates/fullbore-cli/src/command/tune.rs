@@ -67,7 +67,7 @@ pub struct Tune {
     #[arg(short, long)]
     force: bool,
 
-    /// Print what would be done, and change nothing
+    /// Print the changes without making them
     #[arg(long)]
     dry_run: bool,
 
