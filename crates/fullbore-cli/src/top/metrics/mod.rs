@@ -6,12 +6,14 @@
 //! | `server.rs` | a server of one page |
 //! | `request.rs` | the answer to a request |
 //! | `families.rs` | the metrics, as tables |
+//! | `encoding.rs` | their text, in the format of OpenMetrics |
 //!
 //! Pipes are scanned when a client asks, and all clients that ask within a moment get the result of one scan.
 //! As long as clients keep asking, samples are taken in between, on which the verdicts are based; when no
 //! client asks any more, no work is done.
 
 mod address;
+mod encoding;
 mod families;
 mod request;
 mod server;
@@ -125,7 +127,7 @@ impl Page {
         let scanned = self.monitor.scan().map_err(anyhow::Error::from);
         let scanned = scanned.and_then(|overview| {
             let scrapes = self.scrapes;
-            Ok(families::open_metrics(PageData { overview, scrapes })?)
+            Ok(encoding::open_metrics(PageData { overview, scrapes })?)
         });
         let ended = Instant::now();
         self.last_sample = ended;
