@@ -7,6 +7,7 @@
 
 use std::fs;
 
+use fullbore_host::text::error_text;
 use rustix::net::SendFlags;
 
 /// The flag, which rustix does not define. The proposal's value has belonged to MSG_SOCK_DEVMEM since
@@ -21,8 +22,9 @@ const COUNTER: &str = "/proc/sys/net/core/ntcopy_bytes";
 pub fn copied() -> Result<u64, String> {
     count_in(&fs::read_to_string(COUNTER).map_err(|error| {
         format!(
-            "this kernel has no MSG_NTCOPY ({COUNTER}: {error}); the flag would be ignored silently, \
-             and a normal send measured"
+            "this kernel has no MSG_NTCOPY ({COUNTER}: {}); the flag would be ignored silently, \
+             and a normal send measured",
+            error_text(&error)
         )
     })?)
 }
