@@ -15,6 +15,7 @@
 //! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
 //! | `start.rs` | making pipes, starting programs |
+//! | `enlarge.rs` | enlarging the pipes that a shell has made |
 //! | `place.rs` | the CPUs on which the stages run |
 //! | `signals.rs` | Ctrl-C and other signals |
 //! | `failure.rs` | the failure to start a stage, and its exit code |
@@ -25,6 +26,7 @@
 //! job control find them.
 
 mod background;
+mod enlarge;
 mod failure;
 mod keeper;
 mod line;

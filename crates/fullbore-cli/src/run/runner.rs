@@ -19,6 +19,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 
+use super::enlarge;
 use super::failure::Failure;
 use super::options::Options;
 use super::place::on_cpus;
@@ -163,7 +164,12 @@ impl<'a> Runner<'a> {
             runner.say_unless_quiet(note);
         }
         match runner.start(&plan, &cpus) {
-            Ok(()) => Ok(runner),
+            Ok(()) => {
+                if plan.unsplit.is_some() {
+                    enlarge::keep_enlarging(options.pipe_size);
+                }
+                Ok(runner)
+            }
             Err(error) => {
                 // The write ends stay on the shelf.
                 runner.whole = None;

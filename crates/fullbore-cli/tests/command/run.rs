@@ -579,12 +579,40 @@ fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe
     assert_eq!(stdout(&output), "a\nb\n");
     let said = one_line(stderr(&output));
     assert!(
-        said.contains("default capacity") && said.contains("fullbore run"),
+        said.contains("its pipes are enlarged while it runs") && said.contains("fullbore run"),
         "{said}"
     );
     assert_quiet_success(&line("echo a; echo b | cat", "--quiet"));
     assert_quiet_success(&line("echo a; echo b", ""));
     assert_quiet_success(&line("echo 'a; b' | cat", ""));
+}
+
+#[test]
+fn the_pipes_of_a_line_that_a_shell_runs_are_enlarged_while_it_runs_and_no_others() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let before = rustix::pipe::fcntl_getpipe_size(&reader).unwrap();
+    let mut command = fullbore("run --quiet");
+    let line = "cat /dev/zero | sh -c 'exec sleep 600' > /dev/null; exec sleep 600";
+    let mut child = start(command.arg(line).stdout(writer));
+    // cat(1) is in the table of programs whose pipes may grow.
+    wait_for("a larger pipe", || {
+        let below = fullbore_observe::descendants(child.id());
+        let cat = below.into_iter().find(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "cat\n")
+        })?;
+        let pipe = std::fs::OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{cat}/fd/1"))
+            .ok()?;
+        (rustix::pipe::fcntl_getpipe_size(&pipe).ok()? > 64 << 10).then_some(())
+    });
+    assert_eq!(rustix::pipe::fcntl_getpipe_size(&reader).unwrap(), before);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap(),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub enum Target {
     Name(String),
     /// The pipes of the pipeline that a process is in.
     Pipeline(u32),
+    /// The pipes that only descendants of this process have open.
+    Started(u32),
     /// This pipe.
     Pipe(PipeIdentity),
 }
@@ -53,6 +55,7 @@ impl Target {
             }
             Self::Name(name) => of_name(name, census),
             Self::Pipeline(pid) => of_pipeline(*pid, census),
+            Self::Started(pid) => Ok(started(*pid, census)),
             Self::Pipe(identity) => {
                 let mut all = census.pipes.iter();
                 let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
@@ -120,6 +123,23 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
         left_out: 0,
         several: Vec::new(),
     })
+}
+
+/// Returns the pipes between the descendants of a process, of which nobody else has an end.
+fn started(pid: u32, census: &Census) -> TargetPipes {
+    let started = descendants(pid);
+    let is_theirs = |holder: &Holder| started.contains(&census.processes[holder.process].id.pid);
+    let is_between = |pipe: &usize| {
+        let pipe = &census.pipes[*pipe];
+        pipe.kind() == PipeKind::Link
+            && pipe.holders.iter().all(is_theirs)
+            && !pipe.writers().all(Holder::is_only_stderr)
+    };
+    TargetPipes {
+        pipes: (0..census.pipes.len()).filter(is_between).collect(),
+        left_out: 0,
+        several: Vec::new(),
+    }
 }
 
 /// Returns the pipes of these processes that lead from one process to another, or may do so, without those that are
