@@ -71,6 +71,11 @@ impl Process {
         self.0.as_mut()?.stdin.take()
     }
 
+    /// Returns its PID, if it has not been waited for.
+    pub fn id(&self) -> Option<u32> {
+        self.0.as_ref().map(Child::id)
+    }
+
     /// Returns whether it ends within `patience`.
     pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
         let child = self

@@ -45,6 +45,7 @@ mod run;
 mod run_signals;
 mod run_whole;
 mod seal;
+mod services;
 mod structure;
 mod sweep;
 mod sync;

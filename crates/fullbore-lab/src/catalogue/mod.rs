@@ -7,6 +7,7 @@ pub(crate) mod movers;
 mod page_lookup;
 mod pairs;
 mod pipelines;
+mod services;
 pub mod sweep;
 mod text;
 pub(crate) mod transports;
@@ -49,6 +50,7 @@ impl Catalogue {
             movers::buffers(),
             movers::group(also),
             pipelines::group(),
+            services::group(),
             transports::group(),
             latency::group(),
             many::group(),

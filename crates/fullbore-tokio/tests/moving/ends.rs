@@ -2,15 +2,17 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream as StdTcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
-use rustix::net::sockopt;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::common::ends::{content, same_bytes, tcp_pair};
+use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::{MIB, assert_cheap, watch};
 use crate::kinds::*;
 
@@ -294,4 +296,68 @@ fn what_cannot_be_used_is_refused_before_anything_is_moved() {
             .unwrap_err();
         assert_eq!(error.to_string(), "source and sink are the same pipe");
     });
+}
+
+/// A local peer that calls sendfile(2) sends pages of the page cache (H5 of docs/guarantees.md).
+#[test]
+fn by_snapshot_bytes_stay_what_they_were_when_they_arrived_behind_a_peer_that_splices() {
+    let _watch = watch("a peer that splices");
+    const LEN: usize = 200_000;
+    for guarantee in GUARANTEES {
+        let ((a, client), (b, mut server)) = (tcp_pair(), tcp_pair());
+        sockopt::set_socket_send_buffer_size(&b, 2 * LEN).unwrap();
+        let file = memfd();
+        file.write_all_at(&content()[..LEN], 0).unwrap();
+        let changed = file.try_clone().unwrap();
+        let sending = thread::spawn(move || {
+            let mut left = LEN;
+            while left > 0 {
+                left -= rustix::fs::sendfile(&client, &file, None, left).unwrap();
+            }
+        });
+        let report = runtime().block_on(async {
+            // So that there are several calls, of which the later ones are splices by reference.
+            let rate = std::num::NonZero::new(LEN as u64 * 8).unwrap();
+            let options = Options::new().guarantee(guarantee).rate(rate);
+            let mut transfer = options.copy(tcp(a.into()), tcp(b.try_clone().unwrap().into()));
+            transfer.run().await.unwrap()
+        });
+        sending.join().unwrap();
+        assert_eq!(report.bytes, LEN as u64);
+        changed.write_all_at(&[0; LEN], 0).unwrap();
+        drop(b);
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).unwrap();
+        match guarantee {
+            Guarantee::Snapshot => same_bytes(&got, &content()[..LEN], "by snapshot"),
+            Guarantee::Reference => assert_eq!(got.len(), LEN),
+        }
+    }
+}
+
+/// recvmsg(2) and read(2) end at such a message, so a read that is shorter than it could be does not prove that nothing
+/// is left.
+#[test]
+fn bytes_behind_a_message_with_a_descriptor_are_not_forgotten() {
+    let _watch = watch("a message with a descriptor");
+    for guarantee in GUARANTEES {
+        let (ours, peer) = StdUnixStream::pair().unwrap();
+        let (sink, mut reader) = StdUnixStream::pair().unwrap();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [peer.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        let slices = [std::io::IoSlice::new(b"a")];
+        rustix::net::sendmsg(&peer, &slices, &mut control, SendFlags::empty()).unwrap();
+        rustix::io::write(&peer, b"b").unwrap();
+        let report = runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee).limit(2);
+            let mut transfer = options.copy(unix(ours.into()), unix(sink.into()));
+            transfer.run().await.unwrap()
+        });
+        assert_eq!((report.bytes, report.ended), (2, Ended::AtLimit));
+        let mut got = [0; 2];
+        reader.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"ab");
+    }
 }

@@ -1,0 +1,286 @@
+//! The process at both ends of a proxy: its clients, and the server. Each connection has a thread on either side.
+
+use std::io::{BufRead, Read, Write, stdin, stdout};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::latency::percentiles::{Percentiles, Times};
+use crate::part::{self, Task, Timing};
+
+/// Bytes of one write of a stream, and of the server's reads.
+const PIECE: usize = 256 * 1024;
+
+/// Bytes after which the content of a stream repeats: a prime, so that a byte at a wrong place is seen.
+const PERIOD: usize = 251;
+
+/// The stack of a thread.
+const STACK: usize = 128 * 1024;
+
+/// The task: it prints the address of the server, and reads the PID and the address of the proxy.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LoadTask {
+    /// The path of the server's Unix socket; without one, it is a TCP socket of the loopback interface.
+    pub path: Option<String>,
+    /// How many connections send as much as they can.
+    pub streams: usize,
+    /// How many connections send messages, and the bytes of one.
+    pub messages: (usize, usize),
+    pub timing: Timing,
+}
+
+/// What came through the proxy.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Carried {
+    pub bytes: u64,
+    pub seconds: f64,
+    /// CPU seconds of the proxy.
+    pub cpu: f64,
+    pub times: Percentiles,
+}
+
+/// A connection of either transport.
+trait Connection: Read + Write + Send {}
+impl<T: Read + Write + Send> Connection for T {}
+type Boxed = Box<dyn Connection>;
+
+/// What all threads share.
+#[derive(Default)]
+struct Shared {
+    is_measured: AtomicBool,
+    is_over: AtomicBool,
+    bytes: AtomicU64,
+    wrong: Mutex<Option<String>>,
+}
+
+impl Shared {
+    fn note(&self, outcome: Result<()>) {
+        // At the end, connections are closed while bytes are under way.
+        if let Err(error) = outcome
+            && !self.is_over.load(Ordering::Acquire)
+        {
+            let mut wrong = self.wrong.lock().unwrap_or_else(|e| e.into_inner());
+            wrong.get_or_insert(format!("{error:#}"));
+        }
+    }
+}
+
+fn start(
+    shared: &Arc<Shared>,
+    job: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
+) -> Result<()> {
+    let shared = Arc::clone(shared);
+    let thread = thread::Builder::new().stack_size(STACK);
+    thread
+        .spawn(move || shared.note(job(&shared)))
+        .context("start a thread")?;
+    Ok(())
+}
+
+impl Task for LoadTask {
+    const NAME: &'static str = "load";
+
+    fn play(self) -> Result<()> {
+        let shared = Arc::new(Shared::default());
+        let server = self.serve(&shared)?;
+        let mut out = stdout();
+        writeln!(out, "{server}")
+            .and_then(|()| out.flush())
+            .context("print the address")?;
+        let mut line = String::new();
+        stdin()
+            .lock()
+            .read_line(&mut line)
+            .context("read the proxy's address")?;
+        let (pid, address) = line
+            .trim()
+            .split_once(' ')
+            .context("a PID and an address")?;
+        let clock =
+            clock_getcpuclockid(Pid::from_raw(pid.parse()?)).context("the proxy's clock")?;
+        let times = Arc::new(Mutex::new(Times::new()));
+        for _ in 0..self.streams {
+            let connection = self.connect(address)?;
+            start(&shared, move |shared| stream(connection, shared))?;
+        }
+        for number in 0..self.messages.0 {
+            let connection = self.connect(address)?;
+            let (times, len) = (Arc::clone(&times), self.messages.1);
+            start(&shared, move |shared| {
+                converse(connection, len, number, shared, &times)
+            })?;
+        }
+        thread::sleep(Duration::from_secs_f64(self.timing.warm_up_seconds));
+        let cpu = || {
+            clock_gettime(clock)
+                .map(Duration::from)
+                .context("the proxy's clock")
+        };
+        let (began, used, before) = (Instant::now(), cpu()?, shared.bytes.load(Ordering::Relaxed));
+        shared.is_measured.store(true, Ordering::Release);
+        thread::sleep(Duration::from_secs_f64(self.timing.seconds));
+        let bytes = shared.bytes.load(Ordering::Relaxed) - before;
+        let (seconds, cpu) = (began.elapsed().as_secs_f64(), (cpu()? - used).as_secs_f64());
+        shared.is_over.store(true, Ordering::Release);
+        if let Some(wrong) = shared
+            .wrong
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .take()
+        {
+            bail!("{wrong}");
+        }
+        let times = times
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .percentiles();
+        part::say(&Carried {
+            bytes,
+            seconds,
+            cpu,
+            times,
+        })?;
+        // The threads wait for bytes that no longer come.
+        std::process::exit(0)
+    }
+}
+
+impl LoadTask {
+    /// Starts the server, and returns its address.
+    fn serve(&self, shared: &Arc<Shared>) -> Result<String> {
+        let shared = Arc::clone(shared);
+        let (address, accept): (_, Box<dyn FnMut() -> Result<Boxed> + Send>) = match &self.path {
+            Some(path) => {
+                let listener = UnixListener::bind(path).context("bind")?;
+                let accept = move || Ok(Box::new(listener.accept()?.0) as Boxed);
+                (path.clone(), Box::new(accept))
+            }
+            None => {
+                let listener = TcpListener::bind("127.0.0.1:0").context("bind")?;
+                let address = listener.local_addr()?.to_string();
+                let accept = move || {
+                    let (connection, _) = listener.accept()?;
+                    connection.set_nodelay(true)?;
+                    Ok(Box::new(connection) as Boxed)
+                };
+                (address, Box::new(accept))
+            }
+        };
+        let mut accept = accept;
+        thread::spawn(move || {
+            loop {
+                let started = accept()
+                    .and_then(|connection| start(&shared, move |shared| reply(connection, shared)));
+                if started.is_err() {
+                    shared.note(started);
+                    return;
+                }
+            }
+        });
+        Ok(address)
+    }
+
+    fn connect(&self, address: &str) -> Result<Boxed> {
+        let connection: Boxed = match self.path {
+            Some(_) => Box::new(UnixStream::connect(address).context("connect")?),
+            None => {
+                let connection = TcpStream::connect(address).context("connect")?;
+                connection.set_nodelay(true)?;
+                Box::new(connection)
+            }
+        };
+        Ok(connection)
+    }
+}
+
+/// The bytes of a stream, from its start.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % PERIOD) as u8).collect()
+}
+
+/// Begins a connection: the server replies with the same byte, so that all are connected before bytes flow.
+fn greet(connection: &mut Boxed, len: usize) -> Result<()> {
+    connection.write_all(&(len as u64).to_le_bytes())?;
+    connection.read_exact(&mut [0])?;
+    Ok(())
+}
+
+fn stream(mut connection: Boxed, shared: &Shared) -> Result<()> {
+    greet(&mut connection, 0)?;
+    // A whole number of periods.
+    let piece = content(PIECE / PERIOD * PERIOD);
+    while !shared.is_over.load(Ordering::Relaxed) {
+        connection.write_all(&piece).context("a stream")?;
+    }
+    Ok(())
+}
+
+/// Sends messages, and waits for each to come back.
+fn converse(
+    mut connection: Boxed,
+    len: usize,
+    number: usize,
+    shared: &Shared,
+    times: &Mutex<Times>,
+) -> Result<()> {
+    greet(&mut connection, len)?;
+    let (mut sent, mut got) = (content(len), vec![0; len]);
+    for turn in number.. {
+        if shared.is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        sent[0] = turn as u8;
+        let began = Instant::now();
+        connection.write_all(&sent).context("a message")?;
+        connection.read_exact(&mut got).context("an answer")?;
+        let took = began.elapsed();
+        if got != sent {
+            bail!("an answer with wrong bytes");
+        }
+        shared.bytes.fetch_add(2 * len as u64, Ordering::Relaxed);
+        if shared.is_measured.load(Ordering::Acquire) {
+            let mut times = times.lock().unwrap_or_else(|e| e.into_inner());
+            times.add(took.as_nanos() as u64);
+        }
+    }
+    Ok(())
+}
+
+/// The server's side: it counts a stream, and sends messages back.
+fn reply(mut connection: Boxed, shared: &Shared) -> Result<()> {
+    let mut len = [0; 8];
+    connection.read_exact(&mut len).context("a greeting")?;
+    connection.write_all(&[0])?;
+    let len = u64::from_le_bytes(len) as usize;
+    if len > 0 {
+        let mut message = vec![0; len];
+        loop {
+            connection.read_exact(&mut message).context("a question")?;
+            connection.write_all(&message)?;
+        }
+    }
+    let (expected, mut piece) = (content(PIECE + PERIOD), vec![0; PIECE]);
+    let mut at = 0;
+    loop {
+        let n = connection.read(&mut piece)?;
+        // All bytes would cost more than to move them.
+        let (first, last) = (n.min(64), n.saturating_sub(64));
+        let expected = &expected[at..][..n];
+        if piece[..first] != expected[..first] || piece[last..n] != expected[last..] {
+            bail!("a stream with wrong bytes");
+        }
+        if n == 0 {
+            bail!("the end of a stream");
+        }
+        at = (at + n) % PERIOD;
+        shared.bytes.fetch_add(n as u64, Ordering::Relaxed);
+    }
+}

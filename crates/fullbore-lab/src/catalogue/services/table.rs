@@ -1,0 +1,67 @@
+//! The ways of a proxy, and what its clients do: a new way or another load is a row here.
+
+/// How a proxy moves bytes.
+#[derive(Debug)]
+pub struct Way {
+    pub name: &'static str,
+    pub shows: &'static str,
+    pub program: Program,
+}
+
+/// The program of a way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// The example `ways` of `fullbore-tokio`, with this way.
+    Ways(&'static str),
+    /// haproxy from PATH, with splicing on or off.
+    Haproxy { splices: bool },
+}
+
+use Program::{Haproxy, Ways};
+
+/// The ways. Ratios are relative to the first.
+#[rustfmt::skip]
+pub const WAYS: [Way; 7] = [
+    Way { name: "tokio_8k", shows: "tokio::io::copy_bidirectional", program: Ways("tokio-8k") },
+    Way { name: "tokio_256k", shows: "tokio::io::copy_bidirectional with buffers of 256 KiB", program: Ways("tokio-256k") },
+    Way { name: "splice2", shows: "the crate tokio-splice2", program: Ways("splice2") },
+    Way { name: "haproxy", shows: "haproxy, mode tcp", program: Haproxy { splices: false } },
+    Way { name: "haproxy_splice", shows: "haproxy, mode tcp, splicing", program: Haproxy { splices: true } },
+    Way { name: "snapshot", shows: "fullbore-tokio by snapshot", program: Ways("snapshot") },
+    Way { name: "reference", shows: "fullbore-tokio by reference", program: Ways("reference") },
+];
+
+/// What the clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// Each sends as much as it can.
+    Streams,
+    /// Each sends a message of so many bytes, and waits for the same bytes to come back.
+    Messages(usize),
+    /// One sends messages of so many bytes, and all others send as much as they can.
+    Beside(usize),
+}
+
+/// A load, as a table of the group.
+#[derive(Debug)]
+pub struct Job {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub load: Load,
+    pub connections: usize,
+}
+
+/// The jobs, for each of the two transports.
+#[rustfmt::skip]
+pub const JOBS: [Job; 10] = [
+    Job { name: "stream_1", title: "a stream over one connection", load: Load::Streams, connections: 1 },
+    Job { name: "stream_64", title: "a stream over each of 64 connections", load: Load::Streams, connections: 64 },
+    Job { name: "stream_1000", title: "a stream over each of 1,000 connections", load: Load::Streams, connections: 1000 },
+    Job { name: "1k_1", title: "messages of 1 KiB over one connection", load: Load::Messages(1 << 10), connections: 1 },
+    Job { name: "1k_64", title: "messages of 1 KiB over each of 64 connections", load: Load::Messages(1 << 10), connections: 64 },
+    Job { name: "1k_1000", title: "messages of 1 KiB over each of 1,000 connections", load: Load::Messages(1 << 10), connections: 1000 },
+    Job { name: "64k_1", title: "messages of 64 KiB over one connection", load: Load::Messages(64 << 10), connections: 1 },
+    Job { name: "64k_64", title: "messages of 64 KiB over each of 64 connections", load: Load::Messages(64 << 10), connections: 64 },
+    Job { name: "64k_1000", title: "messages of 64 KiB over each of 1,000 connections", load: Load::Messages(64 << 10), connections: 1000 },
+    Job { name: "1k_beside", title: "messages of 1 KiB over one connection, beside a stream", load: Load::Beside(1 << 10), connections: 2 },
+];
