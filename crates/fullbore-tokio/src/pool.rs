@@ -208,4 +208,36 @@ mod tests {
         assert!(left < least && before == least);
         assert_eq!(size_of_next(least - 1), None);
     }
+
+    #[test]
+    fn when_the_allowance_is_used_up_bytes_are_copied() {
+        use std::io::{Read, Seek, Write};
+
+        let held: Vec<LentPipe> = std::iter::from_fn(LentPipe::take).collect();
+        assert!(!held.is_empty());
+        let moved = |len: usize| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&vec![7; len]).unwrap();
+            file.rewind().unwrap();
+            let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+            near.set_nonblocking(true).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let report = runtime.unwrap().block_on(async {
+                let near = tokio::net::UnixStream::from_std(near).unwrap();
+                let options = crate::Options::new().guarantee(crate::Guarantee::Reference);
+                options.copy(file, near).run().await.unwrap()
+            });
+            let mut got = Vec::new();
+            far.read_to_end(&mut got).unwrap();
+            assert!(got == vec![7; len]);
+            report
+        };
+        assert_eq!(moved(50_000).spliced, 0);
+        drop(held);
+        // After a refusal, no pipe is made for a while.
+        std::thread::sleep(PAUSE);
+        assert_eq!(moved(50_000).spliced, 50_000);
+    }
 }
