@@ -54,8 +54,12 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     Ok(pages)
 }
 
-/// Allocates `len` bytes, on huge pages if the kernel provides them.
+/// Allocates `len` bytes, on huge pages if the kernel provides them and they are not much larger than buffers: with
+/// base pages of 64 KiB, one would take 512 MiB.
 pub fn huge_pages(len: usize) -> anyhow::Result<Pages> {
+    if fullbore_linux::huge_page_size() > Some(fullbore_linux::MOST_HUGE) {
+        return Ok(Pages::new(len)?);
+    }
     match Pages::options().backing(Backing::Huge).map(len) {
         Err(Error::Unsupported(_)) => Ok(Pages::new(len)?),
         pages => Ok(pages?),
