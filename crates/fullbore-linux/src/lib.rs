@@ -51,7 +51,7 @@ pub use named::descriptor_of;
 pub use own::{close, memfd, new_pipe, not_standard, null};
 pub use owner::Owner;
 pub use pages::{BackedBy, Backing, Pages, PagesOptions};
-pub use peer::{Peer, peer_of};
+pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 pub use refusal::{is_pipe_or_socket, is_refusal};
 /// The kernel's error number, as rustix has it.

@@ -1,6 +1,7 @@
-//! The process and the user at the other end of a Unix socket.
+//! The process and the user at the other end of a Unix socket, and the bytes that the other end of a TCP connection has
+//! not acknowledged.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
@@ -35,6 +36,29 @@ unsafe extern "C" {
         value: *mut c_void,
         len: *mut c_uint,
     ) -> c_int;
+    fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
+}
+
+/// `SIOCOUTQ` of tcp(7), which is `TIOCOUTQ` (include/uapi/asm-generic/ioctls.h), the same on x86-64 and aarch64.
+const SIOCOUTQ: c_ulong = 0x5411;
+
+/// Returns how many bytes were sent over a TCP connection and not acknowledged yet (`ioctl(SIOCOUTQ)`, tcp(7)). After
+/// shutdown(2), the end counts as one: 0 means that the other side has got everything.
+///
+/// # Errors
+/// As ioctl(2).
+pub fn unacknowledged(socket: impl AsFd) -> Result<usize, Errno> {
+    let mut bytes: c_int = 0;
+    // SAFETY: the request writes one int to `bytes`, for every kind of file that knows it.
+    let answer = unsafe { ioctl(socket.as_fd().as_raw_fd(), SIOCOUTQ, &raw mut bytes) };
+    match answer {
+        0 => Ok(usize::try_from(bytes).unwrap_or(0)),
+        _ => Err(last_error()),
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
 
 /// Returns the peer of a connected Unix socket (`SO_PEERCRED`, unix(7)).
@@ -55,8 +79,7 @@ pub fn peer_of(socket: impl AsFd) -> Result<Peer, Errno> {
         )
     };
     if answer != 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
+        return Err(last_error());
     }
     Ok(Peer {
         process: u32::try_from(found.process).unwrap_or(0),
@@ -74,6 +97,26 @@ mod tests {
         let peer = peer_of(&one).unwrap();
         assert_eq!(peer.process, std::process::id());
         assert_eq!(peer.user, rustix::process::geteuid().as_raw());
+    }
+
+    #[test]
+    fn what_a_peer_has_not_got_is_counted() {
+        use std::io::Write;
+        use std::net::{Shutdown, TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        assert_eq!(unacknowledged(&sender), Ok(0));
+        // More than both buffers hold stays here as long as nothing is read.
+        sender.set_nonblocking(true).unwrap();
+        while sender.write(&[0; 65536]).is_ok() {}
+        assert!(unacknowledged(&sender).unwrap() > 0);
+        sender.set_nonblocking(false).unwrap();
+        sender.shutdown(Shutdown::Write).unwrap();
+        std::io::copy(&mut &receiver, &mut std::io::sink()).unwrap();
+        while unacknowledged(&sender).unwrap() > 0 {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -11,31 +11,14 @@ struct Refused {
     instead: &'static str,
 }
 
-const NETWORK: &str = "use nc, socat or ssh before or after 'fullbore buffer', as in \
-    'fullbore buffer | ssh HOST ...'";
 const TAPES: &str = "tapes of several volumes are not handled; use mbuffer";
-const HASH: &str = "use 'fullbore tee' or 'fullbore copy' with a program such as md5sum beside it";
-
 #[rustfmt::skip]
 const ALL: &[Refused] = &[
-    Refused { option: "-I", has_value: true, instead: NETWORK },
-    Refused { option: "-O", has_value: true, instead: NETWORK },
-    Refused { option: "-4", has_value: false, instead: NETWORK },
-    Refused { option: "-6", has_value: false, instead: NETWORK },
-    Refused { option: "-0", has_value: false, instead: NETWORK },
-    Refused { option: "--tcptimeo", has_value: true, instead: NETWORK },
-    Refused { option: "--tcpbuffer", has_value: true, instead: NETWORK },
     Refused { option: "-n", has_value: true, instead: TAPES },
     Refused { option: "-D", has_value: true, instead: TAPES },
     Refused { option: "-A", has_value: true, instead: TAPES },
     Refused { option: "-a", has_value: true, instead: TAPES },
     Refused { option: "--tapeaware", has_value: false, instead: TAPES },
-    Refused { option: "-d", has_value: false, instead: "give the block size of the device with -s" },
-    Refused { option: "-L", has_value: false, instead: "to keep the memory from being swapped out, run it in a cgroup with memory.swap.max 0" },
-    Refused { option: "-H", has_value: false, instead: HASH },
-    Refused { option: "--md5", has_value: false, instead: HASH },
-    Refused { option: "--hash", has_value: true, instead: HASH },
-    Refused { option: "--direct", has_value: false, instead: "the file of -t is written through the page cache" },
 ];
 
 /// Those that were given.

@@ -11,8 +11,9 @@ use fullbore_observe::tune::{self, outcome, target::Target};
 
 use super::history::History;
 use super::line::{Reading, line};
+use super::manner::{Manner, status};
 use crate::interrupt::Interrupt;
-use crate::terminal::lines::Screen;
+use crate::terminal::lines::{Screen, say};
 
 /// The time between two calls of [`Show::tick`].
 pub const TICK: Duration = Duration::from_millis(50);
@@ -32,6 +33,8 @@ const MEMORY: u64 = 64 << 20;
 /// The line on the terminal, if there is one, and what it shows.
 pub struct Show {
     screen: Option<(Screen, Interrupt)>,
+    /// Whether mbuffer's line is written instead, with how many outputs, and the size of the input if it is known.
+    as_mbuffer: Option<(usize, Option<u64>)>,
     history: History,
     /// What was last drawn.
     drawn: Level,
@@ -49,18 +52,17 @@ struct Watchdog {
 }
 
 impl Show {
-    /// Draws on stderr if it `is_shown` and stderr is a terminal.
-    pub fn new(is_shown: bool, watchdog: Option<Duration>) -> Self {
-        let screen = is_shown.then(|| Screen::new(false)).flatten();
+    /// Draws on stderr if it `is_shown` and stderr is a terminal. As with mbuffer, its line is written in any case.
+    pub fn new(is_shown: bool, watchdog: Option<Duration>, manner: &Manner) -> Self {
+        let is_ours = is_shown && !manner.is_mbuffer();
+        let screen = is_ours.then(|| Screen::new(false)).flatten();
         Self {
+            as_mbuffer: (is_shown && manner.is_mbuffer()).then_some((1, None)),
             screen: screen.map(|screen| (screen, Interrupt::noted())),
             history: History::new(INTERVAL),
             drawn: Level::default(),
             pipe: None,
-            watchdog: watchdog.map(|timeout| Watchdog {
-                timeout,
-                sides: [(0, Duration::ZERO); 2],
-            }),
+            watchdog: watchdog.map(Watchdog::new),
         }
     }
 
@@ -70,6 +72,11 @@ impl Show {
         let is_small = input.capacity().is_ok_and(|capacity| capacity < ROOMY);
         let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
         self.pipe = input.identity().ok().filter(|_| is_small && has_room);
+    }
+
+    /// Says how many outputs there are, and how long the input is if that is known, for mbuffer's line.
+    pub fn about(&mut self, outputs: usize, size: Option<u64>) {
+        self.as_mbuffer = self.as_mbuffer.map(|_| (outputs, size));
     }
 
     /// Returns how full the buffer was.
@@ -102,6 +109,9 @@ impl Show {
     fn draw(&mut self, level: &Level) {
         let since = self.drawn;
         self.drawn = *level;
+        if let Some((outputs, size)) = self.as_mbuffer {
+            say(&format!("\r{}", status(level, &since, outputs, size)));
+        }
         let Some((screen, _)) = &mut self.screen else {
             return;
         };
@@ -130,19 +140,57 @@ impl Show {
         self.draw(level);
         if let Some((screen, _)) = &mut self.screen {
             screen.leave(&[]);
-            crate::terminal::lines::say("\n");
+            say("\n");
         }
     }
 
     /// Removes the line from the screen.
     pub fn clear(&mut self) {
+        if self.as_mbuffer.is_some() && !self.drawn.elapsed.is_zero() {
+            say("\n");
+        }
         if let Some((screen, _)) = &mut self.screen {
             screen.clear();
         }
     }
 }
 
+/// Notices that a connection moves nothing.
+pub struct Idle {
+    watchdog: Option<Watchdog>,
+    listens: bool,
+    connects: bool,
+}
+
+impl Idle {
+    /// Watches the sides that are connections, if there is a limit to their time.
+    pub fn new(timeout: Option<Duration>, listens: bool, connects: bool) -> Self {
+        let watchdog = timeout.map(Watchdog::new);
+        Self {
+            watchdog,
+            listens,
+            connects,
+        }
+    }
+
+    /// Returns the side whose connection has moved nothing for too long.
+    pub fn tick(&mut self, level: &Level) -> Option<&'static str> {
+        let mut seen = *level;
+        // A side that is no connection is one that never has to do anything.
+        seen.has_ended |= !self.listens;
+        seen.waits_for_bytes |= !self.connects;
+        self.watchdog.as_mut()?.stalled(&seen)
+    }
+}
+
 impl Watchdog {
+    fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            sides: [(0, Duration::ZERO); 2],
+        }
+    }
+
     fn stalled(&mut self, level: &Level) -> Option<&'static str> {
         // A side that has nothing to do, or may not do anything, has not stalled.
         let now = [
@@ -187,10 +235,7 @@ mod tests {
 
     /// Looks each second at a buffer that stands still, and returns when the watchdog found that, and where.
     fn standing_still(set: impl Fn(&mut Level, u64)) -> Option<(u64, &'static str)> {
-        let mut watchdog = Watchdog {
-            timeout: 3 * SECOND,
-            sides: [(0, Duration::ZERO); 2],
-        };
+        let mut watchdog = Watchdog::new(3 * SECOND);
         (0..10).find_map(|second| {
             let mut level = Level::default();
             (level.taken, level.held) = (100, 50);

@@ -1,37 +1,39 @@
 //! `fullbore buffer`: what mbuffer is for.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::terminal::stderr;
 use anyhow::anyhow;
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
+use fullbore::Error;
 use fullbore::tee::{OnError, Policy};
-use fullbore::{Error, TransferSide};
 use fullbore_host::number::within;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::json;
-use crate::buffer::memory::{Asked, Memory};
+use crate::buffer::file::Holding;
+use crate::buffer::hashing::Hashing;
+use crate::buffer::manner::{self, Manner};
+use crate::buffer::memory::Asked;
+use crate::buffer::messages::Messages;
+use crate::buffer::network;
+use crate::buffer::opening::{Opening, device_block, lock_memory};
 use crate::buffer::outputs::Outputs;
 use crate::buffer::refused::RefusedOptions;
-use crate::buffer::show::{Show, TICK};
+use crate::buffer::show::{Idle, Show, TICK};
+use crate::buffer::sizes::{AskedSizes, Sizes};
 use crate::buffer::summary;
+use crate::buffer::values::{percent, positive, seconds, start_percent};
 use crate::exit;
-use crate::inherited::descriptor;
 use crate::moving::failure::Broken;
+use crate::moving::hash::Algorithm;
 use crate::moving::{self, Existing, Input, Output};
-use crate::terminal::lines::Screen;
+use crate::terminal::lines::say;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
-use fullbore_host::text::{clean, error_text};
+use fullbore_host::text::error_text;
 use fullbore_results::buffer::Destination;
 
 /// Copy stdin to stdout through a large buffer, so that neither side waits for the other
@@ -159,7 +161,7 @@ pub struct Buffer {
     #[arg(long)]
     keep_input: bool,
 
-    /// Accepted as in mbuffer, without effect
+    /// As in mbuffer: 0 is no message, 1 errors, 2 warnings too
     #[arg(short, value_name = "0-6", hide = true, value_parser = within::<u8>(0..=6))]
     verbose: Option<u8>,
 
@@ -167,28 +169,64 @@ pub struct Buffer {
     #[arg(long, hide = true)]
     no_direct: bool,
 
+    /// Accepted as in mbuffer: the file of -t is written through the page cache
+    #[arg(long, hide = true)]
+    direct: bool,
+
+    /// Size of the buffers of TCP connections
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    tcpbuffer: Option<usize>,
+
+    /// Fail if a connection moves nothing for this time: microseconds, or a number with us, ms, s, m or h
+    #[arg(long, value_name = "NUMBER", value_parser = network::timeout)]
+    tcptimeo: Option<Duration>,
+
+    /// Print the MD5 digest of what passes
+    #[arg(short = 'H', long)]
+    md5: bool,
+
+    /// Print the digest of what passes
+    #[arg(long, value_name = "ALGORITHM", ignore_case = true)]
+    hash: Option<Algorithm>,
+
+    /// Keep the memory from being swapped out (mlockall(2))
+    #[arg(short = 'L')]
+    lock: bool,
+
+    /// Write to a device in blocks of its block size
+    #[arg(short = 'd')]
+    device_block: bool,
+
+    /// As whom it speaks.
+    #[arg(skip)]
+    manner: Manner,
+
     #[command(flatten)]
     refused: RefusedOptions,
 }
 
-/// The memory, and how much of it is moved at a time.
-struct Sizes {
-    memory: usize,
-    block: Option<usize>,
-}
-
-/// Where messages go.
-struct Messages(Option<Mutex<File>>);
-
 impl Buffer {
+    /// Speaks as mbuffer, which was called by this name.
+    pub fn speaking_as_mbuffer(mut self, who: String) -> Self {
+        self.manner = Manner::Mbuffer(who);
+        self
+    }
+
     pub fn run(mut self) -> anyhow::Result<ExitCode> {
         self.refused.check()?;
         json::file(&self.json, "the bytes")?;
-        let sizes = self.sizes()?;
+        let asked = AskedSizes {
+            memory: self.memory,
+            block: self.block_size,
+            blocks: self.blocks,
+        };
+        let holding = Holding::new(self.temporary_file, self.file.clone());
+        let sizes = asked.sizes(holding.is_memory())?;
         self.check_thresholds()?;
-        let messages = Messages::new(self.log.as_deref())?;
-        match self.pass(&sizes, &messages) {
-            Err(error) if self.log.is_some() => {
+        let level = self.verbose.unwrap_or(2);
+        let messages = Messages::new(self.log.as_deref(), self.manner.clone(), level)?;
+        match self.pass(&sizes, &holding, &messages) {
+            Err(error) if messages.has_log() => {
                 let Some(code) = exit::code(&error) else {
                     return Ok(ExitCode::SUCCESS);
                 };
@@ -199,16 +237,24 @@ impl Buffer {
         }
     }
 
-    fn pass(&self, sizes: &Sizes, messages: &Messages) -> anyhow::Result<ExitCode> {
+    fn pass(
+        &self,
+        sizes: &Sizes,
+        holding: &Holding,
+        messages: &Messages,
+    ) -> anyhow::Result<ExitCode> {
         if self.pid {
             messages.line(&format!("PID is {}", std::process::id()));
         }
         let is_plain = moving::is_plain()?;
-        let named: Vec<PathBuf> = self.input.iter().cloned().collect();
-        let input = &Input::all(&named)[0];
-        let source = input.open()?;
-        let file = self.buffer_file(sizes)?;
-        let (outputs, mut all_well) = self.open(input, messages)?;
+        if self.lock {
+            lock_memory(messages);
+        }
+        let file = holding.create(sizes.memory)?;
+        let opening = self.opening(messages);
+        let (input, source) = &opening.input()?;
+        let (outputs, mut connections, mut all_well) = opening.outputs(input)?;
+        let hashing = self.hashing().map(Hashing::start).transpose()?;
         let mut buffer = fullbore::Buffer::new(source.as_fd())
             .plain(is_plain)
             .memory(sizes.memory)
@@ -217,17 +263,33 @@ impl Buffer {
             .read_rate(self.read_rate)
             .write_rate(self.write_rate)
             .pause_after_write(Duration::from_micros(self.pause));
-        if let Some(block) = sizes.block {
+        let device = outputs
+            .iter()
+            .find_map(device_block)
+            .filter(|_| self.device_block);
+        if let Some(block) = device.or(sizes.block) {
             buffer = buffer.chunk(block);
         }
-        let has_file = file.is_some();
         if let Some(file) = file {
             buffer = buffer.in_file(file);
         }
         for output in &outputs {
             buffer = buffer.sink(output.as_fd(), self.policy_of(output));
         }
-        let mut show = Show::new(!self.quiet, self.watchdog);
+        if let Some(hashing) = &hashing {
+            buffer = buffer.sink(hashing.pipe.as_fd(), Policy::FAIL_ALL);
+        }
+        let mut show = Show::new(!self.quiet, self.watchdog, &self.manner);
+        show.about(
+            outputs.len(),
+            Input::size_of_all(std::slice::from_ref(input)),
+        );
+        // Of both sides, a connection alone is given that time.
+        let (listens, connects) = (
+            self.outputs.listen.is_some(),
+            !connections.iter().all(Option::is_none),
+        );
+        let mut idle = Idle::new(self.tcptimeo, listens, connects);
         if !self.keep_input
             && let Ok(Some(pipe)) = fullbore_linux::pipe::of(&source)
         {
@@ -237,6 +299,13 @@ impl Buffer {
             if let Some(side) = show.tick(level) {
                 show.clear();
                 messages.error(&anyhow!("watchdog: the {side} has stalled"));
+                std::process::exit(1);
+            }
+            if let Some(side) = idle.tick(level) {
+                show.clear();
+                messages.error(&anyhow!(
+                    "the connection of the {side} has moved nothing for the time of --tcptimeo"
+                ));
                 std::process::exit(1);
             }
         });
@@ -254,10 +323,11 @@ impl Buffer {
         let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
         let failure = failure.map(|(sink, error)| {
             let output = sink.map_or(&outputs[0], |sink| &outputs[sink]);
-            self.named(error, input, output, has_file)
+            named(error, input, output, holding)
         });
         let mut destinations = Vec::with_capacity(outputs.len());
         for (i, output) in outputs.into_iter().enumerate() {
+            let connection = connections[i].take();
             let sink = report.sinks.get(i);
             let dropped = sink.and_then(|sink| sink.error.as_ref());
             let error = dropped.and_then(|error| Broken::new(error, input, &output));
@@ -265,16 +335,21 @@ impl Buffer {
             if let Some(error) = &error
                 && !is_ignored
             {
-                let file = dropped.filter(|error| has_file && is_fault(error));
-                match file {
-                    Some(_) => messages.error(&self.bad_file()),
+                match dropped.and_then(|error| holding.fault(error)) {
+                    Some(fault) => messages.error(&fault),
                     None => messages.text(&error.to_string()),
                 }
                 all_well = false;
             }
             let name = output.to_string();
             let has_failed = error.is_some() || failed_at == Some(i);
-            let closed = output.close(failure.is_none() && !has_failed, self.sync);
+            let is_complete = failure.is_none() && !has_failed;
+            let finished = match connection.filter(|_| is_complete) {
+                None => Ok(()),
+                Some(stream) => network::finish(&stream, self.tcptimeo)
+                    .map_err(|error| anyhow!("write to {name}: {}", error_text(&error))),
+            };
+            let closed = finished.and_then(|()| output.close(is_complete, self.sync));
             if let Err(error) = &closed
                 && !has_failed
             {
@@ -291,6 +366,10 @@ impl Buffer {
                 },
             });
         }
+        if let Some(hashing) = hashing {
+            // Of what has passed, also if that is not everything.
+            messages.line(&hashing.finish()?);
+        }
         if !failure.as_ref().is_some_and(|error| error.is::<Usage>()) {
             let said = self.say_at_the_end(&report, destinations, &show, messages);
             if let Err(error) = said {
@@ -300,8 +379,11 @@ impl Buffer {
         }
         match failure {
             // Only the reader of stdout may leave early without a word.
-            Some(error) if exit::code(&error).is_none() && !(is_of_stdout && all_well) => {
-                if !is_of_stdout {
+            Some(error)
+                if exit::code(&error).is_none()
+                    && !(is_of_stdout && all_well && !self.manner.is_mbuffer()) =>
+            {
+                if !is_of_stdout || self.manner.is_mbuffer() {
                     messages.error(&error);
                 }
                 Ok(ExitCode::FAILURE)
@@ -309,58 +391,6 @@ impl Buffer {
             Some(error) => Err(error),
             None => Ok(ExitCode::from(u8::from(!all_well))),
         }
-    }
-
-    /// Returns the memory and the block size. As with mbuffer, each follows from two of -m, -s and -b.
-    fn sizes(&self) -> anyhow::Result<Sizes> {
-        let in_memory = !self.temporary_file && self.file.is_none();
-        let memory = Memory::here()?;
-        let asked = match (self.memory, self.block_size, self.blocks) {
-            (None, Some(size), Some(blocks)) => Some(Asked::Bytes(size.saturating_mul(blocks))),
-            (asked, ..) => asked,
-        };
-        let bytes = memory.bytes(asked, in_memory)?;
-        let block = match (self.block_size, self.blocks) {
-            (None, Some(blocks)) => Some(bytes as u64 / blocks),
-            (size, _) => size,
-        };
-        if let (Some(Asked::Bytes(bytes)), Some(size), Some(blocks)) =
-            (self.memory, self.block_size, self.blocks)
-            && size.checked_mul(blocks) != Some(bytes)
-        {
-            return Err(Usage(format!(
-                "-m {bytes} is not {blocks} blocks (-b) of {size} bytes (-s): leave one of them out"
-            ))
-            .into());
-        }
-        if let (Some(0), Some(blocks)) = (block, self.blocks) {
-            return Err(Usage(format!(
-                "a buffer of {} has fewer bytes than the {blocks} blocks of -b",
-                size::format(bytes as u64)
-            ))
-            .into());
-        }
-        if let Some(size) = block
-            && bytes as u64 / size.max(1) < 5
-        {
-            return Err(Usage(format!(
-                "a buffer of {} holds fewer than five blocks of {}",
-                size::format(bytes as u64),
-                size::format(size)
-            ))
-            .into());
-        }
-        let least = 2 * fullbore_linux::page_size();
-        if bytes < least {
-            return Err(Usage(format!(
-                "a buffer of {bytes} bytes is too small: it needs at least {least}"
-            ))
-            .into());
-        }
-        Ok(Sizes {
-            memory: bytes,
-            block: block.and_then(|block| usize::try_from(block).ok()),
-        })
     }
 
     fn check_thresholds(&self) -> Result<(), Usage> {
@@ -372,81 +402,25 @@ impl Buffer {
         }
     }
 
-    /// Creates the file that holds the bytes, if one was asked for. It has no name any more.
-    fn buffer_file(&self, sizes: &Sizes) -> anyhow::Result<Option<OwnedFd>> {
-        let place = self.place();
-        let created = match &self.file {
-            None if !self.temporary_file => return Ok(None),
-            None => tempfile::tempfile_in(&place),
-            Some(path) => {
-                let mut options = File::options();
-                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-                let created = options.read(true).write(true).create_new(true).open(path);
-                created.and_then(|file| std::fs::remove_file(path).map(|()| file))
-            }
-        };
-        let file: OwnedFd = match created {
-            Ok(file) => file.into(),
-            Err(error) => {
-                return Err(anyhow!(
-                    "create the buffer's file {}: {}",
-                    shown(&place),
-                    error_text(&error)
-                ));
-            }
-        };
-        // The library does this too. Here, a full disk is found before an output is opened.
-        let flags = rustix::fs::FallocateFlags::empty();
-        match rustix::fs::fallocate(&file, flags, 0, sizes.memory as u64) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(file)),
-            Err(errno) => Err(anyhow!(
-                "the buffer's file {} needs {}: {}",
-                shown(&place),
-                size::format(sizes.memory as u64),
-                error_text(&errno.into())
-            )),
+    fn opening<'a>(&'a self, messages: &'a Messages) -> Opening<'a> {
+        Opening {
+            input: self.input.as_deref(),
+            outputs: &self.outputs,
+            existing: match self.force {
+                true => Existing::Replace,
+                false => Existing::Refuse,
+            },
+            sync: self.sync,
+            atomic: self.atomic,
+            stop_on_error: self.stop_on_error,
+            tcpbuffer: self.tcpbuffer,
+            watchdog: self.watchdog,
+            messages,
         }
     }
 
-    /// Returns the file that holds the bytes, or the directory that it is in.
-    fn place(&self) -> PathBuf {
-        self.file.clone().unwrap_or_else(|| {
-            let directory = std::env::var_os("TMPDIR").filter(|name| !name.is_empty());
-            directory.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
-        })
-    }
-
-    /// Opens the outputs. As with mbuffer, those that cannot be opened do not stop the others.
-    fn open(&self, input: &Input, messages: &Messages) -> anyhow::Result<(Vec<Output>, bool)> {
-        let existing = match self.force {
-            true => Existing::Replace,
-            false => Existing::Refuse,
-        };
-        let all = self.outputs.all(existing, self.sync, self.atomic)?;
-        let inputs = std::slice::from_ref(input);
-        for output in &all {
-            output.refuse(inputs)?;
-        }
-        let (mut opened, mut last) = (Vec::new(), None);
-        for mut output in all {
-            match output.open(inputs) {
-                Ok(()) => opened.push(output),
-                Err(error) if error.is::<Usage>() || self.stop_on_error => return Err(error),
-                Err(error) => {
-                    if let Some(before) = last.replace(error) {
-                        messages.error(&before);
-                    }
-                }
-            }
-        }
-        match last {
-            None => Ok((opened, true)),
-            Some(error) if opened.is_empty() => Err(error),
-            Some(error) => {
-                messages.error(&error);
-                Ok((opened, false))
-            }
-        }
+    fn hashing(&self) -> Option<Algorithm> {
+        self.hash.or(self.md5.then_some(Algorithm::Md5))
     }
 
     /// The reader of stdout may close it early, as that of every pipe; other outputs that fail are reported.
@@ -456,7 +430,7 @@ impl Buffer {
             false => OnError::Drop,
         };
         match output {
-            Output::Stdout(_) => Policy {
+            Output::Stdout(_) if !self.manner.is_mbuffer() => Policy {
                 closed: OnError::Ignore,
                 other,
             },
@@ -467,28 +441,6 @@ impl Buffer {
         }
     }
 
-    /// Adds the names of input and output to an error of the library.
-    fn named(&self, error: Error, input: &Input, output: &Output, has_file: bool) -> anyhow::Error {
-        if has_file && is_fault(&error) {
-            return self.bad_file();
-        }
-        match error {
-            Error::Invalid(text) => Usage(text).into(),
-            error => match Broken::new(&error, input, output) {
-                Some(broken) => broken.into(),
-                None => error.into(),
-            },
-        }
-    }
-
-    fn bad_file(&self) -> anyhow::Error {
-        anyhow!(
-            "the buffer's file {} cannot be read or written: its disk is full or has failed, or it \
-             was shortened",
-            shown(&self.place())
-        )
-    }
-
     fn say_at_the_end(
         &self,
         report: &BufferReport,
@@ -497,6 +449,10 @@ impl Buffer {
         messages: &Messages,
     ) -> anyhow::Result<()> {
         let level: &Level = &report.level;
+        let outputs = destinations
+            .iter()
+            .filter(|one| one.error.is_none())
+            .count();
         if self.json.is_some() {
             let summary = summary::summary(level, destinations, show.history().samples());
             json::write(&self.json, &summary)?;
@@ -505,6 +461,17 @@ impl Buffer {
             Some(_) => !self.quiet_log,
             None => !self.quiet,
         };
+        if self.manner.is_mbuffer() {
+            let line = manner::summary(level, outputs);
+            if is_shown {
+                messages.line(&line);
+            }
+            // With a log, the summary is on stderr too.
+            if messages.has_log() && !self.quiet {
+                say(&format!("{line}\n"));
+            }
+            return Ok(());
+        }
         if is_shown {
             messages.sentences(&summary::line(level));
         }
@@ -517,86 +484,16 @@ impl Buffer {
     }
 }
 
-impl Messages {
-    fn new(log: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = log else {
-            return Ok(Self(None));
-        };
-        let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
-        let file = opened
-            .map_err(|error| anyhow!("open the log {}: {}", shown(path), error_text(&error)))?;
-        Ok(Self(Some(Mutex::new(file))))
+/// Adds the names of input and output to an error of the library.
+fn named(error: Error, input: &Input, output: &Output, holding: &Holding) -> anyhow::Error {
+    if let Some(fault) = holding.fault(&error) {
+        return fault;
     }
-
-    fn error(&self, error: &anyhow::Error) {
-        self.text(&format!("{error:#}"));
+    match error {
+        Error::Invalid(text) => Usage(text).into(),
+        error => match Broken::new(&error, input, output) {
+            Some(broken) => broken.into(),
+            None => error.into(),
+        },
     }
-
-    /// Writes about an error, on stderr if the log does not take it.
-    fn text(&self, text: &str) {
-        let line = format!("fullbore buffer: {}", clean(text));
-        if self.try_line(&line).is_err() {
-            let _ = writeln!(stderr(), "{line}");
-        }
-    }
-
-    /// Writes a text, on a terminal in lines that are broken between words.
-    fn sentences(&self, text: &str) {
-        match Screen::new(false).filter(|_| self.0.is_none()) {
-            Some(screen) => screen.wrapped(text).iter().for_each(|line| self.line(line)),
-            None => self.line(text),
-        }
-    }
-
-    /// Writes a line. An error is ignored: the bytes that are moved do not depend on it.
-    fn line(&self, line: &str) {
-        let _ = self.try_line(line);
-    }
-
-    fn try_line(&self, line: &str) -> io::Result<()> {
-        let Some(log) = &self.0 else {
-            return writeln!(stderr(), "{line}");
-        };
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(log, "{line}")?;
-        // Each close(2) reports the errors of the file, that of a duplicate too.
-        fullbore::close(log.try_clone()?).map_err(Into::into)
-    }
-}
-
-/// Returns whether the memory itself could not be reached, which only a file can cause.
-fn is_fault(error: &Error) -> bool {
-    matches!(error, Error::Moving { side: TransferSide::Source | TransferSide::Sink, errno, .. }
-        if Errno::from_io_error(errno) == Some(Errno::FAULT))
-}
-
-fn shown(path: &Path) -> String {
-    format!("'{}'", clean(&path.to_string_lossy()))
-}
-
-fn positive(text: &str) -> Result<u64, String> {
-    match size::parse(text)? {
-        0 => Err("0 bytes: nothing would ever pass".to_owned()),
-        size => Ok(size),
-    }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('%').unwrap_or(text).parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err(format!(
-            "invalid percentage '{text}': expected a number from 0 to 100"
-        )),
-    }
-}
-
-fn start_percent(text: &str) -> Result<f64, String> {
-    match percent(text)? {
-        0.0 => Err("0% is the default: leave -P out to write at once".to_owned()),
-        percent => Ok(percent),
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.1..=31_536_000.0).map(Duration::from_secs_f64)
 }

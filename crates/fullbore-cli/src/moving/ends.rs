@@ -206,6 +206,11 @@ impl Output {
         }
     }
 
+    /// Returns what is open already under this name.
+    pub fn opened(path: PathBuf, file: File) -> Self {
+        Output::File { path, file }
+    }
+
     /// Returns a file that takes the place of the one of this name when it is complete; with `O_SYNC` if it
     /// `is_synchronous`. No other thread may have been started.
     ///

@@ -5,12 +5,15 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
+use md5::Md5;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// What a digest is computed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Algorithm {
+    /// As md5sum: easily forged
+    Md5,
     /// As sha256sum
     Sha256,
     /// As b3sum
@@ -23,6 +26,7 @@ pub enum Algorithm {
 
 /// A digest that is being computed.
 pub enum Digest {
+    Md5(Md5),
     Sha256(Sha256),
     Blake3(Box<blake3::Hasher>),
     Xxh3(Box<Xxh3Default>),
@@ -32,6 +36,7 @@ pub enum Digest {
 impl Digest {
     pub fn new(algorithm: Algorithm) -> Self {
         match algorithm {
+            Algorithm::Md5 => Digest::Md5(Md5::new()),
             Algorithm::Sha256 => Digest::Sha256(Sha256::new()),
             Algorithm::Blake3 => Digest::Blake3(Box::default()),
             Algorithm::Xxh3 => Digest::Xxh3(Box::default()),
@@ -41,6 +46,7 @@ impl Digest {
 
     pub fn add(&mut self, bytes: &[u8]) {
         match self {
+            Digest::Md5(hash) => hash.update(bytes),
             Digest::Sha256(hash) => hash.update(bytes),
             Digest::Blake3(hash) => {
                 hash.update(bytes);
@@ -50,15 +56,21 @@ impl Digest {
         }
     }
 
-    /// Returns the line about `name` that `sha256sum --check` and its like read: two spaces, and a name that
-    /// begins after a backslash if it has characters that had to be escaped.
-    pub fn line(self, name: &OsStr) -> Vec<u8> {
-        let digest = match self {
+    /// Returns the digest in hexadecimal digits.
+    pub fn text(self) -> String {
+        match self {
+            Digest::Md5(hash) => hex(&hash.finalize()),
             Digest::Sha256(hash) => hex(&hash.finalize()),
             Digest::Blake3(hash) => hash.finalize().to_string(),
             Digest::Xxh3(hash) => hex(&hash.digest().to_be_bytes()),
             Digest::Crc32c(sum) => hex(&sum.to_be_bytes()),
-        };
+        }
+    }
+
+    /// Returns the line about `name` that `sha256sum --check` and its like read: two spaces, and a name that
+    /// begins after a backslash if it has characters that had to be escaped.
+    pub fn line(self, name: &OsStr) -> Vec<u8> {
+        let digest = self.text();
         let mut escaped = Vec::new();
         for &byte in name.as_bytes() {
             match byte {
@@ -92,6 +104,7 @@ mod tests {
     fn digests_are_those_of_their_specifications() {
         // "123456789" is the check value of catalogues of CRCs; the others are known answers for "abc" and "".
         for (algorithm, bytes, expected) in [
+            (Algorithm::Md5, "abc", "900150983cd24fb0d6963f7d28e17f72"),
             (
                 Algorithm::Sha256,
                 "abc",

@@ -6,13 +6,14 @@
 //! | `getopt.rs` | the command line as getopt_long(3) reads it |
 //! | `call.rs` | how a program was called, and what all of them say and do |
 //! | `cat.rs`, `tee.rs` | those of GNU coreutils |
-//! | `pv.rs` | pv, by the options of `fullbore meter` |
+//! | `pv.rs`, `mbuffer.rs` | pv and mbuffer, by the options of `fullbore meter` and `fullbore buffer` |
 //! | `lines.rs` | what the options of cat do to lines |
 
 mod call;
 mod cat;
 mod getopt;
 mod lines;
+mod mbuffer;
 mod pv;
 mod tee;
 
@@ -24,7 +25,12 @@ use call::Call;
 
 type Program = fn(&Call) -> ExitCode;
 
-const NAMES: [(&str, Program); 3] = [("cat", cat::run), ("pv", pv::run), ("tee", tee::run)];
+const NAMES: [(&str, Program); 4] = [
+    ("cat", cat::run),
+    ("mbuffer", mbuffer::run),
+    ("pv", pv::run),
+    ("tee", tee::run),
+];
 
 /// Runs the program whose name this process was called by; `None` if that is `fullbore` or any other.
 pub fn run() -> Option<ExitCode> {

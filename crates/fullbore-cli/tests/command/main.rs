@@ -31,6 +31,7 @@ mod meter;
 mod meter_pv;
 mod mistakes;
 mod names;
+mod names_mbuffer;
 mod names_pv;
 mod packaging;
 mod page_lookup;

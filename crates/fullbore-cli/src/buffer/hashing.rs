@@ -1,0 +1,70 @@
+//! The digest of what passes: `--md5` and `--hash`. It is one more output, a pipe whose reader computes it.
+
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::moving::hash::{Algorithm, Digest};
+
+/// The bytes that are read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// A digest that is being computed.
+pub struct Hashing {
+    algorithm: Algorithm,
+    pub pipe: PipeWriter,
+    thread: JoinHandle<io::Result<Digest>>,
+}
+
+impl Hashing {
+    /// Starts a thread that computes the digest of what is written to the pipe.
+    ///
+    /// # Errors
+    /// If there is no pipe or no thread.
+    pub fn start(algorithm: Algorithm) -> anyhow::Result<Self> {
+        let (reader, pipe) = io::pipe().context("make a pipe")?;
+        let read = move || digest(algorithm, reader);
+        let thread = std::thread::Builder::new()
+            .spawn(read)
+            .context("start a thread")?;
+        Ok(Self {
+            algorithm,
+            pipe,
+            thread,
+        })
+    }
+
+    /// Returns the line of mbuffer about the digest.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub fn finish(self) -> anyhow::Result<String> {
+        drop(self.pipe);
+        let digest = self
+            .thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let text = digest.context("compute the digest")?.text();
+        Ok(format!("{} hash: {text}", name(self.algorithm)))
+    }
+}
+
+fn digest(algorithm: Algorithm, mut reader: PipeReader) -> io::Result<Digest> {
+    let (mut digest, mut bytes) = (Digest::new(algorithm), vec![0; CHUNK]);
+    loop {
+        match reader.read(&mut bytes) {
+            Ok(0) => return Ok(digest),
+            Ok(count) => digest.add(&bytes[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Returns the name of an algorithm as mbuffer writes it.
+pub fn name(algorithm: Algorithm) -> String {
+    let value = algorithm.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_ascii_uppercase())
+}

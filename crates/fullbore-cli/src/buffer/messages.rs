@@ -1,0 +1,92 @@
+//! Where the messages of a buffer go, and in whose words.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::anyhow;
+use fullbore_host::text::{clean, error_text};
+use rustix::fs::OFlags;
+
+use super::manner::Manner;
+use crate::inherited::descriptor;
+use crate::terminal::lines::Screen;
+use crate::terminal::stderr;
+
+/// Where messages go.
+pub struct Messages {
+    log: Option<Mutex<File>>,
+    pub manner: Manner,
+    /// The level of mbuffer: errors are printed from 1 on, warnings from 2 on.
+    level: u8,
+}
+
+impl Messages {
+    /// Returns messages to this file, or to stderr.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn new(log: Option<&Path>, manner: Manner, level: u8) -> anyhow::Result<Self> {
+        let open = |path: &Path| {
+            let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
+            let name = clean(&path.to_string_lossy());
+            opened.map_err(|error| anyhow!("open the log '{name}': {}", error_text(&error)))
+        };
+        let log = log.map(open).transpose()?.map(Mutex::new);
+        Ok(Self { log, manner, level })
+    }
+
+    /// Whether messages go to a file.
+    pub fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    pub fn error(&self, error: &anyhow::Error) {
+        self.text(&format!("{error:#}"));
+    }
+
+    /// Writes about an error, on stderr if the log does not take it.
+    pub fn text(&self, text: &str) {
+        if self.level > 0 {
+            self.prefixed(&self.manner.error(), text);
+        }
+    }
+
+    /// Writes about what is no error.
+    pub fn warn(&self, text: &str) {
+        if self.level > 1 {
+            self.prefixed(&self.manner.warning(), text);
+        }
+    }
+
+    fn prefixed(&self, prefix: &str, text: &str) {
+        let line = format!("{prefix}{}", clean(text));
+        if self.try_line(&line).is_err() {
+            let _ = writeln!(stderr(), "{line}");
+        }
+    }
+
+    /// Writes a text, on a terminal in lines that are broken between words.
+    pub fn sentences(&self, text: &str) {
+        match Screen::new(false).filter(|_| self.log.is_none()) {
+            Some(screen) => screen.wrapped(text).iter().for_each(|line| self.line(line)),
+            None => self.line(text),
+        }
+    }
+
+    /// Writes a line. An error is ignored: the bytes that are moved do not depend on it.
+    pub fn line(&self, line: &str) {
+        let _ = self.try_line(line);
+    }
+
+    fn try_line(&self, line: &str) -> io::Result<()> {
+        let Some(log) = &self.log else {
+            return writeln!(stderr(), "{line}");
+        };
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(log, "{line}")?;
+        // Each close(2) reports the errors of the file, that of a duplicate too.
+        fullbore::close(log.try_clone()?).map_err(Into::into)
+    }
+}

@@ -1,0 +1,280 @@
+//! TCP connections as input and output: `-I [HOST:]PORT` and `-O HOST:PORT`.
+
+use std::fmt;
+use std::io;
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs,
+};
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use fullbore_host::text::error_text;
+use fullbore_linux::unacknowledged;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+
+/// The time between two looks at what the other side has not got yet.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The version of IP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Family {
+    #[default]
+    Any,
+    V4,
+    V6,
+}
+
+impl Family {
+    fn has(self, address: &SocketAddr) -> bool {
+        match self {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        }
+    }
+}
+
+/// A host and a port, as they were named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    host: Option<String>,
+    port: u16,
+    pub family: Family,
+}
+
+impl Address {
+    /// Uses this version of IP.
+    pub fn with_family(&self, family: Family) -> Self {
+        let mut address = self.clone();
+        address.family = family;
+        address
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (host, port),
+            None => ("", text),
+        };
+        let host = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host);
+        match port.parse() {
+            Ok(port) if port > 0 => Ok(Self {
+                host: Some(host.to_owned()).filter(|host| !host.is_empty()),
+                port,
+                family: Family::Any,
+            }),
+            _ => Err(format!(
+                "invalid address '{text}': expected HOST:PORT with a port from 1 to 65535"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Some(host) if host.contains(':') => write!(f, "[{host}]:{}", self.port),
+            Some(host) => write!(f, "{host}:{}", self.port),
+            None => write!(f, "port {}", self.port),
+        }
+    }
+}
+
+impl Address {
+    /// Whether a host was named.
+    pub fn has_host(&self) -> bool {
+        self.host.is_some()
+    }
+
+    fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        let host = self.host.as_deref().unwrap_or("localhost");
+        let found = (host, self.port).to_socket_addrs();
+        let found = found.map_err(|error| anyhow!("resolve '{host}': {}", error_text(&error)))?;
+        let found: Vec<SocketAddr> = found.filter(|address| self.family.has(address)).collect();
+        match found.is_empty() {
+            true => Err(anyhow!(
+                "resolve '{host}': it has no address of this version of IP"
+            )),
+            false => Ok(found),
+        }
+    }
+
+    /// Waits for a connection to this port, and takes it; of the host only, if one was named. `warn` is told about
+    /// others.
+    ///
+    /// # Errors
+    /// If the host is not known, the port cannot be listened at, or there is no connection `within` this time.
+    pub fn accept(
+        &self,
+        buffer: Option<usize>,
+        within: Option<Duration>,
+        warn: impl Fn(String),
+    ) -> anyhow::Result<TcpStream> {
+        let wanted: Option<Vec<IpAddr>> = match self.has_host() {
+            true => {
+                let all = self.addresses()?.into_iter();
+                Some(all.map(|address| address.ip().to_canonical()).collect())
+            }
+            false => None,
+        };
+        let any = [
+            IpAddr::from(Ipv6Addr::UNSPECIFIED),
+            Ipv4Addr::UNSPECIFIED.into(),
+        ];
+        let any = any.map(|host| SocketAddr::new(host, self.port));
+        let of_family: Vec<SocketAddr> =
+            any.into_iter().filter(|any| self.family.has(any)).collect();
+        let listener = TcpListener::bind(&of_family[..])
+            .map_err(|error| anyhow!("listen at {self}: {}", error_text(&error)))?;
+        // Before the connection is made, because the size of a window is agreed on then (tcp(7)).
+        if let Some(bytes) = buffer {
+            set_socket_recv_buffer_size(&listener, bytes)
+                .context("set the size of the TCP buffer")?;
+        }
+        let due = within.map(|time| Instant::now() + time);
+        listener.set_nonblocking(true)?;
+        loop {
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            let left = left.map(Timespec::try_from).transpose()?;
+            let mut polled = [PollFd::new(&listener, PollFlags::IN)];
+            if poll(&mut polled, left.as_ref()) == Ok(0) {
+                return Err(anyhow!("watchdog: nobody has connected to {self}"));
+            }
+            let (stream, peer) = match listener.accept() {
+                Err(error) if is_of_the_peer(&error) => continue,
+                accepted => {
+                    accepted.map_err(|error| anyhow!("accept at {self}: {}", error_text(&error)))?
+                }
+            };
+            match &wanted {
+                Some(hosts) if !hosts.contains(&peer.ip().to_canonical()) => {
+                    let host = peer.ip().to_canonical();
+                    warn(format!("rejected a connection from {host}"));
+                }
+                _ => return Ok(stream),
+            }
+        }
+    }
+
+    /// Connects to this host.
+    ///
+    /// # Errors
+    /// If the host is not known, or no address of it takes the connection.
+    pub fn connect(&self, buffer: Option<usize>) -> anyhow::Result<TcpStream> {
+        let stream = TcpStream::connect(&self.addresses()?[..])
+            .map_err(|error| anyhow!("connect to {self}: {}", error_text(&error)))?;
+        if let Some(bytes) = buffer {
+            set_socket_send_buffer_size(&stream, bytes)
+                .context("set the size of the TCP buffer")?;
+        }
+        Ok(stream)
+    }
+}
+
+/// Whether accept(2) failed because of a connection that was gone again.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
+}
+
+/// Says that nothing more comes, and waits until the other side has got every byte: close(2) would not tell that it
+/// did not.
+///
+/// # Errors
+/// If the connection was reset, or the other side acknowledged nothing for the time of `patience`.
+pub fn finish(stream: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
+    if let Err(error) = stream.shutdown(Shutdown::Write) {
+        // It was reset before.
+        let is_gone = error.kind() == io::ErrorKind::NotConnected;
+        let reset = || is_gone.then(|| Errno::CONNRESET.into());
+        return Err(stream.take_error()?.or_else(reset).unwrap_or(error));
+    }
+    let (mut last, mut waited) = (usize::MAX, Duration::ZERO);
+    loop {
+        if let Some(error) = stream.take_error()? {
+            return Err(error);
+        }
+        let left = unacknowledged(stream)?;
+        if left == 0 {
+            return Ok(());
+        }
+        waited = if left == last {
+            waited + LOOK
+        } else {
+            Duration::ZERO
+        };
+        if patience.is_some_and(|patience| waited >= patience) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        last = left;
+        thread::sleep(LOOK);
+    }
+}
+
+/// Reads the time of `--tcptimeo`: in microseconds, or with a unit.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "sec" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    };
+    let seconds = digits.parse::<f64>().unwrap_or(f64::NAN) * unit;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err(format!(
+            "invalid time '{text}': expected microseconds, or a number with us, ms, s, m or h"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_a_host_and_a_port() {
+        let read = |text: &str| {
+            text.parse::<Address>()
+                .ok()
+                .map(|a| (a.host.clone(), a.port, a.to_string()))
+        };
+        let host = |host: &str, shown: &str| Some((Some(host.to_owned()), 80, shown.to_owned()));
+        assert_eq!(read("a.b:80"), host("a.b", "a.b:80"));
+        assert_eq!(read("[::1]:80"), host("::1", "[::1]:80"));
+        assert_eq!(read("8000"), Some((None, 8000, "port 8000".into())));
+        assert_eq!(read(":8000"), Some((None, 8000, "port 8000".into())));
+        for text in ["", "a", "a:", "a:0", "a:65536", "80:x"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_microseconds_or_have_a_unit() {
+        for (text, micros) in [
+            ("500", 500),
+            ("2ms", 2000),
+            ("1.5s", 1_500_000),
+            ("1min", 60_000_000),
+            ("1h", 3_600_000_000),
+        ] {
+            assert_eq!(timeout(text), Ok(Duration::from_micros(micros)), "{text}");
+        }
+        for text in ["", "x", "0", "-1", "5d"] {
+            assert!(timeout(text).is_err(), "{text}");
+        }
+    }
+}

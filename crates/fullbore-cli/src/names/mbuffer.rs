@@ -1,0 +1,406 @@
+//! `mbuffer` R20230301: the options of `fullbore buffer`, as mbuffer reads them, with its words and exit codes.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Command, FromArgMatches, ValueEnum};
+
+use super::call::{Call, version};
+use crate::buffer::hashing::name;
+use crate::command::buffer::Buffer;
+use crate::moving::hash::Algorithm;
+use crate::terminal::lines::say;
+
+/// The options that have no value, and those of them that `fullbore buffer` has under another name.
+const FLAGS: &[(&str, Option<&str>)] = &[
+    ("--append", None),
+    ("--truncate", None),
+    ("-f", Some("--truncate")),
+    ("-L", None),
+    ("-d", None),
+    ("-t", None),
+    ("-q", None),
+    ("-Q", None),
+    ("-c", None),
+    ("-e", None),
+    ("-0", None),
+    ("-4", None),
+    ("-6", None),
+    ("-H", None),
+    ("--md5", None),
+    ("--pid", None),
+    ("--direct", None),
+    ("--no-direct", None),
+    ("--tapeaware", None),
+];
+
+/// The options whose value follows, or for a letter is attached.
+const VALUES: &[&str] = &[
+    "-b",
+    "-s",
+    "-m",
+    "-D",
+    "-P",
+    "-p",
+    "-i",
+    "-o",
+    "-I",
+    "-O",
+    "-n",
+    "-T",
+    "-l",
+    "-u",
+    "-r",
+    "-R",
+    "-a",
+    "-A",
+    "-v",
+    "-W",
+    "--tcpbuffer",
+    "--tcptimeo",
+    "--hash",
+];
+
+/// The keys of a configuration file, and the option that each is.
+const KEYS: &[(&str, &str)] = &[
+    ("numblocks", "-b"),
+    ("blocksize", "-s"),
+    ("totalmem", "-m"),
+    ("pause", "-u"),
+    ("startread", "-p"),
+    ("startwrite", "-P"),
+    ("timeout", "-W"),
+    ("maxwritespeed", "-R"),
+    ("maxreadspeed", "-r"),
+    ("tcpbufsize", "--tcpbuffer"),
+    ("tcptimeout", "--tcptimeo"),
+    ("verbose", "-v"),
+];
+
+/// The keys whose value is yes or no, the option that each is, and the value that gives it.
+const SWITCHES: &[(&str, &str, bool)] = &[
+    ("showstatus", "-q", false),
+    ("logstatus", "-Q", false),
+    ("memlock", "-L", true),
+    ("printpid", "--pid", true),
+];
+
+/// The names of the levels of messages.
+const LEVELS: &[(&str, u8)] = &[
+    ("silent", 0),
+    ("none", 0),
+    ("fatal", 0),
+    ("error", 1),
+    ("warning", 2),
+    ("info", 4),
+    ("debug", 5),
+    ("io", 6),
+];
+
+pub fn run(call: &Call) -> ExitCode {
+    let leaf = Path::new(&call.who)
+        .file_name()
+        .unwrap_or(OsStr::new("mbuffer"));
+    let who = leaf.to_string_lossy().into_owned();
+    let fatal = |text: &str| {
+        say(&format!("{who}: fatal: {text}\n"));
+        ExitCode::FAILURE
+    };
+    let mut words = configured();
+    match read(&call.args) {
+        Ok(Read::Words(own)) => words.extend(own),
+        Ok(Read::Help) => return call.print(&help(&who)),
+        // mbuffer has it on stderr.
+        Ok(Read::Version) => {
+            say(&version("mbuffer version", "mbuffer R20230301"));
+            return ExitCode::SUCCESS;
+        }
+        Ok(Read::Algorithms) => {
+            say("valid hash functions are:\n");
+            for &algorithm in Algorithm::value_variants() {
+                say(&format!("\t{}\n", name(algorithm)));
+            }
+            return ExitCode::SUCCESS;
+        }
+        Err(text) => return fatal(&text),
+    }
+    let command = Buffer::augment_args(Command::new("mbuffer").no_binary_name(true));
+    let buffer = command
+        .args_override_self(true)
+        .try_get_matches_from(words)
+        .and_then(|mut matches| Buffer::from_arg_matches_mut(&mut matches));
+    let buffer = match buffer {
+        Ok(buffer) => buffer.speaking_as_mbuffer(who.clone()),
+        Err(error) => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            return fatal(line.strip_prefix("error: ").unwrap_or(line));
+        }
+    };
+    match buffer.run() {
+        Ok(code) => code,
+        Err(error) => fatal(&format!("{error:#}")),
+    }
+}
+
+/// What a command line asks for.
+#[derive(Debug, PartialEq)]
+enum Read {
+    Words(Vec<OsString>),
+    Help,
+    Version,
+    Algorithms,
+}
+
+/// Returns the command line of `fullbore buffer` for that of mbuffer.
+fn read(args: &[OsString]) -> Result<Read, String> {
+    let (mut words, mut at): (Vec<OsString>, usize) = (Vec::new(), 0);
+    let mut thresholds = [false; 2];
+    while let Some(arg) = args.get(at) {
+        at += 1;
+        let shown = arg.to_string_lossy();
+        match &*shown {
+            "-h" | "--help" => return Ok(Read::Help),
+            "-V" | "--version" => return Ok(Read::Version),
+            _ => {}
+        }
+        if let Some((flag, other)) = FLAGS.iter().find(|(flag, _)| *flag == shown) {
+            words.push(other.unwrap_or(flag).into());
+            continue;
+        }
+        let is_it = |option: &&&str| match option.starts_with("--") {
+            true => **option == shown,
+            false => shown.starts_with(**option),
+        };
+        let Some(option) = VALUES.iter().find(is_it) else {
+            return Err(format!("unknown option \"{shown}\""));
+        };
+        let value = if shown.len() > 2 && !option.starts_with("--") {
+            OsString::from_vec(arg.as_bytes()[2..].to_vec())
+        } else {
+            let value = args
+                .get(at)
+                .ok_or_else(|| format!("missing argument to option {option}"))?;
+            at += 1;
+            value.clone()
+        };
+        if *option == "--hash" && value == "list" {
+            return Ok(Read::Algorithms);
+        }
+        thresholds[0] |= *option == "-p";
+        thresholds[1] |= *option == "-P";
+        if thresholds == [true; 2] {
+            return Err(
+                "setting both low watermark and high watermark doesn't make any sense...".into(),
+            );
+        }
+        push(&mut words, option, value)?;
+    }
+    Ok(Read::Words(words))
+}
+
+/// Adds an option with its value.
+fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), String> {
+    let text = value.to_string_lossy().into_owned();
+    let value: OsString = match option {
+        "-s" | "-m" | "-r" | "-R" | "-D" | "--tcpbuffer" => size(option, &text)?.into(),
+        "-v" => level(&text)?.into(),
+        "-P" | "-p" => {
+            let is_high = option == "-P";
+            let number = text.trim_end_matches('%').parse::<f64>().unwrap_or(-1.0);
+            let is_right = match is_high {
+                true => number > 0.0 && number <= 100.0,
+                false => (0.0..100.0).contains(&number),
+            };
+            match (is_right, is_high) {
+                (true, _) => value,
+                (_, true) => {
+                    return Err(
+                        "error in argument -P: must be bigger than 0 and less or equal 100".into(),
+                    );
+                }
+                (_, false) => {
+                    return Err(
+                        "error in argument -p: must be bigger or equal to 0 and less than 100"
+                            .into(),
+                    );
+                }
+            }
+        }
+        "-b" if text.parse::<u64>().is_ok_and(|blocks| blocks < 5) => {
+            return Err("Number of blocks must be at least 5.".into());
+        }
+        // For both, 0 is none.
+        "-u" | "-W" if text == "0" => return Ok(()),
+        _ => value,
+    };
+    let is_long = option.starts_with("--");
+    let mut word = OsString::from(if is_long {
+        format!("{option}=")
+    } else {
+        option.to_owned()
+    });
+    word.push(value);
+    words.push(word);
+    Ok(())
+}
+
+/// Reads a size as mbuffer does: at least 101 without a suffix, and with a suffix in powers of 1024.
+fn size(option: &str, text: &str) -> Result<String, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
+    let suffix = &text[digits.len()..];
+    let number = digits
+        .parse::<f64>()
+        .map_err(|_| format!("unrecognized argument \"{text}\" for option \"{option}\""))?;
+    if number <= 0.0 {
+        return Err("invalid argument - must be > 0".into());
+    }
+    let power = match suffix.chars().next().map(|c| c.to_ascii_lowercase()) {
+        None if number <= 100.0 => {
+            return Err(format!(
+                "invalid low value for option \"{option}\" - missing suffix?"
+            ));
+        }
+        Some('b') if number < 128.0 => return Err("invalid value for number of bytes".into()),
+        None | Some('b') => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        Some('%') if option == "-m" && number < 90.0 => return Ok(format!("{number}%")),
+        Some('%') => return Err("invalid value for percentage (must be 0..90)".into()),
+        Some(other) => {
+            return Err(format!(
+                "unrecognized size charakter \"{other}\" for option \"{option}\""
+            ));
+        }
+    };
+    Ok(((number * 1024f64.powi(power)) as u64).to_string())
+}
+
+/// Reads a level of messages: a number, or a name.
+fn level(text: &str) -> Result<String, String> {
+    let named = LEVELS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text));
+    match (named, text.parse::<u8>()) {
+        (Some((_, level)), _) => Ok(level.to_string()),
+        (None, Ok(level)) if level <= 6 => Ok(level.to_string()),
+        _ => Err(format!(
+            "Invalid argument '{text}' for setting verbosity level."
+        )),
+    }
+}
+
+/// Returns the options of the configuration files: those of the machine, of the user, and of `$MBUFFERRC`.
+fn configured() -> Vec<OsString> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".mbuffer.rc"));
+    let own = std::env::var_os("MBUFFERRC").map(PathBuf::from);
+    let files = [Some("/etc/mbuffer.rc".into()), home, own];
+    let mut words = Vec::new();
+    for file in files.into_iter().flatten() {
+        let Ok(text) = std::fs::read_to_string(file) else {
+            continue;
+        };
+        for line in text.lines() {
+            let line = line.split('#').next().unwrap_or_default();
+            let Some((key, value)) = line.split_once(['=', ':']) else {
+                continue;
+            };
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
+            if let Some((_, option)) = KEYS.iter().find(|(known, _)| *known == key) {
+                // As with mbuffer, what is wrong there is ignored.
+                let _ = push(&mut words, option, value.into());
+            }
+            let is_yes = ["yes", "on", "1", "true"].contains(&value.to_ascii_lowercase().as_str());
+            if let Some((_, option, when)) = SWITCHES.iter().find(|(known, ..)| *known == key)
+                && is_yes == *when
+            {
+                words.push((*option).into());
+            }
+        }
+    }
+    words
+}
+
+fn help(who: &str) -> String {
+    format!(
+        "usage: {who} [Options]\n\
+         Copy standard input, or -i FILE, or a TCP connection (-I), through a large memory to standard output, -o FILE and \
+         -O HOST:PORT.\n\n\
+         Options: {} {}\n\n\
+         This is 'fullbore buffer' under the name of mbuffer; 'fullbore buffer --help' says what the options mean.\n",
+        FLAGS
+            .iter()
+            .map(|(flag, _)| *flag)
+            .collect::<Vec<_>>()
+            .join(" "),
+        VALUES.join(" "),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_as_mbuffer_reads_them() {
+        let words = |line: &str| -> Result<String, String> {
+            let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            match read(&args)? {
+                Read::Words(words) => {
+                    let words: Vec<String> =
+                        words.iter().map(|w| w.display().to_string()).collect();
+                    Ok(words.join(" "))
+                }
+                other => Ok(format!("{other:?}")),
+            }
+        };
+        for (line, expected) in [
+            ("-q -s 128k -m 16M", "-q -s131072 -m16777216"),
+            ("-s128k -m 2% -R 10M", "-s131072 -m2% -R10485760"),
+            ("-f -o x -O h:1 -4 -I 80", "--truncate -ox -Oh:1 -4 -I80"),
+            ("--hash list", "Algorithms"),
+            ("-v warning --tcpbuffer 1M", "-v2 --tcpbuffer=1048576"),
+            ("-q -V", "Version"),
+        ] {
+            assert_eq!(words(line).as_deref(), Ok(expected), "{line}");
+        }
+        for (line, expected) in [
+            ("-z", "unknown option \"-z\""),
+            ("-s", "missing argument to option -s"),
+            (
+                "-s 10",
+                "invalid low value for option \"-s\" - missing suffix?",
+            ),
+            (
+                "-P 101",
+                "error in argument -P: must be bigger than 0 and less or equal 100",
+            ),
+            ("-b 4", "Number of blocks must be at least 5."),
+            ("-m 95%", "invalid value for percentage (must be 0..90)"),
+        ] {
+            assert_eq!(words(line), Err(expected.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_option_is_one_of_buffer() {
+        let command = Buffer::augment_args(Command::new("buffer"));
+        let all = FLAGS
+            .iter()
+            .map(|(flag, other)| other.unwrap_or(flag))
+            .chain(VALUES.iter().copied());
+        for option in all {
+            let found = command
+                .get_arguments()
+                .any(|arg| match option.strip_prefix("--") {
+                    Some(long) => arg.get_long() == Some(long),
+                    None => arg.get_short() == option.chars().nth(1),
+                });
+            assert!(found, "{option}");
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! Tests of `mbuffer`, which a link to fullbore is, beside the mbuffer of this machine, and of its connections.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::common::*;
+use crate::names::{bash, files, links};
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use tempfile::TempDir;
+
+fn has_mbuffer() -> bool {
+    let there = output_of(Command::new("mbuffer").arg("-V")).is_ok();
+    if !there {
+        skipped("mbuffer is not installed");
+    }
+    there
+}
+
+/// Makes what two mbuffers say alike: figures are hashes, and what only one of them says about tapes and outputs is
+/// left out.
+fn like(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines = text.split(['\r', '\n']).filter(|line| {
+        let is_empty = line.is_empty() || line.starts_with("in @");
+        !is_empty
+            && ![
+                "No controlling terminal",
+                "unable to open all outputs",
+                "error during output",
+            ]
+            .iter()
+            .any(|words| line.contains(words))
+    });
+    let line = |line: &str| match line.contains("summary:") {
+        // A figure has at most four digits and a point, right of blanks.
+        true => {
+            let masked: String = line
+                .chars()
+                .map(|c| if c.is_ascii_digit() { '#' } else { c })
+                .collect();
+            let end = masked.find(", ").unwrap_or(masked.len());
+            let words: Vec<&str> = masked[..end].split_whitespace().collect();
+            words
+                .join(" ")
+                .replace("##", "#")
+                .replace("##", "#")
+                .replace("#.#", "#")
+                .replace("Mi", "ki")
+                .replace("Gi", "ki")
+        }
+        false => line.to_owned(),
+    };
+    lines.map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn mbuffer_ends_as_the_one_of_this_machine() {
+    if !has_mbuffer() {
+        return;
+    }
+    let links = links(&["mbuffer"]);
+    let lines = r#"
+        mbuffer -q < a
+        mbuffer -q -s 128k -m 16M < bytes
+        mbuffer -q -s128k -b 8 < a
+        mbuffer < a
+        mbuffer -q -l log < a; sed 's/[0-9. ]*[kMG]i/#/g; s/ [0-9.]*sec/#/' log
+        mbuffer -q -Q -l log < a; cat log
+        mbuffer -l log < a; sed 's/[0-9. ]*[kMG]i/#/g; s/ [0-9.]*sec/#/' log
+        mbuffer -q -i a -o - -o x 2> /dev/null; cat x
+        mbuffer -q -o a < c 2> /dev/null; echo $?; cat a
+        mbuffer -q -f -o a < c 2> /dev/null; echo $?; cat a
+        mbuffer -q -o a -f < c 2> /dev/null; echo $?; cat a
+        mbuffer -q --append -o a < c 2> /dev/null; echo $?; cat a
+        mbuffer -q -i nofile 2> /dev/null; echo $?
+        mbuffer -q -o nodir/x < a 2> /dev/null; echo $?
+        mbuffer -q < a > /dev/full 2> /dev/null; echo $?
+        yes | mbuffer -q 2> /dev/null | head -n 1; echo ${PIPESTATUS[1]}
+        mbuffer -q --md5 < a
+        mbuffer -q -H < bytes > /dev/null
+        mbuffer --md5 < a > /dev/null
+        mbuffer -q --hash SHA256 < a
+        mbuffer -q --hash sha256 -o x < a 2>&1 | grep -v warning; cat x
+        mbuffer -z
+        mbuffer -s
+        mbuffer -s 10
+        mbuffer -P 101
+        mbuffer -p 100
+        mbuffer -P 50 -p 50
+        mbuffer -m 95%
+        mbuffer -b 4
+        mbuffer -q -d < a
+        mbuffer -q -L < a 2> /dev/null
+        mbuffer -q -u 1 -b 10 -s 1k < a
+        mbuffer -q -r 10M -R 10M < a
+        mbuffer -q -t -m 1M < a
+        mbuffer -q -T tmp -m 1M < a; ls tmp 2> /dev/null
+        mbuffer -q -c -f -o a < c 2> /dev/null; cat a
+        mbuffer -q -e -P 80 < a
+        mbuffer -q -W 100 < a
+        mbuffer -q -v 0 --no-direct < a
+        mbuffer -q -O localhost 2> /dev/null; echo $?
+        mbuffer -q -O nohost.invalid:9 < a 2> /dev/null; echo $?
+        mbuffer -q --pid < a 2> /dev/null
+        MBUFFERRC=own.rc; export MBUFFERRC; echo 'showstatus = no' > own.rc; mbuffer < a
+    "#;
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let [theirs, ours] = [None, Some(&links)].map(|links| {
+            let directory = files();
+            let line = format!("export HOME=$PWD; {line}");
+            bash(directory.path(), links, &line)
+        });
+        let all = |output: &Output| (output.stdout.clone(), like(output), output.status.code());
+        assert_eq!(
+            all(&ours),
+            all(&theirs),
+            "{line}: {}{}",
+            said(&ours),
+            said(&theirs)
+        );
+    }
+}
+
+#[test]
+fn mbuffer_differs_where_that_is_meant() {
+    let links = links(&["mbuffer"]);
+    for (line, expected) in [
+        // The manual: any kind of failure yields a non-zero exit code. mbuffer ends with 0 if one output was written.
+        (
+            "mbuffer -q -o x -o nodir/x < a 2> /dev/null; echo $?; cat x",
+            "1\nhel\tlo\n",
+        ),
+        (
+            "mbuffer -V 2>&1 | head -n 1 | cut -d ' ' -f 1-3; mbuffer --help | grep -c tcptimeo",
+            "mbuffer version (fullbore)\n1\n",
+        ),
+        (
+            "mbuffer --hash list 2>&1 | tr -d '\\t' | tr '\\n' ' '",
+            "valid hash functions are: MD5 SHA256 BLAKE3 XXH3 CRC32C ",
+        ),
+        (
+            "mbuffer -q --hash blake3 < a 2>&1 > /dev/null | wc -c",
+            "78\n",
+        ),
+        (
+            "mbuffer -A true < a 2>&1; echo $?",
+            "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer\n1\n",
+        ),
+        // The line while it runs.
+        (
+            "(cat a; sleep 1.2) | mbuffer 2>&1 > /dev/null | tr '\\r' '\\n' | grep -m 1 '^in @' | sed 's/[0-9.]/#/g; s/ *#* *[kMG]/ #k/g; s/ *#%/ #%/'",
+            "in @ #kiB/s, out @ #kiB/s, #kiB total, buffer #% full\n",
+        ),
+        ("mbuffer -q -W 1 -I PORT; echo $?", "1\n"),
+    ] {
+        // Nobody connects to a port that was free a moment ago.
+        let port = free_port().to_string();
+        let output = bash(files().path(), Some(&links), &line.replace("PORT", &port));
+        let text = stdout(&output)
+            .replace("##", "#")
+            .replace("##", "#")
+            .replace("#.#", "#");
+        assert_eq!(text, expected, "{line}: {}", said(&output));
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+fn mbuffer(links: &TempDir, words: &str) -> Command {
+    let mut command = Command::new(links.path().join("mbuffer"));
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    users::with_usual_signals(&mut command);
+    command
+}
+
+fn big() -> Vec<u8> {
+    let mut bytes = vec![0; 5_000_011];
+    fastrand::Rng::with_seed(7).fill(&mut bytes);
+    bytes
+}
+
+/// Starts an mbuffer that listens, and connects to it. Another program may take the port first: then the mbuffer ends,
+/// and another port is tried.
+fn listening(
+    links: &TempDir,
+    words: &str,
+    connect: impl Fn(u16) -> Option<TcpStream>,
+) -> (Child, u16, TcpStream) {
+    loop {
+        let port = free_port();
+        let mut child = start(&mut mbuffer(
+            links,
+            &words.replace("PORT", &port.to_string()),
+        ));
+        let stream = wait_for("a connection, or the end", || match connect(port) {
+            Some(stream) => Some(Some(stream)),
+            None => child.try_wait().unwrap().map(|_| None),
+        });
+        match stream {
+            Some(stream) => return (child, port, stream),
+            None => continue,
+        }
+    }
+}
+
+fn over_v4(port: u16) -> Option<TcpStream> {
+    TcpStream::connect(("127.0.0.1", port)).ok()
+}
+
+#[test]
+fn what_comes_over_a_connection_is_copied() {
+    let (links, bytes) = (links(&["mbuffer"]), big());
+    for words in [
+        "-q -I PORT",
+        "-q -4 -I PORT",
+        "-q -I 127.0.0.1:PORT",
+        "-q -I localhost:PORT -m 1M -s 16k",
+        "-q --tcpbuffer 256k --tcptimeo 100s -I PORT",
+        "-q -W 300 -I PORT",
+    ] {
+        let (child, _, mut stream) = listening(&links, words, over_v4);
+        stream.write_all(&bytes).unwrap();
+        // Only this direction ends: nothing was to come back.
+        stream.shutdown(Shutdown::Write).unwrap();
+        let output = finish(child);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{words}: {}",
+            said_err(&output)
+        );
+        assert!(
+            output.stdout == bytes,
+            "{words}: {} bytes",
+            output.stdout.len()
+        );
+    }
+}
+
+fn said_err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_connection_that_is_reset_is_an_error_and_other_hosts_are_sent_away() {
+    let links = links(&["mbuffer"]);
+    let (child, _, mut stream) = listening(&links, "-q -I PORT", over_v4);
+    stream.write_all(b"some").unwrap();
+    // Without time to linger, closing resets the connection.
+    set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
+    drop(stream);
+    let output = finish(child);
+    assert_code(&output, 1);
+    let line = one_line(stderr(&output));
+    assert!(
+        line.starts_with("mbuffer: fatal: read from 'port "),
+        "{line}"
+    );
+    assert!(line.contains("Connection reset by peer"), "{line}");
+    // An address that this machine does not have for others.
+    let (mut child, _, mut stream) = listening(&links, "-q -I 192.0.2.1:PORT", over_v4);
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "it was closed");
+    child.kill().unwrap();
+    let output = finish(child);
+    assert!(
+        said_err(&output).contains("warning: rejected a connection from 127.0.0.1\n"),
+        "{}",
+        said_err(&output)
+    );
+}
+
+#[test]
+fn every_connection_gets_every_byte() {
+    let (links, bytes) = (links(&["mbuffer"]), big());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in");
+    std::fs::write(&path, &bytes).unwrap();
+    let listeners: Vec<TcpListener> = (0..3)
+        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let ports: Vec<u16> = listeners
+        .iter()
+        .map(|one| one.local_addr().unwrap().port())
+        .collect();
+    let copy = directory.path().join("copy");
+    let words = format!(
+        "-q -i {} -O localhost:{} -4 -O 127.0.0.1:{} -o {} --tcpbuffer 64k -O 127.0.0.1:{} --md5",
+        path.display(),
+        ports[0],
+        ports[1],
+        copy.display(),
+        ports[2]
+    );
+    let child = start(&mut mbuffer(&links, &words));
+    let readers: Vec<_> = (listeners.into_iter())
+        .map(|listener| {
+            std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut got = Vec::new();
+                stream.read_to_end(&mut got).unwrap();
+                got
+            })
+        })
+        .collect();
+    let output = finish(child);
+    assert_code(&output, 0);
+    for reader in readers {
+        assert!(reader.join().unwrap() == bytes);
+    }
+    assert!(std::fs::read(&copy).unwrap() == bytes);
+    assert!(
+        stderr(&output).starts_with("MD5 hash: "),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn a_peer_that_goes_is_an_error_of_that_output() {
+    let links = links(&["mbuffer"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in");
+    std::fs::write(&path, vec![1; 30_000_000]).unwrap();
+    let run = |outputs: &str, read: usize| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_socket_recv_buffer_size(&listener, 4096).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let words = format!("-q -i {} -O 127.0.0.1:{port} {outputs}", path.display());
+        let child = start(&mut mbuffer(&links, &words));
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut vec![0; read]).unwrap();
+        // There are unread bytes, so that closing resets the connection (RFC 2525, 2.17).
+        drop((stream, listener));
+        finish(child)
+    };
+    let alone = run("", 1000);
+    assert_code(&alone, 1);
+    assert!(
+        said_err(&alone).contains("write to '127.0.0.1:"),
+        "{}",
+        said(&alone)
+    );
+    // All bytes may have been sent, but nobody has got the last ones: the buffer of the receiver is small.
+    std::fs::write(&path, vec![1; 200_000]).unwrap();
+    let last = run("", 1);
+    assert_code(&last, 1);
+    assert!(
+        said_err(&last).contains("write to '127.0.0.1:"),
+        "{}",
+        said(&last)
+    );
+    std::fs::write(&path, vec![1; 30_000_000]).unwrap();
+    let copy = directory.path().join("copy");
+    let other = run(&format!("-o {}", copy.display()), 1000);
+    assert_code(&other, 1);
+    assert_eq!(std::fs::metadata(&copy).unwrap().len(), 30_000_000);
+}
+
+#[test]
+fn a_connection_that_moves_nothing_ends_after_its_time() {
+    let links = links(&["mbuffer"]);
+    let (child, _, stream) = listening(&links, "-q --tcptimeo 300ms -I PORT", over_v4);
+    let output = finish(child);
+    assert_code(&output, 1);
+    assert!(
+        said_err(&output).contains("the connection of the input has moved nothing"),
+        "{}",
+        said(&output)
+    );
+    drop(stream);
+    // A silent producer is none of a connection's business, as long as the connection takes what there is.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let words = format!("-q --tcptimeo 200ms -O {}", listener.local_addr().unwrap());
+    let (source, mut sink) = pipe();
+    let child = start(mbuffer(&links, &words).stdin(source));
+    let (mut stream, _) = listener.accept().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    sink.write_all(b"late").unwrap();
+    drop(sink);
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    assert_eq!(got, b"late");
+    assert_code(&finish(child), 0);
+}
+
+#[test]
+fn both_versions_of_ip_are_offered_and_can_be_chosen() {
+    let links = links(&["mbuffer"]);
+    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+        return skipped("there is no IPv6 here");
+    };
+    let port = listener.local_addr().unwrap().port();
+    let child = start(mbuffer(&links, &format!("-q -6 -O [::1]:{port}")).stdin(Stdio::null()));
+    let (mut stream, _) = listener.accept().unwrap();
+    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
+    assert_code(&finish(child), 0);
+    let wrong = finish(start(&mut mbuffer(
+        &links,
+        &format!("-q -4 -O [::1]:{port}"),
+    )));
+    assert_code(&wrong, 1);
+    assert!(
+        said_err(&wrong).contains("no address of this version of IP"),
+        "{}",
+        said_err(&wrong)
+    );
+    for words in ["-q -I PORT", "-q -6 -I PORT", "-q -6 -I [::1]:PORT"] {
+        let (child, _, stream) =
+            listening(&links, words, |port| TcpStream::connect(("::1", port)).ok());
+        drop(stream);
+        assert_code(&finish(child), 0);
+    }
+}
+
+/// What scripts call, word for word; in braces, what they put in. Each gets a stream, and passes it on.
+#[test]
+fn calls_of_scripts_pass_their_stream_on() {
+    let links = links(&["pv", "mbuffer", "tee", "cat"]);
+    let (directory, bytes) = (files(), big());
+    std::fs::write(directory.path().join("stream"), &bytes).unwrap();
+    for (who, line) in [
+        ("syncoid", "mbuffer  -q -s 128k -m 16M"),
+        (
+            "syncoid --source-bwlimit",
+            "mbuffer -R 100m -q -s 128k -m 16M",
+        ),
+        (
+            "syncoid --target-bwlimit",
+            "mbuffer -r 100m -q -s 128k -m 16M",
+        ),
+        ("syncoid", "pv -p -t -e -r -b -s 5000011"),
+        (
+            "syncoid",
+            "mbuffer  -q -s 128k -m 16M | pv -p -t -e -r -b -s 5000011",
+        ),
+        ("znapzend", "mbuffer -q -s 256k -W 600 -m 1G"),
+        ("znapzend", "mbuffer -q -s 256k -W 600 -m 100M -R 100M"),
+        ("bzfs", "mbuffer -s 2097152 -q -m 128M"),
+        ("bzfs --bwlimit", "mbuffer -s 2097152 -q -m 128M -R 100M"),
+        (
+            "bzfs",
+            "LC_ALL=C pv --progress --timer --eta --fineta --rate --average-rate --bytes --interval=1 --width=120 --buffer-size=2M --force --name=5MiB --size=5000011 2>> pv.log",
+        ),
+        (
+            "zrepl's notes on replication by hand",
+            "mbuffer -q -s 128k -m 1G",
+        ),
+        ("zrepl's notes on replication by hand", "pv -ptebar"),
+        ("the wiki of Proxmox", "mbuffer -s 128k -m 1G"),
+        ("the wiki of Proxmox", "pv -L 100m -q"),
+        ("sanoid's README", "pv -q -L 100M | mbuffer -q"),
+        ("scripts of cron", "cat | tee -a log | pv -q"),
+    ] {
+        let line = format!("{line} < stream");
+        // Behind a pipe, the first program is the one that reads.
+        let line = match line.split_once(" | ") {
+            Some((first, rest)) => {
+                format!("{first} < stream | {}", rest.trim_end_matches(" < stream"))
+            }
+            None => line,
+        };
+        let output = bash(directory.path(), Some(&links), &line);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{who}: {line}: {}",
+            said_err(&output)
+        );
+        assert!(
+            output.stdout == bytes,
+            "{who}: {line}: {} bytes",
+            output.stdout.len()
+        );
+    }
+    let log = std::fs::read_to_string(directory.path().join("pv.log")).unwrap();
+    // What bzfs looks for in a line of pv.
+    let last = log.lines().rfind(|line| line.contains("iB")).unwrap();
+    assert!(
+        last.contains("4.77MiB 0:00:0") && last.contains("/s]") && last.contains("5MiB:"),
+        "{log}"
+    );
+}
+
+/// As syncoid and znapzend connect two of them.
+#[test]
+fn two_of_them_are_connected_as_scripts_do_it() {
+    let (links, bytes) = (links(&["mbuffer"]), big());
+    let directory = files();
+    std::fs::write(directory.path().join("stream"), &bytes).unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for (receiver, sender) in [
+        (
+            "-W 300 -I PORT -q -s 128k -m 16M",
+            "-q -s 128k -m 16M -O localhost:PORT",
+        ),
+        (
+            "-q -s 256k -W 600 -m 100M -4 -I PORT",
+            "-q -s 256k -W 600 -m 100M -O localhost:PORT",
+        ),
+    ] {
+        sent_and_received(&links, receiver, sender, &path("stream"), &bytes);
+    }
+}
+
+fn sent_and_received(links: &TempDir, receiver: &str, sender: &str, stream: &Path, bytes: &[u8]) {
+    // The receiver may find its port taken, and the sender may come before it listens: then both are tried again.
+    for _ in 0..1000 {
+        let port = free_port().to_string();
+        let mut receiving = start(&mut mbuffer(links, &receiver.replace("PORT", &port)));
+        let listens = |child: &mut Child| match child.try_wait().unwrap() {
+            Some(_) => Some(false),
+            None => is_listened_at(&port).then_some(true),
+        };
+        if !wait_for("a port that is listened at", || listens(&mut receiving)) {
+            continue;
+        }
+        let input = std::fs::File::open(stream).unwrap();
+        let sent = finish(start(
+            mbuffer(links, &sender.replace("PORT", &port)).stdin(input),
+        ));
+        assert_code(&sent, 0);
+        let received = finish(receiving);
+        assert_eq!(received.status.code(), Some(0), "{}", said_err(&received));
+        assert!(received.stdout == bytes);
+        return;
+    }
+    panic!("every port was taken");
+}
+
+/// Whether somebody listens at this port, without a connection (proc_net(5): the state 0A).
+fn is_listened_at(port: &str) -> bool {
+    let port = format!(":{:04X} ", port.parse::<u16>().unwrap());
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
+        let table = std::fs::read_to_string(file).unwrap_or_default();
+        table.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.len() > 3 && format!("{} ", words[1]).ends_with(&port) && words[3] == "0A"
+        })
+    })
+}
