@@ -135,7 +135,7 @@ mod tests {
         let mut ended = level(50 << 30, 0, 4000);
         assert_eq!(
             summary(&ended, 1),
-            "summary: 50.0 GiByte in 1h 06min 40.0sec - average of 13.1 MiB/s"
+            "summary: 50.0 GiByte in 1h 06min 40.0sec - average of 12.8 MiB/s"
         );
         (ended.empty.times, ended.elapsed) = (3, Duration::from_millis(61_500));
         assert_eq!(

@@ -204,11 +204,9 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Vec<(String, Option<Existing>)> {
-        let command = Outputs::augment_args(
-            Command::new("buffer")
-                .no_binary_name(true)
-                .arg(Arg::new("input")),
-        );
+        let others = ["input", WATCHDOG].map(|name| Arg::new(name).long(name));
+        let command =
+            Outputs::augment_args(Command::new("buffer").no_binary_name(true).args(others));
         let matches = command.try_get_matches_from(line.split(' ')).unwrap();
         let Outputs { all, .. } = Outputs::from_arg_matches(&matches).unwrap();
         let named = |(place, existing)| match place {

@@ -263,6 +263,25 @@ mod tests {
     }
 
     #[test]
+    fn only_a_connection_that_has_something_to_do_is_idle() {
+        let seen = |listens, connects, waits_for_bytes| {
+            let mut idle = Idle::new(Some(3 * SECOND), listens, connects);
+            (0..10).find_map(|second| {
+                let mut level = Level::default();
+                (level.taken, level.held) = (100, 50);
+                level.elapsed = second * SECOND;
+                level.waits_for_bytes = waits_for_bytes;
+                idle.tick(&level)
+            })
+        };
+        assert_eq!(seen(true, false, false), Some("input"));
+        assert_eq!(seen(false, true, false), Some("output"));
+        // Its producer is silent.
+        assert_eq!(seen(false, true, true), None);
+        assert_eq!(seen(false, false, false), None);
+    }
+
+    #[test]
     fn the_time_counts_from_when_there_is_something_to_do() {
         let found = standing_still(|level, second| {
             (level.has_ended, level.waits_for_bytes) = (true, second < 4);

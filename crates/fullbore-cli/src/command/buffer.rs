@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::Error;
+use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::tee::{OnError, Policy};
 use fullbore_host::number::within;
 

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{IsTerminal, Write, stdout};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
@@ -10,7 +11,7 @@ use clap::{Args, Command, ValueEnum};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::output::write_to_file;
-use crate::{inherited, manual};
+use crate::{inherited, manual, names};
 use fullbore_host::refusal::Usage;
 
 /// The variable of the environment by which a shell asks what can stand in a command line.
@@ -23,8 +24,9 @@ Examples:
   fullbore generate man copy
   fullbore generate man --dir man1
   fullbore generate complete-bash > fullbore.bash
+  fullbore generate links --dir names
 
-Exit codes: 0 done; 1 a page could not be written; 2 the command line is invalid.")]
+Exit codes: 0 done; 1 a page or a link could not be written; 2 the command line is invalid.")]
 pub struct Generate {
     /// What to print
     #[arg(value_name = "WHAT")]
@@ -34,7 +36,8 @@ pub struct Generate {
     #[arg(value_name = "VERB", conflicts_with = "dir")]
     verb: Option<String>,
 
-    /// Write all manual pages to this directory, and create it if it does not exist
+    /// Write all manual pages, or the links pv, mbuffer, tee and cat to this program, to this directory, and create it
+    /// if it does not exist
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
@@ -45,18 +48,23 @@ enum What {
     CompleteBash,
     CompleteZsh,
     CompleteFish,
+    Links,
 }
 
 impl Generate {
     pub fn run(self, parser: Command) -> anyhow::Result<ExitCode> {
         let shell: &dyn EnvCompleter = match self.what {
             What::Man => return self.man(parser),
+            What::Links => return self.links(),
             What::CompleteBash => &Bash,
             What::CompleteZsh => &Zsh,
             What::CompleteFish => &Fish,
         };
         if self.verb.is_some() || self.dir.is_some() {
-            return Err(Usage("only 'man' takes a verb or --dir".into()).into());
+            return Err(Usage(
+                "only 'man' takes a verb, and only 'man' and 'links' take --dir".into(),
+            )
+            .into());
         }
         let name = "fullbore";
         let mut script = Vec::new();
@@ -77,11 +85,28 @@ impl Generate {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn links(&self) -> anyhow::Result<ExitCode> {
+        let Some(dir) = self.dir.as_ref().filter(|_| self.verb.is_none()) else {
+            return Err(Usage("'links' needs --dir, and no verb".into()).into());
+        };
+        let program = std::env::current_exe().context("find this program")?;
+        create(dir)?;
+        for name in names::all() {
+            let link = dir.join(name);
+            let cannot = || format!("cannot make the link '{}'", link.display());
+            // Another file of that name is not replaced.
+            if link.is_symlink() {
+                fs::remove_file(&link).with_context(cannot)?;
+            }
+            symlink(&program, &link).with_context(cannot)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
     fn man(&self, parser: Command) -> anyhow::Result<ExitCode> {
         let commands = manual::commands(parser);
         if let Some(dir) = &self.dir {
-            fs::create_dir_all(dir)
-                .with_context(|| format!("cannot create the directory '{}'", dir.display()))?;
+            create(dir)?;
             for command in &commands {
                 let page = manual::page(command)?;
                 let write = |out: &mut dyn Write| Ok(out.write_all(&page)?);
@@ -100,6 +125,11 @@ impl Generate {
         out.write_all(&page).context("write to stdout")?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn create(dir: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create the directory '{}'", dir.display()))
 }
 
 /// Shows a page on the terminal by man(1). Returns whether it could.

@@ -32,6 +32,11 @@ const NAMES: [(&str, Program); 4] = [
     ("tee", tee::run),
 ];
 
+/// Returns the names of the programs.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().map(|(name, _)| name)
+}
+
 /// Runs the program whose name this process was called by; `None` if that is `fullbore` or any other.
 pub fn run() -> Option<ExitCode> {
     let mut args = std::env::args_os();

@@ -11,6 +11,55 @@ use std::process::{Command, Output, Stdio};
 use crate::common::*;
 use tempfile::TempDir;
 
+#[test]
+fn a_directory_of_links_is_made_and_nothing_else_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("new/names");
+    let make = || finish(start(fullbore("generate links --dir").arg(&dir)));
+    for _ in 0..2 {
+        assert_quiet_success(&make());
+        for name in ["pv", "mbuffer", "tee", "cat"] {
+            let link = std::fs::read_link(dir.join(name)).unwrap();
+            assert_eq!(link, Path::new(FULLBORE).canonicalize().unwrap(), "{name}");
+        }
+    }
+    std::fs::remove_file(dir.join("tee")).unwrap();
+    std::fs::write(dir.join("tee"), "mine").unwrap();
+    let refused = make();
+    assert_code(&refused, 1);
+    assert!(one_line(stderr(&refused)).contains("cannot make the link"));
+    assert_eq!(std::fs::read(dir.join("tee")).unwrap(), b"mine");
+    assert_code(&run("generate links"), 2);
+}
+
+/// What packages do when they are installed and removed.
+#[test]
+fn packages_make_the_links_and_remove_them() {
+    let root = tempfile::tempdir().unwrap();
+    let (bin, links) = (root.path().join("bin"), root.path().join("names"));
+    std::fs::create_dir(&bin).unwrap();
+    symlink(FULLBORE, bin.join("fullbore")).unwrap();
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/debian");
+    let run = |script: &str, argument: &str| {
+        let text = std::fs::read_to_string(scripts.join(script)).unwrap();
+        let text = text.replace("/usr/bin/fullbore", bin.join("fullbore").to_str().unwrap());
+        let text = text.replace("/usr/lib/fullbore/names", links.to_str().unwrap());
+        assert!(!text.contains("/usr/"), "{text}");
+        let mut sh = Command::new("sh");
+        sh.args(["-c", &text, script, argument])
+            .stdin(Stdio::null());
+        assert_quiet_success(&finish(start(
+            sh.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        )));
+    };
+    run("postinst", "configure");
+    assert!(links.join("pv").is_symlink() && links.join("cat").is_symlink());
+    run("prerm", "upgrade");
+    assert!(links.join("pv").is_symlink(), "an upgrade keeps them");
+    run("prerm", "remove");
+    assert!(!links.exists());
+}
+
 /// Returns a directory with links of these names.
 pub fn links(names: &[&str]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
