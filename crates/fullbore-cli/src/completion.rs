@@ -9,12 +9,11 @@ pub use of_the_lab::{experiments, groups_and_experiments};
 mod of_the_lab {
     use clap_complete::engine::CompletionCandidate;
     use fullbore_lab::catalogue::Catalogue;
-    use fullbore_lab::catalogue::sweep::Axes;
     use fullbore_results::names;
 
     /// Returns the names of the experiments.
     pub fn experiments() -> Vec<CompletionCandidate> {
-        let catalogue = Catalogue::new(&Axes::default());
+        let catalogue = Catalogue::default();
         let candidate = |experiment: &fullbore_lab::experiment::Experiment| {
             CompletionCandidate::new(experiment.name).help(Some(experiment.shows.into()))
         };
@@ -23,7 +22,7 @@ mod of_the_lab {
 
     /// Returns the names of the groups, and of the experiments.
     pub fn groups_and_experiments() -> Vec<CompletionCandidate> {
-        let catalogue = Catalogue::new(&Axes::default());
+        let catalogue = Catalogue::default();
         let groups = catalogue
             .groups()
             .iter()

@@ -1,7 +1,7 @@
 //! The report for people on pipes that were to be enlarged, which `tune` and `top` show: a line per pipe, warnings,
 //! and the exit code.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use fullbore::PipeLimit;
 use rustix::io::Errno;
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use fullbore_host::refusal::UNSUPPORTED;
 use fullbore_host::size;
 use fullbore_host::text::{columns, counted, error_text, padded};
+use fullbore_observe::USUAL;
 use fullbore_observe::census::{Holder, Pipe};
 use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
 
@@ -26,36 +27,31 @@ impl Report {
     /// Returns the exit code: 0 if everything is as requested; 3 if a limit or a missing permission prevents
     /// it; 1 otherwise.
     pub fn code(&self) -> u8 {
-        let of = |one: &Tuned| match one.outcome {
-            Outcome::Failed(Errno::ACCESS | Errno::PERM) => UNSUPPORTED,
-            Outcome::Refused { .. }
-            | Outcome::TooFull { .. }
-            | Outcome::ChangedSince { .. }
-            | Outcome::HalfOpen
-            | Outcome::Failed(_) => 1,
+        let of = |one: &Tuned| match (one.outcome, one.errno) {
+            (_, Some(Errno::ACCESS | Errno::PERM)) => UNSUPPORTED,
+            (Outcome::Refused | Outcome::TooFull | Outcome::HalfOpen | Outcome::Failed, _) => 1,
             _ if one.limit.is_some() && self.0.options.is_strict => UNSUPPORTED,
             _ => 0,
         };
         let codes = || self.0.all.iter().map(of);
         // tune makes no pipe smaller, which is perhaps what the user wanted.
-        let is_left = |one: &Tuned| matches!(one.outcome, Outcome::Roomy { size } if self.is_more_than_asked(size));
+        let is_left = |one: &Tuned| one.outcome == Outcome::Roomy && self.is_more_than_asked(one);
         let nothing_done = !self.0.all.is_empty() && self.0.all.iter().all(is_left);
-        let without_memory = self.0.options.revert && self.0.kept.is_err();
-        match codes().any(|code| code == 1) || without_memory || nothing_done {
+        match codes().any(|code| code == 1) || nothing_done {
             true => 1,
             false => codes().max().unwrap_or(0),
         }
     }
 
-    /// Returns whether a pipe of this size exceeds a capacity that was explicitly requested.
-    fn is_more_than_asked(&self, size: usize) -> bool {
-        self.0.options.is_strict && size > self.0.options.size.next_power_of_two()
+    /// Returns whether a pipe exceeds a capacity that was explicitly requested.
+    fn is_more_than_asked(&self, one: &Tuned) -> bool {
+        self.0.options.is_strict && one.from > Some(self.0.options.size.next_power_of_two())
     }
 
     /// Returns whether a pipe was left unchanged because a larger one may not be safe for its writers.
     pub fn is_refused(&self) -> bool {
         let mut all = self.0.all.iter();
-        all.any(|one| matches!(one.outcome, Outcome::Refused { .. }))
+        all.any(|one| one.outcome == Outcome::Refused)
     }
 
     /// Returns the warnings for stderr.
@@ -73,7 +69,7 @@ impl Report {
             .0
             .all
             .iter()
-            .filter(|one| matches!(one.outcome, Outcome::Refused { .. }))
+            .filter(|one| one.outcome == Outcome::Refused)
             .count();
         if refused > 0 {
             let pipes = counted(refused, "pipe was", "pipes were");
@@ -81,21 +77,11 @@ impl Report {
                 "{pipes} not enlarged: {WHY}. --force enlarges them anyway"
             ));
         }
-        let is_forced = |one: &&Tuned| {
-            let grown = matches!(one.outcome, Outcome::Grown { .. });
-            grown && !is_safe(&one.writers)
-        };
+        let is_forced = |one: &&Tuned| one.outcome == Outcome::Grown && !is_safe(&one.writers);
         let forced = self.0.all.iter().filter(is_forced).count();
         if forced > 0 {
             let pipes = counted(forced, "pipe was", "pipes were");
             all.push(format!("{pipes} enlarged because of --force: {WHY}"));
-        }
-        if let Err(error) = &self.0.kept {
-            let missing = match self.0.options.revert {
-                true => "the original capacities are unknown",
-                false => "--revert will not be able to restore the capacities",
-            };
-            all.push(format!("{missing}: {error:#}"));
         }
         all
     }
@@ -126,57 +112,40 @@ impl Report {
     /// Describes the result for one pipe.
     fn words(&self, one: &Tuned) -> String {
         let bytes = |size: usize| size::format(size as u64);
+        let (from, to) = (one.from.unwrap_or(0), one.to.unwrap_or(0));
+        let (from, to, wanted) = (bytes(from), bytes(to), bytes(self.0.options.size));
+        let limit = one.limit.as_ref().map(PipeLimit::to_string);
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",
         };
         match one.outcome {
-            Outcome::Grown { from, to } => {
-                let mut text = format!("{would}{} → {}", bytes(from), bytes(to));
-                if let Some(limit) = &one.limit {
-                    let wanted = bytes(self.0.options.size);
-                    let _ = write!(text, " instead of {wanted}: {limit}");
-                }
-                text
+            Outcome::Grown => match limit {
+                Some(limit) => format!("{would}{from} → {to} instead of {wanted}: {limit}"),
+                None => format!("{would}{from} → {to}"),
+            },
+            Outcome::Stopped => {
+                format!("{from} instead of {wanted}: {}", limit.unwrap_or_default())
             }
-            Outcome::Stopped { size } => {
-                let limit = one
-                    .limit
-                    .as_ref()
-                    .map_or_else(String::new, PipeLimit::to_string);
-                format!(
-                    "{} instead of {}: {limit}",
-                    bytes(size),
-                    bytes(self.0.options.size)
-                )
+            Outcome::Reverted => format!("{would}{from} → {to}"),
+            Outcome::Roomy if self.is_more_than_asked(one) => {
+                format!("left at {from}, which is more than {wanted}: tune makes no pipe smaller")
             }
-            Outcome::Reverted { from, to } => {
-                format!("{would}{} → {} (restored)", bytes(from), bytes(to))
-            }
-            Outcome::Roomy { size } if self.is_more_than_asked(size) => format!(
-                "left at {}, which is more than {}: tune makes no pipe smaller",
-                bytes(size),
-                bytes(self.0.options.size)
-            ),
-            Outcome::Roomy { size } => format!("{} already", bytes(size)),
-            Outcome::NeverTuned { size } => format!("{}; it was never tuned", bytes(size)),
-            Outcome::ChangedSince { size } => format!(
-                "{}; another program has resized it since it was tuned; --force restores it anyway",
-                bytes(size)
-            ),
-            Outcome::Refused { size } => format!("{}, refused: {}", bytes(size), self.doubt(one)),
-            Outcome::TooFull { size, wanted } => format!(
-                "{}: it contained more than {} for one second; try again later",
-                bytes(size),
-                bytes(wanted)
+            Outcome::Roomy | Outcome::NotLarger => format!("{from} already"),
+            Outcome::Refused => format!("{from}, refused: {}", self.doubt(one)),
+            Outcome::TooFull => format!(
+                "{from}: it contained more than {} for one second; try again later",
+                bytes(USUAL)
             ),
             Outcome::HalfOpen => {
                 "not changed: only one side is open, and opening it here would complete the \
                  open(2) of another process"
                     .to_owned()
             }
-            Outcome::Failed(Errno::NOENT) => "it no longer exists".to_owned(),
-            Outcome::Failed(errno) => error_text(&errno.into()),
+            Outcome::Failed => match one.errno {
+                None | Some(Errno::NOENT) => "it no longer exists".to_owned(),
+                Some(errno) => error_text(&errno.into()),
+            },
         }
     }
 
@@ -185,7 +154,7 @@ impl Report {
         match one.writers.first() {
             None => "no visible process writes to it".to_owned(),
             Some(writer) => {
-                format!("{}: {}", self.who(writer.process), writer.sends.because())
+                format!("{}: {}", self.who(writer.process), writer.because)
             }
         }
     }

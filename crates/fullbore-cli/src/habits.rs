@@ -179,7 +179,7 @@ fn an_option_for_one_group_of_experiments_stands_under_a_heading_of_its_own() {
         let is_of_group = about.contains("the group '");
         assert!(!is_of_group || of_groups.contains(&long), "--{long}");
     }
-    for long in ["also", "chunks", "pipe-sizes", "object", "count", "sndbuf"] {
+    for long in ["object", "count", "sndbuf"] {
         assert!(of_groups.contains(&long), "--{long}");
     }
 }

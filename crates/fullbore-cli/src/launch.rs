@@ -21,15 +21,6 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// How long processes that are asked to end may take before they are killed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy)]
-pub struct Ended {
-    /// Its exit status; `None` if its time was up and it was ended.
-    pub status: Option<ExitStatus>,
-    /// How long it ran.
-    pub took: Duration,
-}
-
 /// Returns the command; a single word with characters that only a shell interprets is run by the
 /// shell.
 pub fn command(words: &[String]) -> Command {
@@ -54,7 +45,11 @@ pub fn command(words: &[String]) -> Command {
 ///
 /// # Errors
 /// Fails if it cannot be started.
-pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -> Result<Ended> {
+pub fn run(
+    words: &[String],
+    at_most: Option<Duration>,
+    interrupt: &Interrupt,
+) -> Result<Option<ExitStatus>> {
     // With this attribute, a process whose parent has ended remains below this one, and is found
     // at the end.
     let _ = set_child_subreaper(Some(getpid()));
@@ -71,24 +66,19 @@ pub fn run(words: &[String], at_most: Option<Duration>, interrupt: &Interrupt) -
             Err(_) => thread::sleep(INTERVAL),
         }
         if let Some(status) = child.try_wait().context("wait for the command")? {
-            let took = began.elapsed();
             if interrupt.came() {
                 end_all(&mut child);
                 interrupt.obey();
             }
-            return Ok(Ended {
-                status: Some(status),
-                took,
-            });
+            return Ok(Some(status));
         }
         if interrupt.came() {
             end_all(&mut child);
             interrupt.obey();
         }
         if at_most.is_some_and(|most| began.elapsed() >= most) {
-            let took = began.elapsed();
             end_all(&mut child);
-            return Ok(Ended { status: None, took });
+            return Ok(None);
         }
     }
 }

@@ -96,6 +96,6 @@ impl Fixture {
     pub fn machine(&self) -> Machine {
         let topology = Topology::at(&self.root(), None);
         let cpus = CpuPair::choose(&topology);
-        Machine::at(&self.root(), &topology, cpus, None)
+        Machine::at(&self.root(), &topology, cpus)
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported};
-use fullbore_lab::catalogue::{Catalogue, sweep::Axes};
+use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::endpoint::{Options, Role, prepare, print, reader, writer};
 use fullbore_lab::parent::ParentOptions;
 use fullbore_lab::program::Program;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 /// Runs two experiments, three times each.
 fn experiments() -> Result<()> {
     let names = ["write_read", "vmsplice_splice"].map(String::from);
-    let experiments = Catalogue::new(&Axes::default()).select(&names)?;
+    let experiments = Catalogue::default().select(&names)?;
     let settings = Settings::new(3, 0.1, 0.02);
     let cpus = CpuPair::wanted(None, &Topology::read())?;
     let program = Program::at("/proc/self/exe");
@@ -116,7 +116,7 @@ impl Verb {
                 parent,
             } => {
                 prepare::process(cpu, &parent)?;
-                let part = Catalogue::new(&Axes::default()).part(&name);
+                let part = Catalogue::default().part(&name);
                 part.context("unknown part")?.play(&task)
             }
         }

@@ -5,12 +5,12 @@
 //!
 //! ```no_run
 //! use fullbore_host::machine::{CpuPair, Topology};
-//! use fullbore_lab::catalogue::{Catalogue, sweep::Axes};
+//! use fullbore_lab::catalogue::Catalogue;
 //! use fullbore_lab::{program::Program, runner};
 //! use fullbore_results::run::Settings;
 //!
 //! # fn main() -> anyhow::Result<()> {
-//! let experiments = Catalogue::new(&Axes::default()).select(&["write_read".into()])?;
+//! let experiments = Catalogue::default().select(&["write_read".into()])?;
 //! let settings = Settings::new(7, 0.25, 0.1);
 //! let cpus = CpuPair::wanted(None, &Topology::read())?;
 //! let fullbore = Program::at("/usr/local/bin/fullbore");

@@ -1,5 +1,5 @@
-//! Measures what two CPUs can do at all: hand over blocks of shared memory that one writes and the other reads, and
-//! copy blocks. What passes bytes from one CPU to the other is hardly faster, unless it leaves some bytes unwritten or
+//! Measures what two CPUs can do at all: hand over blocks of shared memory that one writes and the other reads.
+//! What passes bytes from one CPU to the other is hardly faster, unless it leaves some bytes unwritten or
 //! unread.
 
 use std::hint::{black_box, spin_loop};
@@ -34,11 +34,10 @@ type Store = fn(&[u8], &mut [u8]);
 /// How many tries pass between two moments at which a thread that waits offers its CPU to others.
 const TRIES_BETWEEN_YIELDS: u32 = 1 << 12;
 
-/// Samples of both, in GiB/s.
+/// Samples, in GiB/s.
 #[derive(Debug, Default)]
 pub struct Samples {
     handed_over: Vec<f64>,
-    copied: Vec<f64>,
 }
 
 impl Samples {
@@ -59,9 +58,8 @@ impl Samples {
             let handed_over = stores
                 .iter()
                 .flat_map(|&store| BLOCKS.map(|block| hand_over(cpus, block, store)));
-            self.handed_over.extend(best(handed_over));
-            let copied = BLOCKS.map(|block| copy(cpus.reader, block));
-            self.copied.extend(best(copied));
+            let rates = handed_over.flatten();
+            self.handed_over.extend(rates.max_by(f64::total_cmp));
         }
     }
 
@@ -69,14 +67,8 @@ impl Samples {
     pub fn limit(&self) -> Option<Limit> {
         Some(Limit {
             handed_over: Spread::of(&self.handed_over)?,
-            copied: Spread::of(&self.copied)?,
         })
     }
-}
-
-/// Returns the highest of the rates that could be measured.
-fn best(rates: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
-    rates.into_iter().flatten().max_by(f64::total_cmp)
 }
 
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
@@ -122,24 +114,6 @@ fn read_all(blocks: Vec<Pages>, to_read: Receiver<Pages>, empty: Sender<Pages>) 
         let _ = empty.send(block);
     }
     rate(bytes, began)
-}
-
-/// Copies blocks on one CPU.
-fn copy(cpu: usize, block: usize) -> Option<f64> {
-    let copying = || {
-        let (from, mut to) = (memory(UNDER_WAY * block)?, memory(UNDER_WAY * block)?);
-        let began = Instant::now();
-        let mut bytes = 0;
-        while began.elapsed() < TIME {
-            for (from, to) in from.chunks(block).zip(to.chunks_mut(block)) {
-                to.copy_from_slice(from);
-                bytes += block;
-            }
-            black_box(&mut to);
-        }
-        rate(bytes, began)
-    };
-    thread::scope(|scope| scope.spawn(|| pinned_to(cpu, copying)).join().ok()??)
 }
 
 /// Waits for the next block; `None` when the other side has ended.
@@ -189,7 +163,7 @@ mod tests {
         let limit_of_pair = limit(&pair);
         assert_eq!(limit_of_pair.is_some(), pair.writer != pair.reader);
         if let Some(limit) = limit_of_pair {
-            assert!(limit.handed_over.min > 0.0 && limit.copied.min > 0.0);
+            assert!(limit.handed_over.min > 0.0);
         }
         let one = CpuPair::of(pair.writer, pair.writer, &topology).unwrap();
         assert_eq!(limit(&one), None);

@@ -16,8 +16,6 @@ pub struct Near {
     /// The number of measurements that may still be repeated. It is limited so that a run does not
     /// take much longer than planned.
     left: u32,
-    /// Whether measurements are kept at any distance.
-    any: bool,
 }
 
 impl Near {
@@ -25,19 +23,18 @@ impl Near {
     const REPEATED_AT_MOST: u32 = 30;
 
     /// Creates the state for a run of `measurements` measurements.
-    pub fn new(cpus: &CpuPair, measurements: u32, any: bool) -> Self {
+    pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
         Self {
             distances: Distances::first_looks(cpus),
             apart: Apart::default(),
             left: measurements
                 .saturating_mul(Self::REPEATED_AT_MOST)
                 .div_ceil(100),
-            any,
         }
     }
 
     /// Measures, and repeats the measurement if the CPUs were not near each other or no bytes
-    /// arrived. Returns the distance at the measurement, too: the longer one of those before and after it.
+    /// arrived.
     ///
     /// # Errors
     /// Fails as `measure` does.
@@ -45,22 +42,17 @@ impl Near {
         &mut self,
         cpus: &CpuPair,
         mut measure: impl FnMut() -> Result<Measured>,
-    ) -> Result<(Measurement, Option<f64>)> {
+    ) -> Result<Measurement> {
         loop {
-            let looks = self.distances.seen().len();
             let near_before = self.distances.are_near(cpus);
             let measurement = until_bytes_arrive(&mut measure)?;
             let near = self.distances.are_near(cpus) && near_before;
-            let line = self.distances.seen()[looks..]
-                .iter()
-                .copied()
-                .max_by(f64::total_cmp);
             if near || measurement.is_err() {
-                return Ok((measurement, line));
+                return Ok(measurement);
             }
-            if self.any || self.left == 0 {
+            if self.left == 0 {
                 self.apart.taken += 1;
-                return Ok((measurement, line));
+                return Ok(measurement);
             }
             self.left -= 1;
             self.apart.repeated += 1;

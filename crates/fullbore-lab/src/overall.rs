@@ -78,7 +78,6 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
-    use crate::catalogue::sweep::Axes;
 
     #[test]
     fn the_geometric_mean_is_the_same_whichever_is_the_base() {
@@ -92,7 +91,7 @@ mod tests {
 
     /// Returns the overall ratios of the experiments of two pipelines with these ratios.
     fn with_ratios(ratios: [Option<f64>; 6]) -> Vec<Overall> {
-        let catalogue = Catalogue::new(&Axes::default());
+        let catalogue = Catalogue::default();
         let of = |pipeline| ["bash", "run", "report"].map(|way| format!("{pipeline}_{way}"));
         let patterns = [of("cat_wc"), of("cat_grep")].concat();
         let experiments = catalogue.select(&patterns).unwrap();

@@ -9,7 +9,6 @@ use fullbore_results::placement::Placement;
 use fullbore_results::run::{Settings, Unit};
 
 use crate::catalogue::Catalogue;
-use crate::catalogue::sweep::Axes;
 use crate::experiment::Experiment;
 use crate::measurement::until_bytes_arrive;
 use crate::program::Program;
@@ -24,7 +23,7 @@ pub fn plain_pipe() -> &'static Experiment {
 }
 
 fn experiment(name: &str) -> Option<&'static Experiment> {
-    let catalogue = Catalogue::new(&Axes::default());
+    let catalogue = Catalogue::default();
     catalogue.iter().find(|experiment| experiment.name == name)
 }
 

@@ -4,7 +4,6 @@ use crate::cpu_time::{CpuTime, cost};
 use crate::experiment::Experiment;
 use crate::measurement::{Measurement, Stop};
 use crate::peers::Beside;
-use fullbore_results::pairs::Pairs;
 use fullbore_results::run::{Also, EndpointReport, Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 use fullbore_results::statistics::Spread;
@@ -13,8 +12,6 @@ use fullbore_results::statistics::Spread;
 pub struct Rounds {
     pub experiment: Experiment,
     figures: Vec<f64>,
-    /// How far apart the CPUs were at each measurement, in nanoseconds, where that is known.
-    lines: Vec<Option<f64>>,
     also: Vec<(&'static str, Unit, Vec<f64>)>,
     costs: Vec<(u64, CpuTime)>,
     notes: Vec<String>,
@@ -41,7 +38,6 @@ impl Rounds {
         Self {
             experiment,
             figures: Vec::new(),
-            lines: Vec::new(),
             also: Vec::new(),
             costs: Vec::new(),
             notes: Vec::new(),
@@ -54,13 +50,11 @@ impl Rounds {
         }
     }
 
-    /// Adds a measurement, during which a cache line took `line` nanoseconds from one CPU to the other and
-    /// back.
-    pub fn take(&mut self, measurement: Measurement, line: Option<f64>) {
+    /// Adds a measurement.
+    pub fn take(&mut self, measurement: Measurement) {
         match measurement {
             Ok(taken) => {
                 self.figures.push(taken.figure);
-                self.lines.push(line);
                 for (name, unit, value) in taken.also {
                     match self.also.iter_mut().find(|(known, ..)| *known == name) {
                         Some((.., rounds)) => rounds.push(value),
@@ -83,57 +77,26 @@ impl Rounds {
 }
 
 /// Turns the rounds of all experiments into outcomes, with the ratios of each table to its first experiment.
-/// The CPUs count as near up to a distance of `near_up_to` nanoseconds.
-pub fn outcomes(all: Vec<Rounds>, settings: &Settings, near_up_to: f64) -> Vec<Outcome> {
-    let mut first_of_its_like: Option<(&Rounds, Option<f64>)> = None;
-    all.iter()
-        .map(|rounds| {
+pub fn outcomes(all: &[Rounds], settings: &Settings) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(all.len());
+    // The experiments of a table are adjacent.
+    for alike in all.chunk_by(|a, b| a.experiment.is_like(&b.experiment)) {
+        let mut first = None;
+        for (at, rounds) in alike.iter().enumerate() {
             let mut outcome = rounds.outcome(settings);
             let median = outcome.figure.as_ref().map(|spread| spread.median);
-            let first = match &first_of_its_like {
-                Some((first, figure)) if rounds.experiment.is_like(&first.experiment) => {
-                    if outcome.figure.is_some() && figure.is_some() {
-                        outcome.pairs = rounds.pairs_with(first, near_up_to);
-                    }
-                    *figure
-                }
-                _ => {
-                    first_of_its_like = Some((rounds, median));
-                    median
-                }
-            };
-            outcome.ratio = median
-                .zip(first)
-                .map(|(median, first)| outcome.unit.times_as_fast(median, first));
-            outcome
-        })
-        .collect()
+            if at == 0 {
+                first = median;
+            }
+            let both = median.zip(first);
+            outcome.ratio = both.map(|(median, first)| outcome.unit.times_as_fast(median, first));
+            outcomes.push(outcome);
+        }
+    }
+    outcomes
 }
 
 impl Rounds {
-    /// Compares it with another experiment round by round: the rounds in which the CPUs were near each other
-    /// in both measurements, and those in which they were apart in both.
-    fn pairs_with(&self, base: &Rounds, near_up_to: f64) -> Vec<Pairs> {
-        let unit = self.experiment.unit;
-        let of = |rounds: &Rounds, at: usize| {
-            (rounds.figures[at], rounds.lines.get(at).copied().flatten())
-        };
-        let of_both = [false, true].map(|apart| {
-            let is_so = |line: Option<f64>| line.is_some_and(|ns| ns > near_up_to) == apart;
-            let rounds = 0..self.figures.len().min(base.figures.len());
-            let pairs: Vec<(f64, Vec<f64>)> = rounds
-                .map(|at| (of(self, at), of(base, at)))
-                .filter(|(own, other)| is_so(own.1) && is_so(other.1))
-                .map(|(own, other)| {
-                    let lines = own.1.into_iter().chain(other.1).collect();
-                    (unit.times_as_fast(own.0, other.0), lines)
-                })
-                .collect();
-            Pairs::of(apart, &pairs)
-        });
-        of_both.into_iter().flatten().collect()
-    }
-
     /// Returns the outcome without its ratio.
     fn outcome(&self, settings: &Settings) -> Outcome {
         let experiment = &self.experiment;
@@ -160,12 +123,6 @@ impl Rounds {
             unit: experiment.unit,
             published: experiment.published,
             figure: spread(&self.figures),
-            line_round_trip_ns: self
-                .lines
-                .iter()
-                .copied()
-                .collect::<Option<Vec<f64>>>()
-                .and_then(|lines| spread(&lines)),
             also: also.collect(),
             cost: cost(&self.costs).filter(|_| is_whole),
             peer: self
@@ -205,49 +162,21 @@ impl Rounds {
 mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
-    use crate::catalogue::sweep::Axes;
 
     #[test]
     fn ratios_are_to_the_first_of_the_group_and_broken_experiments_have_none() {
         let settings = Settings::new(3, 0.1, 0.0);
-        let catalogue = Catalogue::new(&Axes::default());
+        let catalogue = Catalogue::default();
         let mut all: Vec<Rounds> = catalogue.iter().take(3).map(|e| Rounds::new(*e)).collect();
         all[0].figures = vec![2.0, 1.0, 3.0];
         all[1].figures = vec![8.0];
         all[2].figures = vec![9.0];
         all[2].stopped = Some(Stop::Failed("killed".into()));
-        let outcomes = outcomes(all, &settings, 100.0);
+        let outcomes = outcomes(&all, &settings);
         assert_eq!(outcomes[0].ratio, Some(1.0));
         assert_eq!(outcomes[1].ratio, Some(4.0));
         assert_eq!(outcomes[2].ratio, None);
         assert_eq!(outcomes[2].figure, None);
         assert_eq!(outcomes[2].failed.as_deref(), Some("killed"));
-        assert!(outcomes[0].pairs.is_empty() && outcomes[2].pairs.is_empty());
-        assert_eq!(outcomes[1].pairs[0].ratio, 4.0);
-    }
-
-    #[test]
-    fn pairs_are_of_one_distance() {
-        let catalogue = Catalogue::new(&Axes::default());
-        let mut all: Vec<Rounds> = catalogue.iter().take(2).map(|e| Rounds::new(*e)).collect();
-        let rounds = [
-            // The figures of a round, and the distances.
-            ([1.0, 2.0], [60.0, 61.0]),
-            ([1.0, 4.0], [60.0, 62.0]),
-            ([0.5, 1.5], [400.0, 410.0]),
-            // The CPUs were moved between the two measurements.
-            ([1.0, 0.1], [60.0, 400.0]),
-            ([0.1, 9.0], [400.0, 60.0]),
-        ];
-        for (figures, lines) in rounds {
-            for (rounds, (figure, line)) in all.iter_mut().zip(figures.into_iter().zip(lines)) {
-                rounds.figures.push(figure);
-                rounds.lines.push(Some(line));
-            }
-        }
-        let pairs = all[1].pairs_with(&all[0], 100.0);
-        let found: Vec<_> = pairs.iter().map(|p| (p.apart, p.pairs, p.ratio)).collect();
-        assert_eq!(found, [(false, 2, 3.0), (true, 1, 3.0)]);
-        assert_eq!(pairs[1].line_round_trip_ns, Some(405.0));
     }
 }

@@ -49,7 +49,7 @@ pub fn run(
     peers: Option<&Peers>,
     progress: &mut dyn Progress,
 ) -> Result<Run> {
-    let taken_at = Some(rfc3339(SystemTime::now()));
+    let taken_at = rfc3339(SystemTime::now());
     let mut all: Vec<Rounds> = experiments.iter().map(|e| Rounds::new(*e)).collect();
     if peers.is_some() {
         for rounds in &mut all {
@@ -59,7 +59,7 @@ pub fn run(
     let beside = all.iter().filter(|rounds| rounds.peer.is_some()).count();
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let measurements = (all.len() + beside) as u32 * settings.rounds;
-    let mut near = Near::new(&cpus, measurements, settings.any_distance);
+    let mut near = Near::new(&cpus, measurements);
     let mut limit = limit::Samples::default();
     let planned = Duration::try_from_secs_f64(settings.seconds * f64::from(measurements));
     let planned = planned.unwrap_or(Duration::MAX);
@@ -78,7 +78,7 @@ pub fn run(
         progress.checks(&rounds.experiment);
         rounds.soundness = rounds.experiment.work.check(&bench)?;
     }
-    let outcomes = outcomes(all, &settings, near.distances.near_up_to());
+    let outcomes = outcomes(&all, &settings);
     Ok(Run {
         schema: SCHEMA,
         taken_at,
@@ -128,16 +128,15 @@ fn measure(
             return Ok(());
         }
         if !peers_turn {
-            let (measurement, line) =
+            let measurement =
                 near.measure(cpus, || or_skipped(with_cpu_time(|| work.measure(bench))))?;
-            rounds.take(measurement, line);
+            rounds.take(measurement);
         } else if let Some(peers) = peers
             && let Some(beside) = rounds.peer.as_mut().filter(|peer| peer.is_whole())
         {
             let patience = work.patience(settings);
             let run = || peers.measure(&beside.command, settings, cpus, patience);
-            let (measurement, _) = near.measure(cpus, run)?;
-            beside.take(measurement);
+            beside.take(near.measure(cpus, run)?);
         }
     }
     Ok(())
@@ -188,11 +187,10 @@ fn order(experiments: &[Experiment], random: &mut fastrand::Rng) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
-    use crate::catalogue::sweep::Axes;
 
     #[test]
     fn a_table_is_measured_at_one_time_and_in_another_order_each_round() {
-        let catalogue = Catalogue::new(&Axes::default());
+        let catalogue = Catalogue::default();
         let experiments: Vec<Experiment> = catalogue.iter().copied().collect();
         let mut random = fastrand::Rng::with_seed(1);
         let rounds = [0; 3].map(|_| order(&experiments, &mut random));

@@ -1,5 +1,8 @@
 //! How large the pipes of a pipeline may be.
 
+/// The capacity that the kernel gives a pipe by default (pipe(7)), with pages of 4 KiB.
+pub const USUAL: usize = 64 << 10;
+
 /// Returns the capacity that each of `pipes` pipes may have if memory is limited. All pipes together get a
 /// sixteenth of what the cgroup allows, because the bytes in pipes count as its memory, and each pipe gets at
 /// least the kernel's default.
@@ -12,9 +15,6 @@ pub fn affordable(pipes: usize, wanted: usize, memory: Option<u64>) -> usize {
     let each = 1 << each.max(1).ilog2();
     wanted.min(each.max(USUAL))
 }
-
-/// The capacity that the kernel gives a pipe by default (pipe(7)), with pages of 4 KiB.
-const USUAL: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {

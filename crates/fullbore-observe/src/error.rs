@@ -13,8 +13,6 @@ pub enum Error {
     Unsupported(Unsupported),
     /// There is no such process or pipe, or it has ended.
     NotFound(String),
-    /// The directory for the old sizes is not safe to use.
-    UnsafeFolder(String),
     /// A call to the kernel failed.
     System {
         /// What was attempted.
@@ -33,18 +31,13 @@ impl Error {
             source: error.into(),
         }
     }
-
-    /// Returns whether another process holds what is needed.
-    pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::WouldBlock)
-    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported(error) => error.fmt(f),
-            Self::NotFound(text) | Self::UnsafeFolder(text) => f.write_str(text),
+            Self::NotFound(text) => f.write_str(text),
             Self::System { what, source } => write!(f, "{what}: {source}"),
         }
     }

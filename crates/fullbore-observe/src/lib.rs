@@ -40,7 +40,7 @@ pub mod tune;
 pub mod verdict;
 mod watch;
 
-pub use capacity::affordable;
+pub use capacity::{USUAL, affordable};
 pub use census::descendants::descendants;
 pub use error::Error;
 pub use monitor::{Monitor, overview};

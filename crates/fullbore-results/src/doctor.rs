@@ -59,8 +59,6 @@ pub struct Conditions {
     /// Whether transparent huge pages are switched off for this process (prctl(2),
     /// `PR_SET_THP_DISABLE`).
     pub huge_pages_disabled: bool,
-    /// Kernel lockdown: `none`, `integrity` or `confidentiality` (kernel_lockdown(7)).
-    pub lockdown: Option<String>,
 }
 
 /// A technique that was tried.
@@ -136,7 +134,7 @@ pub struct Setting {
     pub cost: String,
 }
 
-/// The CPUs, as lists such as `0-3,8`, as a drawing, and in pairs.
+/// The CPUs, as lists such as `0-3,8`, and in pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuReport {
     /// The CPUs that are online.
@@ -145,8 +143,6 @@ pub struct CpuReport {
     pub allowed: String,
     /// The CPUs that are offline.
     pub offline: String,
-    /// The drawing, line by line.
-    pub drawing: Vec<String>,
     /// The first pair of each kind.
     pub pairs: Vec<PairReport>,
 }
@@ -199,14 +195,12 @@ pub struct Allowance {
     pub soft_limit: Option<u64>,
     /// Whether this process is exempt from the limits.
     pub exempt: bool,
-    /// The number of processes whose fds were read.
+    /// The number of processes that have a pipe open.
     pub processes_seen: usize,
     /// The number of this user's processes whose fds could not be read.
     pub processes_closed: usize,
     /// The number of this user's pipes that could not be opened.
     pub pipes_closed: usize,
-    /// Whether time ran out before everything was read.
-    pub cut_short: bool,
 }
 
 /// The change that would gain the most.

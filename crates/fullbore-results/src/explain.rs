@@ -254,16 +254,6 @@ impl Disturbance {
             without,
         })
     }
-
-    /// Computes it from the seconds that the same work took.
-    pub fn of_seconds(with: f64, without: f64) -> Self {
-        Self {
-            unit: "s".to_owned(),
-            change: without / with - 1.0,
-            with: vec![with],
-            without: vec![without],
-        }
-    }
 }
 
 impl SideReport {

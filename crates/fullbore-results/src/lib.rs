@@ -41,7 +41,6 @@ pub mod date;
 pub mod doctor;
 pub mod explain;
 pub mod names;
-pub mod pairs;
 pub mod placement;
 pub mod rank_sum;
 pub mod read;

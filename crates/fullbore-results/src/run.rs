@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::pairs::Pairs;
 use crate::soundness::Soundness;
 use crate::statistics::Spread;
 use fullbore_host::machine::Machine;
@@ -19,8 +18,7 @@ pub struct Run {
     /// The version of this shape, [`SCHEMA`].
     pub schema: u32,
     /// When the run began, in the format of RFC 3339, in UTC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken_at: Option<String>,
+    pub taken_at: String,
     /// The machine that the figures depend on.
     pub machine: Machine,
     /// Nanoseconds that a cache line took from the writer's CPU to the reader's and back, before
@@ -62,8 +60,7 @@ pub struct Remark {
 pub struct Apart {
     /// How many were discarded and repeated.
     pub repeated: u32,
-    /// How many were kept, because too many had been discarded already, or because measurements were kept
-    /// at any distance.
+    /// How many were kept, because too many had been discarded already.
     pub taken: u32,
 }
 
@@ -73,8 +70,6 @@ pub struct Apart {
 pub struct Limit {
     /// Blocks of memory that one CPU writes and the other one reads.
     pub handed_over: Spread,
-    /// Blocks of memory that one CPU copies.
-    pub copied: Spread,
 }
 
 /// How a run measures.
@@ -93,13 +88,10 @@ pub struct Settings {
     pub unix_copy: Option<Sizes>,
     /// Seed of the order in which experiments were shuffled.
     pub seed: u64,
-    /// Whether measurements were kept however far apart the CPUs were.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub any_distance: bool,
 }
 
 impl Settings {
-    /// Returns settings with seed 0 that change no pipe and keep to near CPUs.
+    /// Returns settings with seed 0 that change no pipe.
     pub const fn new(rounds: u32, seconds: f64, warm_up_seconds: f64) -> Self {
         Self {
             rounds,
@@ -108,7 +100,6 @@ impl Settings {
             pipe_size: None,
             unix_copy: None,
             seed: 0,
-            any_distance: false,
         }
     }
 }
@@ -134,15 +125,6 @@ pub struct Outcome {
     /// How many times as fast it is as the first experiment of its table in this run: the ratio of
     /// the medians.
     pub ratio: Option<f64>,
-    /// How many times as fast it is as the first experiment of its table, pair by pair: with the CPUs near
-    /// each other, and where measurements were kept at any distance also with the CPUs far apart. Empty for
-    /// the first experiment itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<Pairs>,
-    /// Nanoseconds that a cache line took from one CPU to the other and back at each measurement: the longer
-    /// of the times before it and after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line_round_trip_ns: Option<Spread>,
     /// Further figures that were measured in the same rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Also>,
@@ -341,27 +323,6 @@ pub struct EndpointReport {
     /// What was missing on this machine, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-impl EndpointReport {
-    /// Returns the options without those that the laboratory adds for a run: settings of the run, and
-    /// options that do not affect figures.
-    pub fn own_options(&self) -> String {
-        const ADDED: [&str; 6] = [
-            "--die-with-parent",
-            "--json",
-            "--cpu=",
-            "--seconds=",
-            "--warm-up=",
-            "--bytes-to-pipe=",
-        ];
-        let words: Vec<&str> = self
-            .options
-            .split_whitespace()
-            .filter(|word| !ADDED.iter().any(|added| word.starts_with(added)))
-            .collect();
-        words.join(" ")
-    }
 }
 
 /// The program that moved bytes or ran a pipeline, as reports name it.

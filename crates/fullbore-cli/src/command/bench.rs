@@ -1,11 +1,10 @@
 //! `fullbore bench`: measures experiments, compares runs, and writes reports.
 
-mod files;
 mod progress;
 
 use std::io::{self, IsTerminal, Write, stdout};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::completion::groups_and_experiments;
@@ -17,25 +16,18 @@ use super::json;
 use super::{output, reports};
 use crate::inherited;
 use crate::terminal::stderr;
-use files::ReportFiles;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
-use fullbore_lab::catalogue::sweep::{self, Axes};
+use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::unix_copy;
-use fullbore_lab::catalogue::{Catalogue, MOVE};
 use fullbore_lab::endpoint;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::peers::Peers;
 use fullbore_lab::runner;
 use fullbore_results::compare;
 use fullbore_results::names;
-use fullbore_results::report::{
-    Report,
-    forms::{FORMS, Form},
-    json::Json,
-    table::Table,
-};
+use fullbore_results::report::{Report, html::Html, json::Json, svg::Svg, table::Table};
 use fullbore_results::run::Settings;
 use progress::BenchProgress;
 
@@ -55,10 +47,8 @@ Examples:
   fullbore bench --cost --limit           CPU time, and what the CPUs could do at most
   fullbore bench move                     copy and tee compared with cat, tee, pv
   fullbore bench 'pipe_pipe_*'            one job of the group 'move'
-  fullbore bench --pairs --rounds 40 --seconds 0.1 pipe_pipe_dd pipe_pipe_snapshot
   fullbore bench pipelines --seconds 1    fullbore run compared with bash
   fullbore bench sweep --svg sweep.svg    a heat map of call and pipe sizes
-  fullbore bench sweep --sweep-writer recycle --chunks 64K,1M --pipe-sizes 64K,1M
   fullbore bench unix_copy --object 256K --sndbuf 1M
   fullbore bench write_read deep_ring --rounds 20 --seconds 1 --cpus 0,1
   fullbore bench all --peers peers/bin    also measure equivalent C programs
@@ -80,8 +70,8 @@ pub struct Bench {
 
     /// List the experiments, and exit
     #[arg(long, conflicts_with_all = [
-        "rounds", "seconds", "quick", "cpus", "any_distance", "pipe_size", "peers", "seed", "json", "cost", "limit",
-        "pairs", "ReportFiles", "CopyOptions",
+        "rounds", "seconds", "quick", "cpus", "pipe_size", "peers", "seed", "json", "cost", "limit",
+        "svg", "html", "CopyOptions",
     ])]
     list: bool,
 
@@ -90,8 +80,8 @@ pub struct Bench {
     /// Ratios are relative to the first file. Give names of experiments before this option, or
     /// after '--'.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "any_distance", "peers", "also", "pipe_size", "seed", "cost", "limit",
-        "pairs", "Axes", "CopyOptions",
+        "list", "rounds", "seconds", "quick", "cpus", "peers", "pipe_size", "seed", "cost", "limit",
+        "svg", "CopyOptions",
     ])]
     compare: Vec<PathBuf>,
 
@@ -112,10 +102,6 @@ pub struct Bench {
     #[arg(long, value_name = "A,B", value_parser = cpu_pair)]
     cpus: Option<(usize, usize)>,
 
-    /// Do not repeat measurements taken while the CPUs were far apart
-    #[arg(long)]
-    any_distance: bool,
-
     /// Capacity of the pipe, for experiments that do not set their own
     #[arg(long, value_name = "SIZE", value_parser = endpoint::pipe_size)]
     pipe_size: Option<usize>,
@@ -123,11 +109,6 @@ pub struct Bench {
     /// Also measure the equivalent C programs in DIR; 'make -C peers' builds them in peers/bin
     #[arg(long, value_name = "DIR")]
     peers: Option<PathBuf>,
-
-    /// Also benchmark the programs in DIR. Their experiments are named after their versions, such as
-    /// file_pipe_cat_9.1
-    #[arg(long, value_name = "DIR", help_heading = "Options of the group 'move'")]
-    also: Vec<PathBuf>,
 
     /// Print one JSON object, and the table on stderr; or write the object to FILE
     #[arg(
@@ -146,19 +127,17 @@ pub struct Bench {
     #[arg(long, help_heading = "Reports")]
     limit: bool,
 
-    /// Add the ratios of each round to the table: their median, and its 95% confidence interval
-    #[arg(long, help_heading = "Reports")]
-    pairs: bool,
+    /// Write the chart as SVG; '-' for stdout, with the table on stderr
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    svg: Option<PathBuf>,
 
-    #[command(flatten)]
-    files: ReportFiles,
+    /// Write a self-contained HTML page with charts, sortable tables and the method; '-' for stdout
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
+    html: Option<PathBuf>,
 
     /// Seed for the order within rounds [default: random]
     #[arg(long, value_name = "N", value_parser = within::<u64>(0..=u64::MAX))]
     seed: Option<u64>,
-
-    #[command(flatten)]
-    axes: Axes,
 
     #[command(flatten)]
     unix_copy: unix_copy::CopyOptions,
@@ -170,7 +149,7 @@ impl Bench {
             self.compare()?;
             return Ok(ExitCode::SUCCESS);
         }
-        let catalogue = Catalogue::with_programs(&self.axes, &self.also);
+        let catalogue = Catalogue::default();
         let experiments = if self.list && self.names.is_empty() {
             catalogue.select(&[names::ALL.into()])?
         } else {
@@ -188,8 +167,8 @@ impl Bench {
             Need::Program,
             "the processes of an experiment are started through it",
         )?;
-        let files = self.files.0.iter().map(|(_, path)| path);
-        for path in files.chain(self.json.iter().flatten()) {
+        let files = self.files().map(|(_, path)| path);
+        for path in files.chain(self.json.iter().flatten().map(PathBuf::as_path)) {
             reports::check_path(path)?;
         }
         let topology = Topology::read();
@@ -206,7 +185,7 @@ impl Bench {
         )?;
         // This removes the progress bar before the table is printed.
         drop(progress);
-        self.show(&run, &|form| Some(form.run))?;
+        self.show(&run, &[(&self.svg, &Svg), (&self.html, &Html)])?;
         Ok(ExitCode::from(u8::from(
             run.experiments.iter().any(|e| e.failed.is_some()),
         )))
@@ -214,22 +193,14 @@ impl Bench {
 
     /// Refuses options that would have no effect.
     fn check_options_of_groups(&self, experiments: &[Experiment]) -> Result<(), Usage> {
-        let given = [
-            (self.axes.given(), sweep::GROUP),
-            (self.unix_copy.given(), unix_copy::GROUP),
-            ((!self.also.is_empty()).then_some("--also"), MOVE),
-        ];
-        for (option, group) in given {
-            if let Some(option) = option
-                && experiments.iter().all(|e| e.group != group)
-            {
-                return Err(Usage(format!(
-                    "{option} applies only to the group '{group}', which was not selected: add \
-                     '{group}' to the names"
-                )));
-            }
+        let group = unix_copy::GROUP;
+        match self.unix_copy.given() {
+            Some(option) if experiments.iter().all(|e| e.group != group) => Err(Usage(format!(
+                "{option} applies only to the group '{group}', which was not selected: add \
+                 '{group}' to the names"
+            ))),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses options that would have an effect only on experiments which were not selected.
@@ -264,17 +235,24 @@ impl Bench {
         useless.map_or(Ok(()), |text| Err(Usage(text.into())))
     }
 
+    /// Returns the forms of which a file was named, and the files.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [("svg", &self.svg), ("html", &self.html)];
+        files
+            .into_iter()
+            .filter_map(|(form, path)| Some((form, path.as_deref()?)))
+    }
+
     /// Returns the option whose report goes to stdout in place of the table, if there is one.
     ///
     /// # Errors
     /// Fails if there are two.
     fn report_on_stdout(&self) -> Result<Option<String>, Usage> {
-        let files = self.files.0.iter();
-        let files = files.filter(|(_, path)| output::is_stdout(path));
+        let files = self.files().filter(|(_, path)| output::is_stdout(path));
         let json = json::is_on_stdout(&self.json).then(|| "--json".to_owned());
         let mut given = json
             .into_iter()
-            .chain(files.map(|(form, _)| format!("--{} -", form.name)));
+            .chain(files.map(|(form, _)| format!("--{form} -")));
         match (given.next(), given.next()) {
             (Some(one), Some(other)) => Err(Usage(format!(
                 "{one} and {other} would both write to stdout: give a file for one of them"
@@ -300,55 +278,35 @@ impl Bench {
             pipe_size: self.pipe_size.filter(|&size| size > 0),
             unix_copy: self.unix_copy.settle(experiments, self.pipe_size)?,
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
-            any_distance: self.any_distance,
         })
     }
 
     /// Compares runs, and writes the comparison.
     fn compare(&self) -> anyhow::Result<()> {
-        if let Some((form, _)) = self
-            .files
-            .0
-            .iter()
-            .find(|(form, _)| form.comparison.is_none())
-        {
-            let others = FORMS.iter().filter(|form| form.comparison.is_some());
-            let others: Vec<String> = others.map(|form| format!("--{}", form.name)).collect();
-            return Err(Usage(format!(
-                "--{} cannot be used with --compare: use --json, {}",
-                form.name,
-                others.join(" or ")
-            ))
-            .into());
-        }
         self.report_on_stdout()?;
         let runs = compare::read(&self.compare)?;
         let compared = compare::compare(&runs, &self.names)?;
-        self.show(&compared, &|form| form.comparison)
+        self.show(&compared, &[(&self.html, &Html)])
     }
 
     /// Writes the files that were asked for, and prints the table.
     fn show<Of>(
         &self,
         result: &Of,
-        report_of: &dyn Fn(&Form) -> Option<&'static (dyn Report<Of> + Sync)>,
+        reports: &[(&Option<PathBuf>, &dyn Report<Of>)],
     ) -> anyhow::Result<()>
     where
         Json: Report<Of>,
         Table: Report<Of>,
     {
         // The files are written first, so that they are written even if the reader of the table goes away.
-        let written = (self.files.0.iter())
-            .filter_map(|(form, path)| Some((path, report_of(form)?)))
+        let json = self.json.clone().flatten();
+        let json: [(&Option<PathBuf>, &dyn Report<Of>); 1] = [(&json, &Json)];
+        let written = (reports.iter().chain(&json))
+            .filter_map(|(path, report)| Some((path.as_deref()?, report)))
             .map(|(path, report)| {
                 output::write_to_file(&|out| Ok(report.write(result, out)?), path)
             })
-            .chain([match &self.json {
-                Some(Some(path)) => {
-                    output::write_to_file(&|out| Ok(Json.write(result, out)?), path)
-                }
-                _ => Ok(()),
-            }])
             // All files are written, even if the first one fails.
             .fold(Ok(()), Result::and);
         // If a file cannot be written, the table is printed nevertheless.
@@ -380,7 +338,6 @@ impl Bench {
         Table {
             cost: self.cost,
             limit: self.limit,
-            pairs: self.pairs,
             ..reports::table_on(out)
         }
     }
@@ -434,7 +391,7 @@ mod tests {
         /// distance of the CPUs twice.
         const AROUND: f64 = 0.06;
         let bench = parsed(&[]);
-        let experiments = Catalogue::new(&bench.axes).select(&bench.names).unwrap();
+        let experiments = Catalogue::default().select(&bench.names).unwrap();
         let settings = bench.settings(&experiments).unwrap();
         let round =
             experiments.len() as f64 * (settings.warm_up_seconds + settings.seconds + AROUND);
@@ -467,10 +424,10 @@ mod tests {
     #[test]
     fn one_report_at_most_goes_to_stdout() {
         for (words, expected) in [
-            (&["--csv", "a.csv"] as &[&str], Some(None)),
-            (&["--json", "--csv", "a.csv"], Some(Some("--json"))),
+            (&["--svg", "a.svg"] as &[&str], Some(None)),
+            (&["--json", "--svg", "a.svg"], Some(Some("--json"))),
             (&["--svg", "-"], Some(Some("--svg -"))),
-            (&["--json", "--csv", "-"], None),
+            (&["--json", "--html", "-"], None),
             (&["--svg", "-", "--html", "-"], None),
         ] {
             let expected = expected.map(|one| one.map(str::to_owned));

@@ -17,7 +17,7 @@ use fullbore_results::report::text::WIDTH_WITHOUT_A_TERMINAL;
 
 /// Report what this machine allows, and which settings slow pipes down
 ///
-/// It tries every technique: it moves and compares bytes, inspects memory and takes samples. If a
+/// It tries every technique: it moves and compares bytes, and inspects memory. If a
 /// technique is refused, it prints the cause, if known, and the command that would change it. Then
 /// it reports settings, CPUs, whether both ends of a pipe are faster on one CPU than on two, and
 /// how much of this user's limit for pipes is in use. The last lines name the change that would

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use crate::completion::experiments;
@@ -11,22 +11,22 @@ use clap_complete::ArgValueCandidates;
 use fullbore_host::number::within;
 
 use super::json;
-use super::output::{is_stdout, write_to, write_to_file};
+use super::output::{write_to, write_to_file};
 use super::reports::check_path;
 use crate::ending;
 use crate::exit;
 use crate::inherited;
 use crate::interrupt::Interrupt;
-use crate::launch::{self, Ended};
+use crate::launch;
 use crate::run::Failure;
 use crate::terminal::stderr;
-use fullbore_diagnose::explain::{self, Explained};
+use fullbore_diagnose::explain;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
 use fullbore_lab::catalogue::Catalogue;
-use fullbore_lab::catalogue::sweep::Axes;
 use fullbore_lab::catalogue::unix_copy::CopyOptions;
+use fullbore_results::explain::Explanation;
 use fullbore_results::run::Settings;
 
 /// Report where an experiment, or any command, spends its time
@@ -45,7 +45,7 @@ Examples:
   fullbore explain busy_loop_huge --json=busy_loop.json
   fullbore explain -- 'tar c src | gzip -9 | wc -c'
   fullbore explain --seconds 3 -- 'cat disk.img | sort | gzip > sorted.gz'
-  fullbore explain --twice --output report.txt -- sort access.log
+  fullbore explain --output report.txt -- sort access.log
 
 Exit codes: 0 done, even if sampling is not permitted (the report says so); 1 the experiment or \
 the command failed; 2 the command line is invalid; 3 this machine does not allow the experiment; 126 the command cannot \
@@ -77,18 +77,9 @@ pub struct Explain {
     #[arg(long, value_name = "A,B", value_parser = super::bench::cpu_pair)]
     cpus: Option<(usize, usize)>,
 
-    /// First run the command without sampling, to measure how much sampling slows it down
-    #[arg(long, requires = "command", conflicts_with = "experiment")]
-    twice: bool,
-
     /// Print one JSON object instead, or write it to FILE, which a COMMAND needs; docs/explain.md describes its fields
     #[arg(long, value_name = "FILE", require_equals = true)]
     json: Option<Option<PathBuf>>,
-
-    /// Draw a flame graph; '-' for stdout, with the report on stderr. Packaged builds can; a
-    /// build from source needs the feature 'flame'
-    #[arg(long, value_name = "FILE.svg")]
-    flame: Option<PathBuf>,
 
     /// Write the report to FILE; '-' for stdout
     #[arg(short, long, value_name = "FILE")]
@@ -100,11 +91,9 @@ impl Explain {
         if self.experiment.is_some() && !self.command.is_empty() {
             return Err(Usage("give an experiment or a command, not both".into()).into());
         }
-        self.check_stdout()?;
-        if self.flame.is_some() {
-            explain::can_draw()?;
+        if self.experiment.is_none() {
+            json::file(&self.json, "the command")?;
         }
-        // Only this path is checked, because there is still a report if the flame graph cannot be written.
         self.output.as_deref().map_or(Ok(()), check_path)?;
         proc::check(Need::Processes, "what the processes did is read from there")?;
         match &self.experiment {
@@ -123,51 +112,28 @@ impl Explain {
                         return Ok(ExitCode::from(failure.code));
                     }
                 };
-                Ok(self.end(&ended))
+                Ok(self.end(ended))
             }
         }
     }
 
     /// Runs the command, and reports what it did.
-    fn watch(&self) -> anyhow::Result<Ended> {
+    fn watch(&self) -> anyhow::Result<Option<ExitStatus>> {
         let at_most = self.seconds.map(Duration::from_secs_f64);
         let interrupt = Interrupt::noted();
         ending::spare_the_living();
         let mut last = None;
-        let explained = explain::command(&self.command, self.twice, &super::program(), || {
+        let explained = explain::command(&self.command, &super::program(), || {
             let ended = launch::run(&self.command, at_most, &interrupt)?;
             last = Some(ended);
-            Ok(ended.took)
+            Ok(())
         })?;
         self.report(&explained)?;
         Ok(last.expect("it has run"))
     }
 
-    /// Refuses to send two outputs to stdout.
-    fn check_stdout(&self) -> Result<(), Usage> {
-        if self.experiment.is_none() {
-            json::file(&self.json, "the command")?;
-        }
-        let to_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
-        if !to_stdout(&self.flame) {
-            return Ok(());
-        }
-        if self.experiment.is_none() {
-            return Err(Usage(
-                "--flame -: stdout belongs to the command; name a file".into(),
-            ));
-        }
-        if to_stdout(&self.output) {
-            return Err(Usage(
-                "--flame - and --output - would both go to stdout; name a file for one of them"
-                    .into(),
-            ));
-        }
-        Ok(())
-    }
-
-    fn experiment(&self, name: &str) -> anyhow::Result<Explained> {
-        let catalogue = Catalogue::new(&Axes::default());
+    fn experiment(&self, name: &str) -> anyhow::Result<Explanation> {
+        let catalogue = Catalogue::default();
         let experiment = catalogue.iter().find(|e| e.name == name).ok_or_else(|| {
             Usage(format!(
                 "unknown experiment '{name}': 'fullbore bench --list' lists all; give a command \
@@ -183,28 +149,22 @@ impl Explain {
         explain::experiment(experiment, &settings, &cpus, &super::program())
     }
 
-    fn report(&self, explained: &Explained) -> anyhow::Result<()> {
-        // The flame graph is written first, so that it is written even if the reader of the report goes away.
-        let drawn = self.flame.as_deref().map_or(Ok(()), |path| {
-            write_to_file(&|out| explained.draw(out), path)
-        });
-        let written = json::write(&self.json, &explained.explanation);
-        let print = |out: &mut dyn Write| Ok(explain::report::write(&explained.explanation, out)?);
+    fn report(&self, explanation: &Explanation) -> anyhow::Result<()> {
+        let written = json::write(&self.json, explanation);
+        let print = |out: &mut dyn Write| Ok(explain::report::write(explanation, out)?);
         let printed = match &self.output {
             None if json::is_on_stdout(&self.json) => Ok(()),
             Some(path) => write_to_file(&print, path),
-            None if self.experiment.is_some() && !self.flame.as_deref().is_some_and(is_stdout) => {
-                write_to(&print, &mut inherited::stdout()?.lock())
-            }
+            None if self.experiment.is_some() => write_to(&print, &mut inherited::stdout()?.lock()),
             None => write_to(&print, &mut stderr()),
         };
-        drawn.and(written).and(printed)
+        written.and(printed)
     }
 
     /// Returns the exit code for the end of a command. A command that was ended because its time was up has
     /// succeeded.
-    fn end(&self, ended: &Ended) -> ExitCode {
-        match ended.status {
+    fn end(&self, status: Option<ExitStatus>) -> ExitCode {
+        match status {
             Some(status) if !status.success() => {
                 let _ = writeln!(
                     stderr(),

@@ -7,7 +7,6 @@ use clap::Args;
 
 use fullbore_host::refusal::Usage;
 use fullbore_lab::catalogue::Catalogue;
-use fullbore_lab::catalogue::sweep::Axes;
 use fullbore_lab::endpoint::prepare;
 use fullbore_lab::parent::ParentOptions;
 use fullbore_lab::trials;
@@ -31,7 +30,7 @@ pub struct Part {
 
 impl Part {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let part = Catalogue::new(&Axes::default())
+        let part = Catalogue::default()
             .part(&self.name)
             .or_else(|| trials::part(&self.name))
             .ok_or_else(|| Usage(format!("unknown part '{}'", self.name)))?;

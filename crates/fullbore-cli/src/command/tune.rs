@@ -25,20 +25,19 @@ use fullbore_observe::tune::tune;
 /// It prints the old and the new capacity of each pipe, and the limit that prevented a larger one.
 /// It does not enlarge a pipe if that could make its writer corrupt data: a program that passes its
 /// own pages to the pipe (vmsplice) may rely on the pipe's original capacity. Programs that are
-/// known to use write(2) are accepted; others are observed for 0.4 seconds. Only --revert makes a
-/// pipe smaller.
+/// known to use write(2) are accepted; others need --force. Only --revert makes a pipe smaller.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   fullbore tune zstd                       all pipes of all processes named zstd
   fullbore tune --pipeline $(pgrep -n zstd)
   fullbore tune 4711 --pipe-size 256K --dry-run
-  fullbore tune zstd --revert              restore the original capacities
+  fullbore tune zstd --revert              back to 64 KiB
 
-Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --pipe-size, there is no \
-such process, or another process of fullbore is changing pipes; 2 the command line is invalid; 3 a limit \
+Exit codes: 0 done; 1 a pipe was not changed, or all pipes are already larger than --pipe-size, or there is no \
+such process; 2 the command line is invalid; 3 a limit \
 keeps a pipe below --pipe-size, this user may not inspect a process, or /proc is not mounted.
-docs/tune.md lists the known programs, and explains how others are judged.")]
+docs/tune.md lists the known programs.")]
 pub struct Tune {
     /// Enlarge the pipes of this process, or of all processes with this name
     #[arg(
@@ -58,12 +57,11 @@ pub struct Tune {
     #[arg(long, value_name = "SIZE", value_parser = size::parse_capacity)]
     pipe_size: Option<usize>,
 
-    /// Restore the capacities that the pipes had before they were tuned
-    #[arg(long, conflicts_with = "pipe_size")]
+    /// Give the pipes the default capacity of 64 KiB again
+    #[arg(long, conflicts_with_all = ["pipe_size", "force"])]
     revert: bool,
 
-    /// Enlarge a pipe whatever program writes to it; with --revert, restore its capacity even if
-    /// another program has resized it since
+    /// Enlarge a pipe whatever program writes to it
     #[arg(short, long)]
     force: bool,
 

@@ -117,7 +117,7 @@ fn two_runs_of_this_machine_are_set_side_by_side() {
         let output = run("bench --json --rounds 1 --seconds 0.01 write_read roomy_pipe");
         assert_code(&output, 0);
         let taken = bench_json(&output);
-        assert_eq!(taken.taken_at.unwrap().len(), 20);
+        assert_eq!(taken.taken_at.len(), 20);
         files.write(file, &output.stdout);
     }
     let output = files.bench("--compare a.json b.json");
@@ -158,7 +158,6 @@ fn a_run_with_every_round_doubled_is_faster_in_everything() {
         let p = row.to_first[0].p.unwrap();
         assert!((p - 2.0 / 924.0).abs() < 1e-12, "{p}");
     }
-    assert_eq!(compared.tested, 6);
     assert_eq!(
         verdicts(&files.compared("b.json a.json"), 0),
         [Verdict::Slower; 3]
@@ -234,28 +233,11 @@ fn what_differs_is_listed_side_by_side() {
         "differences between the runs",
         "Linux 9.9.9",
         "warning: in B, 2 measurements were kept although the CPUs were farther",
-        "only in A",
+        "not comparable",
         "write_read: skipped in B: no such call",
-        "different units",
-        "different units, so there is no ratio: A in GiB/s, B in µs",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-}
-
-#[test]
-fn the_comparison_is_written_as_rows() {
-    let files = a_and_b();
-    assert_quiet_success(&files.bench("--compare a.json b.json a.json --csv all.csv"));
-    let text = fs::read_to_string(files.path("all.csv")).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 1 + 3 * 2);
-    assert!(lines[0].starts_with("group,name,figure,unit,first_file,further_file,"));
-    assert!(lines[1].starts_with("ladder,write_read,,GiB/s,a.json,b.json,1.0,"));
-    assert!(lines[1].contains(",faster,") && lines[2].contains(",within_noise,"));
-    let output = files.bench("--compare a.json b.json --csv no/such/file");
-    assert_code(&output, 1);
-    assert!(stdout(&output).contains("faster"));
 }
 
 #[test]
@@ -316,10 +298,10 @@ fn files_that_are_no_runs_are_refused() {
     let compared = files.compared("a.json b.json");
     let compared = serde_json::to_string(&compared).unwrap();
     for (name, text, reason) in [
-        ("empty", "", "empty"),
-        ("text", "GiB/s\n", "invalid JSON"),
-        ("cut", &run[..run.len() / 2], "invalid JSON"),
-        ("two", &format!("{run}{run}"), "invalid JSON"),
+        ("empty", "", "not the output"),
+        ("text", "GiB/s\n", "not the output"),
+        ("cut", &run[..run.len() / 2], "not the output"),
+        ("two", &format!("{run}{run}"), "not the output"),
         ("other", r#"{"name": "criterion"}"#, "not the output"),
         ("list", "[1, 2]", "not the output"),
         (
@@ -327,7 +309,7 @@ fn files_that_are_no_runs_are_refused() {
             &run.replace("\"schema\":2", "\"schema\":1"),
             "schema 1, and this version reads only schema 2",
         ),
-        ("compared", &compared, "it holds a comparison"),
+        ("compared", &compared, "not the output"),
         ("infinite", &run.replace("1.01", "1e999"), "out of range"),
         (
             "escape",
@@ -415,9 +397,8 @@ fn thousands_of_rounds_are_compared() {
         .write("none.json", text(&with_rounds(&[])));
     let compared = files.compared("a.json b.json none.json");
     assert_eq!(verdicts(&compared, 0), [Verdict::Faster; 3]);
-    assert_eq!(compared.rows[0].to_first[0].exact, Some(false));
     // One figure has no rounds, and one has a median of zero.
-    assert_eq!(verdicts(&compared, 1), [Verdict::NoRatio; 3]);
+    assert_eq!(verdicts(&compared, 1), [Verdict::NotComparable; 3]);
 }
 
 #[test]

@@ -137,10 +137,7 @@ fn fish_completes() {
         ("fullbore exp", "explain"),
         ("fullbore explain vmsplice_read_h", "vmsplice_read_huge"),
         ("fullbore copy --by-r", "--by-reference"),
-        (
-            "fullbore bench --sweep-writer=rec",
-            "--sweep-writer=recycle",
-        ),
+        ("fullbore write --way=rec", "--way=recycle"),
         ("fullbore copy a", "a file"),
         ("fullbore copy --append --output a", "a file"),
     ] {

@@ -78,10 +78,8 @@ fn what_works_here_is_said_in_json_and_in_text_alike() {
             .lines()
             .find(|line| line.trim_start().starts_with(&format!("{name} ")));
         let line = line.unwrap_or_else(|| panic!("{name} in {text}"));
-        // Tests that run at the same time start and end processes of other users.
-        let is_certain = name != "others_fds";
         assert!(
-            !is_certain || words.iter().any(|word| line.contains(word)),
+            words.iter().any(|word| line.contains(word)),
             "{words:?} in {line}"
         );
     }
@@ -137,15 +135,6 @@ fn every_call_that_is_refused_is_named_with_the_filter_and_the_rest_goes_on() {
                 assert_eq!(advice_on_limits(&found).trial.as_deref(), Some("vmsplice"));
                 assert!(found.is_refused("fresh_pages"));
             }
-        }
-        let filter = refusing(&[(call::PERF_EVENT_OPEN, &[])], errno);
-        let found = report(&run_under(&filter, "doctor --json"));
-        for trial in ["sampling", "hardware_counters"] {
-            // For a user to whom the setting applies, it takes effect before the filter.
-            assert_refused(&found, trial, name, "");
-        }
-        if is_root() {
-            assert_refused(&found, "sampling", name, "seccomp");
         }
     }
 }
@@ -236,20 +225,24 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
         return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
     };
     let copy = ForEverybody::new();
-    let mut command = copy.command(somebody, "doctor --json");
+    let mut holder = copy.command(somebody, "read");
+    holder.stdin(Stdio::piped());
     // SAFETY: between fork and exec it makes system calls and allocates nothing.
-    unsafe { command.pre_exec(hold_pipes) };
+    unsafe { holder.pre_exec(hold_pipes) };
+    let mut holder = holder.spawn().unwrap();
+    let mut command = copy.command(somebody, "doctor --json");
     let found = report(&finish(start(&mut command)));
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
     assert_refused(&found, "roomy_pipe", "EPERM", "fs.pipe-user-pages-soft");
     assert_eq!(found.allowance.uid, somebody);
-    // All pipes are of this process, so the doctor sees them. The process stopped making pipes less
-    // than one large pipe below the limit.
+    // The process stopped making pipes less than one large pipe below the limit.
     let allowance = &found.allowance;
     assert!(allowance.pages + 256 > soft as u64, "{allowance:#?}");
     let setting = found.setting("fs.pipe-user-pages-soft").unwrap();
     assert!(!setting.fine, "{setting:#?}");
     // Small pipes still work.
-    assert_works(&found, "process_fds");
+    assert_works(&found, "pinning");
 }
 
 #[test]
@@ -263,29 +256,14 @@ fn who_is_not_root_is_told_what_is_roots() {
         run("doctor --json")
     };
     let found = report(&output);
-    for name in [
-        "splice",
-        "vmsplice",
-        "tee",
-        "roomy_pipe",
-        "process_fds",
-        "pinning",
-    ] {
+    for name in ["splice", "vmsplice", "tee", "roomy_pipe", "pinning"] {
         assert_works(&found, name);
     }
-    // /proc/kpageflags cannot be read.
-    assert_refused(&found, "page_flags", "EACCES", "only root");
     if has_huge_pages() {
         // It is still known what backs the memory.
         assert_works(&found, "huge_pages");
     }
     if is_root() {
-        if others_are_hidden() {
-            let others = &trial(&found, "others_fds").outcome;
-            assert!(matches!(others, TrialOutcome::NotTried(_)));
-        } else {
-            assert_refused(&found, "others_fds", "EACCES", "CAP_SYS_PTRACE");
-        }
         assert_eq!(found.circumstances.capabilities, [""; 0]);
     }
 }
@@ -393,25 +371,7 @@ fn a_trial_that_hangs_is_ended_and_the_others_go_on() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = stdout(&output);
     assert!(text.contains("tee: no result within 10 s"), "{text}");
-    assert!(text.contains("  sendfile           works"), "{text}");
-}
-
-#[test]
-fn without_the_flags_of_pages_another_file_serves() {
-    let mut unshared = std::process::Command::new("unshare");
-    unshared
-        .args(["--mount", "sh", "-c"])
-        .arg("mount --bind /dev/null /proc/kpageflags && exec \"$0\" doctor --json")
-        .arg(FULLBORE);
-    let output = output_of(unshared.stdin(Stdio::null()));
-    let Some(output) = output.ok().filter(|output| !output.stdout.is_empty()) else {
-        return skipped("/proc/kpageflags cannot be taken away here");
-    };
-    let found = report(&output);
-    assert!(found.is_refused("page_flags"));
-    if works(trial(&found, "fresh_pages")) {
-        assert_works(&found, "huge_pages");
-    }
+    assert!(text.contains("  sendfile         works"), "{text}");
 }
 
 /// As many processes that compute as there are CPUs, and as many again.

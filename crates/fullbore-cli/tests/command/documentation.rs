@@ -49,7 +49,7 @@ const PROGRAMS: [&str; 12] = [
 
 /// Examples of the help that are not run, and why; their options are checked. The comments in the
 /// help are for its readers, so the reasons are here.
-const EXAMPLES_NOT_RUN: [(&str, &str); 20] = [
+const EXAMPLES_NOT_RUN: [(&str, &str); 19] = [
     ("fullbore bench all", "needs the programs of a checkout"),
     ("fullbore bench --compare", "needs the files of two runs"),
     (
@@ -65,7 +65,6 @@ const EXAMPLES_NOT_RUN: [(&str, &str); 20] = [
         "takes minutes on a slow machine",
     ),
     ("fullbore bench move", "takes minutes on a slow machine"),
-    ("fullbore bench --pairs", "takes minutes on a slow machine"),
     ("fullbore bench pipelines", "takes minutes"),
     (
         "fullbore bench write_read deep_ring",

@@ -763,7 +763,6 @@ fn writers_options_that_contradict_each_other_are_refused() {
         ("--memory 128K --chunk 128K", ["--memory", "two chunks"]),
         ("--memory 256K", ["--memory", "two chunks"]),
         ("--memory 0", ["--memory", "two chunks"]),
-        ("--memory 2M --gift", ["--memory", "--gift"]),
         ("--buf-size 0", ["--buf-size", "0"]),
         ("--memory 2M --chunk 0", ["--chunk", "0"]),
         ("--verify --data constant", ["--verify", "--data words"]),

@@ -25,9 +25,8 @@ use serde_json::Value;
 #[test]
 fn bench_prints_the_keys_that_it_always_has() {
     let output = crate::common::run(
-        "bench --json --rounds 2 --seconds 0.02 --pipe-size 64K --chunks 4K --pipe-sizes 64K \
-         write_read write_default_sum pipe_pipe_std pipe_file_std pipe_byte_block cat_wc_* \
-         cat_grep_* copy_normal memory_read sweep",
+        "bench --json --rounds 2 --seconds 0.02 --pipe-size 64K write_read write_default_sum pipe_pipe_std pipe_file_std pipe_byte_block cat_wc_* \
+         cat_grep_* copy_normal memory_read chunk_4K_pipe_64K",
     );
     assert_keys::<Run>(stdout(&output), include_str!("json_keys/bench.txt"));
 }

@@ -26,7 +26,6 @@ mod faults;
 mod html;
 mod json_keys;
 mod manual;
-mod many;
 mod meter;
 mod meter_pv;
 mod mistakes;

@@ -316,9 +316,7 @@ fn beside(directory: &Path, rounds: usize, words: &str) -> (Output, Run) {
 #[test]
 fn every_experiment_that_has_a_program_is_compared_with_it() {
     let Some(directory) = built() else { return };
-    let csv = tempfile::NamedTempFile::new().unwrap();
-    let words = format!("ladder pipe --csv {}", csv.path().display());
-    let (output, run) = beside(directory, 1, &words);
+    let (output, run) = beside(directory, 1, "ladder pipe");
     // They are measured in separate runs, each of which is short.
     let (_, transports) = beside(directory, 1, "transports");
     let others = "lookup_base_touched chain_normal copy_zero_copy wake_up tcp_4k_spin";
@@ -352,12 +350,6 @@ fn every_experiment_that_has_a_program_is_compared_with_it() {
         table.contains("to C") && table.contains("within 5%"),
         "{table}"
     );
-    let csv = fs::read_to_string(csv.path()).unwrap();
-    let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
-    for column in ["peer", "peer_median", "peer_ratio"] {
-        assert!(header.contains(&column), "{column}");
-    }
-    assert!(csv.contains(ladder), "{csv}");
 }
 
 #[test]

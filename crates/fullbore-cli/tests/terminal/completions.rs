@@ -37,14 +37,8 @@ fn completes(terminal: &Terminal, prompt: &str) {
             "fullbore explain vmsplice_read_h",
             "fullbore explain vmsplice_read_huge",
         ),
-        (
-            "fullbore bench --sweep-writer=rec",
-            "fullbore bench --sweep-writer=recycle",
-        ),
-        (
-            "fullbore bench --sweep-writer rec",
-            "fullbore bench --sweep-writer recycle",
-        ),
+        ("fullbore write --way=rec", "fullbore write --way=recycle"),
+        ("fullbore write --way rec", "fullbore write --way recycle"),
         ("fullbore tee som", "fullbore tee some\\ file"),
         (
             "fullbore copy --output=som",

@@ -184,23 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_hardware_or_root_only_to_look_is_no_win() {
-        for trial in [
-            "hardware_counters",
-            "page_flags",
-            "hugetlb",
-            "others_fds",
-            "sampling",
-        ] {
-            assert_eq!(
-                of(&fixture(&[trial])).text,
-                "no setting limits pipes on this machine",
-                "{trial}"
-            );
-        }
-    }
-
-    #[test]
     fn the_biggest_of_several_is_said_with_the_command_that_changes_it() {
         let advice = of(&fixture(&["splice", "roomy_pipe"]));
         assert_eq!(advice.trial.as_deref(), Some("roomy_pipe"));

@@ -13,18 +13,6 @@ const SPECIAL: &[(&str, Rule)] = &[
     ("roomy_pipe", rules::user_pages),
     ("huge_pages", rules::huge_pages_off),
     ("huge_pages", rules::no_huge_page_free),
-    ("hugetlb", rules::hugetlb_pool),
-    ("page_flags", rules::root_only),
-    ("locked_memory", rules::ulimit_l),
-    ("message_queue", rules::queue_limits),
-    ("pidfd_getfd", rules::yama),
-    ("process_fds", rules::yama),
-    ("others_fds", rules::ptrace_capability),
-    ("sampling", rules::paranoid),
-    ("sampling", rules::lockdown),
-    ("kernel_names", rules::kernel_addresses),
-    ("hardware_counters", rules::paranoid),
-    ("hardware_counters", rules::no_counters),
 ];
 
 /// Rules for any trial.
@@ -69,8 +57,6 @@ mod tests {
             user_pages_soft: Some(16384),
             user_pages_hard: Some(0),
             huge_pages: Some("madvise".into()),
-            perf_event_paranoid: Some(2),
-            kptr_restrict: Some(0),
             ..Circumstances::default()
         }
     }
@@ -145,18 +131,6 @@ mod tests {
             ..full
         };
         assert!(of("roomy_pipe", &refusal, &root).why.contains("seccomp"));
-    }
-
-    #[test]
-    fn sampling_is_refused_by_a_setting_before_a_filter() {
-        let refusal = refused("perf_event_open", Errno::ACCESS);
-        let cause = of("sampling", &refusal, &filtered());
-        assert!(cause.why.contains("perf_event_paranoid is 2"), "{cause:?}");
-        let lenient = Circumstances {
-            perf_event_paranoid: Some(1),
-            ..filtered()
-        };
-        assert!(of("sampling", &refusal, &lenient).why.contains("seccomp"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | `causes.rs`, `rules.rs` | why something was refused, and the remedy: tables |
 //! | `circumstances.rs` | the environment of this process, from which causes are derived |
 //! | `settings.rs` | the limits and settings that matter: a table |
-//! | `topology.rs`, `drawing.rs` | pairs of CPUs, and the CPUs as a drawing |
+//! | `topology.rs` | pairs of CPUs |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
 //! | `other_work.rs` | how much CPU time went to others meanwhile |
 //! | `placement.rs` | whether one CPU for both ends of a pipe is faster than two |
@@ -18,7 +18,6 @@ mod advice;
 mod allowance;
 mod causes;
 mod circumstances;
-mod drawing;
 mod other_work;
 mod placement;
 mod rules;

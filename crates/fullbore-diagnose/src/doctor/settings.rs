@@ -116,7 +116,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "transparent_hugepage/enabled",
-        read: huge_page_setting::<0>,
+        read: huge_pages,
         purpose: "huge pages for buffers, which are faster to look up and to allocate",
         judge: |value, around| match value {
             _ if around.huge_page > Some(fullbore_linux::MOST_HUGE as u64) => fine(format!(
@@ -132,28 +132,6 @@ const DEFINITIONS: &[Definition] = &[
         cost: "programs that ask for them use memory in units of a huge page",
     },
     Definition {
-        name: "transparent_hugepage/defrag",
-        read: huge_page_setting::<1>,
-        purpose: "whether a page fault may compact memory to get a huge page",
-        judge: |value, _| match value {
-            "never" | "defer" => low("a page fault gets base pages if no huge page is free"),
-            _ => fine("programs that ask for huge pages wait until memory is compacted"),
-        },
-        command: "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/defrag",
-        cost: "a fault of a program that asks can take milliseconds on a full machine",
-    },
-    Definition {
-        name: "vm.nr_hugepages",
-        read: in_proc!("vm/nr_hugepages"),
-        purpose: "the reserved pool, for programs that use Backing::HugeTlb of the library",
-        judge: |value, _| match number(value) {
-            0 => fine("empty, and fullbore itself does not need it"),
-            pages => fine(format!("a pool of {pages} pages")),
-        },
-        command: "sudo sysctl -w vm.nr_hugepages=64",
-        cost: "128 MiB, with pages of 2 MiB, that nothing else can use",
-    },
-    Definition {
         name: HALT_POLL,
         read: halt_poll,
         purpose: "how long an idle CPU of a virtual machine polls for work before it halts; \
@@ -165,133 +143,6 @@ const DEFINITIONS: &[Definition] = &[
         },
         command: "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
         cost: "an idle CPU polls for up to 0.2 ms, which uses CPU time of the host",
-    },
-    Definition {
-        name: "kernel.perf_event_paranoid",
-        read: in_proc!("kernel/perf_event_paranoid"),
-        purpose: "which users may sample the kernel while it runs on behalf of their processes",
-        judge: |value, around| match around.is_too_paranoid() {
-            _ if around.capabilities.perfmon => {
-                fine("does not apply to this process (CAP_PERFMON)")
-            }
-            true => low("this user may not sample the kernel"),
-            false => fine(format!("{value} lets users sample the kernel")),
-        },
-        command: "sudo sysctl -w kernel.perf_event_paranoid=1",
-        cost: "every user can sample the kernel on behalf of their processes, which is a side \
-         channel",
-    },
-    Definition {
-        name: "kernel.kptr_restrict",
-        read: in_proc!("kernel/kptr_restrict"),
-        purpose: "which users may see the addresses of kernel functions, to name them in samples",
-        judge: |value, around| match number(value) {
-            0 => fine("shown to users who may sample the kernel"),
-            1 if around.capabilities.syslog => fine("shown to this process (CAP_SYSLOG)"),
-            _ => low("samples of the kernel have no names"),
-        },
-        command: "sudo sysctl -w kernel.kptr_restrict=0",
-        cost: "users who may sample the kernel learn its addresses, which helps an attacker",
-    },
-    Definition {
-        name: "net.core.wmem_max",
-        read: in_proc!("net/core/wmem_max"),
-        purpose: "the longest send buffer of a socket: bench unix_copy asks for 512 KiB",
-        judge: |value, around| match number(value) {
-            _ if around.capabilities.net_admin => {
-                fine("does not apply to this process (CAP_NET_ADMIN)")
-            }
-            bytes if bytes >= 512 << 10 => fine("512 KiB is allowed"),
-            bytes => low(format!("send buffers stay at {}", size::format(bytes))),
-        },
-        command: "sudo sysctl -w net.core.wmem_max=524288",
-        cost: "a socket of any user that asks can queue 512 KiB",
-    },
-    Definition {
-        name: "fs.file-max",
-        read: in_proc!("fs/file-max"),
-        purpose: "limit of open files for the whole machine; a pipe needs two",
-        judge: |value, _| match number(value) {
-            files if files < 65536 => low("too low for a machine with many pipes"),
-            _ => fine("high enough"),
-        },
-        command: "sudo sysctl -w fs.file-max=1000000",
-        cost: "about 1 KiB of the kernel's memory for each file that is opened",
-    },
-    Definition {
-        name: "ulimit -n",
-        read: |_, around| Some(limit(around.open_files)),
-        purpose: "open files of a process",
-        judge: |value, _| match value.parse::<u64>() {
-            Ok(files) if files < 256 => low("too low for a tee with many outputs"),
-            _ => fine("high enough"),
-        },
-        command: "ulimit -n 1024",
-        cost: "none, up to the hard limit",
-    },
-    Definition {
-        name: "ulimit -l",
-        read: |_, around| Some(locked_limit(around.locked_bytes)),
-        purpose: "memory that a process may lock: --lock-memory, and the buffers of samples",
-        judge: |_, around| match around.locked_bytes {
-            _ if around.capabilities.ipc_lock => {
-                fine("does not apply to this process (CAP_IPC_LOCK)")
-            }
-            Some(bytes) if bytes < 1 << 20 => low("less than the buffers of --lock-memory"),
-            _ => fine("high enough"),
-        },
-        command: "sudo prlimit --pid $$ --memlock=8388608",
-        cost: "up to 8 MiB per process that cannot be reclaimed",
-    },
-    Definition {
-        name: "kernel.yama.ptrace_scope",
-        read: in_proc!("kernel/yama/ptrace_scope"),
-        purpose: "which processes may duplicate file descriptors of another process",
-        judge: |value, around| match number(value) {
-            0 => fine("processes of the same user may"),
-            1 | 2 if around.capabilities.sys_ptrace => {
-                fine("does not apply to this process (CAP_SYS_PTRACE)")
-            }
-            _ => low("only ancestors of a process may; opening /proc/PID/fd still works"),
-        },
-        command: "sudo sysctl -w kernel.yama.ptrace_scope=0",
-        cost: "a compromised program can take over all other programs of its user",
-    },
-    Definition {
-        name: "fs.mqueue.msg_max",
-        read: in_proc!("fs/mqueue/msg_max"),
-        purpose: "maximum number of messages in a POSIX message queue; bench uses 10",
-        judge: |value, _| match number(value) {
-            messages if messages < 10 => low("lower than bench uses: figures cannot be compared"),
-            _ => fine("as many as bench uses"),
-        },
-        command: "sudo sysctl -w fs.mqueue.msg_max=10",
-        cost: "nothing: it is the kernel's default",
-    },
-    Definition {
-        name: "fs.mqueue.msgsize_max",
-        read: in_proc!("fs/mqueue/msgsize_max"),
-        purpose: "bytes of a message in it: bench asks for 8 KiB",
-        judge: |value, _| match number(value) {
-            bytes if bytes < 8192 => low("shorter than bench asks for: figures do not compare"),
-            _ => fine("as high as bench uses"),
-        },
-        command: "sudo sysctl -w fs.mqueue.msgsize_max=8192",
-        cost: "nothing: it is the kernel's default",
-    },
-    Definition {
-        name: "vm.overcommit_memory",
-        read: in_proc!("vm/overcommit_memory"),
-        purpose: "whether memory is accounted when it is mapped or when it is used",
-        judge: |value, _| match value {
-            "2" => low(
-                "accounted when it is mapped: large buffers can be refused although memory \
-             is free",
-            ),
-            _ => fine("accounted when it is used"),
-        },
-        command: "sudo sysctl -w vm.overcommit_memory=0",
-        cost: "if memory runs out, the kernel kills a process later instead of refusing a mapping",
     },
 ];
 
@@ -327,24 +178,14 @@ fn number(value: &str) -> u64 {
     value.parse().unwrap_or(u64::MAX)
 }
 
-fn huge_page_setting<const DEFRAG: usize>(root: &Root, _: &Circumstances) -> Option<String> {
-    let name = ["enabled", "defrag"][DEFRAG];
-    let text = root.text(format!("sys/kernel/mm/transparent_hugepage/{name}"))?;
+fn huge_pages(root: &Root, _: &Circumstances) -> Option<String> {
+    let text = root.text("sys/kernel/mm/transparent_hugepage/enabled")?;
     bracketed_word(&text).map(str::to_owned)
 }
 
 /// Returns the setting only if the active governor is the one that polls.
 fn halt_poll(root: &Root, _: &Circumstances) -> Option<String> {
     (root.text(GOVERNOR_FILE)?.trim() == "haltpoll").then(|| root.text(HALT_POLL_FILE))?
-}
-
-fn limit(value: Option<u64>) -> String {
-    value.map_or_else(|| "unlimited".into(), |value| value.to_string())
-}
-
-/// Formats the limit in KiB, as the shell does.
-fn locked_limit(bytes: Option<u64>) -> String {
-    limit(bytes.map(|bytes| bytes / 1024))
 }
 
 #[cfg(test)]
@@ -355,11 +196,7 @@ mod tests {
 
     fn settings(files: &[(&str, &str)]) -> Vec<Setting> {
         let fixture = Fixture::new(files);
-        let around = Circumstances {
-            open_files: Some(1024),
-            ..Circumstances::at(&fixture.root())
-        };
-        read(&fixture.root(), &around)
+        read(&fixture.root(), &Circumstances::at(&fixture.root()))
     }
 
     fn setting<'a>(settings: &'a [Setting], name: &str) -> &'a Setting {
@@ -371,10 +208,7 @@ mod tests {
 
     #[test]
     fn what_a_machine_has_not_got_is_left_out() {
-        let found = settings(&[]);
-        let names: Vec<_> = found.iter().map(|setting| setting.name.as_str()).collect();
-        assert_eq!(names, ["ulimit -n", "ulimit -l"]);
-        assert!(found.iter().all(|setting| setting.fine));
+        assert_eq!(settings(&[]), []);
     }
 
     #[test]
@@ -382,27 +216,23 @@ mod tests {
         let usual = [
             ("proc/sys/fs/pipe-max-size", "1048576"),
             ("proc/sys/fs/pipe-user-pages-soft", "16384"),
-            ("proc/sys/kernel/perf_event_paranoid", "1"),
             (
                 "sys/kernel/mm/transparent_hugepage/enabled",
                 "always [madvise] never",
             ),
-            ("proc/sys/vm/overcommit_memory", "0"),
         ];
         assert!(settings(&usual).iter().all(|setting| setting.fine));
         let tight = [
             ("proc/sys/fs/pipe-max-size", "65536"),
             ("proc/sys/fs/pipe-user-pages-soft", "1024"),
-            ("proc/sys/kernel/perf_event_paranoid", "3"),
             (
                 "sys/kernel/mm/transparent_hugepage/enabled",
                 "always madvise [never]",
             ),
-            ("proc/sys/vm/overcommit_memory", "2"),
         ];
         let found = settings(&tight);
         let held: Vec<_> = found.iter().filter(|setting| !setting.fine).collect();
-        assert_eq!(held.len(), 5, "{held:?}");
+        assert_eq!(held.len(), 3, "{held:?}");
         assert_eq!(
             setting(&found, "fs.pipe-user-pages-soft").meaning,
             "enough for only 4 pipes of 1 MiB"
@@ -429,8 +259,6 @@ mod tests {
             capabilities: Capabilities {
                 sys_admin: true,
                 sys_resource: true,
-                perfmon: true,
-                ..Capabilities::default()
             },
             ..Circumstances::default()
         };
@@ -438,7 +266,6 @@ mod tests {
             ("proc/sys/fs/pipe-max-size", "4096"),
             ("proc/sys/fs/pipe-user-pages-soft", "1"),
             ("proc/sys/fs/pipe-user-pages-hard", "1"),
-            ("proc/sys/kernel/perf_event_paranoid", "4"),
         ]);
         assert!(
             read(&fixture.root(), &root)

@@ -1,6 +1,5 @@
-//! Finds the pairs of CPUs that are worth pinning a writer and a reader to, and adds a drawing of all CPUs.
+//! Finds the pairs of CPUs that are worth pinning a writer and a reader to.
 
-use super::drawing::draw;
 use fullbore_host::distance::line_round_trip_ns;
 use fullbore_host::machine::{CpuPair, Relation, Topology, format_cpu_list};
 use fullbore_results::doctor::{CpuReport, PairReport, Sharing};
@@ -35,7 +34,6 @@ fn describe(topology: &Topology) -> CpuReport {
         online: format_cpu_list(&topology.online()),
         allowed: format_cpu_list(topology.allowed()),
         offline: format_cpu_list(topology.offline()),
-        drawing: draw(topology),
         pairs: pairs(topology),
     }
 }
@@ -118,7 +116,6 @@ fn share(topology: &Topology, a: usize, b: usize) -> Sharing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::drawing::WIDTH;
     use super::*;
     use fullbore_host::fixtures::Fixture;
 
@@ -154,12 +151,8 @@ mod tests {
         fixture
     }
 
-    fn drawn(fixture: &Fixture, allowed: &str) -> CpuReport {
-        let cpus = describe(&fixture.topology(allowed));
-        for line in cpus.drawing.iter().chain(&pair_lines(&cpus)) {
-            assert!(line.chars().count() <= WIDTH, "{line}");
-        }
-        cpus
+    fn described(fixture: &Fixture, allowed: &str) -> CpuReport {
+        describe(&fixture.topology(allowed))
     }
 
     fn kinds(cpus: &CpuReport) -> Vec<(usize, usize, Sharing)> {
@@ -169,43 +162,22 @@ mod tests {
 
     #[test]
     fn one_cpu_has_no_pair() {
-        let cpus = drawn(&machine(1, 1, 1, 1), "0");
-        assert_eq!(
-            cpus.drawing,
-            [
-                "socket 0: 1 CPU, 0",
-                "└─ L3 32 MiB  [0], L2 1 MiB each core"
-            ]
-        );
+        let cpus = described(&machine(1, 1, 1, 1), "0");
         assert_eq!(cpus.pairs, []);
         // A process that may use only one of many CPUs has no pair either.
-        assert_eq!(drawn(&machine(1, 1, 8, 1), "3").pairs, []);
+        assert_eq!(described(&machine(1, 1, 8, 1), "3").pairs, []);
     }
 
     #[test]
     fn two_cpus_are_the_pair() {
-        let cpus = drawn(&machine(1, 1, 2, 1), "0-1");
-        assert_eq!(
-            cpus.drawing,
-            [
-                "socket 0: 2 CPUs, 0-1",
-                "└─ L3 32 MiB  [0] [1], L2 1 MiB each core"
-            ]
-        );
+        let cpus = described(&machine(1, 1, 2, 1), "0-1");
         assert_eq!(kinds(&cpus), [(0, 1, Sharing::LastLevel)]);
         assert!(cpus.pairs[0].chosen);
     }
 
     #[test]
-    fn threads_of_a_core_are_drawn_together() {
-        let cpus = drawn(&machine(1, 1, 4, 2), "0-7");
-        assert_eq!(
-            cpus.drawing,
-            [
-                "socket 0: 8 CPUs, 0-7",
-                "└─ L3 32 MiB  [0 4] [1 5] [2 6] [3 7], L2 1 MiB each core"
-            ]
-        );
+    fn threads_of_a_core_are_nearest() {
+        let cpus = described(&machine(1, 1, 4, 2), "0-7");
         assert_eq!(
             kinds(&cpus),
             [(0, 4, Sharing::Core), (0, 1, Sharing::LastLevel)]
@@ -214,21 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn two_sockets_of_64_cpus_are_counted_rather_than_drawn() {
-        let cpus = drawn(&machine(2, 8, 4, 2), "0-127");
-        assert_eq!(
-            cpus.drawing,
-            [
-                "socket 0: 64 CPUs, 0-31,64-95",
-                "├─ L3 32 MiB  CPUs 0-3,64-67: 4 cores of 2 threads, L2 1 MiB each core",
-                "├─ L3 32 MiB  CPUs 4-7,68-71: 4 cores of 2 threads, L2 1 MiB each core",
-                "└─ 6 more of the same kind, CPUs 8-11,72-75 to CPUs 28-31,92-95",
-                "socket 1: 64 CPUs, 32-63,96-127",
-                "├─ L3 32 MiB  CPUs 32-35,96-99: 4 cores of 2 threads, L2 1 MiB each core",
-                "├─ L3 32 MiB  CPUs 36-39,100-103: 4 cores of 2 threads, L2 1 MiB each core",
-                "└─ 6 more of the same kind, CPUs 40-43,104-107 to CPUs 60-63,124-127",
-            ]
-        );
+    fn two_sockets_have_a_pair_of_each_kind() {
+        let cpus = described(&machine(2, 8, 4, 2), "0-127");
         assert_eq!(
             kinds(&cpus),
             [
@@ -241,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_share_an_l2_are_drawn_together() {
+    fn cores_that_share_an_l2_are_nearer() {
         let fixture = Fixture::new(&[]).online("0-3");
         for cpu in 0..4 {
             fixture.placed(cpu, &cpu.to_string(), 0);
@@ -252,11 +211,7 @@ mod tests {
             ];
             fixture.caches(cpu, &caches);
         }
-        let cpus = drawn(&fixture, "0-3");
-        assert_eq!(
-            cpus.drawing[1],
-            "└─ L3 32 MiB  ([0] [1]) ([2] [3]), L2 2 MiB each ( )"
-        );
+        let cpus = described(&fixture, "0-3");
         assert_eq!(
             kinds(&cpus),
             [(0, 1, Sharing::L2), (0, 2, Sharing::LastLevel)]
@@ -264,42 +219,33 @@ mod tests {
     }
 
     #[test]
-    fn cpus_that_are_offline_are_named_and_not_drawn() {
+    fn cpus_that_are_offline_are_named() {
         let fixture = machine(1, 1, 4, 2);
         fixture.file("sys/devices/system/cpu/present", "0-7");
         fixture.file("sys/devices/system/cpu/online", "0-4");
-        let cpus = drawn(&fixture, "0-7");
+        let cpus = described(&fixture, "0-7");
         assert_eq!(
             (cpus.online.as_str(), cpus.offline.as_str()),
             ("0-4", "5-7")
         );
-        assert_eq!(
-            cpus.drawing[1],
-            "└─ L3 32 MiB  [0 4] [1] [2] [3], L2 1 MiB each core"
-        );
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_drawn_all_the_same() {
+    fn a_machine_that_tells_nothing_has_a_pair() {
         let fixture = Fixture::new(&[]).online("0-1");
-        let cpus = drawn(&fixture, "0-1");
-        assert_eq!(
-            cpus.drawing,
-            ["socket unknown: 2 CPUs, 0-1", "└─ caches unknown  [0] [1]"]
-        );
+        let cpus = described(&fixture, "0-1");
         assert_eq!(kinds(&cpus), [(0, 1, Sharing::Unknown)]);
     }
 
     #[test]
-    fn sixteen_cores_without_a_shared_cache_fit() {
+    fn cores_without_a_shared_cache_share_a_socket() {
         let fixture = Fixture::new(&[]).online("0-15");
         for cpu in 0..16 {
             fixture.placed(cpu, &cpu.to_string(), 0);
             let own = cpu.to_string();
             fixture.caches(cpu, &[("2", "Unified", "2048K", &own)]);
         }
-        let cpus = drawn(&fixture, "0-15");
-        assert_eq!(cpus.drawing.len(), 4, "{:?}", cpus.drawing);
+        let cpus = described(&fixture, "0-15");
         assert_eq!(kinds(&cpus), [(0, 1, Sharing::Socket)]);
     }
 }

@@ -94,7 +94,6 @@ fn without_a_remedy(class: Class) -> &'static str {
             "other processes use these CPUs: choose idle ones with --cpus, or wait until the \
              machine is idle"
         }
-        Class::NotClassified => "the flame graph (--flame) shows where in the kernel that is",
         _ => "no experiment of the ladder is known to reduce this",
     }
 }
@@ -149,7 +148,6 @@ pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> CostAdvice {
 mod tests {
     use super::*;
     use fullbore_lab::catalogue::Catalogue;
-    use fullbore_lab::catalogue::sweep::Axes;
 
     #[test]
     fn advice_is_never_what_the_experiment_does_already() {
@@ -191,7 +189,7 @@ mod tests {
 
     #[test]
     fn every_instead_is_an_experiment_or_a_verb() {
-        let catalogue = Catalogue::new(&Axes::default());
+        let catalogue = Catalogue::default();
         for remedy in TABLE {
             let verbs = ["copy", "tee", "meter", "run"];
             let verb = remedy.instead.strip_prefix("fullbore ");

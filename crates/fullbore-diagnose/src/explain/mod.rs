@@ -3,11 +3,10 @@
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
 //! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
 //! and `verdict` compute the result, and `advice` says what reduces the time. `placement` decides whether the
-//! sides could share one CPU. `report` and `flame` show it.
+//! sides could share one CPU. `report` shows it.
 
 mod advice;
 mod classes;
-mod flame;
 mod permission;
 mod placement;
 mod processes;
@@ -19,7 +18,6 @@ mod side;
 mod symbols;
 mod verdict;
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -35,36 +33,11 @@ use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport
 use fullbore_results::run::Settings;
 
 use advice::Subject;
-pub use flame::can_draw;
 use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
-use symbols::{Files, Kernel};
+use symbols::Kernel;
 use verdict::{of_samples, without_samples};
-
-/// The explanation, and the data from which it was derived.
-pub struct Explained {
-    /// What is reported.
-    pub explanation: Explanation,
-    sides: Vec<Side>,
-    turns: Option<Turns>,
-}
-
-impl Explained {
-    /// Draws the flame graph.
-    pub fn draw(&self, out: &mut dyn Write) -> Result<()> {
-        let title = match &self.explanation.experiment {
-            Some(name) => name.clone(),
-            None => self.explanation.command.join(" "),
-        };
-        if self.sides.iter().all(|side| side.stacks.is_empty()) {
-            bail!(Unsupported(
-                "there are no samples to draw a flame graph of".into()
-            ));
-        }
-        flame::draw(&self.sides, &title, out)
-    }
-}
 
 /// Measures an experiment with and without samples, alternately, and also on one CPU if its writer and its
 /// reader take turns.
@@ -73,7 +46,7 @@ pub fn experiment(
     settings: &Settings,
     cpus: &CpuPair,
     program: &Program,
-) -> Result<Explained> {
+) -> Result<Explanation> {
     let all_cpus = Topology::read().online();
     let mut bench = Bench::new(settings, cpus, program);
     let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
@@ -110,52 +83,44 @@ pub fn experiment(
         experiment: Some(experiment.name),
         options: &options,
     };
-    let mut explained = watched.explain(subject);
-    let explanation = &mut explained.explanation;
+    let (mut explanation, turns) = watched.explain(subject);
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
     explanation.disturbance = Disturbance::of(experiment.unit, with, without);
     if experiment.work.endpoints().is_some()
-        && let Some(turns) = explained.turns
+        && let Some(turns) = turns
         && let Ok(figures) = measure(experiment, cpus, program)
     {
         explanation.placement = Some(turns.measured(figures));
     }
-    Ok(explained)
+    Ok(explanation)
 }
 
-/// Watches a command that `run` runs to its end, and before that once without samples if `twice` is set; `run`
-/// returns how long the command took. If its processes take turns, an ordinary pipe is measured on two CPUs and on
-/// one.
+/// Watches a command that `run` runs to its end. If its processes take turns, an ordinary pipe is measured on two
+/// CPUs and on one.
 pub fn command(
     words: &[String],
-    twice: bool,
     program: &Program,
-    mut run: impl FnMut() -> Result<Duration>,
-) -> Result<Explained> {
-    let before = twice.then(&mut run).transpose()?;
+    run: impl FnOnce() -> Result<()>,
+) -> Result<Explanation> {
     let all_cpus = Topology::read().online();
-    let (took, recording) = record(&all_cpus, Duration::ZERO, run);
-    let took = took?;
+    let (ran, recording) = record(&all_cpus, Duration::ZERO, run);
+    ran?;
     let mut watched = Watched::default();
     watched.add(recording);
-    let mut explained = watched.explain(Subject::default());
-    let explanation = &mut explained.explanation;
+    let (mut explanation, turns) = watched.explain(Subject::default());
     explanation.command = words.to_vec();
-    explanation.disturbance =
-        before.map(|before| Disturbance::of_seconds(took.as_secs_f64(), before.as_secs_f64()));
-    if let Some(turns) = explained.turns
+    if let Some(turns) = turns
         && let Ok(figures) = measure(plain_pipe(), &CpuPair::choose(&Topology::read()), program)
     {
         explanation.placement = turns.estimated(figures);
     }
-    Ok(explained)
+    Ok(explanation)
 }
 
 /// The data from one recording, or from several.
 struct Watched {
     kernel: Kernel,
-    files: Files,
     sides: Vec<Side>,
     sampled: Option<Result<record::Sampled, sampling::Refused>>,
 }
@@ -164,7 +129,6 @@ impl Default for Watched {
     fn default() -> Self {
         Self {
             kernel: Kernel::read(),
-            files: Files::default(),
             sides: Vec::new(),
             sampled: None,
         }
@@ -182,13 +146,10 @@ impl Watched {
             sampled.lost += lost_before;
         }
         self.sampled = Some(sampled);
-        merge(
-            &mut self.sides,
-            recording.sides(&self.kernel, &mut self.files),
-        );
+        merge(&mut self.sides, recording.sides(&self.kernel));
     }
 
-    fn explain(self, subject: Subject<'_>) -> Explained {
+    fn explain(self, subject: Subject<'_>) -> (Explanation, Option<Turns>) {
         let sampled = self
             .sampled
             .unwrap_or(Err(sampling::Refused(rustix::io::Errno::OPNOTSUPP)));
@@ -229,10 +190,6 @@ impl Watched {
             placement: None,
             notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
         };
-        Explained {
-            explanation,
-            turns: Turns::of(&self.sides, named),
-            sides: self.sides,
-        }
+        (explanation, Turns::of(&self.sides, named))
     }
 }

@@ -1,14 +1,12 @@
 //! Groups samples by side, and adds the names of processes and addresses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt::Write;
 use std::time::Duration;
 
 use super::classes::classify;
 use super::processes::Processes;
 use super::sampling::{Event, Sample, What};
-use super::symbols::{Files, Kernel, Mapping, Mappings};
-use fullbore_host::text::clean;
+use super::symbols::Kernel;
 use fullbore_results::explain::{Accounts, Class};
 
 /// A process, or all processes with the same name.
@@ -29,7 +27,7 @@ pub struct Side {
 /// The position of a sample: in user code, or in a chain of kernel functions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stack {
-    User(String),
+    User,
     /// The chain of kernel functions, innermost first.
     Kernel(Vec<String>),
 }
@@ -44,7 +42,7 @@ impl Stack {
     /// Returns the class to which its time belongs.
     pub fn class(&self) -> Class {
         match self {
-            Stack::User(_) => Class::User,
+            Stack::User => Class::User,
             Stack::Kernel(chain) => {
                 let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
                 classify(&chain)
@@ -55,7 +53,7 @@ impl Stack {
     /// Returns the innermost function.
     pub fn leaf(&self) -> &str {
         match self {
-            Stack::User(name) => name,
+            Stack::User => "user code",
             Stack::Kernel(chain) => chain.first().map_or(HIDDEN, String::as_str),
         }
     }
@@ -72,27 +70,9 @@ impl Stack {
         names.reverse();
         let stack = match frames.ends_with("_[k]") {
             true => Stack::Kernel(names),
-            false => Stack::User(names.remove(0)),
+            false => Stack::User,
         };
         Some((side, stack, count.parse().ok()?))
-    }
-
-    /// Formats one line of folded stacks: outermost first, kernel functions with the suffix `_[k]`.
-    fn fold(&self, side: &str, count: u64) -> String {
-        // Each stack is one line, and is later written to XML, which has no control characters.
-        let mut line = clean(side).replace(';', ":");
-        match self {
-            Stack::User(name) => {
-                let _ = write!(line, ";{}", clean(name).replace(';', ":"));
-            }
-            Stack::Kernel(chain) => {
-                for name in chain.iter().rev() {
-                    let _ = write!(line, ";{name}_[k]");
-                }
-            }
-        }
-        let _ = write!(line, " {count}");
-        line
     }
 }
 
@@ -101,13 +81,6 @@ impl Side {
     pub fn samples(&self) -> u64 {
         self.stacks.values().sum()
     }
-
-    /// Returns its lines of folded stacks.
-    pub fn folded(&self) -> impl Iterator<Item = String> {
-        self.stacks
-            .iter()
-            .map(|(stack, &count)| stack.fold(&self.name, count))
-    }
 }
 
 /// Groups events by side; events in the first `skipped` of the run do not count.
@@ -115,7 +88,6 @@ pub fn sides(
     mut events: Vec<Event>,
     processes: &Processes,
     kernel: &Kernel,
-    files: &mut Files,
     skipped: Duration,
 ) -> Vec<Side> {
     // The events of each CPU are in order; those of several CPUs have to be sorted.
@@ -133,7 +105,7 @@ pub fn sides(
         }
         match what {
             What::Running(sample) if from.is_none_or(|from| time >= from) => {
-                let stack = known.stack(pid, &sample, kernel, files);
+                let stack = stack(&sample, kernel);
                 let side = sides.of(pid, known.name(pid, processes));
                 *side.stacks.entry(stack).or_default() += 1;
             }
@@ -155,7 +127,6 @@ struct Known {
     /// The processes below this one.
     ours: HashSet<u32>,
     names: HashMap<u32, String>,
-    mappings: HashMap<u32, Mappings>,
 }
 
 impl Known {
@@ -179,26 +150,10 @@ impl Known {
                 if let Some(name) = self.names.get(&parent).cloned() {
                     self.names.insert(pid, name);
                 }
-                if let Some(mappings) = self.mappings.get(&parent).cloned() {
-                    self.mappings.insert(pid, mappings);
-                }
             }
-            What::Named { name, exec } => {
+            What::Named { name, .. } => {
                 self.names.insert(pid, name);
-                if exec {
-                    self.mappings.remove(&pid);
-                }
             }
-            What::Mapped {
-                start,
-                len,
-                offset,
-                file,
-            } => self
-                .mappings
-                .entry(pid)
-                .or_default()
-                .add(start, Mapping { len, offset, file }),
             What::Running(_) => {}
         }
     }
@@ -209,27 +164,23 @@ impl Known {
             _ => processes.name(pid).unwrap_or("fullbore").to_owned(),
         }
     }
+}
 
-    fn stack(&self, pid: u32, sample: &Sample, kernel: &Kernel, files: &mut Files) -> Stack {
-        match sample {
-            Sample::User(address) => {
-                let none = Mappings::default();
-                let mappings = self.mappings.get(&pid).unwrap_or(&none);
-                Stack::User(files.name(mappings, *address))
-            }
-            Sample::Kernel(_) if kernel.is_hidden() => Stack::Kernel(vec![HIDDEN.to_owned()]),
-            Sample::Kernel(chain) => Stack::Kernel(
-                chain
-                    .iter()
-                    .enumerate()
-                    .map(|(at, &address)| {
-                        // A return address may be the first address of the next function.
-                        let within = address - u64::from(at > 0);
-                        kernel.name(within).unwrap_or("[unknown]").to_owned()
-                    })
-                    .collect(),
-            ),
-        }
+fn stack(sample: &Sample, kernel: &Kernel) -> Stack {
+    match sample {
+        Sample::User => Stack::User,
+        Sample::Kernel(_) if kernel.is_hidden() => Stack::Kernel(vec![HIDDEN.to_owned()]),
+        Sample::Kernel(chain) => Stack::Kernel(
+            chain
+                .iter()
+                .enumerate()
+                .map(|(at, &address)| {
+                    // A return address may be the first address of the next function.
+                    let within = address - u64::from(at > 0);
+                    kernel.name(within).unwrap_or("[unknown]").to_owned()
+                })
+                .collect(),
+        ),
     }
 }
 
@@ -297,7 +248,7 @@ ffffffff81003000 T other
             tell(pid, named(name));
         }
         for _ in 0..90 {
-            tell(100, What::Running(Sample::User(0x1000)));
+            tell(100, What::Running(Sample::User));
         }
         let reading = [
             0xffff_ffff_8100_2010,
@@ -307,7 +258,7 @@ ffffffff81003000 T other
         for pid in [100, 101] {
             for _ in 0..10 {
                 tell(pid, What::Running(Sample::Kernel(reading.to_vec())));
-                tell(9999, What::Running(Sample::User(0x1000)));
+                tell(9999, What::Running(Sample::User));
             }
         }
         events
@@ -322,7 +273,6 @@ ffffffff81003000 T other
                 events,
                 &Processes::default(),
                 &Kernel::parse(KERNEL),
-                &mut Files::default(),
                 Duration::ZERO,
             );
             let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
@@ -339,25 +289,16 @@ ffffffff81003000 T other
         // The first program gets its name at 1 ns, and computes from 4 ns on.
         let skipped = Duration::from_nanos(53);
         let kernel = Kernel::parse(KERNEL);
-        let mut files = Files::default();
-        let sides = sides(
-            events(),
-            &Processes::default(),
-            &kernel,
-            &mut files,
-            skipped,
-        );
+        let sides = sides(events(), &Processes::default(), &kernel, skipped);
         assert_eq!((sides[0].samples(), sides[1].samples()), (50, 10));
     }
 
     #[test]
     fn without_names_of_the_kernels_functions_a_sample_is_still_the_kernels() {
-        let mut files = Files::default();
         let sides = sides(
             events(),
             &Processes::default(),
             &Kernel::default(),
-            &mut files,
             Duration::ZERO,
         );
         let report = sides[1].report(true);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::processes::Processes;
 use super::profile::{self, Side};
 use super::sampling::{Clock, Event, Refused, Sampling, Scope};
-use super::symbols::{Files, Kernel};
+use super::symbols::Kernel;
 
 /// The time between two scans.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -93,8 +93,8 @@ impl Recording {
     }
 
     /// Groups the recording by side.
-    pub fn sides(self, kernel: &Kernel, files: &mut Files) -> Vec<Side> {
-        profile::sides(self.events, &self.processes, kernel, files, self.skipped)
+    pub fn sides(self, kernel: &Kernel) -> Vec<Side> {
+        profile::sides(self.events, &self.processes, kernel, self.skipped)
     }
 }
 

@@ -107,10 +107,7 @@ fn write_how(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
                 ),
                 _ => Ok(()),
             })?,
-            None => writeln!(
-                out,
-                "It is unknown how much sampling slowed it down: use --twice to measure that."
-            )?,
+            None => writeln!(out, "It is unknown how much sampling slowed it down.")?,
         }
     }
     for note in &explanation.notes {

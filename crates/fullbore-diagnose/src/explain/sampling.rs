@@ -19,7 +19,7 @@ use std::io::{self, ErrorKind};
 
 use perf_event::data::parse::Parser;
 use perf_event::data::{
-    Comm, Exit, Lost, LostSamples, Mmap2, RecordMetadata, Sample as RawSample, Visitor,
+    Comm, Exit, Lost, LostSamples, RecordMetadata, Sample as RawSample, Visitor,
 };
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, SampleFlag, Sampler};
@@ -62,17 +62,10 @@ pub struct Event {
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// The process was created by another one, whose mappings it inherits.
+    /// The process was created by another one.
     Forked { parent: u32 },
-    /// The process has a new name; with `exec` it also runs a new program, and its mappings are gone.
+    /// The process has a new name; with `exec` it also runs a new program.
     Named { name: String, exec: bool },
-    /// The process has mapped code.
-    Mapped {
-        start: u64,
-        len: u64,
-        offset: u64,
-        file: String,
-    },
     /// The process was running.
     Running(Sample),
 }
@@ -80,8 +73,8 @@ pub enum What {
 /// The position of a process.
 #[derive(Debug, Clone)]
 pub enum Sample {
-    /// In user mode, at this address.
-    User(u64),
+    /// In user mode.
+    User,
     /// In the kernel: the addresses of the chain of calls, innermost first.
     Kernel(Vec<u64>),
 }
@@ -225,9 +218,7 @@ fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'sta
         .sample_id_all(true)
         .task(true)
         .comm(true)
-        .comm_exec(true)
-        .mmap(true)
-        .mmap2(true);
+        .comm_exec(true);
     builder
 }
 
@@ -300,22 +291,12 @@ impl<'a> Visitor<'a> for Reading {
         Self::event(&metadata, record.pid, what)
     }
 
-    fn visit_mmap2(self, record: Mmap2<'a>, metadata: RecordMetadata) -> Read {
-        let what = What::Mapped {
-            start: record.addr,
-            len: record.len,
-            offset: record.pgoff,
-            file: String::from_utf8_lossy(&record.filename).into_owned(),
-        };
-        Self::event(&metadata, record.pid, what)
-    }
-
     fn visit_sample(self, record: RawSample<'a>, metadata: RecordMetadata) -> Read {
         let (Some(ip), Some(pid), Some(time)) = (record.ip(), record.pid(), record.time()) else {
             return Read::Nothing;
         };
         let sample = match metadata.misc() & MISC_CPUMODE {
-            MISC_USER => Sample::User(ip),
+            MISC_USER => Sample::User,
             MISC_KERNEL => {
                 let chain = record.callchain().unwrap_or_default().iter();
                 let mut chain: Vec<u64> = chain.copied().filter(|&at| at < CONTEXT).collect();
@@ -362,7 +343,7 @@ mod tests {
         let mut events = Vec::new();
         let began = Instant::now();
         let is_it = |event: &Event| {
-            event.pid == busy.id() && matches!(event.what, What::Running(Sample::User(_)))
+            event.pid == busy.id() && matches!(event.what, What::Running(Sample::User))
         };
         while !events.iter().any(is_it) && began.elapsed() < Duration::from_secs(60) {
             thread::sleep(Duration::from_millis(10));

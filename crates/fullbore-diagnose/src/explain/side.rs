@@ -17,21 +17,14 @@ impl Side {
         let ran = accounts.user_seconds + accounts.system_seconds;
         if !whole && ran > 0.0 {
             let user = accounts.user_seconds / ran;
-            let mut symbols = report
-                .shares
-                .pop()
-                .map_or(Vec::new(), |share| share.symbols);
-            for symbol in &mut symbols {
-                symbol.share *= user;
-            }
-            let share = |class, share, symbols| ClassShare {
+            let share = |class, share| ClassShare {
                 class,
                 share,
-                symbols,
+                symbols: Vec::new(),
             };
             report.shares = vec![
-                share(Class::User, user, symbols),
-                share(Class::NotClassified, 1.0 - user, Vec::new()),
+                share(Class::User, user),
+                share(Class::NotClassified, 1.0 - user),
             ];
             report.shares.sort_by(|a, b| b.share.total_cmp(&a.share));
         }
@@ -58,7 +51,7 @@ impl Side {
                     })
                     .collect();
                 symbols.sort_by(|a, b| b.share.total_cmp(&a.share));
-                symbols.truncate(SYMBOLS);
+                symbols.truncate(if class == Class::User { 0 } else { SYMBOLS });
                 ClassShare {
                     class,
                     share,

@@ -13,29 +13,14 @@ pub struct Capabilities {
     pub sys_admin: bool,
     /// Lifts all limits of pipes.
     pub sys_resource: bool,
-    /// Lifts the limits of sockets' buffers.
-    pub net_admin: bool,
-    /// Opens other processes.
-    pub sys_ptrace: bool,
-    /// Lifts `ulimit -l`.
-    pub ipc_lock: bool,
-    /// Shows the kernel's addresses.
-    pub syslog: bool,
-    /// Lifts `perf_event_paranoid`.
-    pub perfmon: bool,
 }
 
 impl Capabilities {
     /// Reads the effective capabilities from `/proc/self/status`; none where they cannot be read.
     pub fn read(root: &Root) -> Capabilities {
         // The numbers of include/uapi/linux/capability.h.
-        const CAP_NET_ADMIN: u32 = 12;
-        const CAP_IPC_LOCK: u32 = 14;
-        const CAP_SYS_PTRACE: u32 = 19;
         const CAP_SYS_ADMIN: u32 = 21;
         const CAP_SYS_RESOURCE: u32 = 24;
-        const CAP_SYSLOG: u32 = 34;
-        const CAP_PERFMON: u32 = 38;
         let effective = root
             .text("proc/self/status")
             .filter(|_| in_first_user_namespace(root))
@@ -45,12 +30,6 @@ impl Capabilities {
         Capabilities {
             sys_admin: has(CAP_SYS_ADMIN),
             sys_resource: has(CAP_SYS_RESOURCE),
-            net_admin: has(CAP_NET_ADMIN),
-            sys_ptrace: has(CAP_SYS_PTRACE),
-            ipc_lock: has(CAP_IPC_LOCK),
-            syslog: has(CAP_SYSLOG),
-            // What CAP_PERFMON lifts, CAP_SYS_ADMIN lifts too (perfmon_capable()).
-            perfmon: has(CAP_PERFMON) || has(CAP_SYS_ADMIN),
         }
     }
 }

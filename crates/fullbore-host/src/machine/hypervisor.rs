@@ -2,15 +2,14 @@
 
 use super::files::{Root, field};
 
-/// Returns the hypervisor below this kernel and the product that it is part of, such as `KVM
-/// (Amazon EC2 m7a.large)`; `None` where there is no sign of one.
+/// Returns the hypervisor below this kernel and the product that it is part of, as far as either is known;
+/// `None` where there is no sign of one.
 ///
 /// DMI names the product of a physical machine as well, so it counts only where something else
 /// says that there is a hypervisor.
-pub fn hypervisor(root: &Root, cpuid: Option<&str>) -> Option<String> {
-    let name = cpuid
-        .map(str::to_owned)
-        .or_else(|| root.text("sys/hypervisor/type"))
+pub fn hypervisor(root: &Root) -> Option<String> {
+    let name = root
+        .text("sys/hypervisor/type")
         .or_else(|| root.text("proc/device-tree/hypervisor/compatible"));
     if name.is_none() && !has_hypervisor_flag(root) {
         return None;
@@ -38,29 +37,6 @@ fn dmi_product(root: &Root) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" "))
 }
 
-/// The hypervisor as it names itself to its guests (CPUID leaf 0x4000_0000).
-#[cfg(target_arch = "x86_64")]
-pub fn hypervisor_of_cpuid() -> Option<&'static str> {
-    use raw_cpuid::{CpuId, Hypervisor};
-    match CpuId::new().get_hypervisor_info()?.identify() {
-        Hypervisor::Xen => Some("Xen"),
-        Hypervisor::VMware => Some("VMware"),
-        Hypervisor::HyperV => Some("Hyper-V"),
-        Hypervisor::KVM => Some("KVM"),
-        Hypervisor::QEMU => Some("QEMU without an accelerator"),
-        Hypervisor::Bhyve => Some("bhyve"),
-        Hypervisor::QNX => Some("QNX"),
-        Hypervisor::ACRN => Some("ACRN"),
-        Hypervisor::Unknown(..) => None,
-    }
-}
-
-/// Other architectures have no instruction for it.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn hypervisor_of_cpuid() -> Option<&'static str> {
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,17 +53,17 @@ mod tests {
 
     #[test]
     fn the_hypervisor_is_named_with_its_product_as_far_as_either_is_known() {
-        let silent = Fixture::new(&[]);
-        let named = hypervisor(&silent.root(), Some("KVM"));
-        assert_eq!(named.as_deref(), Some("KVM"));
+        let xen = ("sys/hypervisor/type", "xen");
+        let named = hypervisor(&Fixture::new(&[xen]).root());
+        assert_eq!(named.as_deref(), Some("xen"));
 
-        let cloud = Fixture::new(&[("sys/class/dmi/id/sys_vendor", "Amazon EC2")]);
-        let named = hypervisor(&cloud.root(), Some("KVM"));
-        assert_eq!(named.as_deref(), Some("KVM (Amazon EC2)"));
-        assert_eq!(hypervisor(&cloud.root(), None), None);
+        let vendor = ("sys/class/dmi/id/sys_vendor", "Amazon EC2");
+        let named = hypervisor(&Fixture::new(&[xen, vendor]).root());
+        assert_eq!(named.as_deref(), Some("xen (Amazon EC2)"));
+        assert_eq!(hypervisor(&Fixture::new(&[vendor]).root()), None);
 
         let flag_only = Fixture::new(&[("proc/cpuinfo", "flags : fpu hypervisor\n")]);
-        let named = hypervisor(&flag_only.root(), None);
+        let named = hypervisor(&flag_only.root());
         assert_eq!(named.as_deref(), Some("unknown hypervisor"));
     }
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::size;
 use cache::last_level;
-use hypervisor::{hypervisor, hypervisor_of_cpuid};
+use hypervisor::hypervisor;
 use model::cpu_model;
 
 pub use cache::{Cache, CacheKind};
@@ -69,17 +69,11 @@ pub struct Machine {
 impl Machine {
     /// Reads the facts about this machine, with the writer and the reader on `cpus`.
     pub fn read(cpus: CpuPair) -> Machine {
-        let cpuid = hypervisor_of_cpuid();
-        Machine::at(&Root::system(), &Topology::read(), cpus, cpuid)
+        Machine::at(&Root::system(), &Topology::read(), cpus)
     }
 
-    /// Reads the facts about the machine under `root`, whose CPU calls its hypervisor `cpuid`.
-    pub(crate) fn at(
-        root: &Root,
-        topology: &Topology,
-        cpus: CpuPair,
-        cpuid: Option<&str>,
-    ) -> Machine {
+    /// Reads the facts about the machine under `root`.
+    pub(crate) fn at(root: &Root, topology: &Topology, cpus: CpuPair) -> Machine {
         let meminfo = root.text("proc/meminfo").unwrap_or_default();
         let transparent = Path::new("sys/kernel/mm/transparent_hugepage");
         Machine {
@@ -89,7 +83,7 @@ impl Machine {
             cpus_online: topology.online().len(),
             cpus_allowed: topology.allowed().len(),
             caches: topology.caches(cpus.writer).to_vec(),
-            hypervisor: hypervisor(root, cpuid),
+            hypervisor: hypervisor(root),
             memory: meminfo_number(&meminfo, "MemTotal").map(|kibibytes| kibibytes * 1024),
             page_size: rustix::param::page_size() as u64,
             huge_page_size: root.number(transparent.join("hpage_pmd_size")),

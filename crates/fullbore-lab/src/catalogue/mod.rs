@@ -1,66 +1,55 @@
-//! Lists the experiments, as data. A group is a folder or a file here, and a row in [`Catalogue::new`];
+//! Lists the experiments, as data. A group is a folder or a file here, and a row in [`Catalogue::default`];
 //! an experiment is a row in its group.
 
 mod latency;
-mod many;
 pub(crate) mod movers;
 mod page_lookup;
 mod pairs;
 mod pipelines;
 mod services;
-pub mod sweep;
+mod sweep;
 mod text;
 pub(crate) mod transports;
 pub mod unix_copy;
 mod worth;
-
-use std::path::PathBuf;
 
 use fullbore_host::refusal::Usage;
 use fullbore_results::names::{is_meant, pattern};
 
 use crate::experiment::{Experiment, Group};
 use crate::part::Part;
-pub use movers::GROUP as MOVE;
-use sweep::Axes;
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";
 
-/// All experiments that a command line can name; some are made from its options.
+/// All experiments that a command line can name.
 #[derive(Debug)]
 pub struct Catalogue {
     groups: Vec<Group>,
 }
 
-impl Catalogue {
-    /// Creates the catalogue, with a sweep over these axes. The groups are in the order of display; a
-    /// new group is a new row.
-    pub fn new(axes: &Axes) -> Self {
-        Self::with_programs(axes, &[])
-    }
-
-    /// Creates the catalogue as [`new`](Self::new) does, and adds to the group `move` the programs in these
-    /// directories, beside those of the same name on PATH.
-    pub fn with_programs(axes: &Axes, also: &[PathBuf]) -> Self {
+impl Default for Catalogue {
+    /// Returns the catalogue. The groups are in the order of display; a new group is a new row.
+    fn default() -> Self {
         let groups = vec![
             pairs::ladder(),
             pairs::produce(),
             worth::group(),
             movers::buffers(),
-            movers::group(also),
+            movers::group(),
             pipelines::group(),
             services::group(),
             transports::group(),
             latency::group(),
-            many::group(),
             page_lookup::group(),
-            sweep::group(axes),
+            sweep::group(),
             unix_copy::group(),
         ];
         Self { groups }
     }
+}
 
+impl Catalogue {
     /// Returns all groups, in the order of display.
     pub fn groups(&self) -> &[Group] {
         &self.groups
@@ -121,7 +110,7 @@ mod tests {
     }
 
     fn catalogue() -> Catalogue {
-        Catalogue::new(&Axes::default())
+        Catalogue::default()
     }
 
     fn options(text: &str) -> Options {

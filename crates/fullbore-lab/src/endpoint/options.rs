@@ -40,7 +40,7 @@ pub struct Options {
     pub write_with_vmsplice: bool,
 
     /// Read with splice(2) into /dev/null (read)
-    #[arg(help_heading = "Technique", long, alias = "read_with_splice")]
+    #[arg(help_heading = "Technique", long, alias = "read_with_splice", conflicts_with_all = ["sum", "pause"])]
     pub read_with_splice: bool,
 
     /// For a Unix socket on stdin or stdout: splice through a private pipe (with --read-with-splice
@@ -65,11 +65,16 @@ pub struct Options {
     pub huge_page: bool,
 
     /// Fail unless the kernel backs the buffers with huge pages
-    #[arg(help_heading = "Memory", long, alias = "check_huge_page")]
+    #[arg(
+        help_heading = "Memory",
+        long,
+        alias = "check_huge_page",
+        conflicts_with = "dont_touch_pages"
+    )]
     pub check_huge_page: bool,
 
     /// Pass SPLICE_F_GIFT (write) and SPLICE_F_MOVE (read)
-    #[arg(help_heading = "Technique", long)]
+    #[arg(help_heading = "Technique", long, conflicts_with = "through_pipe")]
     pub gift: bool,
 
     /// Lock buffers into memory
@@ -90,12 +95,12 @@ pub struct Options {
         long,
         value_name = "SIZE",
         value_parser = size::parse_in_memory,
-        conflicts_with = "buf_size"
+        conflicts_with_all = ["buf_size", "write_with_vmsplice"]
     )]
     pub chunk: Option<usize>,
 
     /// Write with vmsplice(2) from SIZE bytes of memory, and reuse pages after they were read
-    #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    #[arg(help_heading = "Technique", long, value_name = "SIZE", value_parser = size::parse_in_memory, conflicts_with = "write_with_vmsplice")]
     pub memory: Option<usize>,
 
     /// Write with the library's Producer, by this method (write); with 'auto' or 'ring', read with its
@@ -111,7 +116,7 @@ pub struct Options {
 
     /// Write lines of SIZE bytes, as a program that prints does, through std's BufWriter or the
     /// Producer of --way
-    #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    #[arg(help_heading = "Data", long, value_name = "SIZE", value_parser = size::parse_in_memory, conflicts_with = "write_with_vmsplice")]
     pub lines: Option<usize>,
 
     /// Length of the repeated pattern that --way repeat writes and --verify expects

@@ -5,6 +5,8 @@ use std::process::Stdio;
 use anyhow::Result;
 use fullbore::Pipe;
 
+use fullbore_host::size;
+
 use super::{peer, words};
 use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
@@ -144,6 +146,16 @@ impl Pair {
                 reader.moved
             )));
         }
+        // A figure must stand at the capacity that the pipe really had: with larger pages the kernel rounds it up.
+        if let (Some(cell), Some(got)) = (self.cell, writer.pipe_capacity)
+            && got != cell.pipe_size
+        {
+            let wanted = size::typed(cell.pipe_size as u64);
+            let got = size::typed(got as u64);
+            return Err(Stop::Skipped(format!(
+                "the kernel rounded the capacity {wanted} to {got}"
+            )));
+        }
         Ok(Measured {
             figure: reader.gib_per_s,
             arrived: Some(reader.moved),
@@ -191,6 +203,30 @@ mod tests {
             Err(Stop::Skipped(reason)) => assert_eq!(reason, "this machine refuses vmsplice(2)"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_pipe_of_another_capacity_is_no_figure() {
+        let (chunk, pipe_size) = (4096, 4096);
+        let pair = Pair {
+            cell: Some(Cell { chunk, pipe_size }),
+            ..PAIR
+        };
+        let report = |pipe_capacity| {
+            let report = EndpointReport {
+                bytes: 1,
+                seconds: 1.0,
+                pipe_capacity: Some(pipe_capacity),
+                ..EndpointReport::default()
+            };
+            serde_json::to_string(&report).unwrap()
+        };
+        let judge = |got: &str| pair.judge(&ended(0, "", got), &ended(0, got, ""));
+        match judge(&report(8192)) {
+            Err(Stop::Skipped(reason)) => assert!(reason.ends_with("4K to 8K"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(judge(&report(4096)).is_ok());
     }
 
     #[test]

@@ -9,23 +9,9 @@ use fullbore_host::text::without_number;
 use fullbore_linux::page_size;
 use fullbore_results::doctor::Refusal;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 /// Bytes that most trials move: some pages, and part of another one.
 pub const BYTES: usize = 3 * 4096 + 5;
-
-/// The input of a trial.
-#[derive(Debug, Clone, Copy)]
-pub struct Given {
-    pub target: Option<Target>,
-}
-
-/// An fd of another process.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Target {
-    pub pid: u32,
-    pub fd: i32,
-}
 
 /// Why a trial did not succeed.
 pub enum Stop {

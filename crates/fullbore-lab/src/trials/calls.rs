@@ -16,9 +16,7 @@ use fullbore_linux::pages::{Pages, backed_by};
 use fullbore_linux::{Calls, page_size};
 use rustix::pipe::SpliceFlags;
 
-use super::attempt::{
-    BYTES, Given, Stop, at, compare, io_at, pattern, pipe_with, read_back, roomy_pipe,
-};
+use super::attempt::{BYTES, Stop, at, compare, io_at, pattern, pipe_with, read_back, roomy_pipe};
 
 /// Splices `len` bytes; further calls move what the first one leaves.
 fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {
@@ -34,7 +32,7 @@ fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop
     Ok(())
 }
 
-pub(super) fn splice(_: &Given) -> Result<String, Stop> {
+pub(super) fn splice() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let (source, sink) = (pipe_with(&sent)?, roomy_pipe()?);
     splice_all(&source.reader, &sink.writer, BYTES)?;
@@ -42,7 +40,7 @@ pub(super) fn splice(_: &Given) -> Result<String, Stop> {
     Ok(format!("{BYTES} bytes from pipe to pipe"))
 }
 
-pub(super) fn splice_file(_: &Given) -> Result<String, Stop> {
+pub(super) fn splice_file() -> Result<String, Stop> {
     // This file always exists and does not have to be written first.
     let mut file = File::open("/proc/self/exe").map_err(io_at("open /proc/self/exe"))?;
     let mut sent = vec![0; 2 * page_size()];
@@ -102,7 +100,7 @@ fn kept(shares: bool) -> String {
     }
 }
 
-pub(super) fn splice_socket(_: &Given) -> Result<String, Stop> {
+pub(super) fn splice_socket() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
     let (source, sink) = (pipe_with(&sent)?, roomy_pipe()?);
@@ -112,7 +110,7 @@ pub(super) fn splice_socket(_: &Given) -> Result<String, Stop> {
     Ok(format!("{BYTES} bytes into a socket and out of it"))
 }
 
-pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
+pub(super) fn vmsplice() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let mut pages = Pages::new(BYTES)?;
     pages.copy_from_slice(&sent);
@@ -137,7 +135,7 @@ pub(super) fn vmsplice(_: &Given) -> Result<String, Stop> {
     ))
 }
 
-pub(super) fn tee(_: &Given) -> Result<String, Stop> {
+pub(super) fn tee() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let (source, sink) = (pipe_with(&sent)?, roomy_pipe()?);
     let flags = SpliceFlags::empty();
@@ -160,7 +158,7 @@ fn file_with(bytes: &[u8]) -> Result<File, Stop> {
     made.map_err(|e| Stop::NotTried(format!("no file in {}: {e}", directory.display())))
 }
 
-pub(super) fn sendfile(_: &Given) -> Result<String, Stop> {
+pub(super) fn sendfile() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let file = file_with(&sent)?;
     let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
@@ -177,7 +175,7 @@ pub(super) fn sendfile(_: &Given) -> Result<String, Stop> {
     Ok(format!("{BYTES} bytes of a file into a socket"))
 }
 
-pub(super) fn copy_file_range(_: &Given) -> Result<String, Stop> {
+pub(super) fn copy_file_range() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let (source, sink) = (file_with(&sent)?, file_with(&[])?);
     let (mut from, mut to) = (0, 0);
@@ -196,7 +194,7 @@ pub(super) fn copy_file_range(_: &Given) -> Result<String, Stop> {
 
 /// Writes more than the pipe holds, so that pages are given away and new ones are allocated while
 /// the old ones are still in the pipe.
-pub(super) fn fresh_pages(_: &Given) -> Result<String, Stop> {
+pub(super) fn fresh_pages() -> Result<String, Stop> {
     let sent = pattern(4 << 20);
     let pipe = Pipe::new()?;
     let mut reader = File::from(pipe.reader);

@@ -4,15 +4,15 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use fullbore_linux::BackedBy;
+use fullbore_linux::huge_page_size;
 use fullbore_linux::{Backing, MOST_HUGE, Pages};
-use fullbore_linux::{huge_page_size, page_size};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::attempt::{BYTES, Given, Stop, at, compare, io_at, pattern};
+use super::attempt::{BYTES, Stop, at, compare, io_at, pattern};
 use fullbore_host::size;
 
-/// Allocates two pages of `backing`, writes to all of both, reads them back, and checks their size.
-fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
+/// Allocates two huge pages, writes to all of both, reads them back, and checks their size.
+pub(super) fn huge_pages() -> Result<String, Stop> {
     let page = huge_page_size().unwrap_or(2 << 20);
     // Two pages of 512 MiB would be more memory than many machines have.
     if page > MOST_HUGE {
@@ -22,7 +22,7 @@ fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
             size::format(MOST_HUGE as u64)
         )));
     }
-    let mut pages = Pages::options().backing(backing).map(2 * page)?;
+    let mut pages = Pages::options().backing(Backing::Huge).map(2 * page)?;
     let sent = pattern(pages.len());
     pages.copy_from_slice(&sent);
     compare(&sent, &pages)?;
@@ -31,7 +31,7 @@ fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
             Ok(format!("{} on huge pages", size::format(huge as u64)))
         }
         BackedBy::Known { huge, base, .. } => Err(Stop::seen(
-            operation,
+            "MADV_HUGEPAGE",
             format!(
                 "the kernel gave {} on huge pages and {} on base pages",
                 size::format(huge as u64),
@@ -45,35 +45,7 @@ fn on(backing: Backing, operation: &str) -> Result<String, Stop> {
     }
 }
 
-pub(super) fn huge_pages(_: &Given) -> Result<String, Stop> {
-    on(Backing::Huge, "MADV_HUGEPAGE")
-}
-
-pub(super) fn hugetlb(_: &Given) -> Result<String, Stop> {
-    on(Backing::HugeTlb, "MAP_HUGETLB")
-}
-
-pub(super) fn page_flags(_: &Given) -> Result<String, Stop> {
-    let mut pages = Pages::new(4 * page_size())?;
-    pages.touch();
-    let flags = File::open("/proc/kpageflags").map_err(io_at("open /proc/kpageflags"))?;
-    flags
-        .read_at(&mut [0; 8], 0)
-        .map_err(io_at("read /proc/kpageflags"))?;
-    match pages.backed_by() {
-        BackedBy::Known { source, base, .. } if source.contains("kpageflags") => {
-            Ok(format!("{} seen page by page", size::format(base as u64)))
-        }
-        BackedBy::Known { source, .. } => Err(Stop::seen(
-            "/proc/self/pagemap",
-            format!("page frames are hidden; {source} is used instead"),
-        )),
-        BackedBy::Unknown { reason } => Err(Stop::seen("/proc/self/pagemap", reason)),
-        other => Err(Stop::seen("/proc/self/pagemap", other.to_string())),
-    }
-}
-
-pub(super) fn memfd(_: &Given) -> Result<String, Stop> {
+pub(super) fn memfd() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let file: File = memfd_create("fullbore-doctor", MemfdFlags::CLOEXEC)
         .map_err(at("memfd_create"))?
@@ -83,18 +55,4 @@ pub(super) fn memfd(_: &Given) -> Result<String, Stop> {
     file.read_exact_at(&mut came, 0).map_err(io_at("read"))?;
     compare(&sent, &came)?;
     Ok(format!("{BYTES} bytes written and read"))
-}
-
-pub(super) fn locked(_: &Given) -> Result<String, Stop> {
-    let pages = Pages::options().locked(true).map(1 << 20)?;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let locked = fullbore_host::machine::field(&status, "VmLck").unwrap_or("an unknown amount");
-    let seen = format!(
-        "{} requested, {locked} locked",
-        size::format(pages.len() as u64)
-    );
-    if locked.starts_with("0 ") {
-        return Err(Stop::seen("mlock", seen));
-    }
-    Ok(seen)
 }

@@ -10,8 +10,6 @@ mod calls;
 mod memory;
 mod pipes;
 mod processes;
-mod sampling;
-mod transports;
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -19,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use attempt::{Given, Stop, Target};
+use attempt::Stop;
 use fullbore_results::doctor::{Refusal, TrialOutcome};
 
 use crate::part::{self, Part, Task};
@@ -36,13 +34,13 @@ pub struct Trial {
     /// What the technique is for.
     pub purpose: &'static str,
     /// Tries it, and describes what was observed.
-    try_it: fn(&Given) -> Result<String, Stop>,
+    try_it: fn() -> Result<String, Stop>,
 }
 
 const fn row(
     name: &'static str,
     purpose: &'static str,
-    try_it: fn(&Given) -> Result<String, Stop>,
+    try_it: fn() -> Result<String, Stop>,
 ) -> Trial {
     Trial {
         name,
@@ -67,23 +65,8 @@ pub const TRIALS: &[Trial] = &[
     row("roomy_pipe", "gives a pipe 1 MiB, so that both sides sleep less often", pipes::roomy_pipe),
     row("jumbo_slots", "32 KiB of contiguous memory in one slot; used by Repeat", pipes::jumbo_slots),
     row("huge_pages", "transparent huge pages: faster to look up, and 512 base pages per fault", memory::huge_pages),
-    row("hugetlb", "huge pages of a reserved pool: only where a program asks for Backing::HugeTlb", memory::hugetlb),
-    row("page_flags", "shows for each page what backs it; smaps is used otherwise", memory::page_flags),
     row("memfd", "memory with an fd: shared memory between processes", memory::memfd),
-    row("locked_memory", "keeps pages from being reclaimed: --lock-memory", memory::locked),
-    row("fifo", "bench transports and latency", transports::fifo),
-    row("unix_stream", "bench transports and latency", transports::unix_stream),
-    row("unix_seqpacket", "bench transports and latency", transports::seqpacket),
-    row("tcp", "TCP over the loopback: bench transports and latency", transports::tcp),
-    row("shared_memory", "a ring in memory, with futex(2): bench transports and latency", transports::shared_memory),
-    row("message_queue", "POSIX message queues: bench transports and latency", transports::message_queue),
     row("pinning", "runs a process on one CPU; used for every figure of bench", processes::pinning),
-    row("process_fds", "opens the pipes of this user's other processes: meter --watch", processes::own_fds),
-    row("pidfd_getfd", "takes a copy of another process's fd", processes::pidfd),
-    row("others_fds", "opens the pipes of other users' processes: meter --watch", processes::others_fds),
-    row("sampling", "sees where the kernel spends the time, with its call chains", sampling::sampling),
-    row("kernel_names", "gives samples the names of the kernel's functions", sampling::kernel_names),
-    row("hardware_counters", "counts cycles and cache misses; sampling by the clock works without it", sampling::hardware_counters),
 ];
 
 /// Returns the part of the trials' processes, if it has this name.
@@ -95,14 +78,13 @@ pub fn part(name: &str) -> Option<Part> {
 #[derive(Debug, Serialize, Deserialize)]
 struct TrialTask {
     name: String,
-    target: Option<Target>,
 }
 
 impl Task for TrialTask {
     const NAME: &'static str = "trial";
 
     fn play(self) -> Result<()> {
-        play(&self.name, self.target)
+        play(&self.name)
     }
 }
 
@@ -110,10 +92,10 @@ impl Task for TrialTask {
 ///
 /// # Errors
 /// Fails if there is no such trial, or the outcome cannot be reported.
-fn play(name: &str, target: Option<Target>) -> Result<()> {
+fn play(name: &str) -> Result<()> {
     let trial = TRIALS.iter().find(|trial| trial.name == name);
     let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
-    let outcome = match (trial.try_it)(&Given { target }) {
+    let outcome = match (trial.try_it)() {
         Ok(seen) => TrialOutcome::Works(seen),
         Err(Stop::Refused(refusal)) => TrialOutcome::Refused(refusal),
         Err(Stop::Wrong(found)) => TrialOutcome::Wrong(found),
@@ -136,12 +118,8 @@ impl Trial {
     }
 
     fn in_a_process(&self, program: &Program) -> Result<TrialOutcome> {
-        // This pipe is held until the trial is over, because some trials read a pipe of another process,
-        // which is this one.
-        let held = processes::Held::new()?;
         let task = TrialTask {
             name: self.name.into(),
-            target: Some(held.target()),
         };
         let ended = Process::start(program.part(&task, None)?)?.end_within(PATIENCE)?;
         let refused = |signal, said| {

@@ -7,7 +7,7 @@ use fullbore::{Pipe, PipeEnd, ProducerOptions};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
-use super::attempt::{BYTES, Given, Stop, at, io_at, pattern, read_back};
+use super::attempt::{BYTES, Stop, at, io_at, pattern, read_back};
 use fullbore_host::size;
 use fullbore_results::doctor::Refusal;
 
@@ -15,7 +15,7 @@ use fullbore_results::doctor::Refusal;
 /// pipes.
 const ROOMY: usize = 1 << 20;
 
-pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
+pub(super) fn nowait() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let pipe = Pipe::new()?;
     let mut came = vec![0; BYTES];
@@ -43,7 +43,7 @@ pub(super) fn nowait(_: &Given) -> Result<String, Stop> {
     Ok("reading an empty pipe returns at once".into())
 }
 
-pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
+pub(super) fn roomy_pipe() -> Result<String, Stop> {
     let (pipe, growth) = fullbore_linux::pipe::with_capacity(ROOMY)?;
     let (before, after) = (growth.before as u64, growth.after as u64);
     let (before, grown) = (size::format(before), size::format(after));
@@ -70,7 +70,7 @@ pub(super) fn roomy_pipe(_: &Given) -> Result<String, Stop> {
 
 /// Tries the technique of [`Repeat`](fullbore::Repeat): a pipe that holds more than its capacity has
 /// slots of more than a page.
-pub(super) fn jumbo_slots(_: &Given) -> Result<String, Stop> {
+pub(super) fn jumbo_slots() -> Result<String, Stop> {
     /// The kernel gives a socket single pages where it has no run of pages at once, which is over in a
     /// moment.
     const TRIES: u32 = 5;

@@ -1,4 +1,4 @@
-//! `fullbore tune`: grows the pipes of a running pipeline, and restores their old sizes.
+//! `fullbore tune`: grows the pipes of a running pipeline, and makes them as small as usual again.
 //!
 //! A pipe is grown from outside, by an fd that is open only for that. Its writer is not involved,
 //! so it first has to be known whether the writer depends on the capacity that it once read
@@ -8,8 +8,6 @@ pub mod evidence;
 pub mod outcome;
 pub mod producers;
 pub mod report;
-mod sizes;
-mod state_file;
 pub mod target;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +18,7 @@ use fullbore_linux::PipeEnd;
 use fullbore_linux::PipeLimit;
 use rustix::io::Errno;
 
+use crate::capacity::USUAL;
 use crate::census::chains::PipeKind;
 use crate::census::link::{Fill, WriteEnd, open_for_writing};
 use crate::census::proc_files::needs_proc;
@@ -27,10 +26,9 @@ use crate::census::{Census, Holder, Pipe};
 use crate::error::Error;
 use evidence::gather;
 use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
-use sizes::Sizes;
 use target::Target;
 
-/// How long to retry while a pipe holds more bytes than its old size, before it is left as it is; and the
+/// How long to retry while a pipe holds more bytes than its new size, before it is left as it is; and the
 /// interval.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -38,60 +36,43 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// Changes the sizes of the pipes of a target as the options say.
 ///
 /// # Errors
-/// If there is no such target, or another process is tuning pipes. An error with one pipe is in the report.
+/// If there is no such target. An error with one pipe is in the report.
 pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
     needs_proc()?;
     let census = Census::take().map_err(Error::system("look at /proc"))?;
     let found = target.find(&census)?;
-    // The sizes are locked before anything is grown, so that two runs of this command do not change
-    // one pipe at once.
-    let needs_sizes = options.revert || !options.dry_run;
-    let mut sizes = match needs_sizes.then(Sizes::open) {
-        Some(Err(error)) if error.is_busy() => return Err(error),
-        sizes => sizes,
-    };
     let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
-    let mut trial = options.dry_run.then(Trial::default);
     let mut writers = match options.revert {
         true => Default::default(),
         false => gather(&census, &to_be_grown(&census, &found.pipes, options.size)),
     };
-    for &index in &found.pipes {
-        let writers = writers.remove(&index).unwrap_or_default();
-        let is_safe = options.force || is_safe(&writers);
+    for &pipe in &found.pipes {
         let mut one = Tuned {
-            pipe: index,
+            pipe,
             outcome: Outcome::HalfOpen,
+            from: None,
+            to: None,
             limit: None,
-            writers,
+            errno: None,
+            writers: writers.remove(&pipe).unwrap_or_default(),
         };
-        let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
-        one.work(&census, options, is_safe, kept, trial.as_mut());
+        one.work(&census, options);
         all.push(one);
     }
     // A pipe that is in use may be full now and nearly empty a moment later.
+    let is_too_full = |one: &Tuned| one.outcome == Outcome::TooFull;
     let began = Instant::now();
-    while began.elapsed() < PATIENCE && all.iter().any(Tuned::is_too_full) {
+    while began.elapsed() < PATIENCE && all.iter().any(is_too_full) {
         thread::sleep(INTERVAL);
-        for one in all.iter_mut().filter(|one| one.is_too_full()) {
-            let kept = sizes.as_mut().and_then(|sizes| sizes.as_mut().ok());
-            one.work(&census, options, false, kept, None);
+        for one in all.iter_mut().filter(|one| is_too_full(one)) {
+            one.work(&census, options);
         }
     }
-    let has_changed = all.iter().any(|one| one.outcome.is_change());
-    let kept = match sizes {
-        Some(Ok(sizes)) if has_changed && !options.dry_run => {
-            sizes.save(|pipe| census.pipes.iter().any(|known| known.identity == pipe))
-        }
-        Some(Err(error)) if has_changed || options.revert => Err(error),
-        _ => Ok(()),
-    };
     Ok(Tuning {
         census,
         found,
         all,
         options,
-        kept,
     })
 }
 
@@ -125,167 +106,72 @@ fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
 }
 
 impl Tuned {
-    /// Grows or reverts one pipe, and returns the outcome.
-    fn work(
-        &mut self,
-        census: &Census,
-        options: Options,
-        is_safe: bool,
-        sizes: Option<&mut Sizes>,
-        trial: Option<&mut Trial>,
-    ) {
-        let done = self.resize(census, options, is_safe, sizes, trial);
-        self.outcome = done.unwrap_or_else(Outcome::Failed);
+    /// Grows or reverts one pipe, and notes the outcome.
+    fn work(&mut self, census: &Census, options: Options) {
+        match self.resize(census, options) {
+            Ok(outcome) => self.outcome = outcome,
+            Err(errno) => (self.outcome, self.errno) = (Outcome::Failed, Some(errno)),
+        }
     }
 
-    fn resize(
-        &mut self,
-        census: &Census,
-        options: Options,
-        is_safe: bool,
-        mut sizes: Option<&mut Sizes>,
-        trial: Option<&mut Trial>,
-    ) -> Result<Outcome, Errno> {
-        let pipe = &census.pipes[self.pipe];
-        let Some(handle) = handle(census, pipe)? else {
+    fn resize(&mut self, census: &Census, options: Options) -> Result<Outcome, Errno> {
+        let Some(handle) = handle(census, &census.pipes[self.pipe])? else {
             return Ok(Outcome::HalfOpen);
         };
         let end = open_for_writing(handle.as_fd())?;
         let size = rustix::pipe::fcntl_getpipe_size(&end)?;
+        (self.from, self.to) = (Some(size), Some(size));
         if options.revert {
-            return revert(&end, size, pipe, options, sizes);
+            return self.revert(&end, size, options.dry_run);
         }
         if size >= options.size {
-            return Ok(Outcome::Roomy { size });
+            return Ok(Outcome::Roomy);
         }
-        if !is_safe {
-            return Ok(Outcome::Refused { size });
+        if !options.force && !is_safe(&self.writers) {
+            return Ok(Outcome::Refused);
         }
-        let (to, limit) = match trial {
-            Some(trial) => {
-                let is_own = pipe.owner == rustix::process::geteuid().as_raw();
-                trial.expected(size, options.size, is_own)?
+        let (to, limit) = match options.dry_run {
+            true => {
+                let own = fullbore_linux::Pipe::new().map_err(errno)?;
+                grow(&own.writer, options.size)?
             }
-            None => grow(&end, options.size)?,
+            false => grow(&end, options.size)?,
         };
-        self.limit = limit;
-        if let (Some(sizes), true, false) = (&mut sizes, to > size, options.dry_run) {
-            sizes.keep(pipe.identity, size, to);
-        }
+        (self.to, self.limit) = (Some(to.max(size)), limit);
         Ok(match to > size {
-            true => Outcome::Grown { from: size, to },
-            false => Outcome::Stopped { size },
+            true => Outcome::Grown,
+            false => Outcome::Stopped,
         })
+    }
+
+    /// Gives a pipe that is larger than the default this size again.
+    fn revert(&mut self, end: &impl AsFd, size: usize, dry_run: bool) -> Result<Outcome, Errno> {
+        if size <= USUAL {
+            return Ok(Outcome::NotLarger);
+        }
+        let done = match dry_run {
+            true if rustix::io::ioctl_fionread(end)? > USUAL as u64 => Err(Errno::BUSY),
+            true => Ok(USUAL),
+            false => rustix::pipe::fcntl_setpipe_size(end, USUAL),
+        };
+        match done {
+            Err(Errno::BUSY) => Ok(Outcome::TooFull),
+            Err(errno) => Err(errno),
+            Ok(to) => {
+                self.to = Some(to);
+                Ok(Outcome::Reverted)
+            }
+        }
     }
 }
 
 fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<PipeLimit>), Errno> {
     let grown = PipeEnd::new(end.as_fd()).and_then(|end| end.grow(size));
-    match grown {
-        Ok(growth) => Ok((growth.after, growth.limit)),
-        Err(error) => Err(errno(error)),
-    }
+    grown
+        .map(|growth| (growth.after, growth.limit))
+        .map_err(errno)
 }
 
-/// Pipes of this process, which are grown instead of the pipes in question, because only the kernel knows how
-/// much of a user's allowance is left. They are kept until all pipes have been tried, because all of them use
-/// the same allowance.
-#[derive(Debug, Default)]
-struct Trial {
-    taken: Vec<fullbore_linux::Pipe>,
-}
-
-impl Trial {
-    /// Returns the size that growing a pipe would reach, and the limit that would stop it. `is_own` says
-    /// whether this user has created it: the allowance of another user is not known.
-    fn expected(
-        &mut self,
-        from: usize,
-        size: usize,
-        is_own: bool,
-    ) -> Result<(usize, Option<PipeLimit>), Errno> {
-        let (mut goal, mut limit) = (size, None);
-        if let Some(max) = fullbore_linux::pipe_max_size().filter(|&max| size > max) {
-            match rustix::pipe::fcntl_setpipe_size(&new_pipe()?.writer, size) {
-                // A process that may do this is not subject to the allowance either
-                // (`pipe_set_size`, fs/pipe.c).
-                Ok(size) => return Ok((size, None)),
-                Err(Errno::PERM) => (goal, limit) = (max, Some(PipeLimit::PipeMaxSize(max))),
-                Err(errno) => return Err(errno),
-            }
-        }
-        let mut to = from;
-        // An existing pipe uses only the additional pages of the allowance: from one power of two to the
-        // next, that is its own size again.
-        while to < goal {
-            if is_own {
-                let pipe = new_pipe()?;
-                // A new pipe may be larger than this one was, which would use too much; or smaller, if little
-                // of the allowance is left.
-                if rustix::pipe::fcntl_getpipe_size(&pipe.writer)? > to {
-                    rustix::pipe::fcntl_setpipe_size(&pipe.writer, to)?;
-                }
-                let (after, stopped) = grow(&pipe.writer, to)?;
-                self.taken.push(pipe);
-                if after < to {
-                    limit = stopped;
-                    break;
-                }
-            }
-            to *= 2;
-        }
-        Ok((to, limit))
-    }
-}
-
-fn new_pipe() -> Result<fullbore_linux::Pipe, Errno> {
-    fullbore_linux::Pipe::new().map_err(errno)
-}
-
-/// Returns the errno of an error of the library.
 fn errno(error: fullbore_linux::Error) -> Errno {
     fullbore_linux::error::errno(&error).unwrap_or(Errno::INVAL)
-}
-
-fn revert(
-    end: &impl AsFd,
-    size: usize,
-    pipe: &Pipe,
-    options: Options,
-    sizes: Option<&mut Sizes>,
-) -> Result<Outcome, Errno> {
-    let Some((sizes, tuned)) = sizes.and_then(|sizes| {
-        let tuned = sizes.of(pipe.identity)?;
-        Some((sizes, tuned))
-    }) else {
-        return Ok(Outcome::NeverTuned { size });
-    };
-    if size != tuned.after && !options.force {
-        return Ok(Outcome::ChangedSince { size });
-    }
-    let done = Outcome::Reverted {
-        from: size,
-        to: tuned.before,
-    };
-    if options.dry_run {
-        let queued = rustix::io::ioctl_fionread(end)? as usize;
-        return Ok(match queued > tuned.before {
-            true => Outcome::TooFull {
-                size,
-                wanted: tuned.before,
-            },
-            false => done,
-        });
-    }
-    match rustix::pipe::fcntl_setpipe_size(end, tuned.before) {
-        Ok(_) => {
-            sizes.forget(pipe.identity);
-            Ok(done)
-        }
-        Err(Errno::BUSY) => Ok(Outcome::TooFull {
-            size,
-            wanted: tuned.before,
-        }),
-        Err(errno) => Err(errno),
-    }
 }

@@ -5,16 +5,22 @@
 //! wrong bytes once the capacity is larger than they assume. write(2) copies, and splice(2) and tee(2)
 //! forward pages that came from elsewhere: programs that only use these calls work with any capacity.
 
+use serde::{Deserialize, Serialize};
+
 /// How a program sends its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sends {
-    /// It works with any capacity.
-    Safely(&'static str),
     /// It sends pages of its own, which it may write to again.
-    Pages(&'static str),
+    Pages,
     /// It is not known how it sends.
-    Unknown(&'static str),
+    Unknown,
+    /// It works with any capacity.
+    Safely,
 }
+
+/// How a program sends, and how that is known.
+pub type Known = (Sends, &'static str);
 
 /// Programs that send in the same way.
 struct Programs {
@@ -79,7 +85,7 @@ const SAFE: &[Programs] = &[
 ];
 
 /// Returns what is known about a program, given its executable's path and its arguments.
-pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
+pub fn known(executable: &str, words: &[String]) -> Option<Known> {
     let file = executable
         .strip_suffix(" (deleted)")
         .unwrap_or(executable)
@@ -91,7 +97,7 @@ pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
     let name = without_version(file);
     SAFE.iter()
         .find(|one| one.names.contains(&file) || one.names.contains(&name))
-        .map(|one| Sends::Safely(one.because))
+        .map(|one| (Sends::Safely, one.because))
 }
 
 /// Returns the name without a version at its end: `python3.11` is python.
@@ -100,7 +106,7 @@ fn without_version(name: &str) -> &str {
 }
 
 /// Returns how the subcommands of this command send.
-fn our_own(words: &[String]) -> Option<Sends> {
+fn our_own(words: &[String]) -> Option<Known> {
     // These are the forms that clap accepts: `--memory 1M`, `--memory=1M`, and the names with
     // underscores.
     let has = |option: &str| {
@@ -110,15 +116,17 @@ fn our_own(words: &[String]) -> Option<Sends> {
         })
     };
     Some(match words.get(1)?.as_str() {
-        "write" if has("--way") || has("--memory") => Sends::Safely(
+        "write" if has("--way") || has("--memory") => (
+            Sends::Safely,
             "it does not reuse a page before the pipe has released it, whatever the capacity",
         ),
-        "write" if has("--write-with-vmsplice") => Sends::Pages(
+        "write" if has("--write-with-vmsplice") => (
+            Sends::Pages,
             "--write-with-vmsplice fills one half of a buffer while the other half is in the pipe",
         ),
-        "copy" | "tee" | "meter" => Sends::Safely("it never modifies what it has sent"),
+        "copy" | "tee" | "meter" => (Sends::Safely, "it never modifies what it has sent"),
         "bench" | "doctor" | "explain" | "read" | "run" | "top" | "tune" | "write" => {
-            Sends::Safely(WRITES)
+            (Sends::Safely, WRITES)
         }
         _ => return None,
     })
@@ -128,7 +136,7 @@ fn our_own(words: &[String]) -> Option<Sends> {
 mod tests {
     use super::*;
 
-    fn known(executable: &str, line: &str) -> Option<Sends> {
+    fn known(executable: &str, line: &str) -> Option<Known> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         super::known(executable, &words)
     }
@@ -158,7 +166,7 @@ mod tests {
             "fullbore write --write-with-vmsplice",
             "fullbore write --buf-size 1M --write_with_vmsplice",
         ] {
-            assert!(matches!(ours(line), Some(Sends::Pages(_))), "{line}");
+            assert!(matches!(ours(line), Some((Sends::Pages, _))), "{line}");
         }
         for line in [
             "fullbore write",
@@ -168,7 +176,7 @@ mod tests {
             "fullbore copy --by-reference",
             "fullbore meter x",
         ] {
-            assert!(matches!(ours(line), Some(Sends::Safely(_))), "{line}");
+            assert!(matches!(ours(line), Some((Sends::Safely, _))), "{line}");
         }
         assert_eq!(ours("fullbore part x"), None);
         assert_eq!(ours("fullbore"), None);

@@ -15,7 +15,7 @@ use fullbore_host::text::error_text;
 pub struct TuningReport {
     /// The capacity that was asked for, in bytes.
     pub size: usize,
-    /// Whether the old capacities were to be restored.
+    /// Whether the default capacity was to be restored.
     pub revert: bool,
     /// Whether pipes were changed whatever their writers do.
     pub force: bool,
@@ -41,7 +41,7 @@ pub struct TunedPipe {
     /// The processes that read from it.
     pub readers: Vec<PipeUser>,
     /// What was done.
-    pub outcome: OutcomeKind,
+    pub outcome: Outcome,
     /// Its capacity before, in bytes, if it could be read.
     pub from: Option<usize>,
     /// Its capacity now, in bytes.
@@ -65,53 +65,15 @@ pub struct PipeUser {
     pub command: String,
 }
 
-/// An [`Outcome`] without its sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeKind {
-    /// Its capacity is larger now, or would be.
-    Grown,
-    /// Its old capacity was restored, or would be.
-    Reverted,
-    /// Its capacity was large enough.
-    Roomy,
-    /// A limit stopped it at once.
-    Stopped,
-    /// It was never tuned.
-    NeverTuned,
-    /// Another program has resized it since.
-    ChangedSince,
-    /// It is not known whether its writer tolerates it.
-    Refused,
-    /// It held more bytes than would fit.
-    TooFull,
-    /// It is a FIFO that is not open on both sides.
-    HalfOpen,
-    /// It could not be opened, or resized.
-    Failed,
-}
-
 /// A writer, and how it sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedWriter {
     /// Its process id.
     pub pid: u32,
     /// How it sends.
-    pub sends: SendsKind,
+    pub sends: Sends,
     /// How this is known.
     pub because: String,
-}
-
-/// How a program sends: [`Sends`] without the reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SendsKind {
-    /// It works with any capacity.
-    Safely,
-    /// It sends pages of its own, which it may write to again.
-    Pages,
-    /// It is not known how it sends.
-    Unknown,
 }
 
 impl Tuning {
@@ -143,20 +105,8 @@ impl TunedPipe {
         };
         let judged = |writer: &Writer| JudgedWriter {
             pid: census.processes[writer.process].id.pid,
-            sends: writer.sends.kind(),
-            because: writer.sends.because().to_owned(),
-        };
-        let (outcome, from, to) = match one.outcome {
-            Outcome::Grown { from, to } => (OutcomeKind::Grown, Some(from), Some(to)),
-            Outcome::Reverted { from, to } => (OutcomeKind::Reverted, Some(from), Some(to)),
-            Outcome::Roomy { size } => (OutcomeKind::Roomy, Some(size), Some(size)),
-            Outcome::Stopped { size } => (OutcomeKind::Stopped, Some(size), Some(size)),
-            Outcome::NeverTuned { size } => (OutcomeKind::NeverTuned, Some(size), Some(size)),
-            Outcome::ChangedSince { size } => (OutcomeKind::ChangedSince, Some(size), Some(size)),
-            Outcome::Refused { size } => (OutcomeKind::Refused, Some(size), Some(size)),
-            Outcome::TooFull { size, .. } => (OutcomeKind::TooFull, Some(size), Some(size)),
-            Outcome::HalfOpen => (OutcomeKind::HalfOpen, None, None),
-            Outcome::Failed(_) => (OutcomeKind::Failed, None, None),
+            sends: writer.sends,
+            because: writer.because.to_owned(),
         };
         Self {
             device: pipe.identity.device,
@@ -164,32 +114,12 @@ impl TunedPipe {
             path: pipe.name.clone(),
             writers: pipe.writers().map(user).collect(),
             readers: pipe.readers().map(user).collect(),
-            outcome,
-            from,
-            to,
+            outcome: one.outcome,
+            from: one.from,
+            to: one.to,
             limit: one.limit.as_ref().map(PipeLimit::to_string),
-            error: match one.outcome {
-                Outcome::Failed(errno) => Some(error_text(&errno.into())),
-                _ => None,
-            },
+            error: one.errno.map(|errno| error_text(&errno.into())),
             judged: one.writers.iter().map(judged).collect(),
-        }
-    }
-}
-
-impl Sends {
-    fn kind(self) -> SendsKind {
-        match self {
-            Sends::Safely(_) => SendsKind::Safely,
-            Sends::Pages(_) => SendsKind::Pages,
-            Sends::Unknown(_) => SendsKind::Unknown,
-        }
-    }
-
-    /// Returns how this is known.
-    pub fn because(self) -> &'static str {
-        match self {
-            Sends::Safely(because) | Sends::Pages(because) | Sends::Unknown(because) => because,
         }
     }
 }

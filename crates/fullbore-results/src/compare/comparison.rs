@@ -28,10 +28,6 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// Each figure that any of the runs has.
     pub rows: Vec<ComparedFigure>,
-    /// How many pairs of figures were tested.
-    pub tested: usize,
-    /// How many of these would appear to be more than noise by chance alone, at most.
-    pub by_chance: f64,
 }
 
 /// How a verdict is reached.
@@ -54,10 +50,8 @@ pub struct ComparedRun {
     pub label: String,
     /// The file it was read from.
     pub file: String,
-    /// When it was taken; `None` where the file does not say.
-    pub taken_at: Option<String>,
-    /// When the file was last written, where `taken_at` is not known.
-    pub file_written_at: Option<String>,
+    /// When it was taken.
+    pub taken_at: String,
     /// The kernel's release.
     pub kernel: Option<String>,
     /// The CPU's model.
@@ -89,9 +83,6 @@ pub struct ComparedFigure {
     pub runs: Vec<Measured>,
     /// Each further run compared with the first.
     pub to_first: Vec<Pair>,
-    /// What the runs did differently.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
 }
 
 /// The figure in one run.
@@ -139,8 +130,6 @@ pub struct Pair {
     pub ratio: Option<f64>,
     /// The probability that rounds are this far apart by chance; `None` where that was not tested.
     pub p: Option<f64>,
-    /// Whether `p` is exact; otherwise it is the normal approximation.
-    pub exact: Option<bool>,
     /// The verdict.
     pub verdict: Verdict,
 }
@@ -157,32 +146,19 @@ pub enum Verdict {
     WithinNoise,
     /// However far apart the rounds are, there are too few to tell.
     TooFewRounds,
-    /// The further run has no such figure.
-    OnlyInFirst,
-    /// The first run has no such figure.
-    OnlyInFurther,
-    /// Neither run has one.
-    InNeither,
-    /// Both runs have one, in different units.
-    DifferentUnits,
-    /// Both runs have one, but there is no ratio, because a median is not above zero.
-    NoRatio,
+    /// One of the two runs has no such figure, or has it in another unit, or a median is not above zero.
+    NotComparable,
 }
 
 impl Verdict {
-    /// Returns the verdict in words, about the run labelled `further` compared with the one
-    /// labelled `first`.
-    pub fn words(self, first: &str, further: &str) -> String {
+    /// Returns the verdict in words.
+    pub fn words(self) -> &'static str {
         match self {
-            Verdict::Faster => "faster".into(),
-            Verdict::Slower => "slower".into(),
-            Verdict::WithinNoise => "within noise".into(),
-            Verdict::TooFewRounds => "too few rounds".into(),
-            Verdict::OnlyInFirst => format!("only in {first}"),
-            Verdict::OnlyInFurther => format!("only in {further}"),
-            Verdict::InNeither => "in neither".into(),
-            Verdict::DifferentUnits => "different units".into(),
-            Verdict::NoRatio => "no ratio".into(),
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::WithinNoise => "within noise",
+            Verdict::TooFewRounds => "too few rounds",
+            Verdict::NotComparable => "not comparable",
         }
     }
 }

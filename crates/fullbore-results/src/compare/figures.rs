@@ -32,12 +32,9 @@ pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
             figure: figure.map(str::to_owned),
             to_first: pairs.collect(),
             runs,
-            notes: Vec::new(),
         }
     };
-    let mut main = row(None);
-    main.notes = notes(like);
-    let mut rows = vec![main];
+    let mut rows = vec![row(None)];
     let mut besides: Vec<&str> = Vec::new();
     for outcome in like.iter().flatten() {
         let also = outcome
@@ -94,32 +91,23 @@ fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Me
 
 /// Compares a figure of a further run with that of the first.
 fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
-    let without_ratio = |verdict| Pair {
+    let untested = |ratio, verdict| Pair {
         run: run.clone(),
-        ratio: None,
+        ratio,
         p: None,
-        exact: None,
         verdict,
     };
-    let ((first, unit), (further, of_further)) = match (first, further) {
-        (Some(first), Some(further)) => (first, further),
-        (Some(_), None) => return without_ratio(Verdict::OnlyInFirst),
-        (None, Some(_)) => return without_ratio(Verdict::OnlyInFurther),
-        (None, None) => return without_ratio(Verdict::InNeither),
+    let of_one_unit = first.zip(further).filter(|(a, b)| a.1 == b.1);
+    let Some(((first, unit), (further, _))) = of_one_unit else {
+        return untested(None, Verdict::NotComparable);
     };
-    if unit != of_further {
-        return without_ratio(Verdict::DifferentUnits);
-    }
     let ratio = unit.times_as_fast(further.median, first.median);
     if !(first.median > 0.0 && further.median > 0.0 && ratio.is_normal()) {
-        return without_ratio(Verdict::NoRatio);
+        return untested(None, Verdict::NotComparable);
     }
     let (n, m) = (first.rounds.len(), further.rounds.len());
     if smallest_p(n, m) >= P_BELOW {
-        return Pair {
-            ratio: Some(ratio),
-            ..without_ratio(Verdict::TooFewRounds)
-        };
+        return untested(Some(ratio), Verdict::TooFewRounds);
     }
     let test = rank_sum(&further.rounds, &first.rounds);
     // Where medians and ranks point to different sides, neither is shown.
@@ -137,74 +125,6 @@ fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, U
         run,
         ratio: Some(ratio),
         p: Some(test.p),
-        exact: Some(test.exact),
         verdict,
-    }
-}
-
-/// Returns what the runs did differently in one experiment, a sentence each.
-fn notes(like: &Like<'_>) -> Vec<String> {
-    type Aspect = (&'static str, fn(&Outcome) -> Option<String>);
-    let aspects: [Aspect; 5] = [
-        ("writer", |outcome| {
-            Some(outcome.writer.as_ref()?.own_options())
-        }),
-        ("reader", |outcome| {
-            Some(outcome.reader.as_ref()?.own_options())
-        }),
-        ("mover", |outcome| {
-            Some(outcome.mover.as_ref()?.command.clone())
-        }),
-        ("mover's version", |outcome| {
-            outcome.mover.as_ref()?.version.clone()
-        }),
-        ("program in C", |outcome| {
-            Some(outcome.peer.as_ref()?.command.clone())
-        }),
-    ];
-    let mut notes: Vec<String> = Vec::new();
-    for (aspect, of) in aspects {
-        let values: Vec<Option<String>> = like.iter().map(|outcome| outcome.and_then(of)).collect();
-        if values
-            .iter()
-            .flatten()
-            .any(|value| Some(value) != values.iter().flatten().next())
-        {
-            let values: Vec<String> = values
-                .iter()
-                .enumerate()
-                .filter_map(|(index, value)| {
-                    Some(format!("{} {}", label(index), quoted(value.as_ref()?)))
-                })
-                .collect();
-            notes.push(format!("different {aspect}: {}", values.join(", ")));
-        }
-    }
-    let units: Vec<String> = like
-        .iter()
-        .enumerate()
-        .filter_map(|(index, outcome)| {
-            Some(format!("{} in {}", label(index), (*outcome)?.unit.name()))
-        })
-        .collect();
-    let first = like.iter().flatten().next().map(|outcome| outcome.unit);
-    if like
-        .iter()
-        .flatten()
-        .any(|outcome| Some(outcome.unit) != first)
-    {
-        notes.push(format!(
-            "different units, so there is no ratio: {}",
-            units.join(", ")
-        ));
-    }
-    notes
-}
-
-fn quoted(text: &str) -> String {
-    if text.is_empty() {
-        "none".to_owned()
-    } else {
-        format!("'{text}'")
     }
 }

@@ -1,13 +1,12 @@
-//! The comparison as one HTML page, with the same parts as that of a run: for each group a chart with a bar
-//! for each run, and a table that sorts.
+//! The comparison as one HTML page, with the same parts as that of a run, but without charts: for each group
+//! a table that sorts.
 
 use std::io;
 
 use askama::Template;
 
-use super::comparison::{ComparedFigure, ComparedRun, Comparison, Pair, Verdict};
+use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
 use super::words::{closing, described, name, number, row_name, tables, unit};
-use crate::report::chart::{self, Chart, Line, Row, Scale};
 use crate::report::html::Html;
 use crate::report::html::page::{Cell, Column, Page, Section, Table};
 use crate::report::{Report, one_line};
@@ -92,17 +91,14 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
             (Verdict::Slower, "slower"),
             (Verdict::WithinNoise, "within noise"),
             (Verdict::TooFewRounds, "with too few rounds to tell"),
+            (Verdict::NotComparable, "not comparable"),
         ]
         .map(|(verdict, words)| (count(verdict), words));
-        let told: usize = counts.iter().map(|(count, _)| count).sum();
-        let mut parts: Vec<String> = counts
+        let parts: Vec<String> = counts
             .into_iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, words)| format!("{count} {words}"))
             .collect();
-        if comparison.rows.len() > told {
-            parts.push(format!("{} not comparable", comparison.rows.len() - told));
-        }
         format!(
             "{} beside {}, of {} figures: {}",
             run.label,
@@ -119,7 +115,6 @@ fn section<'a>(index: usize, comparison: &Comparison, rows: &[ComparedFigure]) -
     let id = format!("group-{}", index + 1);
     let heading = one_line(&name(&rows[0]));
     Section {
-        chart: chart(comparison, rows),
         table: Some(table(&id, &heading, comparison, rows)),
         id,
         heading,
@@ -127,12 +122,11 @@ fn section<'a>(index: usize, comparison: &Comparison, rows: &[ComparedFigure]) -
     }
 }
 
-/// Returns why figures are missing, and what was done differently; `None` without such notes.
+/// Returns why figures are missing; `None` where none is.
 fn not_alike<'a>(comparison: &Comparison) -> Option<Section<'a>> {
     let mut rows = Vec::new();
     for row in &comparison.rows {
-        let reasons = row.runs.iter().filter_map(|run| run.reason());
-        for words in reasons.chain(row.notes.iter().cloned()) {
+        for words in row.runs.iter().filter_map(|run| run.reason()) {
             rows.push(vec![
                 Cell::text(row_name(row)),
                 Cell::text(&row.group),
@@ -142,14 +136,14 @@ fn not_alike<'a>(comparison: &Comparison) -> Option<Section<'a>> {
     }
     let table = Table {
         id: "not-alike-table".into(),
-        caption: "Notes on experiments".into(),
+        caption: "Figures that are missing in a run".into(),
         columns: ["experiment", "group", "what"].map(Column::words).into(),
         rows,
         ..Table::default()
     };
     (!table.rows.is_empty()).then(|| Section {
         id: "not-alike".into(),
-        heading: "Missing in a run, or measured differently".into(),
+        heading: "Missing in a run".into(),
         table: Some(table),
         ..Section::default()
     })
@@ -162,11 +156,7 @@ fn sign(verdict: Verdict) -> &'static str {
         Verdict::Slower => "▼",
         Verdict::WithinNoise => "≈",
         Verdict::TooFewRounds => "?",
-        Verdict::OnlyInFirst
-        | Verdict::OnlyInFurther
-        | Verdict::InNeither
-        | Verdict::DifferentUnits
-        | Verdict::NoRatio => "–",
+        Verdict::NotComparable => "–",
     }
 }
 
@@ -180,70 +170,6 @@ fn class(verdict: Verdict) -> &'static str {
 
 fn times(ratio: f64) -> String {
     format!("{}×", number(ratio))
-}
-
-/// The colours that bars have; further runs have the last one.
-const SERIES: usize = 3;
-
-/// Returns the chart of the main figures: a bar for each run, with what was found about it. `None` where there
-/// are none in one unit.
-fn chart(comparison: &Comparison, rows: &[ComparedFigure]) -> Option<Chart> {
-    let unit = rows
-        .iter()
-        .flat_map(|row| &row.runs)
-        .find_map(|run| run.unit)?;
-    let has_bars = |row: &&ComparedFigure| {
-        let mut units = row.runs.iter().filter_map(|run| run.unit);
-        row.figure.is_none() && units.all(|of_run| of_run == unit)
-    };
-    let rows: Vec<Row> = rows
-        .iter()
-        .filter(has_bars)
-        .map(|row| Row {
-            name: row_name(row),
-            lines: (0..row.runs.len())
-                .map(|index| line(comparison, row, index))
-                .collect(),
-        })
-        .collect();
-    let lines = || rows.iter().flat_map(|row| &row.lines);
-    let is_any_measured = lines().any(Line::is_measured);
-    let scale = Scale::of(lines(), false);
-    is_any_measured.then(|| Chart {
-        unit,
-        scale,
-        legend: chart::legend_of_bars().into(),
-        rows,
-    })
-}
-
-/// Returns the bar of one run, with its figure and how it compares with the first.
-fn line(comparison: &Comparison, row: &ComparedFigure, index: usize) -> Line {
-    let run = &row.runs[index];
-    let pair = index.checked_sub(1).map(|index| &row.to_first[index]);
-    let median = run.median.map(number);
-    let words = [
-        Some(run.run.clone()),
-        median,
-        pair.map(|pair| in_words(comparison, pair)),
-    ];
-    Line {
-        bar: run.median,
-        marks: run.min.into_iter().chain(run.max).collect(),
-        series: index.min(SERIES - 1),
-        words: words.into_iter().flatten().collect::<Vec<_>>().join(" "),
-        class: pair.map_or("", |pair| class(pair.verdict)),
-        ..Line::default()
-    }
-}
-
-/// Returns how a further run compares with the first, in words.
-fn in_words(comparison: &Comparison, pair: &Pair) -> String {
-    let verdict = pair.verdict.words(&comparison.runs[0].label, &pair.run);
-    match pair.ratio {
-        Some(ratio) => format!("{} {} {verdict}", sign(pair.verdict), times(ratio)),
-        None => verdict,
-    }
 }
 
 fn table(id: &str, name: &str, comparison: &Comparison, rows: &[ComparedFigure]) -> Table {
@@ -272,7 +198,7 @@ fn table(id: &str, name: &str, comparison: &Comparison, rows: &[ComparedFigure])
             cells.extend([run.median, run.min, run.max].map(|n| Cell::number(n, number)));
         }
         for pair in &row.to_first {
-            let words = pair.verdict.words(labels[0], &pair.run);
+            let words = pair.verdict.words();
             cells.push(Cell::number(pair.ratio, times));
             cells.push(Cell {
                 class: class(pair.verdict),

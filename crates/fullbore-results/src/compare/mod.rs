@@ -2,16 +2,13 @@
 //! runs are as the first, and whether that is more than noise.
 //!
 //! A [`Comparison`] is data, as a [`Run`](crate::run::Run) is. What it says is decided here; the reports
-//! (`table.rs`, `html.rs`, `csv.rs`, `json.rs`) only show it. Experiments are identified by group and
+//! (`table.rs`, `html.rs`, and the JSON) only show it. Experiments are identified by group and
 //! name, so that a file may have some that this version does not know.
 
-mod columns;
 mod comparison;
-mod csv;
 mod facts;
 mod figures;
 mod html;
-mod json;
 mod read;
 mod select;
 mod table;
@@ -38,11 +35,6 @@ pub use read::{LoadedRun, MOST_RUNS, read};
 pub fn compare(runs: &[LoadedRun], patterns: &[String]) -> Result<Comparison, Usage> {
     let meant = meant(runs, patterns)?;
     let rows: Vec<ComparedFigure> = meant.iter().flat_map(rows).collect();
-    let tested = rows
-        .iter()
-        .flat_map(|row| &row.to_first)
-        .filter(|pair| pair.p.is_some())
-        .count();
     Ok(Comparison {
         comparison_schema: COMPARISON_SCHEMA,
         rule: Rule {
@@ -55,8 +47,6 @@ pub fn compare(runs: &[LoadedRun], patterns: &[String]) -> Result<Comparison, Us
         differences: differences(runs),
         warnings: warnings(runs),
         rows,
-        tested,
-        by_chance: tested as f64 * P_BELOW,
     })
 }
 
@@ -65,10 +55,6 @@ fn named((index, taken): (usize, &LoadedRun)) -> ComparedRun {
         label: label(index),
         file: taken.file.clone(),
         taken_at: taken.run.taken_at.clone(),
-        file_written_at: match taken.run.taken_at {
-            Some(_) => None,
-            None => taken.written_at.clone(),
-        },
         kernel: taken.run.machine.kernel.clone(),
         cpu_model: taken.run.machine.cpu_model.clone(),
     }
@@ -87,7 +73,6 @@ mod tests {
         run.experiments[0].figure = Spread::of(rounds);
         LoadedRun {
             file: "run.json".to_owned(),
-            written_at: Some("2026-03-01T12:00:00Z".to_owned()),
             run,
         }
     }
@@ -160,7 +145,6 @@ mod tests {
         let pair = &compared.rows[0].to_first[0];
         assert_eq!((pair.ratio, pair.p), (Some(1.0), Some(1.0)));
         assert_eq!((compared.differences, compared.warnings), (vec![], vec![]));
-        assert_eq!((compared.tested, compared.by_chance), (1, 0.01));
     }
 
     #[test]
@@ -179,12 +163,12 @@ mod tests {
             let row = compared.rows.iter().find(|row| row.name == name).unwrap();
             row.to_first.iter().map(|pair| pair.verdict).collect()
         };
-        assert_eq!(verdicts("write_read"), [Verdict::OnlyInFirst; 2]);
+        assert_eq!(verdicts("write_read"), [Verdict::NotComparable; 2]);
         assert_eq!(
             verdicts("vmsplice_splice_same_buffer"),
-            [Verdict::OnlyInFurther; 2]
+            [Verdict::NotComparable; 2]
         );
-        assert_eq!(verdicts("hugetlb"), [Verdict::InNeither; 2]);
+        assert_eq!(verdicts("hugetlb"), [Verdict::NotComparable; 2]);
         assert_eq!(
             compared.rows[0].runs[2].reason().unwrap(),
             "failed in C: broke"
@@ -208,11 +192,7 @@ mod tests {
         let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
         runs[1].run.experiments[0].unit = Unit::Microseconds;
         let row = &compared(&runs).rows[0];
-        assert_eq!(row.to_first[0].verdict, Verdict::DifferentUnits);
-        assert_eq!(
-            row.notes,
-            ["different units, so there is no ratio: A in GiB/s, B in µs"]
-        );
+        assert_eq!(row.to_first[0].verdict, Verdict::NotComparable);
     }
 
     #[test]
@@ -226,7 +206,7 @@ mod tests {
         ] {
             assert_eq!(
                 verdict(&[first; 5], &[further; 5], Unit::GibPerS),
-                Verdict::NoRatio
+                Verdict::NotComparable
             );
         }
     }
@@ -258,23 +238,6 @@ mod tests {
             .collect();
         assert_eq!(figures, [None, Some("p99")]);
         assert_eq!(compared.rows[1].to_first[0].ratio, Some(1.0));
-    }
-
-    #[test]
-    fn options_count_but_not_those_of_every_run() {
-        let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
-        let options = |taken: &mut LoadedRun, words: &str| {
-            let writer = taken.run.experiments[0].writer.as_mut().unwrap();
-            writer.options = format!("--die-with-parent --way copy --json {words}");
-        };
-        options(&mut runs[0], "--cpu=0 --seconds=1");
-        options(&mut runs[1], "--cpu=3 --seconds=2 --warm-up=1");
-        assert!(compared(&runs).rows[0].notes.is_empty());
-        options(&mut runs[1], "--cpu=3 --pipe-size=1048576");
-        assert_eq!(
-            compared(&runs).rows[0].notes,
-            ["different writer: A '--way copy', B '--way copy --pipe-size=1048576'"]
-        );
     }
 
     #[test]

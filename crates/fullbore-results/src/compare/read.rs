@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::date::rfc3339;
 use crate::read::NotARun;
 use crate::report::one_line;
 use crate::run::Run;
@@ -22,8 +21,6 @@ const STDIN: &str = "-";
 pub struct LoadedRun {
     /// The name of the file, as it was given.
     pub file: String,
-    /// When the file was last written, where it is one.
-    pub written_at: Option<String>,
     /// What was in it.
     pub run: Run,
 }
@@ -71,16 +68,12 @@ pub fn read(files: &[PathBuf]) -> Result<Vec<LoadedRun>, Usage> {
 }
 
 fn read_one(path: &Path) -> Result<LoadedRun, NotARun> {
-    let (run, written_at) = if path.as_os_str() == STDIN {
-        (Run::read(io::stdin().lock())?, None)
-    } else {
-        let file = File::open(path)?;
-        let written_at = file.metadata()?.modified().ok().map(rfc3339);
-        (Run::read(file)?, written_at)
+    let run = match path.as_os_str() == STDIN {
+        true => Run::read(io::stdin().lock())?,
+        false => Run::read(File::open(path)?)?,
     };
     Ok(LoadedRun {
         file: path.display().to_string(),
-        written_at,
         run,
     })
 }
@@ -93,7 +86,6 @@ mod tests {
 
     use super::super::compare;
     use super::*;
-    use crate::report::csv::Csv;
     use crate::report::json::Json;
     use crate::report::table::Table;
     use crate::report::{Report, fixture};
@@ -147,11 +139,10 @@ mod tests {
                 put(&mut value, &mut at, &odd[with]);
             }
             if let Ok(run) = Run::from_json(value.to_string().as_bytes()) {
-                let of = |run: Run| LoadedRun { file: "\u{1b}[1m.json".into(), written_at: None, run };
+                let of = |run: Run| LoadedRun { file: "\u{1b}[1m.json".into(), run };
                 let runs = [of(fixture()), of(run.clone()), of(run)];
                 let comparison = compare(&runs, &[]).unwrap();
                 Json.write(&comparison, &mut Vec::new()).unwrap();
-                Csv.write(&comparison, &mut Vec::new()).unwrap();
                 for width in [60_u16, 100] {
                     let mut text = Vec::new();
                     Table { width: Some(width), ..Table::default() }.write(&comparison, &mut text).unwrap();

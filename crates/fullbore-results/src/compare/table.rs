@@ -1,20 +1,21 @@
-//! The comparison for a terminal: which runs, in what they differ, a table per group, and how the
+//! The comparison for a terminal: which runs, in what they differ, a table per group and further run, and how the
 //! verdicts were reached.
 //!
-//! The tables are made to fit. Columns are dropped in a fixed order (`columns.rs`); where several
-//! further runs still do not fit, each has a table of its own; names are shortened last.
+//! Where a table does not fit, its columns with medians are dropped; names are shortened last.
 
 use std::io;
 
 use comfy_table::CellAlignment;
 
-use super::columns::ShownFigures;
-use super::comparison::{ComparedFigure, Comparison, Difference};
-use super::words::{closing, described, name, tables, unit};
+use super::comparison::{ComparedFigure, Comparison};
+use super::words::{closing, described, name, number, row_name, tables, unit};
 use crate::report::table::Table;
-use crate::report::text::{Style, TextPage, table_lines};
+use crate::report::text::{GAP, Style, TextPage, table_lines};
 use crate::report::{Report, one_line};
 use fullbore_host::text;
+
+/// The fewest characters that are left of a name.
+const SHORTEST_NAME: usize = 8;
 
 impl Report<Comparison> for Table {
     /// Writes the comparison in lines of at most `width` characters.
@@ -36,128 +37,123 @@ impl Report<Comparison> for Table {
             page.wrapped(Style::Dim, "", &line);
         }
         for line in &page.lines {
-            let text = line.painted(self.color);
-            writeln!(
-                out,
-                "{}",
-                if self.color {
-                    with_verdicts_painted(&text)
-                } else {
-                    text
-                }
-            )?;
+            writeln!(out, "{}", line.painted(self.color))?;
         }
         Ok(())
     }
 }
 
-/// Adds the facts in which the runs differ: as a table where that fits, else one below the other.
+/// Adds the facts in which the runs differ.
 fn differences(page: &mut TextPage, comparison: &Comparison) {
     if comparison.differences.is_empty() {
         return;
     }
     page.blank();
     page.line(Style::Title, "differences between the runs");
-    let value = |value: &Option<String>| one_line(value.as_deref().unwrap_or("unknown"));
-    let headers: Vec<String> = std::iter::once(String::new())
-        .chain(comparison.runs.iter().map(|run| run.label.clone()))
-        .collect();
-    let cells = |difference: &Difference| -> Vec<String> {
-        std::iter::once(one_line(&difference.fact))
-            .chain(difference.values.iter().map(value))
-            .collect()
-    };
-    let left = vec![CellAlignment::Left; headers.len()];
-    let rows: Vec<Vec<String>> = comparison.differences.iter().map(cells).collect();
-    let lines = table_lines(&headers, &left, &rows);
-    if lines.iter().all(|line| text::columns(line) <= page.width) {
-        lines
-            .into_iter()
-            .for_each(|line| page.line(Style::Plain, line));
-        return;
-    }
     for difference in &comparison.differences {
         page.line(Style::Plain, format!("  {}", one_line(&difference.fact)));
-        for (run, said) in comparison.runs.iter().zip(&difference.values) {
-            page.wrapped(Style::Plain, &format!("    {}  ", run.label), &value(said));
+        for (run, value) in comparison.runs.iter().zip(&difference.values) {
+            let value = value.as_deref().unwrap_or("unknown");
+            page.wrapped(Style::Plain, &format!("    {}  ", run.label), value);
         }
     }
 }
 
-/// Adds a group: its table or tables, then why figures are missing and what was done differently.
+/// Adds a group: a table for each further run, then why figures are missing and what was done differently.
 fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) {
     page.blank();
-    let units: Vec<&str> = rows
-        .iter()
-        .map(unit)
-        .filter(|unit| !unit.is_empty())
-        .collect();
-    let one_unit = units.iter().all(|unit| *unit == units[0]);
+    let mut units = rows.iter().map(unit).filter(|unit| !unit.is_empty());
+    let first = units.next().unwrap_or_default();
+    let one_unit = units.all(|unit| unit == first);
     let of = name(&rows[0]);
-    let unit = units.first().filter(|_| one_unit);
-    let title = unit.map_or(of.clone(), |unit| format!("{of}, {unit}"));
-    page.wrapped(Style::Title, "", &title);
-    let measured: Vec<&ComparedFigure> = rows
-        .iter()
-        .filter(|row| row.runs.iter().any(|run| run.median.is_some()))
-        .collect();
-    if !measured.is_empty() {
-        let shown = ShownFigures {
-            comparison,
-            rows: &measured,
-            with_unit: !one_unit,
-            width: page.width,
-        };
-        shown.tables(page);
+    match one_unit && !first.is_empty() {
+        true => page.wrapped(Style::Title, "", &format!("{of}, {first}")),
+        false => page.wrapped(Style::Title, "", &of),
     }
-    let reasons = |row: &ComparedFigure| -> Vec<String> {
-        row.runs.iter().filter_map(|run| run.reason()).collect()
-    };
-    listed(page, "missing in a run", rows, reasons);
-    listed(page, "measured differently", rows, |row| row.notes.clone());
-}
-
-/// Adds a line for each text that `of` returns, with the name of its experiment, under `heading`.
-fn listed(
-    page: &mut TextPage,
-    heading: &str,
-    rows: &[ComparedFigure],
-    of: impl Fn(&ComparedFigure) -> Vec<String>,
-) {
-    let mut headed = false;
-    for row in rows {
-        for text in of(row) {
-            if !headed {
-                page.line(Style::Plain, format!("  {heading}"));
-                headed = true;
-            }
-            page.wrapped(Style::Plain, "    ", &format!("{}: {text}", row.name));
+    let is_measured = |row: &&ComparedFigure| row.runs.iter().any(|run| run.median.is_some());
+    let measured: Vec<&ComparedFigure> = rows.iter().filter(is_measured).collect();
+    for further in 1..comparison.runs.len() {
+        if !measured.is_empty() {
+            table(page, comparison, &measured, further, !one_unit);
         }
     }
+    let missing = rows.iter().flat_map(|row| {
+        let reasons = row.runs.iter().filter_map(|run| run.reason());
+        reasons.map(|reason| format!("{}: {reason}", row.name))
+    });
+    for (at, text) in missing.enumerate() {
+        if at == 0 {
+            page.line(Style::Plain, "  missing in a run".to_owned());
+        }
+        page.wrapped(Style::Plain, "    ", &text);
+    }
 }
 
-/// Returns a line with its verdicts in green and red.
-///
-/// A name is never painted: the words of a cell are one space apart, columns are two or more
-/// apart, and no column stands before the name.
-fn with_verdicts_painted(line: &str) -> String {
-    const COLORS: [(&str, &str); 2] = [("faster", "32"), ("slower", "31")];
-    let Some(start) = line.find(|c| c != ' ') else {
-        return line.to_owned();
+/// Adds the figures of one further run beside those of the first, with medians if they fit.
+fn table(
+    page: &mut TextPage,
+    comparison: &Comparison,
+    rows: &[&ComparedFigure],
+    further: usize,
+    with_unit: bool,
+) {
+    let (first, label) = (&comparison.runs[0].label, &comparison.runs[further].label);
+    let mut lines = vec![vec![
+        "experiment".to_owned(),
+        "unit".to_owned(),
+        first.clone(),
+        label.clone(),
+        format!("{label} to {first}"),
+        format!("{label} is"),
+    ]];
+    lines.extend(rows.iter().map(|row| {
+        let median = |run: usize| row.runs[run].median.map(number).unwrap_or_default();
+        let pair = &row.to_first[further - 1];
+        let ratio = pair.ratio.map(|ratio| format!("{}×", number(ratio)));
+        vec![
+            row_name(row),
+            unit(row).to_owned(),
+            median(0),
+            median(further),
+            ratio.unwrap_or_default(),
+            pair.verdict.words().to_owned(),
+        ]
+    }));
+    let widest = |at: usize| {
+        let widths = lines.iter().map(|line| text::columns(&line[at]));
+        GAP + widths.max().unwrap_or(0)
     };
-    let (indent, rest) = line.split_at(start);
-    let painted: Vec<String> = rest
-        .split("  ")
-        .map(
-            |cell| match COLORS.iter().find(|(word, _)| cell.trim() == *word) {
-                Some((word, color)) => {
-                    cell.replace(word, &format!("\u{1b}[{color}m{word}\u{1b}[0m"))
-                }
-                None => cell.to_owned(),
-            },
-        )
+    let room = |columns: &[usize]| {
+        let others: usize = columns.iter().map(|&at| widest(at)).sum();
+        page.width.saturating_sub(others + GAP)
+    };
+    let mut columns = vec![2, 3, 4, 5];
+    if with_unit {
+        columns.insert(0, 1);
+    }
+    if room(&columns) < SHORTEST_NAME {
+        columns = vec![4, 5];
+    }
+    let room = room(&columns).max(SHORTEST_NAME);
+    let mut lines = lines.iter().map(|line| {
+        let others = columns.iter().map(|&at| line[at].clone());
+        let name = text::one_line(&line[0], room);
+        [name].into_iter().chain(others).collect::<Vec<_>>()
+    });
+    let headers = lines.next().unwrap_or_default();
+    let is_number = |at: &usize| (2..=4).contains(at);
+    let alignments = columns.iter().map(|at| match is_number(at) {
+        true => CellAlignment::Right,
+        false => CellAlignment::Left,
+    });
+    let alignments: Vec<_> = [CellAlignment::Left]
+        .into_iter()
+        .chain(alignments)
         .collect();
-    format!("{indent}{}", painted.join("  "))
+    let rows: Vec<Vec<String>> = lines.collect();
+    let mut lines = table_lines(&headers, &alignments, &rows).into_iter();
+    page.line(Style::Dim, lines.next().unwrap_or_default());
+    lines.for_each(|line| page.line(Style::Plain, line));
 }
 
 #[cfg(test)]
@@ -180,7 +176,6 @@ mod tests {
             }
             LoadedRun {
                 file: format!("linux-{kernel}.json"),
-                written_at: None,
                 run,
             }
         });
@@ -215,31 +210,19 @@ mod tests {
     fn verdicts_are_words_at_every_width() {
         for width in [40, 80, 200] {
             let text = written(width, false);
-            assert_eq!(
-                text.matches(" faster\n").count() + text.matches(" faster  ").count(),
-                3
-            );
+            assert_eq!(text.matches(" faster\n").count(), 3);
             assert_eq!(text.matches(" slower\n").count(), 3);
         }
         let wide = written(200, false);
-        for words in ["A to B", "2.00×", "0.50×", "1.86", "min–max", "6.13.0"] {
-            assert!(
-                wide.contains(words) != (words == "A to B"),
-                "{words} in\n{wide}"
-            );
+        for words in ["B to A", "C to A", "2.00×", "0.50×", "1.91", "6.13.0"] {
+            assert!(wide.contains(words), "{words} in\n{wide}");
         }
     }
 
     #[test]
     fn colour_changes_nothing_but_the_escape_sequences() {
         let mut text = written(100, true);
-        for escape in [
-            "\u{1b}[0m",
-            "\u{1b}[1m",
-            "\u{1b}[2m",
-            "\u{1b}[32m",
-            "\u{1b}[31m",
-        ] {
+        for escape in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m"] {
             assert!(text.contains(escape), "{escape:?}");
             text = text.replace(escape, "");
         }

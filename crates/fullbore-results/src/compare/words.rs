@@ -7,21 +7,12 @@ use fullbore_host::text::counted;
 /// Returns the file, the date, the kernel and the CPU of a run.
 pub fn described(run: &ComparedRun) -> String {
     format!(
-        "{}: {}, Linux {}, {}",
+        "{}: taken {}, Linux {}, {}",
         run.file,
-        date(run),
+        run.taken_at,
         run.kernel.as_deref().unwrap_or("of unknown release"),
         run.cpu_model.as_deref().unwrap_or("CPU unknown"),
     )
-}
-
-/// Returns when a run was taken, or when its file was written.
-fn date(run: &ComparedRun) -> String {
-    match (&run.taken_at, &run.file_written_at) {
-        (Some(date), _) => format!("taken {date}"),
-        (None, Some(date)) => format!("date unknown, file written {date}"),
-        (None, None) => "date unknown".to_owned(),
-    }
 }
 
 /// Returns the figures of each group, or of each table of a group.
@@ -67,13 +58,8 @@ pub fn number(number: f64) -> String {
 
 /// Returns what ratios and verdicts mean, a sentence each.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
-    let verdicts = || {
-        comparison
-            .rows
-            .iter()
-            .flat_map(|row| &row.to_first)
-            .map(|pair| pair.verdict)
-    };
+    let pairs = || comparison.rows.iter().flat_map(|row| &row.to_first);
+    let tested = pairs().filter(|pair| pair.p.is_some()).count();
     let rule = &comparison.rule;
     let percent = (rule.times_above - 1.0) * 100.0;
     let mut lines = vec![
@@ -88,22 +74,18 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
             rule.p_below
         ),
     ];
-    if verdicts().any(|verdict| verdict == Verdict::TooFewRounds) {
+    if pairs().any(|pair| pair.verdict == Verdict::TooFewRounds) {
         lines.push(format!(
             "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
              and 10 are better (--rounds)",
             rule.rounds_at_least
         ));
     }
-    if comparison.tested > 0 {
+    if tested > 0 {
         lines.push(format!(
             "{} tested: up to {} of them may be significant by chance",
-            counted(
-                comparison.tested,
-                "pair of figures was",
-                "pairs of figures were"
-            ),
-            number(comparison.by_chance)
+            counted(tested, "pair of figures was", "pairs of figures were"),
+            number(tested as f64 * rule.p_below)
         ));
     }
     lines.push(

@@ -15,25 +15,18 @@ pub struct Chart {
     pub scale: Scale,
     /// What the shapes mean: each is a line with one shape.
     pub legend: Vec<Line>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<Line>,
 }
 
-/// A name and its lines.
-pub struct Row {
-    pub name: String,
-    pub lines: Vec<Line>,
-}
-
-/// The shapes beside a name, and the figures as text.
+/// A name, the shapes beside it, and the figures as text.
 #[derive(Debug, Default)]
 pub struct Line {
+    pub name: String,
     /// The end of the bar.
     pub bar: Option<f64>,
     /// The ends of a whisker, or percentiles in ascending order.
     pub marks: Vec<f64>,
     pub published: Option<f64>,
-    /// Which of several series of bars this is; it decides the colour.
-    pub series: usize,
     /// The figures, or why there are none.
     pub words: String,
     /// The class that says how the words look.
@@ -55,12 +48,11 @@ impl Chart {
     pub fn of(outcomes: &[&Outcome]) -> Option<Chart> {
         let unit = outcomes.first()?.unit;
         let percentiles = percentiles(outcomes, unit);
-        let row = |outcome: &&Outcome| Row {
+        let row = |outcome: &&Outcome| Line {
             name: outcome.name.clone(),
-            lines: vec![line(outcome, &percentiles)],
+            ..line(outcome, &percentiles)
         };
-        let rows: Vec<Row> = outcomes.iter().map(row).collect();
-        let lines = || rows.iter().flat_map(|row| &row.lines);
+        let rows: Vec<Line> = outcomes.iter().map(row).collect();
         let mut legend = Vec::new();
         if !percentiles.is_empty() {
             let words = format!("median, {}", percentiles.join(", "));
@@ -71,10 +63,19 @@ impl Chart {
                 words,
                 ..Line::default()
             });
-        } else if lines().any(Line::is_measured) {
-            legend.extend(legend_of_bars());
+        } else if rows.iter().any(Line::is_measured) {
+            legend.push(Line {
+                bar: Some(1.0),
+                words: "median of the rounds".into(),
+                ..Line::default()
+            });
+            legend.push(Line {
+                marks: vec![0.0, 1.0],
+                words: "slowest and fastest round".into(),
+                ..Line::default()
+            });
         }
-        if lines().any(|line| line.published.is_some()) {
+        if rows.iter().any(|line| line.published.is_some()) {
             legend.push(Line {
                 published: Some(0.5),
                 words: "figure published in the article that the experiment follows, from another machine"
@@ -84,7 +85,7 @@ impl Chart {
         }
         Some(Chart {
             unit,
-            scale: Scale::of(lines(), !percentiles.is_empty()),
+            scale: Scale::of(&rows, !percentiles.is_empty()),
             legend,
             rows,
         })
@@ -92,10 +93,7 @@ impl Chart {
 
     /// Returns all figures in one sentence.
     pub fn in_words(&self) -> String {
-        let row = |row: &Row| {
-            let words: Vec<&str> = row.lines.iter().map(|line| line.words.as_str()).collect();
-            format!("{}: {}", row.name, words.join(", "))
-        };
+        let row = |row: &Line| format!("{}: {}", row.name, row.words);
         let rows: Vec<String> = self.rows.iter().map(row).collect();
         format!(
             "{}, in {}. {}.",
@@ -121,22 +119,6 @@ impl Chart {
         };
         format!("{}{suffix}", which_is_better(self.unit))
     }
-}
-
-/// Returns what bars and whiskers mean.
-pub fn legend_of_bars() -> [Line; 2] {
-    [
-        Line {
-            bar: Some(1.0),
-            words: "median of the rounds".into(),
-            ..Line::default()
-        },
-        Line {
-            marks: vec![0.0, 1.0],
-            words: "slowest and fastest round".into(),
-            ..Line::default()
-        },
-    ]
 }
 
 /// Returns the unit, and whether more of it is better.
@@ -218,8 +200,8 @@ impl Scale {
     };
 
     /// Returns a scale with round ticks that has room for all these lines.
-    pub fn of<'a>(lines: impl Iterator<Item = &'a Line>, is_logarithmic: bool) -> Scale {
-        let figures = lines.flat_map(|line| {
+    fn of(lines: &[Line], is_logarithmic: bool) -> Scale {
+        let figures = lines.iter().flat_map(|line| {
             line.marks
                 .iter()
                 .copied()
@@ -306,10 +288,10 @@ impl Scale {
         }
         if let Some(bar) = line.bar {
             // A bar of the smallest figure is visible too.
-            let (series, width) = (line.series, self.at(bar).max(0.2));
+            let width = self.at(bar).max(0.2);
             let _ = writeln!(
                 shapes,
-                r#"<rect class="bar series{series}" width="{width}%" y="20%" height="60%"/>"#
+                r#"<rect class="bar" width="{width}%" y="20%" height="60%"/>"#
             );
         }
         if let (Some(first), Some(last)) = (line.marks.first(), line.marks.last()) {
@@ -389,7 +371,7 @@ mod tests {
                 ..Line::default()
             };
             for is_logarithmic in [false, true] {
-                let scale = Scale::of([&line].into_iter(), is_logarithmic);
+                let scale = Scale::of(std::slice::from_ref(&line), is_logarithmic);
                 assert!(
                     (0.0..=100.0).contains(&scale.at(number)),
                     "{number}: {scale:?}"
@@ -408,7 +390,7 @@ mod tests {
         let run = fixture();
         let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
         let chart = Chart::of(&outcomes).unwrap();
-        let line = &chart.rows[0].lines[0];
+        let line = &chart.rows[0];
         assert_eq!(
             (line.bar, line.marks.as_slice()),
             (Some(0.93), &[0.92, 0.95][..])
@@ -427,7 +409,7 @@ mod tests {
             });
         }
         let chart = Chart::of(&[&outcome]).unwrap();
-        let line = &chart.rows[0].lines[0];
+        let line = &chart.rows[0];
         assert_eq!(
             (line.bar, line.marks.as_slice()),
             (None, &[0.93, 12.5, 333.0][..])

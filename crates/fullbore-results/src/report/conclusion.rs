@@ -114,15 +114,10 @@ pub fn doubts(run: &Run) -> Vec<String> {
 
 /// Returns how many measurements were kept although the CPUs were far apart or busy; `None` where none was.
 pub fn kept_apart(run: &Run) -> Option<String> {
-    let option = if run.settings.any_distance {
-        " (--any-distance)"
-    } else {
-        ""
-    };
     (run.apart.taken > 0).then(|| {
         format!(
             "{} kept although the CPUs were farther apart than usual (the host of a virtual machine can move \
-             them) or busy with other work{option}",
+             them) or busy with other work",
             counted(run.apart.taken as usize, "measurement was", "measurements were")
         )
     })

@@ -1,30 +1,19 @@
 //! What the columns of a table show of an experiment, on a terminal and on the page.
 
 use super::{figure, marked_median, percent};
-use crate::run::{Cost, Limit, Outcome, Unit};
-use fullbore_host::size;
+use crate::run::{Limit, Outcome, Unit};
 
 /// What a column shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     Name,
-    /// Where it stands in a sweep.
-    Chunk,
-    PipeSize,
     Median,
-    Least,
-    Most,
     /// The least and the most.
     Range,
     /// A further figure, by its index; in a layout, all of them.
     Also(usize),
     Ratio,
-    /// The ratio pair by pair, with the CPUs near each other or, if this is `true`, far apart.
-    Pairs(bool),
-    /// CPU seconds for each GiB, by themselves and with the parts in user mode and in the kernel.
-    CpuSeconds,
-    UserSeconds,
-    SystemSeconds,
+    /// CPU seconds for each GiB, and the parts in user mode and in the kernel.
     Cost,
     /// How much it is of what the two CPUs can do.
     Limit,
@@ -80,22 +69,13 @@ impl<'a> Fields<'a> {
     pub fn heading(&self, field: Field) -> String {
         match field {
             Field::Name => "experiment",
-            Field::Chunk => "bytes of a call",
-            Field::PipeSize => "pipe",
             Field::Median => self.unit.name(),
-            Field::Least => "least",
-            Field::Most => "most",
             Field::Range => "min–max",
             Field::Also(index) => {
                 let (name, unit) = self.also[index];
                 return format!("{name} {}", unit.name());
             }
             Field::Ratio => "ratio",
-            Field::Pairs(false) => "pair by pair",
-            Field::Pairs(true) => "with far CPUs",
-            Field::CpuSeconds => "CPU s/GiB",
-            Field::UserSeconds => "user",
-            Field::SystemSeconds => "system",
             Field::Cost => "CPU s/GiB (user + system)",
             Field::Limit => "of limit",
             Field::Published => "published",
@@ -106,25 +86,19 @@ impl<'a> Fields<'a> {
         .to_owned()
     }
 
-    /// Returns the number of a field, if it is a single one.
+    /// Returns the number of a field, by which it is sorted.
     pub fn number(&self, field: Field, outcome: &Outcome) -> Option<f64> {
         let spread = outcome.figure.as_ref();
-        let cost = |of: fn(&Cost) -> f64| outcome.cost.as_ref().map(of);
         match field {
-            Field::Chunk => Some(outcome.cell?.chunk as f64),
-            Field::PipeSize => Some(outcome.cell?.pipe_size as f64),
             Field::Median => Some(spread?.median),
-            Field::Least => Some(spread?.min),
-            Field::Most => Some(spread?.max),
             Field::Also(index) => {
                 let (name, _) = self.also[index];
                 let also = outcome.also.iter().find(|also| also.name == name)?;
                 Some(also.figure.median)
             }
             Field::Ratio => outcome.ratio,
-            Field::CpuSeconds => cost(|cost| cost.total.median),
-            Field::UserSeconds => cost(|cost| cost.user.median),
-            Field::SystemSeconds => cost(|cost| cost.system.median),
+            Field::Range => Some(spread?.min),
+            Field::Cost => Some(outcome.cost.as_ref()?.total.median),
             Field::Limit => outcome.share_of(self.limit?),
             Field::Published => outcome.published,
             Field::Peer => outcome.peer.as_ref()?.ratio,
@@ -137,15 +111,15 @@ impl<'a> Fields<'a> {
         let text = match field {
             Field::Name => Some(outcome.name.clone()),
             Field::Median => Some(marked_median(outcome)),
-            Field::Range => self
-                .figures(outcome, [Field::Least, Field::Most])
-                .map(|all| all.join("–")),
-            Field::Cost => {
-                let parts = [Field::CpuSeconds, Field::UserSeconds, Field::SystemSeconds];
-                let parts = self.figures(outcome, parts);
-                parts.map(|[total, user, system]| format!("{total} ({user} + {system})"))
-            }
-            Field::Pairs(apart) => pairs(outcome, apart),
+            Field::Range => outcome.figure.as_ref().map(|spread| {
+                let (least, most) = (figure(spread.min), figure(spread.max));
+                format!("{least}–{most}")
+            }),
+            Field::Cost => outcome.cost.as_ref().map(|cost| {
+                let parts = [&cost.total, &cost.user, &cost.system];
+                let [total, user, system] = parts.map(|part| figure(part.median));
+                format!("{total} ({user} + {system})")
+            }),
             Field::Soundness => outcome.soundness.as_ref().map(|soundness| {
                 let word = if soundness.right { "right" } else { "WRONG" };
                 word.to_owned()
@@ -159,7 +133,6 @@ impl<'a> Fields<'a> {
                 Some("failed".to_owned())
             }
             _ => self.number(field, outcome).map(|number| match field {
-                Field::Chunk | Field::PipeSize => size::format(number as u64),
                 Field::Ratio => format!("{}×", figure(number)),
                 Field::Peer => format!("{number:.2}×"),
                 Field::Limit => percent(number),
@@ -168,24 +141,4 @@ impl<'a> Fields<'a> {
         };
         text.unwrap_or_default()
     }
-
-    /// Returns several numbers as text; `None` unless all are there.
-    fn figures<const N: usize>(
-        &self,
-        outcome: &Outcome,
-        fields: [Field; N],
-    ) -> Option<[String; N]> {
-        let texts = fields.map(|field| self.text(field, outcome));
-        texts.iter().all(|text| !text.is_empty()).then_some(texts)
-    }
-}
-
-/// Returns the ratio of the pairs, with its interval.
-fn pairs(outcome: &Outcome, apart: bool) -> Option<String> {
-    let pairs = outcome.pairs.iter().find(|pairs| pairs.apart == apart)?;
-    let ratio = figure(pairs.ratio);
-    Some(match pairs.interval.map(|ends| ends.map(figure)) {
-        Some([low, high]) => format!("{ratio}× ({low}–{high})"),
-        None => format!("{ratio}×"),
-    })
 }

@@ -17,7 +17,7 @@ use super::{
     Report, base_of_ratios, distance, groups, how_measured, least_cost, limit, noisy_footnote,
     one_line, peers, remarks,
 };
-use crate::run::{EndpointReport, Outcome, Run};
+use crate::run::{Outcome, Run};
 use fullbore_host::text::counted;
 use page::{Cell, Column, Page, Section, Table};
 use results::results;
@@ -60,10 +60,6 @@ fn lead(run: &Run) -> String {
         .iter()
         .filter(|e| e.figure.is_some())
         .count();
-    let taken = match &run.taken_at {
-        Some(date) => format!("Taken {date}: "),
-        None => String::new(),
-    };
     let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
     let missing: String = [
         (
@@ -77,13 +73,14 @@ fn lead(run: &Run) -> String {
     .map(|(count, words)| format!(", {count} {words}"))
     .collect();
     format!(
-        "{taken}{measured} of {} measured{missing}; {}",
+        "Taken {}: {measured} of {} measured{missing}; {}",
+        run.taken_at,
         counted(run.experiments.len(), "experiment", "experiments"),
         how_measured(run)
     )
 }
 
-/// Returns a group, or one table of it: its chart, its table, and its command lines.
+/// Returns a group, or one table of it: its chart and its table.
 fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) -> Section<'a> {
     let id = format!("group-{}", index + 1);
     let map = Grid::of(outcomes);
@@ -96,28 +93,8 @@ fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) ->
         chart: Chart::of(outcomes).filter(|_| map.is_none()),
         map,
         table: results(&id, name, outcomes, run.limit.as_ref()),
-        commands: outcomes
-            .iter()
-            .filter_map(|outcome| command(outcome))
-            .collect(),
         id,
     }
-}
-
-/// Returns the name of an experiment that ran commands, and a command line that does the same in a
-/// shell.
-fn command(outcome: &Outcome) -> Option<(String, String)> {
-    let endpoint = |verb: &str, report: &Option<EndpointReport>| {
-        let options = report.as_ref()?.own_options();
-        Some(format!("fullbore {verb} {options}").trim_end().to_owned())
-    };
-    let parts = [
-        endpoint("write", &outcome.writer),
-        outcome.mover.as_ref().map(|mover| mover.command.clone()),
-        endpoint("read", &outcome.reader),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| (outcome.name.clone(), parts.join(" | ")))
 }
 
 /// Returns the experiments without a figure, and why they have none; `None` where all have one.
@@ -180,7 +157,7 @@ fn method(run: &Run) -> Vec<String> {
          limit"
             .to_owned(),
         format!(
-            "A figure is the median of the rounds; whiskers and the columns ‘least’ and ‘most’ are the \
+            "A figure is the median of the rounds; whiskers and the column ‘min–max’ are the \
              smallest and the largest round ({})",
             noisy_footnote()
         ),
@@ -285,7 +262,6 @@ mod tests {
     fn a_run_of_nothing_is_still_a_page() {
         let mut run = fixture();
         run.experiments.clear();
-        run.taken_at = None;
         assert!(written(&run).contains("0 of 0 experiments measured"));
     }
 }

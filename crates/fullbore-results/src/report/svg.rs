@@ -152,10 +152,10 @@ impl Sheet {
     fn chart(&mut self, chart: &Chart) {
         let _ = write!(self.description, "{} ", chart.in_words());
         self.legend(chart);
-        let lines = || chart.rows.iter().flat_map(|row| &row.lines);
         let names = chart.rows.iter().map(|row| room_for(&row.name)).max();
         let left = MARGIN + names.unwrap_or(0).min(MOST_FOR_NAMES) + GAP;
-        let figures = lines()
+        let lines = chart.rows.iter();
+        let figures = lines
             .filter(|line| line.is_measured())
             .map(|line| room_for(&line.words));
         let figures = figures
@@ -165,16 +165,10 @@ impl Sheet {
         let right = RIGHT - figures.min(MOST_FOR_FIGURES) - GAP;
         for row in &chart.rows {
             self.text(left - GAP, Anchor::End, "name", &row.name, MOST_FOR_NAMES);
-            for line in &row.lines {
-                self.shapes(&chart.scale, line, left, right - left);
-                let x = if line.is_measured() {
-                    right + GAP
-                } else {
-                    left + GAP
-                };
-                self.text(x, Anchor::Start, line.class, &line.words, RIGHT - x);
-                self.top += ROW;
-            }
+            self.shapes(&chart.scale, row, left, right - left);
+            let x = if row.is_measured() { right } else { left } + GAP;
+            self.text(x, Anchor::Start, row.class, &row.words, RIGHT - x);
+            self.top += ROW;
         }
         for (percent, label) in chart.scale.ticks() {
             let x = left + (percent / 100.0 * f64::from(right - left)).round() as i32;

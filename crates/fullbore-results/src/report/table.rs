@@ -32,8 +32,6 @@ pub struct Table {
     pub cost: bool,
     /// Whether to show each figure as a share of what the two CPUs can do.
     pub limit: bool,
-    /// Whether to show ratios pair by pair.
-    pub pairs: bool,
 }
 
 impl Report<Run> for Table {
@@ -47,7 +45,6 @@ impl Report<Run> for Table {
         let wanted = Wanted {
             cost: self.cost,
             limit: run.limit.as_ref().filter(|_| self.limit),
-            pairs: self.pairs,
         };
         for (name, outcomes) in groups(run) {
             page.group(&name, &outcomes, wanted);
@@ -64,14 +61,6 @@ impl Report<Run> for Table {
         }
         for text in over_all_tables(run) {
             page.wrapped(Style::Plain, "", &text);
-        }
-        if self.pairs {
-            page.wrapped(
-                Style::Dim,
-                "",
-                "pair by pair: the median of the rounds' ratios, and the interval that holds it with a \
-                 probability of 95%",
-            );
         }
         page.wrapped(Style::Dim, "", &how_measured_with_ratios(run));
         for line in &page.lines {

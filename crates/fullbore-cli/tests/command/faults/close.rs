@@ -100,7 +100,7 @@ fn a_report_that_cannot_be_closed_is_an_error() {
     // The FIFO is open for reading and writing, so that neither side waits for the other.
     let _both = File::options().read(true).write(true).open(&fifo).unwrap();
     let words = format!(
-        "bench --rounds 1 --seconds 0.5 write_read --csv {}",
+        "bench --rounds 1 --seconds 0.5 write_read --svg {}",
         fifo.display()
     );
     let output = finish(start(&mut failing(&fifo)(fullbore(&words))));

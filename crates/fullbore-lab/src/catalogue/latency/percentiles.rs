@@ -43,22 +43,6 @@ impl Times {
         self.0.saturating_record(nanoseconds);
     }
 
-    /// Returns the times and how often each was added, within the precision of three digits, for
-    /// [`add_all`](Self::add_all) in another process.
-    pub fn counts(&self) -> Vec<(u64, u64)> {
-        let recorded = self.0.iter_recorded();
-        recorded
-            .map(|time| (time.value_iterated_to(), time.count_at_value()))
-            .collect()
-    }
-
-    /// Adds what [`counts`](Self::counts) has returned.
-    pub fn add_all(&mut self, counts: &[(u64, u64)]) {
-        for (time, count) in counts {
-            self.0.saturating_record_n(*time, *count);
-        }
-    }
-
     /// Returns the percentiles.
     pub fn percentiles(&self) -> Percentiles {
         let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
@@ -90,35 +74,15 @@ impl Percentiles {
 
     /// Turns them into a measurement, with further figures.
     pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Measured {
+        let us = Unit::Microseconds;
+        let tail = [("p99", us, self.p99), ("p99.9", us, self.p999)];
+        let few = (self.count < FEW)
+            .then(|| format!("fewer than {FEW} samples per round: p99.9 is unreliable"));
         Measured {
             figure: self.median,
-            also: self.tail().into_iter().chain(also).collect(),
-            notes: self.notes(),
+            also: tail.into_iter().chain(also).collect(),
+            notes: few.into_iter().collect(),
             ..Measured::default()
-        }
-    }
-
-    /// Adds them to a measurement whose figure is another one.
-    pub fn beside(self, measured: Measured) -> Measured {
-        let median = ("p50", Unit::Microseconds, self.median);
-        Measured {
-            also: [median].into_iter().chain(self.tail()).collect(),
-            notes: [self.notes(), measured.notes].concat(),
-            ..measured
-        }
-    }
-
-    fn tail(&self) -> [(&'static str, Unit, f64); 2] {
-        let us = Unit::Microseconds;
-        [("p99", us, self.p99), ("p99.9", us, self.p999)]
-    }
-
-    fn notes(&self) -> Vec<String> {
-        match self.count {
-            0..FEW => vec![format!(
-                "fewer than {FEW} samples per round: p99.9 is unreliable"
-            )],
-            _ => vec![],
         }
     }
 }
@@ -147,30 +111,6 @@ mod tests {
         times.add(0);
         times.add(3_600_000_000_000);
         assert_eq!(times.percentiles().count, 2);
-    }
-
-    #[test]
-    fn times_of_several_processes_are_put_together() {
-        let (mut short, mut long, mut all) = (Times::new(), Times::new(), Times::new());
-        for time in 1..=500 {
-            short.add(time * 1000);
-            long.add((time + 500) * 1000);
-        }
-        all.add_all(&short.counts());
-        all.add_all(&long.counts());
-        let percentiles = all.percentiles();
-        assert_eq!(percentiles.count, 1000);
-        assert!((percentiles.median / 500.0 - 1.0).abs() < 0.002);
-        assert!((percentiles.p99 / 990.0 - 1.0).abs() < 0.002);
-        let measured = Measured {
-            figure: 2.0,
-            notes: vec!["note".into()],
-            ..Measured::default()
-        };
-        let beside = percentiles.beside(measured);
-        let names: Vec<&str> = beside.also.iter().map(|(name, ..)| *name).collect();
-        assert_eq!(names, ["p50", "p99", "p99.9"]);
-        assert_eq!((beside.figure, beside.notes.len()), (2.0, 2));
     }
 
     #[test]

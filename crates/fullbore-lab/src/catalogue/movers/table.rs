@@ -5,13 +5,12 @@
 //! them, and otherwise with their defaults.
 
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
 use fullbore::{Pipe, PipeEnd};
 
-use crate::process::{self, in_directory, on_path};
+use crate::process::{self, on_path};
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
 
@@ -85,17 +84,6 @@ pub const BUFFER_JOBS: &[Job] = {
     ]
 };
 
-/// The job of a large memory between sides that take turns, in which only such a memory helps.
-pub const TURNS: Job = Job {
-    name: "turns",
-    title: "buffer between bursts that never overlap",
-    source: End::Pipe,
-    sink: End::Pipe,
-    branches: 0,
-    movers: TURN_TAKERS,
-    ends: None,
-};
-
 /// A program that does the job, with its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mover {
@@ -109,8 +97,6 @@ pub struct Mover {
     pub shows: &'static str,
     /// The option before the name of each further sink.
     sink_option: Option<&'static str>,
-    /// The file of the program, if it is not the one on PATH.
-    file: Option<&'static Path>,
 }
 
 /// Where a program comes from.
@@ -129,7 +115,6 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
         words,
         shows,
         sink_option: None,
-        file: None,
     }
 }
 
@@ -140,7 +125,6 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
         words,
         shows: words,
         sink_option: None,
-        file: None,
     }
 }
 
@@ -169,12 +153,6 @@ const BUFFERS: &[Mover] = &[
         "buffer -q -m 64M --keep-input",
         "fullbore buffer, which leaves the pipe before it as it is",
     ),
-];
-
-/// Those of them that can take turns. The first one is available on every machine.
-const TURN_TAKERS: &[Mover] = &[
-    own("buffer", "buffer -q -m 64M", "fullbore buffer"),
-    peer("mbuffer", "mbuffer -q -m 64M"),
 ];
 
 /// Movers from one source to several sinks.
@@ -253,7 +231,7 @@ impl Mover {
             Of::Fullbore => program.command(),
             Of::Path => {
                 words.next();
-                Command::new(self.file()?)
+                Command::new(on_path(self.program())?)
             }
         };
         command.args(words);
@@ -261,38 +239,6 @@ impl Mover {
             command.args(self.sink_option).arg(sink);
         }
         Some(command)
-    }
-
-    /// Returns the file of a program that is not this one.
-    fn file(&self) -> Option<PathBuf> {
-        match self.file {
-            Some(file) => Some(file.to_owned()),
-            None => on_path(self.program()),
-        }
-    }
-
-    /// Returns the same mover with the program in `directory`, named after the version; `None` if there is
-    /// none, or if it is the one on PATH.
-    pub fn of_directory(&self, directory: &Path) -> Option<Mover> {
-        if self.of != Of::Path {
-            return None;
-        }
-        let file = in_directory(self.program(), directory)?;
-        let is_same = on_path(self.program())
-            .is_some_and(|other| other.canonicalize().ok() == file.canonicalize().ok());
-        let version = version_of(self.program(), &file).unwrap_or_default();
-        (!is_same).then(|| Mover {
-            name: format!("{}_{}", self.name, number_in(&version)).leak(),
-            shows: format!("{} of {}", self.words, directory.display()).leak(),
-            file: Some(Box::leak(file.into_boxed_path())),
-            ..*self
-        })
-    }
-
-    /// Returns whether both are the same file.
-    pub fn is_same_file(&self, other: &Mover) -> bool {
-        let file = |mover: &Mover| mover.file()?.canonicalize().ok();
-        file(self) == file(other)
     }
 
     /// Returns the program's name.
@@ -318,9 +264,7 @@ impl Mover {
             command: self.line(),
             version: match self.of {
                 Of::Fullbore => None,
-                Of::Path => self
-                    .file()
-                    .and_then(|file| version_of(self.program(), &file)),
+                Of::Path => version(self.program()),
             },
             bytes: None,
             seconds: None,
@@ -330,30 +274,12 @@ impl Mover {
 
 /// Returns the line with the version that a program on PATH prints.
 pub fn version(program: &str) -> Option<String> {
-    version_of(program, &on_path(program)?)
-}
-
-/// Returns the number in the line with the version of a program: its first word that begins with a digit, or
-/// with an R before it.
-fn number_in(version: &str) -> &str {
-    let is_number = |word: &&str| {
-        word.trim_start_matches('R')
-            .starts_with(|c: char| c.is_ascii_digit())
-    };
-    version
-        .split_whitespace()
-        .find(is_number)
-        .unwrap_or("other")
-}
-
-/// Returns the line with the version that a program prints.
-fn version_of(program: &str, file: &Path) -> Option<String> {
     let option = if program == "socat" {
         "-V"
     } else {
         "--version"
     };
-    let mut command = Command::new(file);
+    let mut command = Command::new(on_path(program)?);
     command.arg(option).stdin(Stdio::null());
     let output = process::output(command).ok()?;
     let text = [output.stdout, output.stderr].concat();
@@ -379,57 +305,6 @@ mod tests {
             }
             assert_eq!(job.movers[0].of, Of::Fullbore, "ratios need a base");
         }
-    }
-
-    #[test]
-    fn the_version_of_a_program_is_found_in_the_line_that_has_it() {
-        let lines = [
-            ("cat (GNU coreutils) 9.1", "9.1"),
-            ("coreutils 0.12.0 (multi-call binary)", "0.12.0"),
-            ("pv 1.6.20 - Copyright 2015 Andrew Wood", "1.6.20"),
-            ("mbuffer version R20260511", "R20260511"),
-            ("socat version 1.7.4.4 on 06 Nov 2022 08:15:51", "1.7.4.4"),
-            ("GNU bash, version 5.2.15(1)-release", "5.2.15(1)-release"),
-            ("unknown", "other"),
-        ];
-        for (line, number) in lines {
-            assert_eq!(number_in(line), number);
-        }
-    }
-
-    #[test]
-    fn a_program_of_a_directory_is_another_mover_named_after_its_version() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("cat");
-        // If this process wrote the file, a child of another test could have it open, and nobody could
-        // execute it.
-        let script = "printf '#!/bin/sh\\necho cat 0.1 of a test\\n' > cat && chmod +x cat";
-        let written = Command::new("sh")
-            .args(["-c", script])
-            .current_dir(&directory)
-            .status();
-        assert!(written.unwrap().success());
-        let by_name = |name: &str| COPIERS.iter().find(|mover| mover.name == name).unwrap();
-        let other = by_name("cat").of_directory(directory.path()).unwrap();
-        assert_eq!(other.name, "cat_0.1");
-        let command = other.command(&Program::at("fullbore"), &[]).unwrap();
-        assert_eq!(command.get_program(), file);
-        assert_eq!(
-            other.report(&JOBS[0]).version.as_deref(),
-            Some("cat 0.1 of a test")
-        );
-        for name in ["dd", "std", "snapshot"] {
-            assert!(
-                by_name(name).of_directory(directory.path()).is_none(),
-                "{name}"
-            );
-        }
-        let on_path = on_path("cat").unwrap();
-        assert!(
-            by_name("cat")
-                .of_directory(on_path.parent().unwrap())
-                .is_none()
-        );
     }
 
     #[test]

@@ -148,12 +148,6 @@ pub fn wake(counter: &AtomicU32) {
     let _ = futex::wake(counter, futex::Flags::empty(), 1);
 }
 
-/// Wakes all threads that sleep on `counter`.
-pub fn wake_all(counter: &AtomicU32) {
-    // The call fails only for an invalid address.
-    let _ = futex::wake(counter, futex::Flags::empty(), i32::MAX as u32);
-}
-
 /// Sleeps until another thread calls [`wake_if_asleep`] with the same flag, unless `ready` returns true; it
 /// may return sooner.
 ///

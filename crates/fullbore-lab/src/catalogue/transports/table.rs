@@ -2,7 +2,6 @@
 //! one.
 
 use std::fs::File;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result};
@@ -71,43 +70,12 @@ pub static TRANSPORTS: [Transport; 9] = [
 ];
 
 impl Transport {
-    /// Returns the transport with this name, if there is one.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        TRANSPORTS.iter().find(|transport| transport.name == name)
-    }
-
     /// Makes one.
     ///
     /// # Errors
     /// If this machine does not have it, or does not allow it to this user.
     pub fn make(&self, shape: &Shape) -> Result<Ends> {
         (self.make)(shape)
-    }
-
-    /// Makes one, and sends the beginning of a message through it within this process: as much as it
-    /// carries in one message. Returns what arrived.
-    ///
-    /// # Errors
-    /// As [`make`](Self::make), and those of sending and receiving.
-    pub fn pass(&self, message: &[u8]) -> Result<Vec<u8>> {
-        let wait = WaitName::Block;
-        let shape = Shape {
-            message: message.len(),
-            wait,
-            pipe_size: None,
-            both_ways: false,
-        };
-        let [sender, receiver] = self.make(&shape)?.apart();
-        let mut received = vec![0; sender.message];
-        let (input, output) = (sender.input.as_fd(), sender.output.as_fd());
-        let mut sending = sender.link.open(wait, input, output)?;
-        sending
-            .send_all(&message[..received.len()])
-            .context("send")?;
-        let (input, output) = (receiver.input.as_fd(), receiver.output.as_fd());
-        let mut receiving = receiver.link.open(wait, input, output)?;
-        receiving.receive_all(&mut received).context("receive")?;
-        Ok(received)
     }
 }
 

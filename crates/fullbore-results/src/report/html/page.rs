@@ -57,8 +57,6 @@ pub struct Section<'a> {
     pub chart: Option<Chart>,
     pub map: Option<Grid<'a>>,
     pub table: Option<Table>,
-    /// Names, and command lines that do the same in a shell.
-    pub commands: Vec<(String, String)>,
 }
 
 impl Page<'_> {

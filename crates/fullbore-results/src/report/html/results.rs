@@ -7,18 +7,13 @@ use crate::report::one_line;
 use crate::run::{Limit, Outcome};
 
 /// The columns, each of which is shown if any of the experiments has something in it.
-const LAYOUT: [Field; 15] = [
+const LAYOUT: [Field; 10] = [
     Field::Name,
-    Field::Chunk,
-    Field::PipeSize,
     Field::Median,
-    Field::Least,
-    Field::Most,
+    Field::Range,
     Field::Also(0),
     Field::Ratio,
-    Field::CpuSeconds,
-    Field::UserSeconds,
-    Field::SystemSeconds,
+    Field::Cost,
     Field::Limit,
     Field::Published,
     Field::Peer,

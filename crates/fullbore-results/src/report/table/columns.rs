@@ -14,16 +14,15 @@ const LONGEST_BAR: usize = 40;
 /// The sets of columns to try, the largest first, each with the width that a bar must have at least. The
 /// first that fits is used, or else the last.
 #[rustfmt::skip]
-const LAYOUTS: [(&[Field], usize); 7] = {
-    use Field::{Also, Bar, Cost, Limit, Median, Name, Pairs, Peer, Published, Range, Ratio, Soundness};
-    let (also, near, far) = (Also(0), Pairs(false), Pairs(true));
+const LAYOUTS: [(&[Field], usize); 6] = {
+    use Field::{Also, Bar, Cost, Limit, Median, Name, Peer, Published, Range, Ratio, Soundness};
+    let also = Also(0);
     [
-        (&[Name, Median, Range, also, Ratio, near, far, Cost, Limit, Published, Peer, Soundness, Bar], 20),
-        (&[Name, Median, also, Ratio, near, far, Cost, Limit, Published, Peer, Soundness, Bar], 8),
-        (&[Name, Median, also, Ratio, near, far, Cost, Limit, Published, Peer, Soundness], 0),
-        (&[Name, Median, also, Ratio, near, far, Cost, Limit, Soundness], 0),
-        (&[Name, Median, Ratio, near, far, Cost, Limit, Soundness], 0),
-        (&[Name, Median, near, far, Cost, Limit, Soundness], 0),
+        (&[Name, Median, Range, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 20),
+        (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 8),
+        (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness], 0),
+        (&[Name, Median, also, Ratio, Cost, Limit, Soundness], 0),
+        (&[Name, Median, Ratio, Cost, Limit, Soundness], 0),
         (&[Name, Median, Soundness], 0),
     ]
 };
@@ -35,15 +34,12 @@ pub struct Wanted<'a> {
     pub cost: bool,
     /// The limit, if shares of it are shown.
     pub limit: Option<&'a Limit>,
-    /// Whether to show ratios pair by pair.
-    pub pairs: bool,
 }
 
 impl Wanted<'_> {
     fn has(self, field: Field) -> bool {
         match field {
             Field::Cost => self.cost,
-            Field::Pairs(_) => self.pairs,
             _ => true,
         }
     }
