@@ -88,7 +88,7 @@ pub fn lines(allowance: &Allowance) -> Vec<String> {
 mod tests {
     use std::process::Command;
 
-    use fullbore_linux::{Pipe, PipeEnd};
+    use fullbore_linux::Pipe;
 
     use super::*;
 
