@@ -62,7 +62,7 @@ pub fn pids_and_names() -> Vec<CompletionCandidate> {
 
 /// Returns the processes but this one, and without threads of the kernel, which have no command line.
 fn processes() -> impl Iterator<Item = (i32, String)> {
-    let own = std::process::id().cast_signed();
+    let own = std::process::id() as i32;
     let all = procfs::process::all_processes()
         .into_iter()
         .flatten()

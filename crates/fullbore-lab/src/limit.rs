@@ -107,8 +107,9 @@ fn read_all(blocks: Vec<Pages>, to_read: Receiver<Pages>, empty: Sender<Pages>) 
         empty.send(block).ok()?;
     }
     while let Some(block) = next(&to_read) {
-        let words = block.as_chunks().0.iter().copied();
-        black_box(words.map(u64::from_ne_bytes).fold(0, u64::wrapping_add));
+        let words = block.chunks_exact(size_of::<u64>());
+        let words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+        black_box(words.fold(0, u64::wrapping_add));
         bytes += block.len();
         // This fails if the writer has ended, which may have left blocks to read.
         let _ = empty.send(block);
@@ -124,7 +125,7 @@ fn next(blocks: &Receiver<Pages>) -> Option<Pages> {
         match blocks.try_recv() {
             Ok(block) => return Some(block),
             // The other side may be waiting for this CPU's time, or for that of its own.
-            Err(TryRecvError::Empty) if tries.is_multiple_of(TRIES_BETWEEN_YIELDS) => {
+            Err(TryRecvError::Empty) if tries % TRIES_BETWEEN_YIELDS == 0 => {
                 thread::yield_now();
             }
             Err(TryRecvError::Empty) => spin_loop(),

@@ -84,14 +84,10 @@ fn resize_and_copy(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Resu
     let pipe = PipeEnd::new(source)?;
     let mut buffer = vec![0; 48 * 1024];
     for turn in 0u64.. {
-        if turn.is_multiple_of(16) {
+        if turn % 16 == 0 {
             // The kernel refuses to shrink a pipe that holds more; the pipe then keeps its
             // capacity.
-            let _ = pipe.resize(if turn.is_multiple_of(32) {
-                1 << 20
-            } else {
-                64 << 10
-            });
+            let _ = pipe.resize(if turn % 32 == 0 { 1 << 20 } else { 64 << 10 });
         }
         let n = retried(|| rustix::io::read(source, &mut buffer))?;
         if n == 0 {

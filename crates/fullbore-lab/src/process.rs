@@ -62,7 +62,7 @@ impl Process {
     pub fn start(mut command: Command) -> Result<Self> {
         let child = command
             .spawn()
-            .with_context(|| format!("start {}", command.get_program().display()))?;
+            .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
         Ok(Self(Some(child)))
     }
 

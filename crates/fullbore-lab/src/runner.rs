@@ -123,7 +123,7 @@ fn measure(
     let work = rounds.experiment.work;
     let (settings, cpus) = (bench.settings, bench.cpus);
     // The experiment and its C program alternate in running first.
-    for peers_turn in [round.is_multiple_of(2), !round.is_multiple_of(2)] {
+    for peers_turn in [round % 2 == 0, round % 2 != 0] {
         if rounds.stopped.is_some() {
             return Ok(());
         }
@@ -131,8 +131,8 @@ fn measure(
             let measurement =
                 near.measure(cpus, || or_skipped(with_cpu_time(|| work.measure(bench))))?;
             rounds.take(measurement);
-        } else if let Some(peers) = peers
-            && let Some(beside) = rounds.peer.as_mut().filter(|peer| peer.is_whole())
+        } else if let (Some(peers), Some(beside)) =
+            (peers, rounds.peer.as_mut().filter(|peer| peer.is_whole()))
         {
             let patience = work.patience(settings);
             let run = || peers.measure(&beside.command, settings, cpus, patience);

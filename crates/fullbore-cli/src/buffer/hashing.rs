@@ -1,10 +1,13 @@
 //! The digest of what passes: `--md5` and `--hash`. It is one more output, a pipe whose reader computes it.
 
-use std::io::{self, PipeReader, PipeWriter, Read};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use fullbore_linux::Pipe;
 
 use crate::moving::hash::{Algorithm, Digest};
 
@@ -14,7 +17,7 @@ const CHUNK: usize = 256 << 10;
 /// A digest that is being computed.
 pub struct Hashing {
     algorithm: Algorithm,
-    pub pipe: PipeWriter,
+    pub pipe: OwnedFd,
     thread: JoinHandle<io::Result<Digest>>,
 }
 
@@ -24,14 +27,14 @@ impl Hashing {
     /// # Errors
     /// If there is no pipe or no thread.
     pub fn start(algorithm: Algorithm) -> anyhow::Result<Self> {
-        let (reader, pipe) = io::pipe().context("make a pipe")?;
-        let read = move || digest(algorithm, reader);
+        let Pipe { reader, writer } = Pipe::new().context("make a pipe")?;
+        let read = move || digest(algorithm, reader.into());
         let thread = std::thread::Builder::new()
             .spawn(read)
             .context("start a thread")?;
         Ok(Self {
             algorithm,
-            pipe,
+            pipe: writer,
             thread,
         })
     }
@@ -51,7 +54,7 @@ impl Hashing {
     }
 }
 
-fn digest(algorithm: Algorithm, mut reader: PipeReader) -> io::Result<Digest> {
+fn digest(algorithm: Algorithm, mut reader: File) -> io::Result<Digest> {
     let (mut digest, mut bytes) = (Digest::new(algorithm), vec![0; CHUNK]);
     loop {
         match reader.read(&mut bytes) {

@@ -87,16 +87,12 @@ impl Show {
     /// Looks at the buffer. Returns which side has stalled, if the watchdog has found that.
     pub fn tick(&mut self, level: &Level) -> Option<&'static str> {
         self.history.note(level.elapsed, percent(level));
-        if level.taken >= LONG
-            && let Some(pipe) = self.pipe.take()
-        {
+        if let Some(pipe) = self.pipe.take_if(|_| level.taken >= LONG) {
             // It goes on by itself: nothing waits for it, and without it reading is only slower.
             let _ = thread::Builder::new().spawn(move || enlarge(pipe));
         }
-        if let Some((_, interrupt)) = &self.screen
-            && interrupt.came()
-        {
-            let interrupt = interrupt.clone();
+        let interrupt = self.screen.as_ref().map(|(_, interrupt)| interrupt);
+        if let Some(interrupt) = interrupt.filter(|interrupt| interrupt.came()).cloned() {
             self.leave(level);
             interrupt.obey();
         }

@@ -36,14 +36,16 @@ impl AskedSizes {
             (None, Some(blocks)) => Some(bytes as u64 / blocks),
             (size, _) => size,
         };
-        if let (Some(Asked::Bytes(bytes)), Some(size), Some(blocks)) =
-            (self.memory, self.block, self.blocks)
-            && size.checked_mul(blocks) != Some(bytes)
-        {
-            return Err(Usage(format!(
-                "-m {bytes} is not {blocks} blocks (-b) of {size} bytes (-s): leave one of them out"
-            ))
-            .into());
+        match (self.memory, self.block, self.blocks) {
+            (Some(Asked::Bytes(bytes)), Some(size), Some(blocks))
+                if size.checked_mul(blocks) != Some(bytes) =>
+            {
+                return Err(Usage(format!(
+                    "-m {bytes} is not {blocks} blocks (-b) of {size} bytes (-s): leave one of them out"
+                ))
+                .into());
+            }
+            _ => {}
         }
         if let (Some(0), Some(blocks)) = (block, self.blocks) {
             return Err(Usage(format!(
@@ -52,9 +54,7 @@ impl AskedSizes {
             ))
             .into());
         }
-        if let Some(size) = block
-            && bytes as u64 / size.max(1) < 5
-        {
+        if let Some(size) = block.filter(|&size| bytes as u64 / size.max(1) < 5) {
             return Err(Usage(format!(
                 "a buffer of {} holds fewer than five blocks of {}",
                 size::format(bytes as u64),

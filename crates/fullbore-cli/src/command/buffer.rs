@@ -290,10 +290,9 @@ impl Buffer {
             !connections.iter().all(Option::is_none),
         );
         let mut idle = Idle::new(self.tcptimeo, listens, connects);
-        if !self.keep_input
-            && let Ok(Some(pipe)) = fullbore_linux::pipe::of(&source)
-        {
-            show.enlarge(pipe);
+        match fullbore_linux::pipe::of(&source) {
+            Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
+            _ => {}
         }
         let ran = buffer.run_with(TICK, |level| {
             if let Some(side) = show.tick(level) {
@@ -332,9 +331,7 @@ impl Buffer {
             let dropped = sink.and_then(|sink| sink.error.as_ref());
             let error = dropped.and_then(|error| Broken::new(error, input, &output));
             let is_ignored = sink.is_some_and(|sink| sink.ignored);
-            if let Some(error) = &error
-                && !is_ignored
-            {
+            if let Some(error) = error.as_ref().filter(|_| !is_ignored) {
                 match dropped.and_then(|error| holding.fault(error)) {
                     Some(fault) => messages.error(&fault),
                     None => messages.text(&error.to_string()),
@@ -350,11 +347,12 @@ impl Buffer {
                     .map_err(|error| anyhow!("write to {name}: {}", error_text(&error))),
             };
             let closed = finished.and_then(|()| output.close(is_complete, self.sync));
-            if let Err(error) = &closed
-                && !has_failed
-            {
-                messages.error(error);
-                all_well = false;
+            match &closed {
+                Err(error) if !has_failed => {
+                    messages.error(error);
+                    all_well = false;
+                }
+                _ => {}
             }
             let closed = closed.err().map(|error| format!("{error:#}"));
             destinations.push(Destination {

@@ -424,5 +424,5 @@ fn positive(text: &str) -> Result<usize, String> {
 
 fn pid(text: &str) -> Result<Pid, String> {
     let pid = number::pid(text)?;
-    Ok(Pid::from_raw(pid.cast_signed()).expect("it is not 0"))
+    Ok(Pid::from_raw(pid as i32).expect("it is not 0"))
 }

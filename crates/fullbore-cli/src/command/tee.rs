@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use fullbore::EndReason;
-use fullbore::tee::{OnError, Policy, SinkReport};
+use fullbore::tee::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 
 use crate::exit;
 use crate::moving::{self, Existing, Input, Output, WriteBack};
@@ -122,11 +122,11 @@ impl Tee {
         }
         let mut write_backs = self.write_backs(&outputs)?;
         let mut ran = tee.run();
-        while self.sync
-            && let Ok(report) = &ran
-            && report.ended == EndReason::AtLimit
-        {
-            let taken = report.taken;
+        let taken_at_limit = |ran: &Result<TeeReport, TeeFailure>| {
+            let report = ran.as_ref().ok()?;
+            (self.sync && report.ended == EndReason::AtLimit).then_some(report.taken)
+        };
+        while let Some(taken) = taken_at_limit(&ran) {
             for write_back in &mut write_backs {
                 write_back.wait()?;
             }
@@ -224,9 +224,8 @@ impl Tee {
     fn close(&self, outputs: Vec<Output>, failed: Vec<bool>, has_ended: bool) -> bool {
         let mut all_well = true;
         for (output, failed) in outputs.into_iter().zip(failed) {
-            if let Err(error) = output.close(has_ended && !failed, self.sync)
-                && !failed
-            {
+            let closed = output.close(has_ended && !failed, self.sync);
+            if let Some(error) = closed.err().filter(|_| !failed) {
                 exit::say("fullbore tee", &error);
                 all_well = false;
             }

@@ -32,9 +32,7 @@ pub fn follow(pid: u32, interval: Duration, anyway: bool) -> anyhow::Result<()> 
         return Err(anyhow!("process {pid} is in no pipeline"));
     }
     let mut last = None;
-    while let Some(chain) = chain_of(&overview, pid)
-        && !interrupt.came()
-    {
+    while let Some(chain) = chain_of(&overview, pid).filter(|_| !interrupt.came()) {
         if let Some(screen) = &mut screen {
             let text = line.line(progress(&overview, chain), slow(chain), screen.size().0);
             screen.draw(std::slice::from_ref(&text));

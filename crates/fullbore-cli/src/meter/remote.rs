@@ -94,7 +94,7 @@ pub fn ask(pid: Pid, request: &Request) -> anyhow::Result<State> {
     })?;
     // Another process may have taken the name, which depends on the PID only.
     let is_owner = |peer: Peer| {
-        peer.process == pid.as_raw_nonzero().get().cast_unsigned()
+        peer.process == pid.as_raw_nonzero().get() as u32
             && may_change(geteuid(), Uid::from_raw(peer.user))
     };
     if !peer_of(&stream).is_ok_and(is_owner) {

@@ -65,7 +65,7 @@ impl FromStr for Target {
         };
         Ok(match process_name::parse(name)? {
             ProcessName::Pid(pid) => Self::One(One {
-                pid: pid.cast_signed(),
+                pid: pid as i32,
                 fd,
             }),
             ProcessName::Name(name) => Self::Named(name),
@@ -316,7 +316,7 @@ impl Watch {
         let mut before = std::mem::take(&mut self.followed);
         let thread = live_thread(self.process.pid().unsigned_abs());
         let thread = thread.ok_or(ProcError::NotFound(None))?;
-        for info in Process::new(thread.cast_signed())?.fd()? {
+        for info in Process::new(thread as i32)?.fd()? {
             // It was closed meanwhile.
             let Ok(info) = info else { continue };
             let known = before.iter().position(|followed| followed.fd == info.fd);

@@ -234,10 +234,9 @@ fn create(
 ) -> Result<(File, Option<Temporary>), Errno> {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | more;
     let nameless = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode);
-    if let Ok(file) = nameless
-        && fs::metadata(name_in_proc(&file)).is_ok()
-    {
-        return Ok((file.into(), None));
+    match nameless {
+        Ok(file) if fs::metadata(name_in_proc(&file)).is_ok() => return Ok((file.into(), None)),
+        _ => {}
     }
     // Any other reason why it cannot be created is found again here.
     let temporary = Temporary::new(directory)?.guarded()?;

@@ -315,9 +315,8 @@ fn configured() -> Vec<OsString> {
                 let _ = push(&mut words, option, value.into());
             }
             let is_yes = ["yes", "on", "1", "true"].contains(&value.to_ascii_lowercase().as_str());
-            if let Some((_, option, when)) = SWITCHES.iter().find(|(known, ..)| *known == key)
-                && is_yes == *when
-            {
+            let switch = |(known, _, when): &&_| *known == key && *when == is_yes;
+            if let Some((_, option, _)) = SWITCHES.iter().find(switch) {
                 words.push((*option).into());
             }
         }

@@ -60,10 +60,11 @@ pub fn keep(
     // was ended before.
     let mut said = Vec::new();
     let _ = ours.read_to_end(&mut said);
-    let (pids, done) = said.as_chunks();
-    if done.is_empty() {
-        pids.iter()
-            .for_each(|pid| ending::note_started(u32::from_ne_bytes(*pid)));
+    let pids = said.chunks_exact(size_of::<u32>());
+    if pids.remainder().is_empty() {
+        for pid in pids {
+            ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
+        }
         if live {
             footer::give_back();
         }

@@ -169,7 +169,10 @@ fn refused_stage(
 ) -> Result<Option<String>> {
     for (stage, planned) in stages.iter().zip(planned) {
         let is_known = planned.or_else.is_some() || line::is_plain(&stage.text);
-        if !is_known && let Some(said) = refusal(&stage.text, shell)? {
+        if is_known {
+            continue;
+        }
+        if let Some(said) = refusal(&stage.text, shell)? {
             return Ok(Some(said));
         }
     }

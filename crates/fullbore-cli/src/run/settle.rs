@@ -83,9 +83,7 @@ impl Runner<'_> {
             say(&format!("stage {}, {text}, {how}{ended}", failed + 1));
         }
         let grace = self.options.grace;
-        if let Some(whole) = &mut self.whole
-            && !asked.is_empty()
-        {
+        if let Some(whole) = self.whole.as_mut().filter(|_| !asked.is_empty()) {
             whole.asked.extend(asked);
             whole.kill_at = Some(Instant::now() + grace);
         }
@@ -128,9 +126,8 @@ impl Runner<'_> {
 /// its parent is not waited for meanwhile, so no PID is used again.
 fn signal_all(processes: &BTreeSet<ProcessId>, signal: Signal) {
     for id in processes {
-        if let Some(pid) = Pid::from_raw(id.pid as i32)
-            && ProcessId::of(id.pid) == Some(*id)
-        {
+        let pid = Pid::from_raw(id.pid as i32);
+        if let Some(pid) = pid.filter(|_| ProcessId::of(id.pid) == Some(*id)) {
             let _ = kill_process(pid, signal);
         }
     }

@@ -81,7 +81,7 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
-        .load_style(presets::NOTHING)
+        .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(header);
     table

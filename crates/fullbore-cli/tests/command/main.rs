@@ -2,6 +2,8 @@
 //! several verbs share, and for the rules of the source and the documentation. They are one program, so
 //! that it is linked once.
 
+// Users build the command with `rust-version`, but nobody builds its tests with that.
+#![allow(clippy::incompatible_msrv)]
 // The signals and the users of the programs that are started are set between fork and exec.
 #![allow(unsafe_code)]
 

@@ -608,7 +608,7 @@ fn the_pipes_of_a_line_that_a_shell_runs_are_enlarged_while_it_runs_and_no_other
     });
     assert_eq!(rustix::pipe::fcntl_getpipe_size(&reader).unwrap(), before);
     rustix::process::kill_process(
-        rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap(),
+        rustix::process::Pid::from_raw(child.id() as i32).unwrap(),
         rustix::process::Signal::TERM,
     )
     .unwrap();

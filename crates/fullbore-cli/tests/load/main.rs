@@ -3,6 +3,9 @@
 //! `cargo test -p fullbore-cli --test load -- --test-threads=1` runs it, and FULLBORE_TEST_LOAD=quick in front of
 //! it makes a quarter of the repetitions.
 
+// Users build the command with `rust-version`, but nobody builds its tests with that.
+#![allow(clippy::incompatible_msrv)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

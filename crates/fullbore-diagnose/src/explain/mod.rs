@@ -87,12 +87,11 @@ pub fn experiment(
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
     explanation.disturbance = Disturbance::of(experiment.unit, with, without);
-    if experiment.work.endpoints().is_some()
-        && let Some(turns) = turns
-        && let Ok(figures) = measure(experiment, cpus, program)
-    {
-        explanation.placement = Some(turns.measured(figures));
-    }
+    let turns = turns.filter(|_| experiment.work.endpoints().is_some());
+    explanation.placement = turns.and_then(|turns| {
+        let figures = measure(experiment, cpus, program).ok()?;
+        Some(turns.measured(figures))
+    });
     Ok(explanation)
 }
 
@@ -110,11 +109,10 @@ pub fn command(
     watched.add(recording);
     let (mut explanation, turns) = watched.explain(Subject::default());
     explanation.command = words.to_vec();
-    if let Some(turns) = turns
-        && let Ok(figures) = measure(plain_pipe(), &CpuPair::choose(&Topology::read()), program)
-    {
-        explanation.placement = turns.estimated(figures);
-    }
+    explanation.placement = turns.and_then(|turns| {
+        let cpus = CpuPair::choose(&Topology::read());
+        turns.estimated(measure(plain_pipe(), &cpus, program).ok()?)
+    });
     Ok(explanation)
 }
 

@@ -73,9 +73,7 @@ impl Work for Pair {
             .arg(format!("--bytes-to-pipe={ENDLESS}"))
             .stdin(Stdio::null())
             .stdout(pipe.writer);
-        if let Some(size) = settings.pipe_size
-            && !self.pipe_size_is_fixed()
-        {
+        if let Some(size) = (settings.pipe_size).filter(|_| !self.pipe_size_is_fixed()) {
             writer.arg(format!("--pipe-size={size}"));
         }
         // The ends that this process holds are closed with the commands: if one stayed open, neither
@@ -136,10 +134,9 @@ impl Pair {
         if reader.bytes == 0 || reader.seconds == 0.0 {
             return Err(Stop::NothingCame);
         }
-        if let Some(sum) = reader.sum
-            && self.writer.contains("--data words")
-            && sum != words::sum_of_stream(reader.moved)
-        {
+        let has_words = self.writer.contains("--data words");
+        let is_wrong = |sum| has_words && sum != words::sum_of_stream(reader.moved);
+        if reader.sum.is_some_and(is_wrong) {
             return Err(Stop::Failed(format!(
                 "wrong bytes: the sum of the words read differs from the sum of the first {} \
                  written",
@@ -147,11 +144,10 @@ impl Pair {
             )));
         }
         // A figure must stand at the capacity that the pipe really had: with larger pages the kernel rounds it up.
-        if let (Some(cell), Some(got)) = (self.cell, writer.pipe_capacity)
-            && got != cell.pipe_size
-        {
-            let wanted = size::typed(cell.pipe_size as u64);
-            let got = size::typed(got as u64);
+        let wanted = self.cell.map(|cell| cell.pipe_size);
+        let pair = wanted.zip(writer.pipe_capacity);
+        if let Some((wanted, got)) = pair.filter(|(wanted, got)| wanted != got) {
+            let (wanted, got) = (size::typed(wanted as u64), size::typed(got as u64));
             return Err(Stop::Skipped(format!(
                 "the kernel rounded the capacity {wanted} to {got}"
             )));

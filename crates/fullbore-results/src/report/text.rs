@@ -104,7 +104,7 @@ pub fn table_lines(
 ) -> Vec<String> {
     let mut table = Table::new();
     table
-        .load_style(presets::NOTHING)
+        .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(headers);
     for row in rows {

@@ -18,9 +18,8 @@ impl FromStr for Address {
             .or_else(|| text.strip_prefix(':'))
             .unwrap_or(text);
         // `parse` alone would accept a sign.
-        if port.bytes().all(|byte| byte.is_ascii_digit())
-            && let Ok(port) = port.parse()
-        {
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        if let Some(port) = port.parse().ok().filter(|_| is_number) {
             return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
         }
         match text.parse() {

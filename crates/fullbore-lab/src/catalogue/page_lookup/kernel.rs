@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn every_layout_fits_and_is_aligned() {
         for layout in &LAYOUTS {
-            assert!(layout.len <= LONGEST && layout.len.is_multiple_of(8));
+            assert!(layout.len <= LONGEST && layout.len % 8 == 0);
             assert!(layout.addr + 16 <= layout.per_call && layout.per_call + 8 <= layout.len);
             assert!(layout.time + 8 <= layout.addr);
         }

@@ -104,7 +104,7 @@ mod tests {
                 huge,
                 touched: true,
             };
-            assert!(Memory::span(which).is_multiple_of(page_size()));
+            assert_eq!(Memory::span(which) % page_size(), 0);
             assert!(Memory::span(which).is_power_of_two());
         }
     }

@@ -64,9 +64,8 @@ struct Shared {
 impl Shared {
     fn note(&self, outcome: Result<()>) {
         // At the end, connections are closed while bytes are under way.
-        if let Err(error) = outcome
-            && !self.is_over.load(Ordering::Acquire)
-        {
+        let is_over = || self.is_over.load(Ordering::Acquire);
+        if let Some(error) = outcome.err().filter(|_| !is_over()) {
             let mut wrong = self.wrong.lock().unwrap_or_else(|e| e.into_inner());
             wrong.get_or_insert(format!("{error:#}"));
         }

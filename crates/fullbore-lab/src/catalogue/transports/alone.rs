@@ -154,9 +154,7 @@ fn words(pages: &mut Pages) -> &[AtomicU64] {
 
 /// Copies with one load and one store per word, eight words per iteration, as lmbench's copy by hand does.
 fn copy_by_hand(from: &[AtomicU64], to: &[AtomicU64]) {
-    let (from, _) = from.as_chunks::<8>();
-    let (to, _) = to.as_chunks::<8>();
-    for (from, to) in from.iter().zip(to) {
+    for (from, to) in from.chunks_exact(8).zip(to.chunks_exact(8)) {
         for i in 0..8 {
             to[i].store(from[i].load(Ordering::Relaxed), Ordering::Relaxed);
         }
