@@ -37,7 +37,6 @@ fn completes(terminal: &Terminal, prompt: &str) {
             "fullbore explain vmsplice_read_h",
             "fullbore explain vmsplice_read_huge",
         ),
-        ("fullbore write --way=rec", "fullbore write --way=recycle"),
         ("fullbore write --way rec", "fullbore write --way recycle"),
         ("fullbore tee som", "fullbore tee some\\ file"),
         (
