@@ -470,9 +470,11 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Has the producer inside send what it has gathered.
     fn flush_inside(&mut self) -> Result<()> {
-        let sent = self.sent();
-        let flushed = self.inner_mut().flush();
-        flushed.map_err(|error| of_io(error, TransferSide::Sink, "write", sent))
+        let (sent, inner) = (self.sent, self.inner.as_mut().expect(FINISHING));
+        inner.flush().map_err(|error| {
+            let error = of_io(error, TransferSide::Sink, "write", inner.report().bytes);
+            after(sent, error)
+        })
     }
 
     #[cold]
@@ -585,16 +587,17 @@ impl<Fd: AsFd> Producer<Fd> {
             Sharing::Ring(filling) => filling.hand_over(inner),
             _ => return Ok(()),
         };
-        let left = left.and_then(|()| {
-            self.sharing = Sharing::No;
-            inner
-                .flush()
-                .map_err(|error| of_io(error, TransferSide::Sink, "write", inner.report().bytes))
-        });
-        left.map_err(|error| {
+        let left = match left {
+            Ok(()) => {
+                self.sharing = Sharing::No;
+                self.flush_inside()
+            }
+            Err(error) => Err(after(sent, error)),
+        };
+        if let Err(error) = &left {
             self.error_reported = !matches!(error, Error::Stopped { .. });
-            after(sent, error)
-        })
+        }
+        left
     }
 
     /// Ends the ring, if there is one, so that all of its bytes are in the pipe, or have been read.
@@ -670,9 +673,8 @@ impl<Fd: AsFd> Write for Producer<Fd> {
         self.lent_inside = false;
         // What is gathered would have to go through the pipe first, and the offer to wait for its reader. So this is
         // the moment in which a producer that flushes each message can offer.
-        let is_empty = self.inner().unsent() == 0;
         let is_offering = matches!(self.sharing, Sharing::Offering { .. });
-        if is_offering && (is_empty || buf.len() >= self.inner().room()) {
+        if is_offering && (self.inner().unsent() == 0 || buf.len() >= self.inner().room()) {
             self.look()?;
         }
         if let Sharing::Ring(filling) = &mut self.sharing {

@@ -168,7 +168,7 @@ impl Outlet {
         !self.copies_all && !matches!(self.target, Target::Sink)
     }
 
-    /// Returns how many bytes at a time are copied.
+    /// Returns the way in which long copies are sent.
     pub(crate) fn way_of_copies(&self) -> Way {
         match self.through.is_socket() {
             true => Way::Socket,
