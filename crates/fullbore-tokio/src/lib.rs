@@ -1,6 +1,8 @@
 //! Moves bytes between sockets, pipes, child processes and files in programs that use tokio: as
 //! [`tokio::io::copy_bidirectional`] does, and, where it is asked to, without copying them.
 //!
+//! [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/1/tokio/io/fn.copy_bidirectional.html
+//!
 //! ```
 //! # async fn proxy(mut client: tokio::net::TcpStream, mut server: tokio::net::TcpStream) -> std::io::Result<()> {
 //! use fullbore_tokio::{Guarantee, Options};
