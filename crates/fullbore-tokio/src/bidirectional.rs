@@ -29,7 +29,7 @@ pub struct Both {
 /// The bytes that were taken from one side and have not arrived at the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfinished {
+pub struct UnderWay {
     /// From `a` to `b`, in order.
     pub a_to_b: Vec<u8>,
     /// From `b` to `a`, in order.
@@ -92,12 +92,12 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     ///
     /// # Errors
     /// `Error::Moving` if the bytes are in a pipe of our own and read(2) from it fails; a sandbox may refuse it.
-    pub fn into_parts(mut self) -> Result<(A, B, Unfinished), Error> {
-        let unfinished = Unfinished {
+    pub fn into_parts(mut self) -> Result<(A, B, UnderWay), Error> {
+        let under_way = UnderWay {
             a_to_b: self.there.take_under_way()?,
             b_to_a: self.back.take_under_way()?,
         };
-        Ok((self.a.end, self.b.end, unfinished))
+        Ok((self.a.end, self.b.end, under_way))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Both, Failure<Both>>> {

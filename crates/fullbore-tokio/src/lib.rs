@@ -76,7 +76,7 @@ mod pool;
 mod report;
 mod transfer;
 
-pub use bidirectional::{Bidirectional, Both, Unfinished};
+pub use bidirectional::{Bidirectional, Both, UnderWay};
 pub use ends::{Duplex, Sink, Source};
 pub use fullbore::{Error, Guarantee, TransferSide};
 pub use options::Options;

@@ -164,8 +164,8 @@ fn both_directions_go_on_after_futures_were_dropped() {
             let near = tokio::task::spawn_blocking(|| near.take_all());
             let far = tokio::task::spawn_blocking(|| far.take_all());
             let both = transfer.run().await.unwrap();
-            let (_, _, unfinished) = transfer.into_parts().unwrap();
-            assert!(unfinished.a_to_b.is_empty() && unfinished.b_to_a.is_empty());
+            let (_, _, under_way) = transfer.into_parts().unwrap();
+            assert!(under_way.a_to_b.is_empty() && under_way.b_to_a.is_empty());
             same_bytes(&near.await.unwrap(), back, &format!("seed {seed}, back"));
             same_bytes(&far.await.unwrap(), there, &format!("seed {seed}, there"));
             both

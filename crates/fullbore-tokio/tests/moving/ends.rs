@@ -91,8 +91,8 @@ fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
             let ended = [both.a_to_b.ended, both.b_to_a.ended];
             assert!(ended.contains(&Ended::Failed), "{both:?}");
             // Whether they could still be sent depends on when the reset came.
-            let (_, sink, unfinished) = transfer.into_parts().unwrap();
-            let known = both.b_to_a.bytes + unfinished.b_to_a.len() as u64;
+            let (_, sink, under_way) = transfer.into_parts().unwrap();
+            let known = both.b_to_a.bytes + under_way.b_to_a.len() as u64;
             assert_eq!(known, both.b_to_a.taken);
             // The peer waits, because nobody has closed this side.
             server.set_nonblocking(true).unwrap();
