@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::alarm::Pace;
 use crate::carrier::{Carrier, Done, Moved};
 use crate::clock::Clock;
-use crate::ends::{End, Ready, Shape, Side};
+use crate::ends::{End, Ready, Shape, Side, Unusable};
 use crate::job::Job;
 use crate::nap::Nap;
 use crate::options::Options;
@@ -328,10 +328,10 @@ fn examine<S: End, W: End>(
     sink: &mut Side<W>,
 ) -> Result<(Shape, Shape), Error> {
     let refused = |side: TransferSide| {
-        move |error: std::io::Error| match error.raw_os_error() {
+        move |(operation, error): Unusable| match error.raw_os_error() {
             Some(_) => Error::Moving {
                 side,
-                operation: "fcntl",
+                operation,
                 errno: error,
                 moved: 0,
             },

@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::common::calls::refusing;
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::{MIB, assert_cheap, watch};
 use crate::kinds::*;
@@ -295,6 +297,19 @@ fn what_cannot_be_used_is_refused_before_anything_is_moved() {
             .await
             .unwrap_err();
         assert_eq!(error.to_string(), "source and sink are the same pipe");
+    });
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_examined_is_an_error_with_the_name_of_the_call() {
+    refusing(&[libc::SYS_getsockopt], Errno::IO, || {
+        runtime().block_on(async {
+            let [(a, _a), (b, _b)] = [(); 2].map(|()| StdUnixStream::pair().unwrap());
+            let (mut source, mut sink) = (unix(a.into()), registered(b.into()));
+            let failure = fullbore_tokio::copy(&mut source, &mut sink).await;
+            let error = failure.unwrap_err().error;
+            assert!(error.to_string().contains("getsockopt"), "{error}");
+        });
     });
 }
 
