@@ -134,7 +134,9 @@ impl Carrier {
         };
         let bytes = &buffer[*from..*to];
         let n = retry_on_intr(|| match shape {
-            Shape::Socket => rustix::net::send(sink, bytes, SendFlags::NOSIGNAL),
+            Shape::Socket | Shape::OtherSocket => {
+                rustix::net::send(sink, bytes, SendFlags::NOSIGNAL)
+            }
             _ => rustix::io::write(sink, bytes),
         })
         .map_err(|errno| ("write", errno))?;

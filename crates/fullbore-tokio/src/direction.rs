@@ -229,8 +229,9 @@ impl Direction {
         self.guarantee == Guarantee::Reference
             && !self.refused
             && (self.streams || source == Shape::File)
-            && source != Shape::Other
-            && sink != Shape::Other
+            && [source, sink]
+                .iter()
+                .all(|shape| matches!(shape, Shape::Pipe | Shape::Socket | Shape::File))
     }
 
     fn may_take(&self, most: usize) -> usize {

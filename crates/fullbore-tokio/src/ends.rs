@@ -40,6 +40,8 @@ pub enum Shape {
     Pipe,
     /// A stream socket, of Unix, IPv4 or IPv6.
     Socket,
+    /// A stream socket of another family, for which splice(2) is not used.
+    OtherSocket,
     /// A regular file or block device, which is read and written on the pool of blocking threads.
     File,
     /// Anything else that can be polled.
@@ -315,7 +317,7 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
                     AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6 => {
                         Shape::Socket
                     }
-                    _ => Shape::Other,
+                    _ => Shape::OtherSocket,
                 }
             }
             _ => Shape::Other,
@@ -400,7 +402,7 @@ impl<E: End> Side<E> {
 
     /// Closes the sending side of a socket, so that the peer sees the end. It does nothing to anything else.
     pub(crate) fn shut_down(&self) -> Result<(), Errno> {
-        if !matches!(self.examined, Some((Shape::Socket, _))) {
+        if !matches!(self.examined, Some((Shape::Socket | Shape::OtherSocket, _))) {
             return Ok(());
         }
         match rustix::net::shutdown(self.fd(), Shutdown::Write) {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sockopt};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, sockopt,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::common::calls::refusing;
@@ -297,6 +299,32 @@ fn what_cannot_be_used_is_refused_before_anything_is_moved() {
             .await
             .unwrap_err();
         assert_eq!(error.to_string(), "source and sink are the same pipe");
+    });
+}
+
+/// A socket that is not connected does: send(2) and shutdown(2) are refused, and write(2) is not.
+#[test]
+fn a_stream_socket_of_another_family_is_sent_to_and_shut_down_as_a_socket() {
+    let _watch = watch("another family");
+    let Ok(socket) = rustix::net::socket(AddressFamily::VSOCK, SocketType::STREAM, None) else {
+        return fullbore_tests::skipped("no AF_VSOCK here");
+    };
+    let (near, mut peer) = StdUnixStream::pair().unwrap();
+    peer.write_all(b"x").unwrap();
+    drop(peer);
+    let (ended, peer) = StdUnixStream::pair().unwrap();
+    drop(peer);
+    refusing(&[libc::SYS_sendto, libc::SYS_shutdown], Errno::IO, || {
+        runtime().block_on(async {
+            let mut sink = registered(socket);
+            let sent = fullbore_tokio::copy(&mut unix(near.into()), &mut sink).await;
+            assert_eq!(sent.unwrap_err().error.raw_os_error(), Some(libc::EIO));
+            let mut ended = unix(ended.into());
+            let shut_down = fullbore_tokio::copy_bidirectional(&mut ended, &mut sink).await;
+            let error = shut_down.unwrap_err().error;
+            assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+            assert!(error.to_string().contains("shutdown"), "{error}");
+        });
     });
 }
 
