@@ -73,10 +73,20 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     ///
     /// # Errors
     /// [`Failure`], with `Error::Moving` if one side failed. The other direction has then delivered the bytes that had
-    /// come before. The report has the number of bytes that had arrived.
+    /// come before. The report has the number of bytes that had arrived. After the failure of a source, every further call
+    /// returns its error, because the kernel would report an end.
     pub async fn run(&mut self) -> Result<Both, Failure<Both>> {
-        self.there.resume();
-        self.back.resume();
+        // After a failure that no run has returned yet, the other direction still delivers what has come.
+        if self.error.is_none() {
+            let (there, back) = (&mut self.there, &mut self.back);
+            let kept = (there.resume(), back.resume());
+            if let Some(error) = kept.0 {
+                fail(there, back, &mut self.error, error);
+            }
+            if let Some(error) = kept.1 {
+                fail(back, there, &mut self.error, error);
+            }
+        }
         Running(self).await
     }
 
@@ -155,12 +165,23 @@ fn step<S: Duplex, W: Duplex>(
     });
     match outcome {
         Ok(ended) => direction.end(ended),
-        Err(failed) => {
-            direction.end(Ended::Failed);
-            other.drain();
-            error.get_or_insert(failed);
-        }
+        Err(failed) => fail(direction, other, error, failed),
     }
+}
+
+/// Ends a direction that has failed, and the other when it has delivered what has come. The first failure is reported.
+fn fail(
+    direction: &mut Direction,
+    other: &mut Direction,
+    error: &mut Option<Error>,
+    failed: Error,
+) {
+    direction.end(match error {
+        None => Ended::Failed,
+        Some(_) => Ended::NotYet,
+    });
+    other.drain();
+    error.get_or_insert(failed);
 }
 
 impl<A, B> fmt::Debug for Bidirectional<A, B> {

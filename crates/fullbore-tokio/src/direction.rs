@@ -52,6 +52,9 @@ pub(crate) struct Direction {
     refused: bool,
     /// Whether it delivers what has come and does not wait for more.
     drains: bool,
+    /// The call and the error of a source that has failed. The kernel reports the error of a socket once, and an end
+    /// after that.
+    source_failed: Option<(&'static str, Errno)>,
     pace: Option<Pace>,
     nap: Nap,
     clock: Clock,
@@ -73,6 +76,7 @@ impl Direction {
             streams: false,
             refused: false,
             drains: false,
+            source_failed: None,
             pace: options.rate.map(|rate| Pace::new(rate.get())),
             nap: Nap::default(),
             clock: Clock::new(options.idle_timeout.is_some()),
@@ -179,9 +183,13 @@ impl Direction {
                     }
                 }
                 done => {
-                    if let (TransferSide::Source, Ok(moved)) = (side, &done) {
-                        let weight = if moved.spliced { 1 } else { COPIED };
-                        left = left.saturating_sub(moved.bytes * weight);
+                    match (side, done) {
+                        (TransferSide::Source, Ok(moved)) => {
+                            let weight = if moved.spliced { 1 } else { COPIED };
+                            left = left.saturating_sub(moved.bytes * weight);
+                        }
+                        (TransferSide::Source, Err(failed)) => self.source_failed = Some(failed),
+                        _ => {}
                     }
                     if let Some(ended) = self.note(side, done)? {
                         return Poll::Ready(Ok(ended));
@@ -253,13 +261,15 @@ impl Direction {
         }
     }
 
-    /// Prepares for another run, unless the source has ended.
-    pub(crate) fn resume(&mut self) {
+    /// Prepares for another run, unless the source has ended; returns the error of a source that has failed.
+    pub(crate) fn resume(&mut self) -> Option<Error> {
         if self.ended != Ended::AtEnd {
             self.ended = Ended::NotYet;
             self.is_over = false;
             self.drains = false;
         }
+        let (operation, errno) = self.source_failed?;
+        Some(self.error(TransferSide::Source, operation, errno.into()))
     }
 
     /// Makes it end as soon as it would have to wait for its source.

@@ -41,7 +41,7 @@ pub enum Ended {
     Idle,
     /// It failed; [`Failure`] has the error.
     Failed,
-    /// It has not ended: the future was dropped, or the other direction ended it.
+    /// It has not ended: the future was dropped, or the other direction failed first.
     NotYet,
 }
 

@@ -93,7 +93,16 @@ fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
             );
             let both = &failure.report;
             let ended = [both.a_to_b.ended, both.b_to_a.ended];
-            assert!(ended.contains(&Ended::Failed), "{both:?}");
+            let failed = ended.iter().filter(|&&ended| ended == Ended::Failed);
+            assert_eq!(failed.count(), 1, "{both:?}");
+            // The kernel reports a reset once, and an end after that.
+            let again = transfer.run().await.unwrap_err();
+            let reset = again.error.raw_os_error().unwrap();
+            assert!(
+                [libc::ECONNRESET, libc::EPIPE].contains(&reset),
+                "{again:?}"
+            );
+            let both = &again.report;
             // Whether they could still be sent depends on when the reset came.
             let (_, sink, under_way) = transfer.into_parts().unwrap();
             let known = both.b_to_a.bytes + under_way.b_to_a.len() as u64;
@@ -103,6 +112,24 @@ fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
             let error = server.read(&mut [0; 9]).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
             drop(sink);
+        });
+    }
+}
+
+#[test]
+fn a_source_that_was_reset_fails_again_and_has_no_end() {
+    let _watch = watch("reset twice");
+    for guarantee in GUARANTEES {
+        let ((a, client), (b, _server)) = (tcp_pair(), tcp_pair());
+        reset(client);
+        runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let mut transfer = options.copy(tcp(a.into()), tcp(b.into()));
+            for _ in 0..3 {
+                let failure = transfer.run().await.unwrap_err();
+                assert_eq!(failure.error.raw_os_error(), Some(libc::ECONNRESET));
+                assert_eq!(failure.report.ended, Ended::Failed);
+            }
         });
     }
 }
