@@ -55,6 +55,8 @@ pub(crate) struct Direction {
     /// The call and the error of a source that has failed. The kernel reports the error of a socket once, and an end
     /// after that.
     source_failed: Option<(&'static str, Errno)>,
+    /// How it ends after the call that a thread is making.
+    ends_as: Option<Ended>,
     pace: Option<Pace>,
     nap: Nap,
     clock: Clock,
@@ -77,6 +79,7 @@ impl Direction {
             refused: false,
             drains: false,
             source_failed: None,
+            ends_as: None,
             pace: options.rate.map(|rate| Pace::new(rate.get())),
             nap: Nap::default(),
             clock: Clock::new(options.idle_timeout.is_some()),
@@ -107,7 +110,7 @@ impl Direction {
                 };
                 self.job = None;
                 self.carrier = carrier;
-                if let Some(ended) = self.note(side, done)? {
+                if let Some(ended) = self.note(side, done)?.or(self.ends_as) {
                     return Poll::Ready(Ok(ended));
                 }
                 continue;
@@ -268,8 +271,21 @@ impl Direction {
             self.is_over = false;
             self.drains = false;
         }
+        self.ends_as = None;
         let (operation, errno) = self.source_failed?;
         Some(self.error(TransferSide::Source, operation, errno.into()))
+    }
+
+    /// Returns whether it can end now. If a thread is making a call, it ends in this way after the call: until then, the
+    /// thread has the bytes.
+    pub(crate) fn may_end(&mut self, ended: Ended) -> Poll<()> {
+        match self.job {
+            Some(_) => {
+                self.ends_as = Some(ended);
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
     }
 
     /// Makes it end as soon as it would have to wait for its source.

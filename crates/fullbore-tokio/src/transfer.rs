@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use fullbore::Error;
 
@@ -81,10 +81,11 @@ impl<S: Source, W: Sink> Transfer<S, W> {
         let ended = match self.direction.poll(cx, &mut self.source, &mut self.sink) {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
             Poll::Ready(Ok(ended)) => ended,
-            Poll::Pending => match self.timer.poll(cx, self.direction.last_progress()) {
-                Poll::Ready(ended) => ended,
-                Poll::Pending => return Poll::Pending,
-            },
+            Poll::Pending => {
+                let ended = ready!(self.timer.poll(cx, self.direction.last_progress()));
+                ready!(self.direction.may_end(ended));
+                ended
+            }
         };
         self.direction.end(ended);
         Poll::Ready(Ok(self.report()))
