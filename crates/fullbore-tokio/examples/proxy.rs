@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use fullbore_tokio::{Both, Failure, Guarantee, Options};
+use fullbore_tokio::{Both, Ended, Guarantee, Options};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -54,20 +54,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Moves the bytes of a connection. If it fails, both peers see a reset and not an end, which would look like success.
+/// Moves the bytes of a connection. Unless both peers have ended it, they see a reset when it is closed, and not an end,
+/// which would look like success.
 async fn relay(mut client: TcpStream, to: String, options: Options) -> io::Result<Both> {
+    client.set_zero_linger()?;
     let mut server = TcpStream::connect(to).await?;
+    server.set_zero_linger()?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let moved = options
-        .copy_bidirectional(&mut client, &mut server)
-        .run()
-        .await;
-    if moved.is_err() {
-        client.set_zero_linger()?;
-        server.set_zero_linger()?;
+    let mut transfer = options.copy_bidirectional(&mut client, &mut server);
+    let both = transfer.run().await?;
+    if (both.a_to_b.ended, both.b_to_a.ended) == (Ended::AtEnd, Ended::AtEnd) {
+        #[allow(deprecated, reason = "only a time to linger makes a close block")]
+        for socket in [&client, &server] {
+            socket.set_linger(None)?;
+        }
     }
-    Ok(moved.map_err(|Failure { error, .. }| error)?)
+    Ok(both)
 }
 
 /// What all connections have moved.

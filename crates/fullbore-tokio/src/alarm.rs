@@ -59,11 +59,12 @@ impl Pace {
         Poll::Ready((most as usize).max(1))
     }
 
+    /// Notes that so many bytes were taken, which are no more than `poll` returned.
     pub(crate) fn took(&mut self, bytes: usize) {
-        let takes = Duration::try_from_secs_f64(bytes as f64 / self.rate as f64);
+        // At most a second: 50 ms, or one byte.
+        let takes = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
         let earliest = Instant::now().checked_sub(BURST).unwrap_or(self.free_at);
-        // A rate of a few bytes an hour is one that nobody waits for.
-        self.free_at = self.free_at.max(earliest) + takes.unwrap_or(Duration::MAX / 4);
+        self.free_at = self.free_at.max(earliest) + takes;
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Both {
 /// The bytes that were taken from one side and have not arrived at the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Unfinished {
+pub struct UnderWay {
     /// From `a` to `b`, in order.
     pub a_to_b: Vec<u8>,
     /// From `b` to `a`, in order.
@@ -73,10 +73,20 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     ///
     /// # Errors
     /// [`Failure`], with `Error::Moving` if one side failed. The other direction has then delivered the bytes that had
-    /// come before. The report has the number of bytes that had arrived.
+    /// come before. The report has the number of bytes that had arrived. After the failure of a source, every further call
+    /// returns its error, because the kernel would report an end.
     pub async fn run(&mut self) -> Result<Both, Failure<Both>> {
-        self.there.resume();
-        self.back.resume();
+        // After a failure that no run has returned yet, the other direction still delivers what has come.
+        if self.error.is_none() {
+            let (there, back) = (&mut self.there, &mut self.back);
+            let kept = (there.resume(), back.resume());
+            if let Some(error) = kept.0 {
+                fail(there, back, &mut self.error, error);
+            }
+            if let Some(error) = kept.1 {
+                fail(back, there, &mut self.error, error);
+            }
+        }
         Running(self).await
     }
 
@@ -92,12 +102,12 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     ///
     /// # Errors
     /// `Error::Moving` if the bytes are in a pipe of our own and read(2) from it fails; a sandbox may refuse it.
-    pub fn into_parts(mut self) -> Result<(A, B, Unfinished), Error> {
-        let unfinished = Unfinished {
+    pub fn into_parts(mut self) -> Result<(A, B, UnderWay), Error> {
+        let under_way = UnderWay {
             a_to_b: self.there.take_under_way()?,
             b_to_a: self.back.take_under_way()?,
         };
-        Ok((self.a.end, self.b.end, unfinished))
+        Ok((self.a.end, self.b.end, under_way))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Both, Failure<Both>>> {
@@ -155,12 +165,23 @@ fn step<S: Duplex, W: Duplex>(
     });
     match outcome {
         Ok(ended) => direction.end(ended),
-        Err(failed) => {
-            direction.end(Ended::Failed);
-            other.drain();
-            error.get_or_insert(failed);
-        }
+        Err(failed) => fail(direction, other, error, failed),
     }
+}
+
+/// Ends a direction that has failed, and the other when it has delivered what has come. The first failure is reported.
+fn fail(
+    direction: &mut Direction,
+    other: &mut Direction,
+    error: &mut Option<Error>,
+    failed: Error,
+) {
+    direction.end(match error {
+        None => Ended::Failed,
+        Some(_) => Ended::NotYet,
+    });
+    other.drain();
+    error.get_or_insert(failed);
 }
 
 impl<A, B> fmt::Debug for Bidirectional<A, B> {

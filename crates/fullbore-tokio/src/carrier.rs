@@ -114,7 +114,7 @@ impl Carrier {
                 buffer: Buffer::of(bytes),
             };
         }
-        let bytes = self.write(sink, shape).map_err(|errno| ("write", errno))?;
+        let bytes = self.write(sink, shape)?;
         Ok(Moved {
             bytes,
             spliced: false,
@@ -122,23 +122,30 @@ impl Carrier {
         })
     }
 
-    fn write(&mut self, sink: BorrowedFd<'_>, shape: Shape) -> Result<usize, Errno> {
+    fn write(
+        &mut self,
+        sink: BorrowedFd<'_>,
+        shape: Shape,
+    ) -> Result<usize, (&'static str, Errno)> {
         let (buffer, from, to) = match self {
             Carrier::Memory { buffer, from, to } => (buffer, from, to),
-            Carrier::Broken(_, errno) => return Err(*errno),
+            Carrier::Broken(_, errno) => return Err(("read", *errno)),
             _ => return Ok(0),
         };
         let bytes = &buffer[*from..*to];
         let n = retry_on_intr(|| match shape {
-            Shape::Socket => rustix::net::send(sink, bytes, SendFlags::NOSIGNAL),
+            Shape::Socket | Shape::OtherSocket => {
+                rustix::net::send(sink, bytes, SendFlags::NOSIGNAL)
+            }
             _ => rustix::io::write(sink, bytes),
-        })?;
+        })
+        .map_err(|errno| ("write", errno))?;
         *from += n;
         if from == to {
             *self = Carrier::Empty;
         }
         match n {
-            0 => Err(Errno::IO),
+            0 => Err(("write", Errno::IO)),
             n => Ok(n),
         }
     }
@@ -183,4 +190,20 @@ impl Carrier {
 
 fn splice_once(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
     retry_on_intr(|| splice(source, None, sink, None, most, SpliceFlags::NONBLOCK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_could_not_be_read_back_is_always_an_error_of_read() {
+        let pipe = fullbore::Pipe::new().unwrap();
+        let mut carrier = Carrier::Broken(vec![7], Errno::IO);
+        for _ in 0..2 {
+            let sent = carrier.send(pipe.writer.as_fd(), Shape::Pipe);
+            assert_eq!(sent.unwrap_err(), ("read", Errno::IO));
+        }
+        assert_eq!(carrier.take_all(), Ok(vec![7]));
+    }
 }

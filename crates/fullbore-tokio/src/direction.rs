@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::alarm::Pace;
 use crate::carrier::{Carrier, Done, Moved};
 use crate::clock::Clock;
-use crate::ends::{End, Ready, Shape, Side};
+use crate::ends::{End, Ready, Shape, Side, Unusable};
 use crate::job::Job;
 use crate::nap::Nap;
 use crate::options::Options;
@@ -52,6 +52,11 @@ pub(crate) struct Direction {
     refused: bool,
     /// Whether it delivers what has come and does not wait for more.
     drains: bool,
+    /// The call and the error of a source that has failed. The kernel reports the error of a socket once, and an end
+    /// after that.
+    source_failed: Option<(&'static str, Errno)>,
+    /// How it ends after the call that a thread is making.
+    ends_as: Option<Ended>,
     pace: Option<Pace>,
     nap: Nap,
     clock: Clock,
@@ -73,6 +78,8 @@ impl Direction {
             streams: false,
             refused: false,
             drains: false,
+            source_failed: None,
+            ends_as: None,
             pace: options.rate.map(|rate| Pace::new(rate.get())),
             nap: Nap::default(),
             clock: Clock::new(options.idle_timeout.is_some()),
@@ -103,7 +110,7 @@ impl Direction {
                 };
                 self.job = None;
                 self.carrier = carrier;
-                if let Some(ended) = self.note(side, done)? {
+                if let Some(ended) = self.note(side, done)?.or(self.ends_as) {
                     return Poll::Ready(Ok(ended));
                 }
                 continue;
@@ -179,9 +186,13 @@ impl Direction {
                     }
                 }
                 done => {
-                    if let (TransferSide::Source, Ok(moved)) = (side, &done) {
-                        let weight = if moved.spliced { 1 } else { COPIED };
-                        left = left.saturating_sub(moved.bytes * weight);
+                    match (side, done) {
+                        (TransferSide::Source, Ok(moved)) => {
+                            let weight = if moved.spliced { 1 } else { COPIED };
+                            left = left.saturating_sub(moved.bytes * weight);
+                        }
+                        (TransferSide::Source, Err(failed)) => self.source_failed = Some(failed),
+                        _ => {}
                     }
                     if let Some(ended) = self.note(side, done)? {
                         return Poll::Ready(Ok(ended));
@@ -229,8 +240,9 @@ impl Direction {
         self.guarantee == Guarantee::Reference
             && !self.refused
             && (self.streams || source == Shape::File)
-            && source != Shape::Other
-            && sink != Shape::Other
+            && [source, sink]
+                .iter()
+                .all(|shape| matches!(shape, Shape::Pipe | Shape::Socket | Shape::File))
     }
 
     fn may_take(&self, most: usize) -> usize {
@@ -252,12 +264,27 @@ impl Direction {
         }
     }
 
-    /// Prepares for another run, unless the source has ended.
-    pub(crate) fn resume(&mut self) {
+    /// Prepares for another run, unless the source has ended; returns the error of a source that has failed.
+    pub(crate) fn resume(&mut self) -> Option<Error> {
         if self.ended != Ended::AtEnd {
             self.ended = Ended::NotYet;
             self.is_over = false;
             self.drains = false;
+        }
+        self.ends_as = None;
+        let (operation, errno) = self.source_failed?;
+        Some(self.error(TransferSide::Source, operation, errno.into()))
+    }
+
+    /// Returns whether it can end now. If a thread is making a call, it ends in this way after the call: until then, the
+    /// thread has the bytes.
+    pub(crate) fn may_end(&mut self, ended: Ended) -> Poll<()> {
+        match self.job {
+            Some(_) => {
+                self.ends_as = Some(ended);
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
         }
     }
 
@@ -328,10 +355,10 @@ fn examine<S: End, W: End>(
     sink: &mut Side<W>,
 ) -> Result<(Shape, Shape), Error> {
     let refused = |side: TransferSide| {
-        move |error: std::io::Error| match error.raw_os_error() {
+        move |(operation, error): Unusable| match error.raw_os_error() {
             Some(_) => Error::Moving {
                 side,
-                operation: "fcntl",
+                operation,
                 errno: error,
                 moved: 0,
             },

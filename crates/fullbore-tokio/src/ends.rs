@@ -40,6 +40,8 @@ pub enum Shape {
     Pipe,
     /// A stream socket, of Unix, IPv4 or IPv6.
     Socket,
+    /// A stream socket of another family, for which splice(2) is not used.
+    OtherSocket,
     /// A regular file or block device, which is read and written on the pool of blocking threads.
     File,
     /// Anything else that can be polled.
@@ -73,6 +75,12 @@ pub enum Own {
     File(Arc<OwnedFd>),
 }
 
+/// Why an end cannot be used: the name of the call that failed, if one did, and the error.
+pub type Unusable = (&'static str, io::Error);
+
+/// What was found out about an end.
+pub type Examined = Result<(Shape, Own), Unusable>;
+
 /// What a transfer needs of an end. The name is not visible outside of this crate, so that no other crate implements it.
 pub trait End {
     fn fd(&self) -> BorrowedFd<'_>;
@@ -84,7 +92,7 @@ pub trait End {
     fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     /// Examines the descriptor.
-    fn examine(&self) -> io::Result<(Shape, Own)>;
+    fn examine(&self) -> Examined;
 }
 
 impl<E: End> End for &mut E {
@@ -100,7 +108,7 @@ impl<E: End> End for &mut E {
         (**self).try_io(ready, call)
     }
 
-    fn examine(&self) -> io::Result<(Shape, Own)> {
+    fn examine(&self) -> Examined {
         (**self).examine()
     }
 }
@@ -133,7 +141,7 @@ macro_rules! sockets {
                 AsRef::<$socket>::as_ref(self).try_io(ready.into(), call)
             }
 
-            fn examine(&self) -> io::Result<(Shape, Own)> {
+            fn examine(&self) -> Examined {
                 Ok((Shape::Socket, Own::Nothing))
             }
         }
@@ -184,7 +192,7 @@ macro_rules! pipes {
                 <$kind>::try_io(self, call)
             }
 
-            fn examine(&self) -> io::Result<(Shape, Own)> {
+            fn examine(&self) -> Examined {
                 Ok((Shape::Pipe, Own::Nothing))
             }
         }
@@ -212,8 +220,8 @@ macro_rules! examined {
                 unreachable!("what was made by `examine` is used")
             }
 
-            fn examine(&self) -> io::Result<(Shape, Own)> {
-                let examine: fn(BorrowedFd<'_>) -> io::Result<(Shape, Own)> = $examine;
+            fn examine(&self) -> Examined {
+                let examine: fn(BorrowedFd<'_>) -> Examined = $examine;
                 examine(self.as_fd())
             }
         }
@@ -223,7 +231,7 @@ macro_rules! examined {
 examined! {
     ChildStdout: receiver,
     ChildStderr: receiver,
-    ChildStdin: |fd| Ok((Shape::Pipe, Own::Sender(pipe::Sender::from_owned_fd(duplicate(fd)?)?))),
+    ChildStdin: sender,
     File: file
 }
 
@@ -233,24 +241,43 @@ impl Sink for ChildStdin {}
 impl Source for File {}
 impl Sink for File {}
 
-fn duplicate(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
+/// Names the call whose error this is.
+fn of<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Unusable {
+    move |error| (operation, error.into())
 }
 
-fn receiver(fd: BorrowedFd<'_>) -> io::Result<(Shape, Own)> {
-    let receiver = pipe::Receiver::from_owned_fd(duplicate(fd)?)?;
+fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Unusable> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(of("fcntl"))
+}
+
+fn receiver(fd: BorrowedFd<'_>) -> Examined {
+    let receiver = pipe::Receiver::from_owned_fd(duplicate(fd)?).map_err(of("epoll_ctl"))?;
     Ok((Shape::Pipe, Own::Receiver(receiver)))
 }
 
-fn file(fd: BorrowedFd<'_>) -> io::Result<(Shape, Own)> {
-    match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+fn sender(fd: BorrowedFd<'_>) -> Examined {
+    let sender = pipe::Sender::from_owned_fd(duplicate(fd)?).map_err(of("epoll_ctl"))?;
+    Ok((Shape::Pipe, Own::Sender(sender)))
+}
+
+fn file_type(fd: BorrowedFd<'_>) -> Result<FileType, Unusable> {
+    let stat = fstat(fd).map_err(of("fstat"))?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Refuses an end, for this reason.
+fn refused(reason: &'static str) -> Examined {
+    Err(("", io::Error::new(io::ErrorKind::InvalidInput, reason)))
+}
+
+fn file(fd: BorrowedFd<'_>) -> Examined {
+    match file_type(fd)? {
         FileType::RegularFile | FileType::BlockDevice => {
             Ok((Shape::File, Own::File(Arc::new(duplicate(fd)?))))
         }
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
+        _ => refused(
             "a std::fs::File that is not a regular file or block device: give it O_NONBLOCK, and put it into an AsyncFd",
-        )),
+        ),
     }
 }
 
@@ -270,26 +297,29 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
         AsyncFd::try_io(self, ready.into(), |_| call())
     }
 
-    fn examine(&self) -> io::Result<(Shape, Own)> {
+    fn examine(&self) -> Examined {
         let fd = self.fd();
-        if !fcntl_getfl(fd)?.contains(OFlags::NONBLOCK) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
+        let flags = fcntl_getfl(fd).map_err(of("fcntl"))?;
+        if !flags.contains(OFlags::NONBLOCK) {
+            return refused(
                 "the descriptor in an AsyncFd has no O_NONBLOCK: set it, so that no call blocks the runtime",
-            ));
+            );
         }
-        let shape = match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+        let shape = match file_type(fd)? {
             FileType::Fifo => Shape::Pipe,
-            FileType::Socket if sockopt::socket_type(fd)? != SocketType::STREAM => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "the socket in an AsyncFd is not a stream: its messages would lose their boundaries",
-                ));
+            FileType::Socket => {
+                if sockopt::socket_type(fd).map_err(of("getsockopt"))? != SocketType::STREAM {
+                    return refused(
+                        "the socket in an AsyncFd is not a stream: its messages would lose their boundaries",
+                    );
+                }
+                match sockopt::socket_domain(fd).map_err(of("getsockopt"))? {
+                    AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6 => {
+                        Shape::Socket
+                    }
+                    _ => Shape::OtherSocket,
+                }
             }
-            FileType::Socket => match sockopt::socket_domain(fd)? {
-                AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6 => Shape::Socket,
-                _ => Shape::Other,
-            },
             _ => Shape::Other,
         };
         Ok((shape, Own::Nothing))
@@ -315,7 +345,7 @@ impl<E: End> Side<E> {
     }
 
     /// Examines the end, if that was not done yet.
-    pub(crate) fn examine(&mut self) -> io::Result<Shape> {
+    pub(crate) fn examine(&mut self) -> Result<Shape, Unusable> {
         let examined = match self.examined.take() {
             Some(examined) => examined,
             None => self.end.examine()?,
@@ -372,7 +402,7 @@ impl<E: End> Side<E> {
 
     /// Closes the sending side of a socket, so that the peer sees the end. It does nothing to anything else.
     pub(crate) fn shut_down(&self) -> Result<(), Errno> {
-        if !matches!(self.examined, Some((Shape::Socket, _))) {
+        if !matches!(self.examined, Some((Shape::Socket | Shape::OtherSocket, _))) {
             return Ok(());
         }
         match rustix::net::shutdown(self.fd(), Shutdown::Write) {

@@ -1,6 +1,8 @@
 //! Moves bytes between sockets, pipes, child processes and files in programs that use tokio: as
 //! [`tokio::io::copy_bidirectional`] does, and, where it is asked to, without copying them.
 //!
+//! [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/1/tokio/io/fn.copy_bidirectional.html
+//!
 //! ```
 //! # async fn proxy(mut client: tokio::net::TcpStream, mut server: tokio::net::TcpStream) -> std::io::Result<()> {
 //! use fullbore_tokio::{Guarantee, Options};
@@ -74,7 +76,7 @@ mod pool;
 mod report;
 mod transfer;
 
-pub use bidirectional::{Bidirectional, Both, Unfinished};
+pub use bidirectional::{Bidirectional, Both, UnderWay};
 pub use ends::{Duplex, Sink, Source};
 pub use fullbore::{Error, Guarantee, TransferSide};
 pub use options::Options;

@@ -52,6 +52,9 @@ impl Options {
     }
 
     /// Ends the transfer with [`Ended::TimedOut`](crate::Ended::TimedOut) at this time.
+    ///
+    /// A read or a write of a file that has begun is waited for, because it cannot be taken back. The same is true of
+    /// `idle_timeout`.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
         self

@@ -31,14 +31,14 @@ const KEPT: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 
 struct Pool {
-    pipes: Vec<Sized>,
+    pipes: Vec<CountedPipe>,
     buffers: Vec<Vec<u8>>,
     /// The time before which no pipe is made.
     not_before: Option<Instant>,
 }
 
 /// A pipe, and the share of the allowance that it uses.
-struct Sized {
+struct CountedPipe {
     pipe: Pipe,
     _allowance: Allowance,
 }
@@ -92,7 +92,7 @@ impl Drop for Allowance {
 }
 
 /// An empty pipe that is lent. It has to be empty again when it is given back.
-pub(crate) struct LentPipe(Option<Sized>);
+pub(crate) struct LentPipe(Option<CountedPipe>);
 
 impl LentPipe {
     /// Lends a pipe; `None` if this process or the user may have no more.
@@ -115,7 +115,7 @@ impl LentPipe {
         let allowance = Allowance::take()?;
         let (pipe, growth) = pipe::with_capacity(allowance.0).ok()?;
         let is_large_enough = growth.after >= SLOTS * page_size();
-        is_large_enough.then_some(Self(Some(Sized {
+        is_large_enough.then_some(Self(Some(CountedPipe {
             pipe,
             _allowance: allowance,
         })))

@@ -41,7 +41,7 @@ pub enum Ended {
     Idle,
     /// It failed; [`Failure`] has the error.
     Failed,
-    /// It has not ended: the future was dropped, or the other direction ended it.
+    /// It has not ended: the future was dropped, or the other direction failed first.
     NotYet,
 }
 
@@ -64,7 +64,10 @@ impl Report {
 impl fmt::Display for Report {
     /// Writes one line, such as `1048576 bytes in 2.1 s; the sink was slow: waited for it 93% of the time`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes in {:.1?}", self.bytes, self.elapsed)?;
+        let elapsed = format!("{:.1?}", self.elapsed);
+        let number = elapsed.trim_end_matches(char::is_alphabetic);
+        let unit = &elapsed[number.len()..];
+        write!(f, "{} bytes in {number} {unit}", self.bytes)?;
         if self.taken > self.bytes {
             write!(f, ", and {} under way", self.taken - self.bytes)?;
         }
@@ -134,7 +137,7 @@ mod tests {
         assert_eq!(report(0, 0, 0).slow(), None);
         assert_eq!(
             report(1000, 20, 700).to_string(),
-            "7 bytes in 1.0s, and 2 under way; the sink was slow: waited for it 70% of the time"
+            "7 bytes in 1.0 s, and 2 under way; the sink was slow: waited for it 70% of the time"
         );
     }
 }

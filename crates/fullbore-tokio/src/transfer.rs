@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use fullbore::Error;
 
@@ -41,10 +41,13 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     /// yet.
     ///
     /// # Errors
-    /// [`Failure`], with `Error::Moving` if one side failed. Its report has the number of bytes that had arrived.
+    /// [`Failure`], with `Error::Moving` if one side failed. Its report has the number of bytes that had arrived. After the
+    /// failure of a source that is not a file, every further call returns its error, because the kernel would report an end.
     pub async fn run(&mut self) -> Result<Report, Failure<Report>> {
-        self.direction.resume();
-        Running(self).await
+        match self.direction.resume() {
+            Some(error) => Err(self.fail(error)),
+            None => Running(self).await,
+        }
     }
 
     /// Returns what was done so far.
@@ -66,18 +69,23 @@ impl<S: Source, W: Sink> Transfer<S, W> {
         Ok((self.source.end, self.sink.end, under_way))
     }
 
+    fn fail(&mut self, error: Error) -> Failure<Report> {
+        self.direction.end(Ended::Failed);
+        Failure {
+            report: self.report(),
+            error,
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Report, Failure<Report>>> {
         let ended = match self.direction.poll(cx, &mut self.source, &mut self.sink) {
-            Poll::Ready(Err(error)) => {
-                self.direction.end(Ended::Failed);
-                let report = self.report();
-                return Poll::Ready(Err(Failure { report, error }));
-            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
             Poll::Ready(Ok(ended)) => ended,
-            Poll::Pending => match self.timer.poll(cx, self.direction.last_progress()) {
-                Poll::Ready(ended) => ended,
-                Poll::Pending => return Poll::Pending,
-            },
+            Poll::Pending => {
+                let ended = ready!(self.timer.poll(cx, self.direction.last_progress()));
+                ready!(self.direction.may_end(ended));
+                ended
+            }
         };
         self.direction.end(ended);
         Poll::Ready(Ok(self.report()))

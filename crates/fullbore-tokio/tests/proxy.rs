@@ -1,9 +1,8 @@
 //! The example `proxy`, run as the program that it is.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -48,33 +47,101 @@ fn reply(mut connection: TcpStream) {
 
 #[test]
 fn the_proxy_moves_every_byte_of_many_connections_at_once_and_finishes_them_when_it_is_ended() {
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().unwrap().with_file_name("examples/proxy");
-    if !program.exists() {
-        return fullbore_tests::skipped(
-            "the examples are not built; `cargo build --examples` does that",
-        );
-    }
     for option in [None, Some("--by-reference")] {
-        moves_every_byte(&program, option);
+        moves_every_byte(option);
     }
 }
 
-fn moves_every_byte(program: &Path, option: Option<&str>) {
-    let server = match TcpListener::bind("127.0.0.1:0") {
-        Ok(server) => server,
-        Err(error) => return fullbore_tests::skipped(&format!("no network here: {error}")),
+/// A proxy that runs, its output, and where it listens.
+struct Proxy {
+    program: Child,
+    stdout: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Proxy {
+    /// `None` if the example is not built.
+    fn start(to: &str, option: Option<&str>) -> Option<Self> {
+        let test = std::env::current_exe().unwrap();
+        let program = test.parent().unwrap().with_file_name("examples/proxy");
+        if !program.exists() {
+            fullbore_tests::skipped(
+                "the examples are not built; `cargo build --examples` does that",
+            );
+            return None;
+        }
+        let mut program = Command::new(program)
+            .args(["127.0.0.1:0", to])
+            .args(option)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        let mut stdout = BufReader::new(program.stdout.take().unwrap());
+        stdout.read_line(&mut address).unwrap();
+        Some(Self {
+            program,
+            stdout,
+            address: address.trim().to_owned(),
+        })
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.program.kill().unwrap();
+        self.program.wait().unwrap();
+    }
+}
+
+/// A server that listens, and its address; `None` without a network.
+fn server() -> Option<(TcpListener, String)> {
+    match TcpListener::bind("127.0.0.1:0") {
+        Ok(server) => {
+            let address = server.local_addr().unwrap().to_string();
+            Some((server, address))
+        }
+        Err(error) => {
+            fullbore_tests::skipped(&format!("no network here: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn peers_see_a_reset_and_not_an_end_when_the_proxy_goes() {
+    let Some((server, to)) = server() else { return };
+    let Some(proxy) = Proxy::start(&to, None) else {
+        return;
     };
-    let to = server.local_addr().unwrap().to_string();
-    let mut proxy = Command::new(program)
-        .args(["127.0.0.1:0", &to])
-        .args(option)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut address = String::new();
-    let mut stdout = BufReader::new(proxy.stdout.take().unwrap());
-    stdout.read_line(&mut address).unwrap();
+    let mut client = TcpStream::connect(&proxy.address).unwrap();
+    client.write_all(b"?").unwrap();
+    let (mut connection, _) = server.accept().unwrap();
+    connection.read_exact(&mut [0]).unwrap();
+    drop(proxy);
+    for mut peer in [client, connection] {
+        let read = peer.read(&mut [0]);
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
+fn a_client_sees_a_reset_and_not_an_end_when_the_server_cannot_be_reached() {
+    if server().is_none() {
+        return;
+    }
+    let Some(proxy) = Proxy::start("nowhere", None) else {
+        return;
+    };
+    let read = TcpStream::connect(&proxy.address).and_then(|mut client| client.read(&mut [0]));
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+}
+
+fn moves_every_byte(option: Option<&str>) {
+    let Some((server, to)) = server() else { return };
+    let Some(mut proxy) = Proxy::start(&to, option) else {
+        return;
+    };
     let serving = thread::spawn(move || {
         for _ in 0..CONNECTIONS {
             let (connection, _) = server.accept().unwrap();
@@ -84,7 +151,7 @@ fn moves_every_byte(program: &Path, option: Option<&str>) {
     let all_are_connected = Arc::new(Barrier::new(CONNECTIONS + 1));
     let clients: Vec<_> = (0..CONNECTIONS as u64)
         .map(|number| {
-            let (address, barrier) = (address.trim().to_owned(), all_are_connected.clone());
+            let (address, barrier) = (proxy.address.clone(), all_are_connected.clone());
             thread::spawn(move || {
                 let bytes = bytes_of(number, SENT);
                 let mut connection = TcpStream::connect(address).unwrap();
@@ -106,11 +173,11 @@ fn moves_every_byte(program: &Path, option: Option<&str>) {
     all_are_connected.wait();
     // Each connection has come to the server, or is one that the proxy has accepted.
     serving.join().unwrap();
-    kill_process(Pid::from_child(&proxy), Signal::TERM).unwrap();
+    kill_process(Pid::from_child(&proxy.program), Signal::TERM).unwrap();
     let outcomes: Vec<_> = clients.into_iter().map(thread::JoinHandle::join).collect();
     let mut figures = String::new();
-    stdout.read_to_string(&mut figures).unwrap();
-    let status = proxy.wait().unwrap();
+    proxy.stdout.read_to_string(&mut figures).unwrap();
+    let status = proxy.program.wait().unwrap();
     for outcome in outcomes {
         outcome.unwrap();
     }

@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::time::Duration;
 
-use fullbore_tokio::{Guarantee, Options};
+use fullbore_tokio::{Ended, Guarantee, Options};
 use tokio::task::yield_now;
 
 use crate::common::ends::{content, same_bytes, tcp_pair};
@@ -164,8 +165,8 @@ fn both_directions_go_on_after_futures_were_dropped() {
             let near = tokio::task::spawn_blocking(|| near.take_all());
             let far = tokio::task::spawn_blocking(|| far.take_all());
             let both = transfer.run().await.unwrap();
-            let (_, _, unfinished) = transfer.into_parts().unwrap();
-            assert!(unfinished.a_to_b.is_empty() && unfinished.b_to_a.is_empty());
+            let (_, _, under_way) = transfer.into_parts().unwrap();
+            assert!(under_way.a_to_b.is_empty() && under_way.b_to_a.is_empty());
             same_bytes(&near.await.unwrap(), back, &format!("seed {seed}, back"));
             same_bytes(&far.await.unwrap(), there, &format!("seed {seed}, there"));
             both
@@ -173,6 +174,42 @@ fn both_directions_go_on_after_futures_were_dropped() {
         assert_eq!(both.a_to_b.bytes, there.len() as u64, "seed {seed}");
         assert_eq!(both.b_to_a.bytes, back.len() as u64, "seed {seed}");
     }
+}
+
+#[test]
+fn a_future_that_is_dropped_after_a_failure_still_delivers_what_has_come_and_then_fails() {
+    let _watch = watch("a future dropped after a failure");
+    let ((a, mut near), (b, mut far)) = (connection(false), connection(false));
+    // Nothing can be sent to `a` from now on.
+    near.socket.shutdown(std::net::Shutdown::Read).unwrap();
+    runtime().block_on(async {
+        let mut transfer = Options::new().copy_bidirectional(unix(a), unix(b));
+        let moment = Duration::from_millis(10);
+        let mut both = transfer.report();
+        // In small amounts, so that the last of them has room in the sink when all others were taken.
+        while both.a_to_b.taken == both.a_to_b.bytes {
+            near.send(10_000, content());
+            let ran = tokio::time::timeout(moment, transfer.run()).await;
+            assert!(ran.is_err(), "{ran:?}");
+            both = transfer.report();
+        }
+        far.send(4, content());
+        while both.b_to_a.ended != Ended::Failed {
+            let ran = tokio::time::timeout(moment, transfer.run()).await;
+            assert!(ran.is_err(), "{ran:?}");
+            both = transfer.report();
+        }
+        while far.got.len() < both.a_to_b.bytes as usize {
+            far.take(100_000);
+        }
+        // tokio learns that there is room, so that the next run first comes to the source that has no more bytes.
+        tokio::time::sleep(moment).await;
+        let failure = transfer.run().await.unwrap_err();
+        assert_eq!(failure.error.raw_os_error(), Some(libc::EPIPE));
+        assert_eq!(failure.report.b_to_a.ended, Ended::Failed);
+        assert_eq!(failure.report.a_to_b.bytes, near.sent as u64);
+    });
+    same_bytes(&far.take_all(), &content()[..near.sent], "what had come");
 }
 
 #[test]

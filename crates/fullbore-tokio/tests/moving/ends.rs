@@ -9,9 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sockopt};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, sockopt,
+};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::common::calls::refusing;
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::{MIB, assert_cheap, watch};
 use crate::kinds::*;
@@ -89,16 +93,43 @@ fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
             );
             let both = &failure.report;
             let ended = [both.a_to_b.ended, both.b_to_a.ended];
-            assert!(ended.contains(&Ended::Failed), "{both:?}");
+            let failed = ended.iter().filter(|&&ended| ended == Ended::Failed);
+            assert_eq!(failed.count(), 1, "{both:?}");
+            // The kernel reports a reset once, and an end after that.
+            let again = transfer.run().await.unwrap_err();
+            let reset = again.error.raw_os_error().unwrap();
+            assert!(
+                [libc::ECONNRESET, libc::EPIPE].contains(&reset),
+                "{again:?}"
+            );
+            let both = &again.report;
             // Whether they could still be sent depends on when the reset came.
-            let (_, sink, unfinished) = transfer.into_parts().unwrap();
-            let known = both.b_to_a.bytes + unfinished.b_to_a.len() as u64;
+            let (_, sink, under_way) = transfer.into_parts().unwrap();
+            let known = both.b_to_a.bytes + under_way.b_to_a.len() as u64;
             assert_eq!(known, both.b_to_a.taken);
             // The peer waits, because nobody has closed this side.
             server.set_nonblocking(true).unwrap();
             let error = server.read(&mut [0; 9]).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
             drop(sink);
+        });
+    }
+}
+
+#[test]
+fn a_source_that_was_reset_fails_again_and_has_no_end() {
+    let _watch = watch("reset twice");
+    for guarantee in GUARANTEES {
+        let ((a, client), (b, _server)) = (tcp_pair(), tcp_pair());
+        reset(client);
+        runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee);
+            let mut transfer = options.copy(tcp(a.into()), tcp(b.into()));
+            for _ in 0..3 {
+                let failure = transfer.run().await.unwrap_err();
+                assert_eq!(failure.error.raw_os_error(), Some(libc::ECONNRESET));
+                assert_eq!(failure.report.ended, Ended::Failed);
+            }
         });
     }
 }
@@ -295,6 +326,45 @@ fn what_cannot_be_used_is_refused_before_anything_is_moved() {
             .await
             .unwrap_err();
         assert_eq!(error.to_string(), "source and sink are the same pipe");
+    });
+}
+
+/// A socket that is not connected does: send(2) and shutdown(2) are refused, and write(2) is not.
+#[test]
+fn a_stream_socket_of_another_family_is_sent_to_and_shut_down_as_a_socket() {
+    let _watch = watch("another family");
+    let Ok(socket) = rustix::net::socket(AddressFamily::VSOCK, SocketType::STREAM, None) else {
+        return fullbore_tests::skipped("no AF_VSOCK here");
+    };
+    let (near, mut peer) = StdUnixStream::pair().unwrap();
+    peer.write_all(b"x").unwrap();
+    drop(peer);
+    let (ended, peer) = StdUnixStream::pair().unwrap();
+    drop(peer);
+    refusing(&[libc::SYS_sendto, libc::SYS_shutdown], Errno::IO, || {
+        runtime().block_on(async {
+            let mut sink = registered(socket);
+            let sent = fullbore_tokio::copy(&mut unix(near.into()), &mut sink).await;
+            assert_eq!(sent.unwrap_err().error.raw_os_error(), Some(libc::EIO));
+            let mut ended = unix(ended.into());
+            let shut_down = fullbore_tokio::copy_bidirectional(&mut ended, &mut sink).await;
+            let error = shut_down.unwrap_err().error;
+            assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
+            assert!(error.to_string().contains("shutdown"), "{error}");
+        });
+    });
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_examined_is_an_error_with_the_name_of_the_call() {
+    refusing(&[libc::SYS_getsockopt], Errno::IO, || {
+        runtime().block_on(async {
+            let [(a, _a), (b, _b)] = [(); 2].map(|()| StdUnixStream::pair().unwrap());
+            let (mut source, mut sink) = (unix(a.into()), registered(b.into()));
+            let failure = fullbore_tokio::copy(&mut source, &mut sink).await;
+            let error = failure.unwrap_err().error;
+            assert!(error.to_string().contains("getsockopt"), "{error}");
+        });
     });
 }
 

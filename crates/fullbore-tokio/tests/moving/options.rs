@@ -3,11 +3,13 @@
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
 
+use crate::common::calls::judging;
 use crate::common::ends::{From, To, content};
 use crate::common::watch;
 use crate::kinds::*;
@@ -75,6 +77,39 @@ fn a_deadline_and_an_idle_timeout_end_a_wait_and_another_run_goes_on() {
     let mut got = [0; 4];
     reader.read_exact(&mut got).unwrap();
     assert_eq!(&got, b"late");
+}
+
+#[test]
+fn a_deadline_leaves_the_runtime_to_others_while_a_thread_reads_a_file() {
+    let _watch = watch("a deadline during a read");
+    let source = From::File.open(1000).unwrap();
+    let sink = To::Unix.open().unwrap();
+    let (from, to) = (source.fd.try_clone().unwrap(), sink.fd.try_clone().unwrap());
+    let (release, released) = mpsc::channel::<()>();
+    let pause = Duration::from_millis(50);
+    // Each read waits until the task that polls the transfer has released it.
+    let wait = |_| released.recv().err().and(None);
+    let ran = judging(&[libc::SYS_read], wait, move || {
+        runtime().block_on(async {
+            let options = Options::new().deadline(Instant::now() + pause);
+            let mut transfer = options.copy(file(from), unix(to));
+            let mut run = Box::pin(transfer.run());
+            // When this has passed, the deadline was seen, and the read still waits.
+            let ran = tokio::time::timeout(pause * 2, &mut run).await;
+            assert!(ran.is_err(), "{ran:?}");
+            drop(release);
+            let report = run.await.unwrap();
+            (report, transfer.into_parts().unwrap().2)
+        })
+    });
+    let Some((report, under_way)) = ran else {
+        return;
+    };
+    assert_eq!(report.ended, Ended::TimedOut);
+    assert_eq!((report.bytes, report.taken), (0, 1000));
+    assert!(under_way == source.expected);
+    sink.close_and_compare(&[], "nothing");
+    source.close();
 }
 
 #[test]
