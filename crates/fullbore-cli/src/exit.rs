@@ -64,6 +64,15 @@ pub fn close_stdout() -> anyhow::Result<()> {
     fullbore::close(duplicate).map_err(|error| close_failed("stdout", error))
 }
 
+/// Returns what clap says about a wrong command line, without its advice, in one line.
+pub fn first_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim);
+    let first: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    let line = first.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
 /// Returns the exit code for an error that is to be printed; `None` if the output was only closed early,
 /// which is not an error.
 pub fn code(error: &anyhow::Error) -> Option<ExitCode> {

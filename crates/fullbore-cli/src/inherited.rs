@@ -17,6 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+use anyhow::Context;
+use fullbore_host::text::clean;
 use fullbore_linux::descriptor_of;
 use nix::libc;
 use rustix::fs::{OFlags, fcntl_getfl};
@@ -86,6 +88,15 @@ fn was_closed(number: usize) -> bool {
 pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
     let number = descriptor_of(path)?;
     Some(duplicate(number, mode))
+}
+
+/// Creates a file, or returns a duplicate of the descriptor that `path` names.
+///
+/// # Errors
+/// If the file cannot be created.
+pub fn create(path: &Path) -> anyhow::Result<File> {
+    let file = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
+    file.with_context(|| format!("create '{}'", clean(&path.to_string_lossy())))
 }
 
 fn duplicate(number: RawFd, mode: OFlags) -> io::Result<File> {

@@ -174,14 +174,7 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(2);
     }
-    let text = error.render().to_string();
-    let first: Vec<&str> = text
-        .lines()
-        .take_while(|line| !line.trim().is_empty())
-        .map(str::trim)
-        .collect();
-    let line = first.join(" ");
-    let line = clean(line.strip_prefix("error: ").unwrap_or(&line));
+    let line = clean(&exit::first_line(error));
     let meant =
         suggestion(error).map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
     let _ = writeln!(

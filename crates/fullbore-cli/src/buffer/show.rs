@@ -213,13 +213,7 @@ fn percent(level: &Level) -> f64 {
 
 /// Enlarges a pipe as `fullbore tune` does.
 fn enlarge(pipe: PipeIdentity) {
-    let options = outcome::Options {
-        size: ROOMY,
-        is_strict: false,
-        revert: false,
-        force: false,
-        dry_run: false,
-    };
+    let options = outcome::Options::growing(ROOMY);
     let _ = tune::tune(&Target::Pipe(pipe), options);
 }
 

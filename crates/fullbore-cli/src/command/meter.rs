@@ -1,7 +1,8 @@
 //! `fullbore meter`: what pv is for.
 
 use std::cell::Cell;
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +11,8 @@ use anyhow::Context;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number;
+use rustix::fs::SeekFrom;
+use rustix::io::FdFlags;
 use rustix::process::Pid;
 
 use crate::exit;
@@ -107,7 +110,7 @@ pub struct Meter {
     #[arg(short = 'Z', long, value_name = "SIZE", value_parser = positive, requires = "skip_errors", help_heading = "Transfer")]
     error_skip_block: Option<usize>,
 
-    /// Read and write files past the page cache (O_DIRECT), where the file system can do that
+    /// Read files past the page cache (O_DIRECT), where the file system can do that
     #[arg(short = 'K', long, help_heading = "Transfer")]
     direct_io: bool,
 
@@ -141,7 +144,7 @@ pub struct Meter {
         visible_alias = "watchfd",
         value_name = "PID[:FD]|NAME"
     )]
-    #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER, conflicts_with = "cursor")]
+    #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER, conflicts_with_all = ["cursor", "rate_limit"])]
     #[arg(add = ArgValueCandidates::new(pids_and_names))]
     watch: Vec<Target>,
 
@@ -149,18 +152,18 @@ pub struct Meter {
     /// stage reads, and which stage is slow. End when the process ends
     #[arg(long, value_name = "PID", value_parser = number::pid, add = ArgValueCandidates::new(pids))]
     #[arg(help_heading = "Other processes", conflicts_with_all = TRANSFER)]
-    #[arg(conflicts_with_all = ["watch", "remote", "query", "cursor", "numeric", "size", "rate_limit", "format"])]
+    #[arg(conflicts_with_all = LINE, conflicts_with_all = ["watch", "remote", "query", "rate_limit", "pidfile"])]
     pipeline: Option<u32>,
 
     /// Copy nothing. Change the running meter with this PID: its rate limit, size, name, interval,
     /// width, height, or what its line shows
     #[arg(short = 'R', long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids), help_heading = "Other processes")]
-    #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "cursor", "force", "wait", "delay_start"])]
+    #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "cursor", "force", "wait", "delay_start", "pidfile"])]
     remote: Option<Pid>,
 
     /// Copy nothing. Show how far the running meter with this PID is
     #[arg(short = 'Q', long, value_name = "PID", value_parser = pid, add = ArgValueCandidates::new(pids), help_heading = "Other processes")]
-    #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "remote", "rate_limit"])]
+    #[arg(conflicts_with_all = TRANSFER, conflicts_with_all = ["watch", "remote", "rate_limit", "pidfile"])]
     query: Option<Pid>,
 
     /// Write the PID of this process to FILE, and remove the file at the end
@@ -186,6 +189,35 @@ const READING: [&str; 7] = [
     "buffer_size",
     "skip_errors",
     "last_written",
+];
+
+/// The options of the line, without the interval and `--force`.
+const LINE: [&str; 25] = [
+    "progress",
+    "timer",
+    "eta",
+    "fineta",
+    "rate",
+    "average_rate",
+    "bytes",
+    "buffer_percent",
+    "last_written",
+    "bits",
+    "si",
+    "format",
+    "size",
+    "gauge",
+    "bar_style",
+    "average_rate_window",
+    "stats",
+    "extra_display",
+    "name",
+    "cursor",
+    "wait",
+    "delay_start",
+    "width",
+    "height",
+    "numeric",
 ];
 
 /// The options that say what is copied, and how.
@@ -235,12 +267,6 @@ impl Meter {
     }
 
     fn watch(&self) -> anyhow::Result<ExitCode> {
-        if self.rate_limit.is_some() {
-            return Err(Usage(
-                "--rate-limit cannot be used with --watch, which copies nothing".into(),
-            )
-            .into());
-        }
         let are_fds = self.watch.iter().all(Target::is_one_fd);
         if !are_fds && (self.line.numeric || self.line.size.is_some()) {
             let option = if self.line.numeric {
@@ -292,20 +318,25 @@ impl Meter {
         let Some(stored) = &self.store_and_forward else {
             return self.stage(&inputs, output, self.stop_at_size);
         };
+        // Without a name, it is gone with the process, whatever ends that.
         let temporary = match stored.as_os_str() == "-" {
-            true => Some(tempfile::NamedTempFile::new().context("create a temporary file")?),
+            true => Some(nameless().context("create a temporary file")?),
             false => None,
         };
         let path = match &temporary {
-            Some(file) => file.path().to_owned(),
+            Some(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
             None => stored.clone(),
         };
         let store = Output::named(path.clone(), Existing::Replace);
         store.refuse(&inputs)?;
-        match self.stage(&inputs, store, self.stop_at_size)? {
-            ExitCode::SUCCESS => self.stage(&[Input::File(path)], output, false),
-            code => Ok(code),
+        let code = self.stage(&inputs, store, self.stop_at_size)?;
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
         }
+        if let Some(file) = &temporary {
+            rustix::fs::seek(file, SeekFrom::Start(0)).context("rewind the temporary file")?;
+        }
+        self.stage(&[Input::File(path)], output, false)
     }
 
     /// Passes the inputs on to one output; no more than the expected size, if it `stops` there.
@@ -413,6 +444,14 @@ impl Meter {
     fn display(&self) -> Option<Display> {
         Display::new(self.line.force, self.line.cursor, self.manner.is_pv())
     }
+}
+
+/// Creates a file that a path in /proc/self/fd names.
+fn nameless() -> anyhow::Result<File> {
+    let file = tempfile::tempfile()?;
+    // Only descriptors without FD_CLOEXEC, which are inherited, can be named.
+    rustix::io::fcntl_setfd(&file, FdFlags::empty())?;
+    Ok(file)
 }
 
 fn positive(text: &str) -> Result<usize, String> {

@@ -1,6 +1,5 @@
 //! `fullbore top`: shows every pipe on this machine, live.
 
-use std::fs::File;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +14,7 @@ use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
+use super::json;
 use super::output::is_stdout;
 use crate::inherited;
 use crate::terminal::is_dumb;
@@ -25,7 +25,6 @@ use crate::top::table::Shown;
 use fullbore_observe::Monitor;
 use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::overview::Overview;
-use rustix::fs::OFlags;
 
 /// How long pipes are sampled for a single overview.
 const A_MOMENT: Duration = Duration::from_millis(600);
@@ -131,17 +130,20 @@ impl Top {
         }
         if is_one {
             let overview = monitor.once(A_MOMENT)?;
-            match &self.json {
-                Some(file) => write_line(&mut output(file.as_deref())?, &overview)?,
-                None => print(Shown(&overview).to_string().as_bytes())?,
+            if !json::is_on_stdout(&self.json) {
+                print(Shown(&overview).to_string().as_bytes())?;
+            }
+            if let Some(file) = &self.json {
+                write_json(file.as_deref(), |out| write_line(out, &overview))?;
             }
             if let (Some(name), true) = (shown, overview.pipes.is_empty()) {
                 anyhow::bail!("no process with a pipe, and no FIFO, is named '{name}'");
             }
         } else if let Some(file) = &self.json {
-            let mut out = output(file.as_deref())?;
             let interval = self.interval.unwrap_or(SECOND);
-            write_scans(&mut monitor, interval, self.count, &mut out)?;
+            write_json(file.as_deref(), |out| {
+                write_scans(&mut monitor, interval, self.count, out)
+            })?;
         } else if stdout().is_terminal() && is_dumb() {
             return Err(Usage(
                 "this terminal cannot be drawn on, as TERM says: use --once, --json or --prometheus PORT".into(),
@@ -183,15 +185,17 @@ fn write_scans(
     Ok(())
 }
 
-/// Returns where the JSON goes: stdout, or a file.
-fn output(file: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
+/// Has JSON written to a file, or to stdout.
+fn write_json(
+    file: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     match file.filter(|file| !is_stdout(file)) {
-        None => Ok(Box::new(inherited::stdout()?.lock())),
+        None => write(&mut inherited::stdout()?.lock()),
         Some(path) => {
-            let named = inherited::descriptor(path, OFlags::WRONLY);
-            let file = named.unwrap_or_else(|| File::create(path));
-            let cannot = || format!("create '{}'", clean(&path.to_string_lossy()));
-            Ok(Box::new(file.with_context(cannot)?))
+            let mut file = inherited::create(path)?;
+            write(&mut file)?;
+            fullbore::close(file).context("close the JSON")
         }
     }
 }

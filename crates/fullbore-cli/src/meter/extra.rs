@@ -17,6 +17,8 @@ pub struct Extra {
     window: bool,
     process: bool,
     format: Option<String>,
+    /// The name by which this process was called.
+    who: String,
 }
 
 impl FromStr for Extra {
@@ -31,6 +33,7 @@ impl FromStr for Extra {
             window: false,
             process: false,
             format,
+            who: std::env::args().next().unwrap_or_default(),
         };
         for place in places.split(',') {
             match place {
@@ -66,7 +69,7 @@ impl Extra {
         }
         if self.process {
             // It is only decoration: an error changes nothing else.
-            let _ = set_command_line(&format!("pv -- {line}"));
+            let _ = set_command_line(&format!("{} -- {line}", self.who));
         }
     }
 }

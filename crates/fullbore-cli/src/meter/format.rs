@@ -58,6 +58,9 @@ const SEQUENCES: &[(Option<char>, &str, Part)] = &[
     (None, "slow", Part::Slow),
 ];
 
+/// The most columns that a part can be asked to take.
+const MOST_COLUMNS: usize = 65_535;
+
 /// A piece of a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
@@ -94,7 +97,8 @@ impl Format {
                 _ => name.chars().next().map_or(0, char::len_utf8),
             };
             let name = &name[..len];
-            let number = number.parse().unwrap_or(0);
+            // More columns than a terminal can have are a mistake, and would take as much memory.
+            let number = number.parse().unwrap_or(0).min(MOST_COLUMNS);
             pieces.push(match Self::part(name) {
                 Some(part) => Piece::Part(part, number),
                 None => match name

@@ -5,7 +5,7 @@ use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
 use crate::exit;
-use crate::moving::failure::{BadInput, Broken};
+use crate::moving::failure::{BadInput, Broken, CloseFailed};
 use crate::moving::same_file;
 
 /// As whom a meter speaks.
@@ -22,6 +22,7 @@ pub enum Manner {
 pub const NOT_TOLD: u8 = 1;
 const NOT_ACCESSED: u8 = 2;
 const SAME_FILE: u8 = 4;
+const NOT_CLOSED: u8 = 8;
 const NOT_TRANSFERRED: u8 = 16;
 pub const SIGNAL: u8 = 32;
 pub const WRONG: u8 = 64;
@@ -62,6 +63,7 @@ impl Manner {
             (_, Some(usage)) if same(usage) => SAME_FILE,
             (_, Some(_)) => WRONG,
             _ if error.is::<Broken>() => NOT_TRANSFERRED,
+            _ if error.is::<CloseFailed>() => NOT_CLOSED,
             _ => NOT_ACCESSED,
         }
     }

@@ -7,6 +7,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -41,24 +42,34 @@ fn address(pid: Pid) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("fullbore-meter-{}", pid.as_raw_nonzero()))
 }
 
-/// Answers requests until this process ends. Without sockets, nobody is answered.
-pub fn answer(mut handle: impl FnMut(Request) -> Result<State, String> + Send + 'static) {
+/// What answers a request.
+type Handle = Box<dyn FnMut(Request) -> Result<State, String> + Send>;
+
+/// The meter that answers now: with `--store-and-forward` there is a second one.
+static HANDLE: Mutex<Option<Handle>> = Mutex::new(None);
+
+fn handle() -> MutexGuard<'static, Option<Handle>> {
+    HANDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Answers requests until this process ends, or another meter answers them. Without sockets, nobody is answered.
+pub fn answer(answers: impl FnMut(Request) -> Result<State, String> + Send + 'static) {
+    if handle().replace(Box::new(answers)).is_some() {
+        return;
+    }
     let Ok(listener) = address(getpid()).and_then(|at| UnixListener::bind_addr(&at)) else {
         return;
     };
     let serve = move || {
         for stream in listener.incoming().flatten() {
-            // One who says nothing holds up others for a limited time, and nothing else.
-            let _ = answer_one(&stream, &mut handle);
+            // A silent client blocks others only until its timeout.
+            let _ = answer_one(&stream);
         }
     };
     let _ = std::thread::Builder::new().spawn(serve);
 }
 
-fn answer_one(
-    stream: &UnixStream,
-    handle: &mut impl FnMut(Request) -> Result<State, String>,
-) -> anyhow::Result<()> {
+fn answer_one(stream: &UnixStream) -> anyhow::Result<()> {
     if !may_change(Uid::from_raw(peer_of(stream)?.user), geteuid()) {
         return Ok(());
     }
@@ -66,7 +77,11 @@ fn answer_one(
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
-    let said = handle(serde_json::from_str(&line)?);
+    let request = serde_json::from_str(&line)?;
+    let said = match &mut *handle() {
+        Some(handle) => handle(request),
+        None => return Ok(()),
+    };
     let mut text = serde_json::to_vec(&said)?;
     text.push(b'\n');
     let mut stream = stream;

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
-use anyhow::anyhow;
 use fullbore::{Error, TransferSide};
 use fullbore_linux::is_pipe_or_socket;
 use rustix::io::Errno;
@@ -105,12 +104,25 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
             .is_some_and(|broken| broken.side == TransferSide::Source)
 }
 
+/// The error of close(2) on an output.
+#[derive(Debug)]
+pub struct CloseFailed(String);
+
+impl std::fmt::Display for CloseFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CloseFailed {}
+
 /// Returns the error of close(2) on `what`.
 pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
-    match error {
-        fullbore::Error::System { errno, .. } => anyhow!("close {what}: {}", error_text(&errno)),
-        error => anyhow::Error::new(error).context(format!("close {what}")),
-    }
+    let why = match error {
+        fullbore::Error::System { errno, .. } => error_text(&errno),
+        error => error.to_string(),
+    };
+    CloseFailed(format!("close {what}: {why}")).into()
 }
 
 /// Whether the error is that the output, or else stdout or stderr, has no reader left.

@@ -56,7 +56,7 @@ pub fn parse<Id: Copy + PartialEq>(
             break;
         } else if let Some(long) = bytes.strip_prefix(b"--") {
             let (name, attached) = split(long);
-            let spec = long_option(specs, name)?;
+            let spec = long_option(specs, name, long)?;
             let shown = spec.long;
             let value = match (spec.value, attached) {
                 (Value::None, Some(_)) => {
@@ -114,12 +114,13 @@ fn split(long: &[u8]) -> (&[u8], Option<OsString>) {
     }
 }
 
-/// Finds the long option with this name, or the only one that begins with it.
+/// Finds the long option with this name, or the only one that begins with it. `word` is all that follows the dashes.
 fn long_option<'a, Id: PartialEq>(
     specs: &'a [Spec<Id>],
     name: &[u8],
+    word: &[u8],
 ) -> Result<&'a Spec<Id>, String> {
-    let shown = String::from_utf8_lossy(name);
+    let shown = String::from_utf8_lossy(word);
     let begins = |spec: &&Spec<Id>| !spec.long.is_empty() && spec.long.as_bytes().starts_with(name);
     let found: Vec<&Spec<Id>> = specs.iter().filter(begins).collect();
     match (
@@ -200,7 +201,7 @@ mod tests {
         }
         for (words, expected) in [
             ("-az", "invalid option -- 'z'"),
-            ("--foo=3", "unrecognized option '--foo'"),
+            ("--foo=3", "unrecognized option '--foo=3'"),
             ("--append=3", "option '--append' doesn't allow an argument"),
             ("--siz", "option '--size' requires an argument"),
             ("-as", "option requires an argument -- 's'"),

@@ -139,7 +139,8 @@ pub fn run(call: &Call) -> ExitCode {
             return fatal(line.strip_prefix("error: ").unwrap_or(line));
         }
     };
-    match buffer.run() {
+    let ran = buffer.run();
+    match ran.and_then(|code| crate::exit::close_stdout().map(|()| code)) {
         Ok(code) => code,
         Err(error) => fatal(&format!("{error:#}")),
     }

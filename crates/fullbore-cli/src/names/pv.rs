@@ -142,13 +142,12 @@ pub fn run(call: &Call) -> ExitCode {
     let meter = match meter {
         Ok(meter) => meter.speaking_as_pv(own.who.clone()),
         Err(error) => {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            own.say(line.strip_prefix("error: ").unwrap_or(line));
+            own.say(exit::first_line(&error));
             return ExitCode::from(WRONG);
         }
     };
-    match meter.run() {
+    let ran = meter.run();
+    match ran.and_then(|code| exit::close_stdout().map(|()| code)) {
         Ok(code) => code,
         Err(error) if exit::code(&error).is_none() => ExitCode::SUCCESS,
         Err(error) => {
@@ -163,7 +162,7 @@ pub fn run(call: &Call) -> ExitCode {
 fn words(parsed: getopt::Parsed<char>) -> Result<Vec<OsString>, String> {
     let mut words: Vec<OsString> = Vec::new();
     let has = |letters: &str| parsed.options.iter().any(|(id, _)| letters.contains(*id));
-    let (is_told, watches) = (has("R"), has("d"));
+    let (is_told, watches, has_size, skips) = (has("R"), has("d"), has("s"), has("E"));
     // A meter that is running keeps what it is not told to change.
     if !is_told && !has("n") && !has("F") && !has(SHOWS) {
         words.extend(["-p", "-t", "-e", "-r", "-b"].map(OsString::from));
@@ -181,6 +180,8 @@ fn words(parsed: getopt::Parsed<char>) -> Result<Vec<OsString>, String> {
             match id {
                 'k' => unit = 1000.0,
                 'O' => continue,
+                // Without a size to stop at, it has no effect.
+                'S' if !has_size => continue,
                 _ => {}
             }
             words.push(format!("--{}", spec.long).into());
@@ -202,6 +203,8 @@ fn words(parsed: getopt::Parsed<char>) -> Result<Vec<OsString>, String> {
             number.ok_or_else(|| wrong("numeric argument expected"))
         };
         let value: OsString = match id {
+            // Without errors to skip, it has no effect.
+            'Z' if !skips => continue,
             's' if text.starts_with('@') => value.clone(),
             's' | 'L' | 'B' | 'Z' => {
                 let size =

@@ -3,12 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use fullbore_observe::USUAL;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
-
-/// The capacity that a pipe has anyway.
-const DEFAULT: usize = 64 << 10;
 
 /// The first pause between two looks for new pipes, and the longest. A loop may make pipes at any time.
 const FIRST: Duration = Duration::from_millis(20);
@@ -17,16 +15,10 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Enlarges the pipes between the descendants of this process from now on, until it ends. Pipes that others have open,
 /// such as the stdout of the line, stay as they are, and so do those whose writer may rely on their capacity.
 pub fn keep_enlarging(size: usize) {
-    if size <= DEFAULT {
+    if size <= USUAL {
         return;
     }
-    let options = Options {
-        size,
-        is_strict: false,
-        revert: false,
-        force: false,
-        dry_run: false,
-    };
+    let options = Options::growing(size);
     let me = Target::Started(std::process::id());
     // Without the thread, the pipes keep their capacity.
     let _ = thread::Builder::new().spawn(move || {

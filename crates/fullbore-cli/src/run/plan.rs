@@ -110,8 +110,8 @@ impl Plan {
                 return Ok(whole(Some(Unsplit {
                     why: "the line ends with '&'",
                     note: format!(
-                        "the line ends with '&', so {shown} runs it in its background, its pipes are enlarged \
-                         while it runs, and this command waits for it; put the '&' after this command: \
+                        "the line ends with '&', so {shown} runs it in its background, and this command \
+                         waits for it; put the '&' after this command: \
                          fullbore run 'a | b' &"
                     ),
                 })));
@@ -132,8 +132,8 @@ impl Plan {
         Ok(whole(why.map(|why| Unsplit {
             why,
             note: format!(
-                "{why}, so {shown} runs it unchanged, and its pipes are enlarged while it runs. To start with larger \
-                 pipes, run each pipeline separately: fullbore run 'a | b'; fullbore run 'c | d'"
+                "{why}, so {shown} runs it unchanged; pipes behind programs that are known to be safe grow while it \
+                 runs. To start with larger pipes, run each pipeline separately: fullbore run 'a | b'; fullbore run 'c | d'"
             ),
         })))
     }

@@ -32,12 +32,13 @@ impl Runner<'_> {
             // An error is ignored, because stderr may be closed.
             let _ = writeln!(stderr(), "{text}");
         }
-        if let Some(file) = &mut self.json {
+        if let Some(mut file) = self.json.take() {
             let mut write = || -> io::Result<()> {
-                serde_json::to_writer_pretty(&mut *file, &findings)?;
+                serde_json::to_writer_pretty(&mut file, &findings)?;
                 writeln!(file)
             };
             write().context("write the JSON")?;
+            fullbore::close(file).context("close the JSON")?;
         }
         Ok(())
     }

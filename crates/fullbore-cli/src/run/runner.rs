@@ -137,13 +137,11 @@ impl<'a> Runner<'a> {
                  ('mount -t proc proc /proc'), or run without these options"
             );
         }
-        let json = match &options.json {
-            None => None,
-            Some(path) => Some(
-                File::create(path)
-                    .with_context(|| format!("create '{}'", clean(&path.to_string_lossy())))?,
-            ),
-        };
+        let json = options
+            .json
+            .as_deref()
+            .map(crate::inherited::create)
+            .transpose()?;
         let mut runner = Self {
             keeper,
             options,

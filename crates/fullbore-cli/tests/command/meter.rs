@@ -827,3 +827,43 @@ fn a_file_that_was_truncated_has_no_percentage() {
     let line = String::from_utf8_lossy(&line);
     assert!(line.contains("97.7 KiB") && !line.contains('%'), "{line}");
 }
+
+#[test]
+fn a_meter_that_stores_first_is_asked_about_the_second_stage_and_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let input = directory.path().join("in");
+    let bytes = vec![b'x'; 10_000_000];
+    std::fs::write(&input, &bytes).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let mut command = fullbore("meter --quiet --store-and-forward -");
+    let mut meter = start(command.arg(&input).env("TMPDIR", temporary.path()));
+    let mut output = meter.stdout.take().unwrap();
+    // Now all of the input is stored.
+    output.read_exact(&mut [0]).unwrap();
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+    let words = format!("meter --numeric --interval 0.1 --query {}", meter.id());
+    let mut asking = start(&mut fullbore(&words));
+    let mut percent = String::new();
+    let mut said = BufReader::new(asking.stderr.take().unwrap());
+    said.read_line(&mut percent).unwrap();
+    let percent: u64 = percent.trim().parse().expect("a percentage");
+    assert!(percent < 50, "{percent}");
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() + 1 == bytes.len() && rest.iter().all(|&byte| byte == b'x'));
+    assert_code(&finish(meter), 0);
+    drop(said);
+    let _ = asking.kill();
+    let _ = asking.wait();
+}
+
+#[test]
+fn a_width_that_no_terminal_has_costs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let input = directory.path().join("in");
+    std::fs::write(&input, "some bytes").unwrap();
+    let mut command = fullbore("meter --force --format %9999999999999p");
+    let output = finish(start(command.arg(&input)));
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "some bytes");
+}

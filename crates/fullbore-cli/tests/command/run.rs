@@ -579,7 +579,7 @@ fn what_is_no_single_pipeline_runs_as_it_is_and_that_is_said_where_it_has_a_pipe
     assert_eq!(stdout(&output), "a\nb\n");
     let said = one_line(stderr(&output));
     assert!(
-        said.contains("its pipes are enlarged while it runs") && said.contains("fullbore run"),
+        said.contains("known to be safe grow while it runs") && said.contains("fullbore run"),
         "{said}"
     );
     assert_quiet_success(&line("echo a; echo b | cat", "--quiet"));
@@ -1071,4 +1071,19 @@ fn where_a_call_is_refused_it_runs_or_says_so_in_a_line() {
             _ => panic!("{name}: {}", said(&output)),
         }
     }
+}
+
+#[test]
+fn json_on_stderr_is_added_to_what_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    std::fs::write(&log, "before\n").unwrap();
+    let line = "\"$0\" run --json=/dev/stderr 'true | true' 2>> \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", line, FULLBORE]).arg(&log);
+    assert_code(&finish(start(&mut command)), 0);
+    let text = std::fs::read_to_string(&log).unwrap();
+    let (first, json) = text.split_once('\n').unwrap();
+    assert_eq!(first, "before");
+    serde_json::from_str::<serde_json::Value>(json).unwrap();
 }

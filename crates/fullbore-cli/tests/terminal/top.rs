@@ -231,9 +231,18 @@ fn the_terminal_is_left_as_it_was_whatever_ends_it() {
         terminal.presses(key);
         is_back(key);
     }
-    for signal in ["TERM", "INT", "HUP", "QUIT"] {
+    // Half of a key, or what is none, does not keep it waiting for the rest.
+    for (signal, bytes) in [
+        ("TERM", ""),
+        ("INT", "1b 5b"),
+        ("HUP", "ff"),
+        ("QUIT", "c3"),
+    ] {
         terminal.types(TOP);
         terminal.shows("writer → reader");
+        for byte in bytes.split_whitespace() {
+            terminal.tmux(&["send-keys", "-H", byte]);
+        }
         kill(signal);
         is_back(signal);
     }

@@ -24,6 +24,19 @@ pub struct Options {
     pub dry_run: bool,
 }
 
+impl Options {
+    /// Enlarges pipes to this capacity, or as far as they may grow.
+    pub fn growing(size: usize) -> Self {
+        Self {
+            size,
+            is_strict: false,
+            revert: false,
+            force: false,
+            dry_run: false,
+        }
+    }
+}
+
 /// What was done to a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -115,7 +115,13 @@ fn our_own(words: &[String]) -> Option<Known> {
             name.replace('_', "-") == option
         })
     };
-    Some(match words.get(1)?.as_str() {
+    let name = words.first()?.rsplit('/').next()?;
+    // A link of this name is that program.
+    let verb = match name {
+        "cat" | "mbuffer" | "pv" | "tee" => name,
+        _ => words.get(1)?,
+    };
+    Some(match verb {
         "write" if has("--way") || has("--memory") => (
             Sends::Safely,
             "it does not reuse a page before the pipe has released it, whatever the capacity",
@@ -124,7 +130,9 @@ fn our_own(words: &[String]) -> Option<Known> {
             Sends::Pages,
             "--write-with-vmsplice fills one half of a buffer while the other half is in the pipe",
         ),
-        "copy" | "tee" | "meter" => (Sends::Safely, "it never modifies what it has sent"),
+        "buffer" | "cat" | "copy" | "mbuffer" | "meter" | "pv" | "tee" => {
+            (Sends::Safely, "it never modifies what it has sent")
+        }
         "bench" | "doctor" | "explain" | "read" | "run" | "top" | "tune" | "write" => {
             (Sends::Safely, WRITES)
         }
@@ -175,6 +183,10 @@ mod tests {
             "fullbore copy",
             "fullbore copy --by-reference",
             "fullbore meter x",
+            "fullbore buffer -m 1M",
+            "cat access.log",
+            "/usr/lib/fullbore/names/pv -q access.log",
+            "mbuffer -q",
         ] {
             assert!(matches!(ours(line), Some((Sends::Safely, _))), "{line}");
         }

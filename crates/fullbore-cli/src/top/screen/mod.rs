@@ -2,6 +2,8 @@
 //! is restored after what usually ends or stops this process: keys, an error, a panic, SIGINT, SIGTERM, SIGHUP,
 //! SIGQUIT and SIGTSTP.
 
+mod keys;
+mod raw;
 mod state;
 mod view;
 
@@ -11,16 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use crossterm::cursor::{Hide, MoveTo, Show};
-use crossterm::event::{self, Event, KeyEventKind};
-use crossterm::style::Print;
-use crossterm::terminal::{
-    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
-use crossterm::{execute, queue};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 
 use crate::enlarged::Report;
 use crate::interrupt::Interrupt;
@@ -30,11 +25,14 @@ use fullbore_observe::Monitor;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
+use keys::{Key, Keys};
 use state::{Action, Mode, State};
 use view::Colours;
 
 /// The time within which a signal is noticed.
 const SIGNALS: Duration = Duration::from_millis(100);
+/// The time within which the rest of a key arrives, over a slow line too.
+const REST: Duration = Duration::from_millis(50);
 
 /// Shows the table until the user or a signal ends it.
 ///
@@ -43,6 +41,8 @@ const SIGNALS: Duration = Duration::from_millis(100);
 pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     let interrupt = Interrupt::of(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
     let (stopped, continued) = (noted(SIGTSTP)?, noted(SIGCONT)?);
+    let resized = noted(SIGWINCH)?;
+    let mut keys = Keys::default();
     // There are two scans, because rates in the first overview need an earlier scan to compare with.
     monitor.scan()?;
     let mut state = State::new(monitor.scan()?);
@@ -61,38 +61,34 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
             true => now + SIGNALS,
             false => next_look.min(next_sample),
         };
-        if is_event(due.saturating_duration_since(now).min(SIGNALS))? {
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key) {
-                    Action::Nothing if state.paused => monitor.forget(),
-                    Action::Nothing => {}
-                    Action::Leave => break,
-                    Action::Stop => stopped.store(true, Ordering::Relaxed),
-                    Action::Grow { pipe, to, force } => {
-                        state.message = vec!["observing how its writer sends…".to_owned()];
-                        screen.draw(&state, colours)?;
-                        grow(&mut state, pipe, to, force);
-                        monitor.requery_capacities();
-                        next_look = Instant::now();
-                    }
-                },
-                _ => {}
+        if let Some(key) = next_key(&mut keys, due.saturating_duration_since(now).min(SIGNALS))? {
+            match state.key(key) {
+                Action::Nothing if state.paused => monitor.forget(),
+                Action::Nothing => {}
+                Action::Leave => break,
+                Action::Stop => stopped.store(true, Ordering::Relaxed),
+                Action::Grow { pipe, to, force } => {
+                    state.message = vec!["observing how its writer sends…".to_owned()];
+                    screen.draw(&state, colours)?;
+                    grow(&mut state, pipe, to, force);
+                    monitor.requery_capacities();
+                    next_look = Instant::now();
+                }
             }
             is_new = true;
         }
+        is_new |= resized.swap(false, Ordering::Relaxed);
         if interrupt.came() {
             break;
         }
         if stopped.swap(false, Ordering::Relaxed) {
-            restore();
+            raw::give_back();
             monitor.forget();
             // This does what SIGTSTP does if it is not handled.
             let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             continued.store(true, Ordering::Relaxed);
         }
         if continued.swap(false, Ordering::Relaxed) {
-            // Meanwhile a shell has applied its own settings to the terminal.
-            let _ = disable_raw_mode();
             screen.take()?;
             is_new = true;
         }
@@ -115,30 +111,41 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits for input from the terminal, and returns whether there is any.
+/// Waits for a key, and returns it.
 ///
 /// # Errors
-/// Fails if the terminal was closed, or fails. After it was closed, `event::poll` would read nothing from it
-/// forever.
-fn is_event(time: Duration) -> Result<bool> {
-    // Input that was read before is handled without waiting.
-    for time in [Duration::ZERO, time] {
-        let stdin = stdin();
-        let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
-        match poll(&mut terminal, Some(&time.try_into()?)) {
-            // SIGWINCH interrupts poll(2), and is an event as well.
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).context("wait for the terminal"),
-        }
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        if terminal[0].revents().intersects(gone) {
-            bail!("the terminal was closed");
-        }
-        if event::poll(Duration::ZERO)? {
-            return Ok(true);
-        }
+/// Fails if the terminal was closed, or fails.
+fn next_key(keys: &mut Keys, time: Duration) -> Result<Option<Key>> {
+    if let Some(key) = keys.next(false) {
+        return Ok(Some(key));
     }
-    Ok(false)
+    let stdin = stdin();
+    let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+    let time = if keys.has_part() {
+        time.min(REST)
+    } else {
+        time
+    };
+    match poll(&mut terminal, Some(&time.try_into()?)) {
+        Ok(_) => {}
+        // By a signal.
+        Err(Errno::INTR) => return Ok(None),
+        Err(errno) => return Err(errno).context("wait for the terminal"),
+    }
+    let state = terminal[0].revents();
+    if state.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        bail!("the terminal was closed");
+    }
+    if state.is_empty() {
+        return Ok(keys.next(true));
+    }
+    let mut bytes = [0; 1024];
+    match rustix::io::read(&stdin, &mut bytes) {
+        Ok(count) => keys.add(&bytes[..count]),
+        Err(Errno::INTR | Errno::AGAIN) => {}
+        Err(errno) => return Err(errno).context("read the terminal"),
+    }
+    Ok(keys.next(false))
 }
 
 /// Returns a flag that is set when this signal comes.
@@ -153,11 +160,8 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
     let done = tune(
         &Target::Pipe(pipe),
         Options {
-            size: to,
-            is_strict: false,
-            revert: false,
             force,
-            dry_run: false,
+            ..Options::growing(to)
         },
     );
     state.message = match done {
@@ -189,7 +193,7 @@ impl Screen {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                restore();
+                raw::give_back();
                 before(panic);
             }));
         });
@@ -202,12 +206,9 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Prepares the terminal for drawing; it is restored on drop.
+    /// Takes the terminal, which is given back on drop.
     fn take(&mut self) -> Result<()> {
-        enable_raw_mode().context("set up the terminal")?;
-        if !TAKEN.swap(true, Ordering::Relaxed) {
-            execute!(stdout(), EnterAlternateScreen, Hide).context("set up the terminal")?;
-        }
+        raw::take().context("set up the terminal")?;
         self.size = (0, 0);
         Ok(())
     }
@@ -221,7 +222,7 @@ impl Screen {
     fn paint(&mut self, size: (usize, usize), lines: Vec<String>) -> io::Result<()> {
         let mut out = stdout().lock();
         if size != self.size {
-            queue!(out, Clear(ClearType::All))?;
+            out.write_all(b"\x1b[2J")?;
             self.size = size;
             self.shown.clear();
         }
@@ -229,13 +230,7 @@ impl Screen {
         for (row, (line, shown)) in lines.iter().zip(&self.shown).enumerate() {
             if line != shown {
                 // Cleared first, because after the last column there is nothing to the right of the cursor.
-                let row = u16::try_from(row).unwrap_or(u16::MAX);
-                queue!(
-                    out,
-                    MoveTo(0, row),
-                    Clear(ClearType::CurrentLine),
-                    Print(line)
-                )?;
+                write!(out, "\x1b[{};1H\x1b[2K{line}", row + 1)?;
             }
         }
         self.shown = lines;
@@ -252,18 +247,6 @@ fn size() -> (usize, usize) {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        restore();
-    }
-}
-
-/// Whether the terminal is prepared for drawing. Leaving its alternate screen twice would move the cursor to
-/// an old position.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-/// Restores the terminal. Errors are ignored, because the terminal may be gone.
-fn restore() {
-    if TAKEN.swap(false, Ordering::Relaxed) {
-        let _ = disable_raw_mode();
-        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        raw::give_back();
     }
 }

@@ -1,8 +1,8 @@
 //! What the user has chosen to see, and what each key does. Nothing in this file draws or scans.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use fullbore::PipeIdentity;
 
+use super::keys::Key;
 use crate::top::order::{Sort, order};
 use fullbore_host::text::clean;
 use fullbore_observe::overview::{Overview, PipeState};
@@ -112,21 +112,20 @@ impl State {
     }
 
     /// Handles a key, and returns what is to be done.
-    pub fn key(&mut self, key: KeyEvent) -> Action {
-        if key.modifiers.contains(KeyModifiers::CONTROL) {
-            match key.code {
-                KeyCode::Char('c') => return Action::Leave,
-                KeyCode::Char('z') => return Action::Stop,
-                _ => return Action::Nothing,
-            }
+    pub fn key(&mut self, key: Key) -> Action {
+        match key {
+            Key::Ctrl('c') => return Action::Leave,
+            Key::Ctrl('z') => return Action::Stop,
+            Key::Ctrl(_) => return Action::Nothing,
+            _ => {}
         }
         match self.mode {
-            Mode::Table => return self.key_in_table(key.code),
+            Mode::Table => return self.key_in_table(key),
             Mode::Help => self.mode = Mode::Table,
-            Mode::Filter => self.key_in_filter(key.code),
+            Mode::Filter => self.key_in_filter(key),
             Mode::Question { pipe, to } => {
                 self.mode = Mode::Table;
-                if matches!(key.code, KeyCode::Char('y' | 'Y')) {
+                if matches!(key, Key::Char('y' | 'Y')) {
                     let force = true;
                     return Action::Grow { pipe, to, force };
                 }
@@ -136,49 +135,49 @@ impl State {
         Action::Nothing
     }
 
-    fn key_in_table(&mut self, key: KeyCode) -> Action {
+    fn key_in_table(&mut self, key: Key) -> Action {
         const PAGE: isize = 10;
         self.message.clear();
         match key {
-            KeyCode::Char('q') => return Action::Leave,
-            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
-            KeyCode::Char('/') => self.mode = Mode::Filter,
-            KeyCode::Char('s') => {
+            Key::Char('q') => return Action::Leave,
+            Key::Char('?' | 'h') => self.mode = Mode::Help,
+            Key::Char('/') => self.mode = Mode::Filter,
+            Key::Char('s') => {
                 self.sort = self.sort.next();
                 self.arrange();
             }
-            KeyCode::Char('r') => {
+            Key::Char('r') => {
                 self.reverse = !self.reverse;
                 self.arrange();
             }
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('+') => return self.grow(),
-            KeyCode::Esc => {
+            Key::Char('p' | ' ') => self.paused = !self.paused,
+            Key::Char('+') => return self.grow(),
+            Key::Esc => {
                 self.filter.clear();
                 self.arrange();
             }
-            KeyCode::Up | KeyCode::Char('k') => self.go(-1),
-            KeyCode::Down | KeyCode::Char('j') => self.go(1),
-            KeyCode::PageUp => self.go(-PAGE),
-            KeyCode::PageDown => self.go(PAGE),
-            KeyCode::Home => self.go(isize::MIN),
-            KeyCode::End => self.go(isize::MAX),
+            Key::Up | Key::Char('k') => self.go(-1),
+            Key::Down | Key::Char('j') => self.go(1),
+            Key::PageUp => self.go(-PAGE),
+            Key::PageDown => self.go(PAGE),
+            Key::Home => self.go(isize::MIN),
+            Key::End => self.go(isize::MAX),
             _ => {}
         }
         Action::Nothing
     }
 
-    fn key_in_filter(&mut self, key: KeyCode) {
+    fn key_in_filter(&mut self, key: Key) {
         match key {
-            KeyCode::Enter => self.mode = Mode::Table,
-            KeyCode::Esc => {
+            Key::Enter => self.mode = Mode::Table,
+            Key::Esc => {
                 self.filter.clear();
                 self.mode = Mode::Table;
             }
-            KeyCode::Backspace => {
+            Key::Backspace => {
                 self.filter.pop();
             }
-            KeyCode::Char(letter) => self
+            Key::Char(letter) => self
                 .filter
                 .push_str(&clean(letter.encode_utf8(&mut [0; 4]))),
             _ => {}

@@ -1,6 +1,6 @@
 //! Draws the live table. If there are few columns, the least important contents are left out first.
 
-use crossterm::style::{Color, ContentStyle, Stylize};
+use clap::builder::styling::{AnsiColor, Style};
 
 use super::state::{KEYS, Mode, State};
 use crate::top::cells;
@@ -49,12 +49,15 @@ impl Colours {
         }
     }
 
-    fn style(self, colour: Color) -> ContentStyle {
-        match self.colours {
-            true => ContentStyle::new().with(colour),
-            false => ContentStyle::new(),
-        }
+    fn style(self, colour: AnsiColor) -> Style {
+        Style::new().fg_color(self.colours.then_some(colour.into()))
     }
+}
+
+const BOLD: Style = Style::new().bold();
+
+fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
 }
 
 /// Returns the lines of the whole screen, of this many columns and rows. `first` is the first row of the table that
@@ -117,7 +120,7 @@ fn headline(state: &State, width: usize) -> String {
     let name = shown_in("fullbore top", width);
     let room = width.saturating_sub(columns_of(&name));
     let rest = shown_in(&format!("  {}", parts.join(", ")), room);
-    format!("{}{rest}", name.bold())
+    styled(BOLD, &name) + &rest
 }
 
 fn footer(state: &State, width: usize, colours: Colours) -> String {
@@ -128,11 +131,7 @@ fn footer(state: &State, width: usize, colours: Colours) -> String {
         }
         Mode::Question { .. } => {
             let question = shown_in("enlarge it anyway? y: yes; any other key: no", width);
-            colours
-                .style(Color::DarkYellow)
-                .bold()
-                .apply(question)
-                .to_string()
+            styled(colours.style(AnsiColor::Yellow).bold(), &question)
         }
         _ => shown_in(&keys(width), width),
     }
@@ -207,26 +206,26 @@ fn table(
         .iter()
         .map(|(column, width)| fitted(column.name, column, *width));
     let header: Vec<String> = header.collect();
-    let mut lines = vec![shown_in(&header.join(" "), width).bold().to_string()];
+    let mut lines = vec![styled(BOLD, &shown_in(&header.join(" "), width))];
     let rows = height.saturating_sub(1).max(1);
     *first = (*first)
         .min(state.chosen)
         .max((state.chosen + 1).saturating_sub(rows));
     for (place, &at) in state.rows.iter().enumerate().skip(*first).take(rows) {
         let row = &state.overview.pipes[at];
-        let mark = |style: ContentStyle| match place == state.chosen {
-            true => style.reverse(),
+        let mark = |style: Style| match place == state.chosen {
+            true => style.invert(),
             false => style,
         };
-        let gap = mark(ContentStyle::new()).apply(" ").to_string();
+        let gap = styled(mark(Style::new()), " ");
         let cells = columns.iter().map(|(column, width)| {
             let text = (column.text)(&state.overview, row, *width);
             let style = match column.name {
                 "slow" => slow_style(row, colours),
-                "fill" => colours.style(Color::DarkCyan),
-                _ => ContentStyle::new(),
+                "fill" => colours.style(AnsiColor::Cyan),
+                _ => Style::new(),
             };
-            mark(style).apply(fitted(&text, column, *width)).to_string()
+            styled(mark(style), &fitted(&text, column, *width))
         });
         lines.push(cells.collect::<Vec<_>>().join(&gap));
     }
@@ -243,12 +242,12 @@ fn fitted(text: &str, column: &Column, width: usize) -> String {
     }
 }
 
-fn slow_style(row: &PipeState, colours: Colours) -> ContentStyle {
+fn slow_style(row: &PipeState, colours: Colours) -> Style {
     match row.slow {
-        Slow::Writer => colours.style(Color::DarkYellow),
-        Slow::Reader => colours.style(Color::DarkMagenta),
-        Slow::Cpus => colours.style(Color::DarkRed),
-        Slow::Both | Slow::Unknown => ContentStyle::new(),
+        Slow::Writer => colours.style(AnsiColor::Yellow),
+        Slow::Reader => colours.style(AnsiColor::Magenta),
+        Slow::Cpus => colours.style(AnsiColor::Red),
+        Slow::Both | Slow::Unknown => Style::new(),
     }
 }
 

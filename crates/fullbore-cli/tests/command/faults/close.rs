@@ -65,6 +65,35 @@ fn an_output_that_cannot_be_closed_is_an_error() {
 }
 
 #[test]
+fn stdout_that_cannot_be_closed_is_an_error_of_every_name() {
+    if !has_strace() {
+        return;
+    }
+    let files = Files::new(bytes(300_001));
+    for (name, code) in [("cat", 1), ("tee", 1), ("pv", 8), ("mbuffer", 1)] {
+        let link = files.out.with_file_name(name);
+        std::os::unix::fs::symlink(FULLBORE, &link).unwrap();
+        let mut called = Command::new(&link);
+        if name != "cat" && name != "tee" {
+            called.arg("-q");
+        }
+        let mut called = failing(&files.stdout)(called);
+        called.stdin(File::open(&files.input).unwrap());
+        called.stdout(File::create(&files.stdout).unwrap());
+        let output = finish(start(&mut called));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{name}: {}",
+            said(&output)
+        );
+        let text = stderr(&output);
+        assert!(text.contains("Disk quota exceeded"), "{name}: {text}");
+        assert_eq!(std::fs::read(&files.stdout).unwrap(), files.bytes, "{name}");
+    }
+}
+
+#[test]
 fn stdout_that_cannot_be_closed_is_an_error_of_every_verb_that_prints() {
     if !has_strace() {
         return;
