@@ -8,8 +8,9 @@ fn written(line: &str, term: &str) -> Option<String> {
     let mut command = std::process::Command::new("script");
     command.args(["-qec", &format!("bash -c {}", quoted(line)), "/dev/null"]);
     command.env("TERM", term).stdin(std::process::Stdio::null());
-    match command.output() {
-        Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
+    command.stdout(std::process::Stdio::piped());
+    match command.spawn() {
+        Ok(script) => Some(stdout(&finish(script)).to_owned()),
         Err(_) => {
             skipped("there is no script(1) here");
             None
