@@ -246,6 +246,9 @@
 // them to the progress function.
 #define FULLBORE_FLAG_VISIBLE 16
 
+// A flag of fullbore_transfer_options: move bytes by read(2) and write(2) only.
+#define FULLBORE_FLAG_PLAIN 32
+
 // An error of one sink makes the whole tee fail.
 #define FULLBORE_ON_ERROR_FAIL_ALL 0
 
@@ -397,8 +400,9 @@ typedef struct fullbore_transfer_options {
   int32_t guarantee;
   // What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_VISIBLE; for a
-  // fullbore_tee only FULLBORE_FLAG_NONBLOCKING.
+  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET,
+  // FULLBORE_FLAG_VISIBLE, FULLBORE_FLAG_PLAIN; for a fullbore_tee only FULLBORE_FLAG_NONBLOCKING and
+  // FULLBORE_FLAG_PLAIN.
   uint32_t flags;
   // 0.
   uint32_t reserved;

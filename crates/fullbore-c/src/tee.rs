@@ -12,7 +12,9 @@ use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
 use crate::sigpipe;
-use crate::transfer::{Settings, configured, fullbore_transfer_options, number_of_ended};
+use crate::transfer::{
+    FULLBORE_FLAG_PLAIN, Settings, configured, fullbore_transfer_options, number_of_ended,
+};
 
 /// An error of one sink makes the whole tee fail.
 pub const FULLBORE_ON_ERROR_FAIL_ALL: i32 = 0;
@@ -109,7 +111,7 @@ pub extern "C" fn fullbore_tee_new(
     status(error, || {
         make(tee, || {
             let options = arguments::options(options)?;
-            let settings = Settings::of(&options, FULLBORE_FLAG_NONBLOCKING)?;
+            let settings = Settings::of(&options, FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_PLAIN)?;
             if options.source_offset != 0 || options.sink_offset != 0 {
                 return Err(Failure::invalid("a tee has no offsets"));
             }

@@ -83,6 +83,8 @@ pub const FULLBORE_FLAG_AT_SINK_OFFSET: u32 = 8;
 /// A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
 /// them to the progress function.
 pub const FULLBORE_FLAG_VISIBLE: u32 = 16;
+/// A flag of fullbore_transfer_options: move bytes by read(2) and write(2) only.
+pub const FULLBORE_FLAG_PLAIN: u32 = 32;
 
 /// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
 /// 0, then what is to differ from the default.
@@ -113,8 +115,9 @@ pub struct fullbore_transfer_options {
     pub guarantee: i32,
     /// What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET, FULLBORE_FLAG_VISIBLE; for a
-    /// fullbore_tee only FULLBORE_FLAG_NONBLOCKING.
+    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET,
+    /// FULLBORE_FLAG_VISIBLE, FULLBORE_FLAG_PLAIN; for a fullbore_tee only FULLBORE_FLAG_NONBLOCKING and
+    /// FULLBORE_FLAG_PLAIN.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -170,6 +173,7 @@ pub struct Settings {
     pub limit: Option<u64>,
     pub wait: Wait,
     pub is_nonblocking: bool,
+    pub is_plain: bool,
     pub cancel: Option<Cancel>,
     pub deadline: Option<Instant>,
     pub chunk: Option<usize>,
@@ -186,6 +190,9 @@ macro_rules! configured {
         }
         if settings.is_nonblocking {
             made = made.nonblocking(true);
+        }
+        if settings.is_plain {
+            made = made.plain(true);
         }
         if let Some(cancel) = settings.cancel {
             made = made.cancel(&cancel);
@@ -217,6 +224,7 @@ impl Settings {
             limit: (given.limit != 0).then_some(given.limit),
             wait: arguments::wait(given.wait)?,
             is_nonblocking: given.flags & FULLBORE_FLAG_NONBLOCKING != 0,
+            is_plain: given.flags & FULLBORE_FLAG_PLAIN != 0,
             cancel: cancel::named(given.cancel),
             deadline: arguments::deadline(given.deadline)?,
             chunk: size(given.chunk),
@@ -315,7 +323,8 @@ pub extern "C" fn fullbore_transfer_new(
     const FLAGS: u32 = FULLBORE_FLAG_NONBLOCKING
         | FULLBORE_FLAG_AT_SOURCE_OFFSET
         | FULLBORE_FLAG_AT_SINK_OFFSET
-        | FULLBORE_FLAG_VISIBLE;
+        | FULLBORE_FLAG_VISIBLE
+        | FULLBORE_FLAG_PLAIN;
     status(error, || {
         make(transfer, || {
             let options = arguments::options(options)?;

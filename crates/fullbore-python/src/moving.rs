@@ -225,7 +225,7 @@ impl AsFd for Held {
 
 /// Moves bytes from one descriptor to another; copy() opens the files for it.
 #[pyfunction]
-#[pyo3(signature = (source, sink, ahead, guarantee, limit, progress, pipe_size, cancel))]
+#[pyo3(signature = (source, sink, ahead, guarantee, plain, limit, progress, pipe_size, cancel))]
 #[allow(clippy::too_many_arguments)]
 pub fn transfer(
     py: Python<'_>,
@@ -233,6 +233,7 @@ pub fn transfer(
     sink: Named,
     ahead: Vec<u8>,
     guarantee: &str,
+    plain: bool,
     limit: Option<u64>,
     progress: Option<Bound<'_, PyAny>>,
     pipe_size: Option<Size>,
@@ -242,6 +243,7 @@ pub fn transfer(
     let mut transfer = Transfer::new(from, to)
         .after(ahead)
         .guarantee(guarantee_of(guarantee)?)
+        .plain(plain)
         .interruptible(true);
     if let Some(limit) = limit {
         transfer = transfer.limit(limit);
@@ -352,13 +354,14 @@ fn guarantee_of(text: &str) -> PyResult<Guarantee> {
 
 /// Moves bytes from one descriptor to several; tee() opens the files for it.
 #[pyfunction]
-#[pyo3(signature = (source, sinks, limit, on_error, pipe_size))]
+#[pyo3(signature = (source, sinks, limit, on_error, plain, pipe_size))]
 pub fn split(
     py: Python<'_>,
     source: Named,
     sinks: Vec<Named>,
     limit: Option<u64>,
     on_error: &str,
+    plain: bool,
     pipe_size: Option<Size>,
 ) -> PyResult<PyTeeReport> {
     let policy = match on_error {
@@ -370,7 +373,7 @@ pub fn split(
             )));
         }
     };
-    let mut tee = Tee::new(Held::new(py, &source)?);
+    let mut tee = Tee::new(Held::new(py, &source)?).plain(plain);
     for sink in &sinks {
         tee = tee.sink(Held::new(py, sink)?, policy);
     }

@@ -367,3 +367,16 @@ def test_an_exception_of_the_last_progress_has_a_report(tmp_path: Path) -> None:
     with pytest.raises(LookupError) as raised:
         fullbore.copy(source, tmp_path / "sink", progress=progress)
     assert raised.value.report.bytes == 5  # type: ignore[attr-defined]
+
+
+def test_plain_copies_read_and_write_only(tmp_path: Path) -> None:
+    data = os.urandom(300_001)
+    (tmp_path / "source").write_bytes(data)
+    report = fullbore.copy(tmp_path / "source", tmp_path / "sink", plain=True)
+    assert (tmp_path / "sink").read_bytes() == data
+    assert set(report.methods) == {"read and write"}
+    sinks = [tmp_path / name for name in ("first", "second")]
+    fullbore.tee(tmp_path / "source", *sinks, plain=True)
+    assert all(sink.read_bytes() == data for sink in sinks)
+    report = asyncio.run(fullbore.acopy(tmp_path / "source", tmp_path / "sink", plain=True))
+    assert set(report.methods) == {"read and write"}

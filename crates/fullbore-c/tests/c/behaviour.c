@@ -359,6 +359,19 @@ static void transfer(void) {
     IS(sizeof bytes, pread(sink, got, sizeof got, 0));
     compare(got, sizeof got, 0);
 
+    /* From file to file, but by read(2) and write(2). */
+    CHECK(ftruncate(sink, 0) == 0);
+    lseek(source, 0, SEEK_SET);
+    lseek(sink, 0, SEEK_SET);
+    options = (fullbore_transfer_options){.size = sizeof options, .flags = FULLBORE_FLAG_PLAIN};
+    IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
+    IS(FULLBORE_ENDED_AT_END, fullbore_transfer_run(transfer, NULL, NULL, NULL));
+    IS(FULLBORE_METHOD_READ_WRITE, fullbore_transfer_method(transfer, 0, NULL));
+    IS(0, fullbore_transfer_method(transfer, 1, NULL));
+    fullbore_transfer_free(transfer);
+    IS(sizeof bytes, pread(sink, got, sizeof got, 0));
+    compare(got, sizeof got, 0);
+
     /* A side that fails is named: what is only for reading, and what is only for writing. */
     int fds[2];
     pipe_of(fds);

@@ -24,14 +24,15 @@ async def acopy(
     limit: int | str | None = None,
     progress: Callable[[int], object] | None = None,
     *,
+    plain: bool = False,
     pipe_size: int | str | None = None,
 ) -> Report:
     """Copies as copy() does, and lets other tasks run meanwhile.
 
     It runs in a thread of its own. When the task is cancelled, the thread stops before the cancellation goes
     on, also while it waits; the CancelledError then has the attribute `report`, as every exception that ends
-    copy(): what arrived, and in `report.unsent` what did not. Only a thread that opens a FIFO remains until somebody opens its other end; it
-    copies nothing then. `progress` is called in the thread of the event loop.
+    copy(): what arrived, and in `report.unsent` what did not. Only a thread that opens a FIFO remains, until another
+    process opens the other end of the FIFO; it copies nothing then. `progress` is called in the thread of the event loop.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Report] = loop.create_future()
@@ -61,7 +62,15 @@ async def acopy(
         report, error = None, None
         try:
             report = _copy(
-                src, dst, guarantee, limit, tell if progress else None, pipe_size, canceller, begin
+                src,
+                dst,
+                guarantee,
+                plain,
+                limit,
+                tell if progress else None,
+                pipe_size,
+                canceller,
+                begin,
             )
         except BaseException as raised:
             error = raised

@@ -219,6 +219,7 @@ def transfer(
     sink: _Named,
     ahead: bytes,
     guarantee: _Guarantee,
+    plain: bool,
     limit: int | None,
     progress: Callable[[int], object] | None,
     pipe_size: _Size | None,
@@ -229,6 +230,7 @@ def split(
     sinks: list[_Named],
     limit: int | None,
     on_error: Literal["fail", "drop"],
+    plain: bool,
     pipe_size: _Size | None,
 ) -> TeeReport: ...
 def _after_fork() -> None: ...

@@ -35,6 +35,7 @@ def _copy(
     src: File,
     dst: File,
     guarantee: Guarantee,
+    plain: bool,
     limit: int | str | None,
     progress: Callable[[int], object] | None,
     pipe_size: int | str | None,
@@ -61,6 +62,7 @@ def _copy(
                 (sink.fd, sink.name),
                 source.take_ahead(most),
                 guarantee,
+                plain,
                 most,
                 progress,
                 pipe_size,
@@ -87,6 +89,7 @@ def copy(
     limit: int | str | None = None,
     progress: Callable[[int], object] | None = None,
     *,
+    plain: bool = False,
     pipe_size: int | str | None = None,
 ) -> Report:
     """Copies all bytes of `src`, or `limit` bytes, to `dst`, and returns a Report.
@@ -97,6 +100,8 @@ def copy(
     With guarantee='snapshot' a reader gets the bytes as they were when they were copied. With 'reference' it
     may get what the pages of the source hold when it looks: faster, and right if nobody changes the source.
 
+    With plain=True bytes are moved by read(2) and write(2) only, which is slower.
+
     A pipe that is read from keeps its capacity; grow(src, '1M') before makes a copy between pipes faster.
 
     `progress` is called with the bytes so far, at most ten times a second and at the end. An exception that it
@@ -106,7 +111,7 @@ def copy(
     such as KeyboardInterrupt, has the attribute `report`: what arrived, and in `report.unsent` the bytes that
     were taken from the source and did not arrive.
     """
-    return _copy(src, dst, guarantee, limit, progress, pipe_size, None)
+    return _copy(src, dst, guarantee, plain, limit, progress, pipe_size, None)
 
 
 def tee(
@@ -114,12 +119,13 @@ def tee(
     *sinks: File,
     limit: int | str | None = None,
     on_error: Literal["fail", "drop"] = "fail",
+    plain: bool = False,
     pipe_size: int | str | None = None,
 ) -> TeeReport:
     """Copies all bytes of `src`, or `limit` bytes, to every sink, and returns a TeeReport.
 
-    The files are as in copy(), and a reader gets the bytes as they were when they were copied. A sink that is full holds the others back only once its own
-    pipe is full. With on_error='fail' the first error of a sink is raised; with 'drop' the others go on, and
+    The files and `plain` are as in copy(), and a reader gets the bytes as they were when they were copied. A sink
+    that is full holds the others back only once its own pipe is full. With on_error='fail' the first error of a sink is raised; with 'drop' the others go on, and
     the report has the error.
     """
     most = _check(limit, pipe_size)
@@ -144,6 +150,7 @@ def tee(
             [(one.fd, one.name) for one in opened],
             most,
             on_error,
+            plain,
             pipe_size,
         )
         for one in opened:
