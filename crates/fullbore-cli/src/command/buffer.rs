@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use fullbore::Error;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
 use fullbore::tee::{OnError, Policy};
+use fullbore::{Cancel, EndReason, Error};
 use fullbore_host::number::within;
 
 use super::json;
@@ -276,8 +276,12 @@ impl Buffer {
         for output in &outputs {
             buffer = buffer.sink(output.as_fd(), self.policy_of(output));
         }
+        let outputs_are_gone = Cancel::new()?;
         if let Some(hashing) = &hashing {
-            buffer = buffer.sink(hashing.pipe.as_fd(), Policy::FAIL_ALL);
+            let pipe = hashing.pipe.as_fd();
+            buffer = buffer
+                .sink(pipe, Policy::FAIL_ALL)
+                .cancel(&outputs_are_gone);
         }
         let mut show = Show::new(!self.quiet, self.watchdog, &self.manner);
         show.about(
@@ -295,6 +299,10 @@ impl Buffer {
             _ => {}
         }
         let ran = buffer.run_with(TICK, |level| {
+            // Only the digest is left, and no output ends by itself before the input.
+            if hashing.is_some() && level.sinks_left == 1 && !level.has_ended {
+                outputs_are_gone.cancel();
+            }
             if let Some(side) = show.tick(level) {
                 show.clear();
                 messages.error(&anyhow!("watchdog: the {side} has stalled"));
@@ -365,8 +373,11 @@ impl Buffer {
             });
         }
         if let Some(hashing) = hashing {
-            // Of what has passed, also if that is not everything.
-            messages.line(&hashing.finish()?);
+            let digest = hashing.finish()?;
+            // Where no output was left, it is that of no stream.
+            if report.ended != EndReason::Cancelled {
+                messages.line(&digest);
+            }
         }
         if !failure.as_ref().is_some_and(|error| error.is::<Usage>()) {
             let said = self.say_at_the_end(&report, destinations, &show, messages);

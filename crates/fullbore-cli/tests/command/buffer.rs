@@ -226,6 +226,32 @@ fn a_reader_of_stdout_that_has_enough_is_no_error() {
 }
 
 #[test]
+fn a_digest_keeps_no_buffer_alive_whose_outputs_are_gone() {
+    let dir = directory();
+    let full = "fullbore buffer: write to '/dev/full': No space left on device\n";
+    for (line, says) in [
+        ("yes | $C -q --md5 | head -c 1 > /dev/null", "0\n"),
+        (
+            "mkfifo f; exec 3<> f; $C -q --md5 < f | true & echo >&3; wait",
+            "0\n",
+        ),
+        ("yes | $C -q --md5 -o /dev/full", &format!("{full}1\n")),
+        // One is left.
+        (
+            "cat big big | $C -q --md5 -o /dev/full -o out; cmp -n 3200000 big out",
+            &format!("{full}MD5 hash: 3d00d92ba2cb6bf5baa7d409dc862d19\n1\n"),
+        ),
+    ] {
+        let line = format!(
+            "c() {{ $B \"$@\"; echo $? >&2; }}; {}",
+            line.replace("$C", "c")
+        );
+        let output = shell(&dir, &ours(), &line);
+        assert_eq!(stderr(&output), says, "{line}");
+    }
+}
+
+#[test]
 fn the_end_is_summed_up_on_stderr_or_in_the_log() {
     let dir = directory();
     let all = |text: &str| {

@@ -87,6 +87,8 @@ pub(crate) struct Look {
     pub(crate) has_ended: bool,
     pub(crate) waits_for_room: bool,
     pub(crate) waits_for_bytes: bool,
+    /// The number of outputs that are left.
+    pub(crate) sinks_left: usize,
 }
 
 /// How often and how long one side of a [`Buffer`](crate::Buffer) waited for the other.
@@ -204,6 +206,7 @@ impl Store {
             has_ended: inner.state.has_ended(),
             waits_for_room: inner.reader_sleeps,
             waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
+            sinks_left: inner.state.outputs_left(),
         }
     }
 
