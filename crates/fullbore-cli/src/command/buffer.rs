@@ -327,10 +327,13 @@ impl Buffer {
             }) => (*report, Some((sink, error))),
         };
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
-        let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
-        let failure = failure.map(|(sink, error)| {
-            let output = sink.map_or(&outputs[0], |sink| &outputs[sink]);
-            named(error, input, output, holding)
+        let is_of_stdout =
+            failed_at.is_none_or(|sink| matches!(outputs.get(sink), Some(Output::Stdout(_))));
+        let failure = failure.map(|(sink, error)| match outputs.get(sink.unwrap_or(0)) {
+            Some(output) => named(error, input, output, holding),
+            // The sink after the outputs is the digest.
+            None => (holding.fault(&error))
+                .unwrap_or_else(|| anyhow::Error::new(error).context("compute the digest")),
         });
         let mut destinations = Vec::with_capacity(outputs.len());
         for (i, output) in outputs.into_iter().enumerate() {
@@ -374,8 +377,9 @@ impl Buffer {
         }
         if let Some(hashing) = hashing {
             let digest = hashing.finish()?;
+            let has_failed = failed_at == Some(destinations.len());
             // Where no output was left, it is that of no stream.
-            if report.ended != EndReason::Cancelled {
+            if report.ended != EndReason::Cancelled && !has_failed {
                 messages.line(&digest);
             }
         }

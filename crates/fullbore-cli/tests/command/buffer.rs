@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::common::*;
+use crate::sync::may_trace;
 use fullbore::PipeEnd;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -401,6 +402,30 @@ fn a_full_disk_under_the_buffer_is_one_clear_line() {
             "{said}"
         );
         assert_eq!(stdout(&output), "1\n");
+    }
+}
+
+#[test]
+fn a_digest_that_fails_is_an_error_and_no_panic() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    // Only the digest is written to by splice(2): stdout is a file.
+    let traced = "strace -f -o /dev/null -e trace=splice -e inject=splice:error=EFAULT";
+    for (options, says) in [
+        ("-t", "cannot be read or written"),
+        (
+            "-T file",
+            "the buffer's file 'file' cannot be read or written",
+        ),
+        ("", "fullbore buffer: compute the digest: "),
+    ] {
+        let line = format!("{traced} $B -q {options} -m 1M --md5 < big > out");
+        let output = shell(&dir, &ours(), &line);
+        assert_code(&output, 1);
+        let said = stderr(&output);
+        assert!(said.contains(says) && !said.contains("hash"), "{said}");
     }
 }
 

@@ -203,7 +203,7 @@ fn a_pipeline_whose_output_cannot_be_synced_has_failed() {
     }
 }
 
-fn may_trace() -> bool {
+pub fn may_trace() -> bool {
     let traced = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
     let may = traced.is_ok_and(|output| output.status.success());
     if !may {
