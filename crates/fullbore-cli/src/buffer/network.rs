@@ -187,18 +187,25 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
 }
 
-/// Says that nothing more comes, and waits until the other side has got every byte: close(2) would not tell that it
-/// did not.
+/// Tells the other side that nothing more comes.
+///
+/// # Errors
+/// If the connection was reset.
+pub fn end(stream: &TcpStream) -> io::Result<()> {
+    let Err(error) = stream.shutdown(Shutdown::Write) else {
+        return Ok(());
+    };
+    // It was reset before.
+    let is_gone = error.kind() == io::ErrorKind::NotConnected;
+    let reset = || is_gone.then(|| Errno::CONNRESET.into());
+    Err(stream.take_error()?.or_else(reset).unwrap_or(error))
+}
+
+/// Waits until the other side has got every byte, after [`end`]: close(2) would not tell that it did not.
 ///
 /// # Errors
 /// If the connection was reset, or the other side acknowledged nothing for the time of `patience`.
-pub fn finish(stream: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
-    if let Err(error) = stream.shutdown(Shutdown::Write) {
-        // It was reset before.
-        let is_gone = error.kind() == io::ErrorKind::NotConnected;
-        let reset = || is_gone.then(|| Errno::CONNRESET.into());
-        return Err(stream.take_error()?.or_else(reset).unwrap_or(error));
-    }
+pub fn wait(stream: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
     let (mut last, mut waited) = (usize::MAX, Duration::ZERO);
     loop {
         if let Some(error) = stream.take_error()? {

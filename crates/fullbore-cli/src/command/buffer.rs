@@ -1,5 +1,6 @@
 //! `fullbore buffer`: what mbuffer is for.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::Args;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
-use fullbore::tee::{OnError, Policy};
+use fullbore::tee::{OnError, Policy, SinkReport};
 use fullbore::{Cancel, EndReason, Error};
 use fullbore_host::number::within;
 
@@ -335,6 +336,12 @@ impl Buffer {
             None => (holding.fault(&error))
                 .unwrap_or_else(|| anyhow::Error::new(error).context("compute the digest")),
         });
+        let is_whole = |sink: &SinkReport| failure.is_none() && sink.error.is_none();
+        // All of them before one is waited for: its reader may wait for the end of another.
+        let mut ended: Vec<Option<io::Result<()>>> = (connections.iter())
+            .zip(&report.sinks)
+            .map(|(stream, sink)| stream.as_ref().filter(|_| is_whole(sink)).map(network::end))
+            .collect();
         let mut destinations = Vec::with_capacity(outputs.len());
         for (i, output) in outputs.into_iter().enumerate() {
             let connection = connections[i].take();
@@ -352,10 +359,11 @@ impl Buffer {
             let name = output.to_string();
             let has_failed = error.is_some() || failed_at == Some(i);
             let is_complete = failure.is_none() && !has_failed;
-            let finished = match connection.filter(|_| is_complete) {
-                None => Ok(()),
-                Some(stream) => network::finish(&stream, self.tcptimeo)
+            let finished = match (connection, ended.get_mut(i).and_then(Option::take)) {
+                (Some(stream), Some(ended)) => ended
+                    .and_then(|()| network::wait(&stream, self.tcptimeo))
                     .map_err(|error| anyhow!("write to {name}: {}", error_text(&error))),
+                _ => Ok(()),
             };
             let closed = finished.and_then(|()| output.close(is_complete, self.sync));
             match &closed {

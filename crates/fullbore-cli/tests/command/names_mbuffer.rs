@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::common::*;
 use crate::names::{bash, files, links};
@@ -256,7 +257,7 @@ fn a_connection_that_is_reset_is_an_error_and_other_hosts_are_sent_away() {
     let (child, _, mut stream) = listening(&links, "-q -I PORT", over_v4);
     stream.write_all(b"some").unwrap();
     // Without time to linger, closing resets the connection.
-    set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
+    set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
     let output = finish(child);
     assert_code(&output, 1);
@@ -322,6 +323,39 @@ fn every_connection_gets_every_byte() {
         "{}",
         said(&output)
     );
+}
+
+#[test]
+fn every_connection_is_ended_before_one_is_waited_for() {
+    let links = links(&["mbuffer"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in");
+    // More than the first receiver has room for, and less than the sender has.
+    let bytes = &big()[..60_000];
+    std::fs::write(&path, bytes).unwrap();
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    set_socket_recv_buffer_size(&listeners[0], 4096).unwrap();
+    let ports = listeners
+        .each_ref()
+        .map(|one| one.local_addr().unwrap().port());
+    let words = format!(
+        "-q -i {} -O 127.0.0.1:{} -O 127.0.0.1:{}",
+        path.display(),
+        ports[0],
+        ports[1]
+    );
+    let child = start(&mut mbuffer(&links, &words));
+    let streams = listeners.map(|listener| listener.accept().unwrap().0);
+    // The first one is read from only when the second one has ended.
+    for mut stream in streams.into_iter().rev() {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).unwrap();
+        assert!(got == bytes);
+    }
+    assert_code(&finish(child), 0);
 }
 
 #[test]
