@@ -26,6 +26,7 @@ pub struct Opening<'a> {
     pub atomic: bool,
     pub stop_on_error: bool,
     pub tcpbuffer: Option<usize>,
+    pub tcptimeo: Option<Duration>,
     pub watchdog: Option<Duration>,
     pub messages: &'a Messages,
 }
@@ -94,7 +95,7 @@ impl Opening<'_> {
     }
 
     fn connect(&self, address: &Address) -> anyhow::Result<(Output, Option<TcpStream>)> {
-        let stream = address.connect(self.tcpbuffer)?;
+        let stream = address.connect(self.tcpbuffer, self.tcptimeo)?;
         let file = stream.try_clone().context("dup a connection")?;
         let output = Output::opened(address.to_string().into(), OwnedFd::from(file).into());
         Ok((output, Some(stream)))

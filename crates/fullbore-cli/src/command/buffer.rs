@@ -178,7 +178,8 @@ pub struct Buffer {
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     tcpbuffer: Option<usize>,
 
-    /// Fail if a connection moves nothing for this time: microseconds, or a number with us, ms, s, m or h
+    /// A connection fails if it delivers, or its peer accepts, nothing for this time: microseconds, or a number with us,
+    /// ms, s, m or h
     #[arg(long, value_name = "NUMBER", value_parser = network::timeout)]
     tcptimeo: Option<Duration>,
 
@@ -289,12 +290,9 @@ impl Buffer {
             outputs.len(),
             Input::size_of_all(std::slice::from_ref(input)),
         );
-        // Of both sides, a connection alone is given that time.
-        let (listens, connects) = (
-            self.outputs.listen.is_some(),
-            !connections.iter().all(Option::is_none),
-        );
-        let mut idle = Idle::new(self.tcptimeo, listens, connects);
+        // For an output, the kernel measures this time.
+        let listens = self.outputs.listen.is_some();
+        let mut idle = Idle::new(self.tcptimeo.filter(|_| listens));
         match fullbore_linux::pipe::of(&source) {
             Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
             _ => {}
@@ -309,10 +307,10 @@ impl Buffer {
                 messages.error(&anyhow!("watchdog: the {side} has stalled"));
                 std::process::exit(1);
             }
-            if let Some(side) = idle.tick(level) {
+            if idle.tick(level) {
                 show.clear();
                 messages.error(&anyhow!(
-                    "the connection of the {side} has moved nothing for the time of --tcptimeo"
+                    "the connection of the input has moved nothing for the time of --tcptimeo"
                 ));
                 std::process::exit(1);
             }
@@ -361,7 +359,7 @@ impl Buffer {
             let is_complete = failure.is_none() && !has_failed;
             let finished = match (connection, ended.get_mut(i).and_then(Option::take)) {
                 (Some(stream), Some(ended)) => ended
-                    .and_then(|()| network::wait(&stream, self.tcptimeo))
+                    .and_then(|()| network::wait(&stream))
                     .map_err(|error| anyhow!("write to {name}: {}", error_text(&error))),
                 _ => Ok(()),
             };
@@ -435,6 +433,7 @@ impl Buffer {
             atomic: self.atomic,
             stop_on_error: self.stop_on_error,
             tcpbuffer: self.tcpbuffer,
+            tcptimeo: self.tcptimeo,
             watchdog: self.watchdog,
             messages,
         }
