@@ -112,9 +112,10 @@ pub fn device_block(output: &Output) -> Option<usize> {
         .filter(|&bytes| is_device && bytes > 0)
 }
 
-/// Keeps memory from being swapped out as it is taken. As with mbuffer, it goes on without.
+/// Keeps the memory that is mapped now from being swapped out, as it is taken. As with mbuffer, it goes on without. With
+/// `MCL_FUTURE`, what is mapped later would have to fit into RLIMIT_MEMLOCK too: the buffer, and the stacks of threads.
 pub fn lock_memory(messages: &Messages) {
-    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
     if let Err(errno) = rustix::mm::mlockall(flags) {
         let why = error_text(&errno.into());
         messages.warn(&format!(

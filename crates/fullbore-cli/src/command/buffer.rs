@@ -249,9 +249,6 @@ impl Buffer {
             messages.line(&format!("PID is {}", std::process::id()));
         }
         let is_plain = moving::is_plain()?;
-        if self.lock {
-            lock_memory(messages);
-        }
         let file = holding.create(sizes.memory)?;
         let opening = self.opening(messages);
         let (input, source) = &opening.input()?;
@@ -297,7 +294,11 @@ impl Buffer {
             Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
             _ => {}
         }
+        let mut is_to_be_locked = self.lock;
         let ran = buffer.run_with(TICK, |level| {
+            if std::mem::take(&mut is_to_be_locked) {
+                lock_memory(messages);
+            }
             // Only the digest is left, and no output ends by itself before the input.
             if hashing.is_some() && level.sinks_left == 1 && !level.has_ended {
                 outputs_are_gone.cancel();

@@ -364,6 +364,82 @@ fn memory_is_taken_as_it_fills_and_given_back_as_it_empties() {
 }
 
 #[test]
+fn memory_is_locked_or_a_warning_says_why_not() {
+    let everybody = users::ForEverybody::new();
+    let users: &[Option<u32>] = match is_root() {
+        true => &[None, Some(users::nobody_else(9))],
+        false => &[None],
+    };
+    for user in users {
+        let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
+        let words = "buffer -q -L -m 64M";
+        let mut command = match user {
+            Some(user) => everybody.command(*user, words),
+            None => fullbore(words),
+        };
+        let child = start(command.stdin(stdin).stdout(stdout).stderr(Stdio::piped()));
+        drop(command);
+        writer.write_all(b"a").unwrap();
+        reader.read_exact(&mut [0]).unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        let locked = || {
+            let status = std::fs::read_to_string(&status).ok()?;
+            let line = status.lines().find(|line| line.starts_with("VmLck:"))?;
+            let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            (kib >= 64 << 10).then_some(())
+        };
+        // It is locked soon after the start. Without the permission, it never is.
+        for _ in 0..100 {
+            if locked().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let is_locked = locked().is_some();
+        drop(writer);
+        let output = finish(child);
+        assert_code(&output, 0);
+        match is_locked {
+            true => assert_eq!(stderr(&output), ""),
+            false => {
+                let said = one_line(stderr(&output));
+                assert!(said.contains("the memory cannot be locked: "), "{said}");
+            }
+        }
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+#[test]
+fn locked_memory_leaves_what_is_mapped_later_to_its_limit() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    // With MCL_FUTURE, mmap(2) fails with EAGAIN beyond RLIMIT_MEMLOCK, in the middle of a stream too.
+    for (inject, says) in [("", 0), ("-e inject=mlockall:error=ENOMEM", 1)] {
+        let line = format!(
+            "(cat big; sleep 0.3) | strace -f -o trace -e trace=mlockall {inject} $B -q -L"
+        );
+        let output = shell(&dir, &ours(), &line);
+        assert_code(&output, 0);
+        assert!(output.stdout == big());
+        assert!(
+            stderr(&output).lines().count() >= says,
+            "{}",
+            stderr(&output)
+        );
+        let trace = String::from_utf8(content(&dir, "trace")).unwrap();
+        let locks: Vec<&str> = trace
+            .lines()
+            .filter(|line| line.contains("mlockall("))
+            .collect();
+        assert_eq!(locks.len(), 1, "{trace}");
+        assert!(!locks[0].contains("MCL_FUTURE"), "{trace}");
+    }
+}
+
+#[test]
 fn a_byte_is_passed_on_at_once() {
     let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
     let mut command = fullbore("buffer -q");
