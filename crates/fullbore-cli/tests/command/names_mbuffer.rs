@@ -106,6 +106,11 @@ fn mbuffer_ends_as_the_one_of_this_machine() {
         mbuffer -q -O nohost.invalid:9 < a 2> /dev/null; echo $?
         mbuffer -q --pid < a 2> /dev/null
         MBUFFERRC=own.rc; export MBUFFERRC; echo 'showstatus = no' > own.rc; mbuffer < a
+        echo 'showstatus maybe' > .mbuffer.rc; mbuffer -q < a
+        printf 'nokey = 3\n\n# no entry\ngarbage\nMemLock: off\ndirectio = 1\n' > .mbuffer.rc; mbuffer -q < a 2>&1 | sed 's/file .*rc,/file F,/'
+        printf 'blocksize = x\ntotalmem = 1x\ntcpbufsize = x\n' > .mbuffer.rc; mbuffer -q < a 2>&1 | sed 's/): .*/)/'
+        printf 'blocksize = x\nnokey = 3\n' > .mbuffer.rc; mbuffer -q -v 1 < a
+        printf 'startread = 100\ntimeout = 0\ntcptimeout = 0\nmaxreadspeed = 0\ntcpbufsize = 0\n' > .mbuffer.rc; mbuffer -q < a
     "#;
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let [theirs, ours] = [None, Some(&links)].map(|links| {
@@ -148,6 +153,11 @@ fn mbuffer_differs_where_that_is_meant() {
         (
             "mbuffer -A true < a 2>&1; echo $?",
             "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer\n1\n",
+        ),
+        // mbuffer stops, or ends with 1.
+        (
+            "export HOME=$PWD; printf 'numblocks = 3\ntcptimeout = x\nverbose = 77\npause = x\n' > .mbuffer.rc; mbuffer -q < a 2>&1 | cut -d : -f 1-3; echo ${PIPESTATUS[0]}",
+            "mbuffer: warning: ignoring invalid key/value pair (numblocks = 3)\nmbuffer: warning: ignoring invalid key/value pair (tcptimeout = x)\nmbuffer: warning: ignoring invalid key/value pair (verbose = 77)\nmbuffer: warning: ignoring invalid key/value pair (pause = x)\nhel\tlo\n0\n",
         ),
         // The line while it runs.
         (
