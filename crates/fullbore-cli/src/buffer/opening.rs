@@ -22,7 +22,6 @@ pub struct Opening<'a> {
     pub outputs: &'a Outputs,
     /// What becomes of output files that exist.
     pub existing: Existing,
-    pub sync: bool,
     pub atomic: bool,
     pub stop_on_error: bool,
     pub tcpbuffer: Option<usize>,
@@ -58,7 +57,7 @@ impl Opening<'_> {
     /// # Errors
     /// If none can be opened, or with -e one cannot; or if an output is the input.
     pub fn outputs(&self, input: &Input) -> anyhow::Result<Opened> {
-        let all = self.outputs.all(self.existing, self.sync, self.atomic)?;
+        let all = self.outputs.all(self.existing, self.atomic)?;
         let inputs = std::slice::from_ref(input);
         for output in &all {
             if let Wanted::File(output) = output {

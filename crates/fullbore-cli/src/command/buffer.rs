@@ -30,7 +30,7 @@ use crate::buffer::values::{percent, positive, seconds, start_percent};
 use crate::exit;
 use crate::moving::failure::Broken;
 use crate::moving::hash::Algorithm;
-use crate::moving::{self, Existing, Input, Output};
+use crate::moving::{self, Existing, Input, Output, WriteBack};
 use crate::terminal::lines::say;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
@@ -119,8 +119,7 @@ pub struct Buffer {
     )]
     file: Option<PathBuf>,
 
-    /// Write output files with O_SYNC: each write returns once the bytes are on the disk. At the end, their
-    /// directories are synced too
+    /// Start to write output files to their disks at once, and end when their bytes and names are there
     #[arg(short = 'c', long, alias = "synchronous")]
     sync: bool,
 
@@ -294,11 +293,13 @@ impl Buffer {
             Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
             _ => {}
         }
+        let mut write_backs = self.write_backs(&outputs)?;
         let mut is_to_be_locked = self.lock;
         let ran = buffer.run_with(TICK, |level| {
             if std::mem::take(&mut is_to_be_locked) {
                 lock_memory(messages);
             }
+            write_backs.iter_mut().for_each(WriteBack::hand_over);
             // Only the digest is left, and no output ends by itself before the input.
             if hashing.is_some() && level.sinks_left == 1 && !level.has_ended {
                 outputs_are_gone.cancel();
@@ -430,7 +431,6 @@ impl Buffer {
                 true => Existing::Replace,
                 false => Existing::Refuse,
             },
-            sync: self.sync,
             atomic: self.atomic,
             stop_on_error: self.stop_on_error,
             tcpbuffer: self.tcpbuffer,
@@ -438,6 +438,16 @@ impl Buffer {
             watchdog: self.watchdog,
             messages,
         }
+    }
+
+    /// Returns what writes each output back to its disk, if it has one and that was asked for.
+    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
+        let stored = outputs.iter().filter(|output| moving::is_stored(output));
+        let begun = stored.filter(|_| self.sync).map(|output| {
+            let mut write_back = WriteBack::default();
+            write_back.begin(output).map(|()| write_back)
+        });
+        begun.collect()
     }
 
     fn hashing(&self) -> Option<Algorithm> {
