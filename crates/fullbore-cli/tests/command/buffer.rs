@@ -253,6 +253,32 @@ fn a_digest_keeps_no_buffer_alive_whose_outputs_are_gone() {
 }
 
 #[test]
+fn failures_end_with_1_as_the_documentation_says() {
+    let dir = directory();
+    for (line, says) in [
+        ("$B -q -i nofile", "open 'nofile'"),
+        ("$B -q -o no/x", "open 'no/x'"),
+        ("$B -q --atomic -o no/x", "to replace 'no/x'"),
+        ("$B -q -o /dev/full", "write to '/dev/full'"),
+        ("$B -q > /dev/full", "write to stdout"),
+        ("$B -q >&-", "standard output is closed"),
+        // Nobody listens at port 1.
+        ("$B -q -O 127.0.0.1:1", "connect to 127.0.0.1:1"),
+        ("$B -q -T a", "create the buffer's file 'a'"),
+        ("$B -q -l no/log", "open the log 'no/log'"),
+        (
+            "$B -q --json=/dev/full > out",
+            "write the report to '/dev/full'",
+        ),
+    ] {
+        let output = shell(&dir, &ours(), &format!("{line} < a"));
+        assert_code(&output, 1);
+        let said = one_line(stderr(&output));
+        assert!(said.contains(says), "{line}: {said}");
+    }
+}
+
+#[test]
 fn the_end_is_summed_up_on_stderr_or_in_the_log() {
     let dir = directory();
     let all = |text: &str| {
