@@ -263,7 +263,7 @@ mod tests {
         assert!(seen(|_, _| {}));
         assert!(!seen(|level, _| level.waits_for_room = true));
         assert!(!seen(|level, _| level.has_ended = true));
-        assert!(!seen(|level, second| level.taken = second));
+        assert!(!seen(|level, second| level.taken += second));
     }
 
     #[test]
