@@ -14,7 +14,9 @@ use fullbore_host::text::error_text;
 use fullbore_linux::unacknowledged;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use rustix::net::sockopt::{
+    set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_user_timeout,
+};
 
 /// The time between two looks at what the other side has not got yet.
 const LOOK: Duration = Duration::from_millis(2);
@@ -166,16 +168,28 @@ impl Address {
         }
     }
 
-    /// Connects to this host.
+    /// Connects to this host. With a `timeout`, the connection fails once its peer has not acknowledged for so long what
+    /// was sent, or has had no room for what is still to be sent (`TCP_USER_TIMEOUT`, tcp(7)).
     ///
     /// # Errors
     /// If the host is not known, or no address of it takes the connection.
-    pub fn connect(&self, buffer: Option<usize>) -> anyhow::Result<TcpStream> {
+    pub fn connect(
+        &self,
+        buffer: Option<usize>,
+        timeout: Option<Duration>,
+    ) -> anyhow::Result<TcpStream> {
         let stream = TcpStream::connect(&self.addresses()?[..])
             .map_err(|error| anyhow!("connect to {self}: {}", error_text(&error)))?;
         if let Some(bytes) = buffer {
             set_socket_send_buffer_size(&stream, bytes)
                 .context("set the size of the TCP buffer")?;
+        }
+        if let Some(timeout) = timeout {
+            // 0 is no timeout.
+            let millis = u32::try_from(timeout.as_millis())
+                .unwrap_or(u32::MAX)
+                .max(1);
+            set_tcp_user_timeout(&stream, millis).context("set the timeout of the connection")?;
         }
         Ok(stream)
     }
@@ -187,36 +201,32 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
 }
 
-/// Says that nothing more comes, and waits until the other side has got every byte: close(2) would not tell that it
-/// did not.
+/// Tells the other side that nothing more comes.
 ///
 /// # Errors
-/// If the connection was reset, or the other side acknowledged nothing for the time of `patience`.
-pub fn finish(stream: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
-    if let Err(error) = stream.shutdown(Shutdown::Write) {
-        // It was reset before.
-        let is_gone = error.kind() == io::ErrorKind::NotConnected;
-        let reset = || is_gone.then(|| Errno::CONNRESET.into());
-        return Err(stream.take_error()?.or_else(reset).unwrap_or(error));
-    }
-    let (mut last, mut waited) = (usize::MAX, Duration::ZERO);
+/// If the connection was reset.
+pub fn end(stream: &TcpStream) -> io::Result<()> {
+    let Err(error) = stream.shutdown(Shutdown::Write) else {
+        return Ok(());
+    };
+    // It was reset before.
+    let is_gone = error.kind() == io::ErrorKind::NotConnected;
+    let reset = || is_gone.then(|| Errno::CONNRESET.into());
+    Err(stream.take_error()?.or_else(reset).unwrap_or(error))
+}
+
+/// Waits until the other side has got every byte, after [`end`]: close(2) would not tell that it did not.
+///
+/// # Errors
+/// If the connection was reset, or its timeout has passed.
+pub fn wait(stream: &TcpStream) -> io::Result<()> {
     loop {
         if let Some(error) = stream.take_error()? {
             return Err(error);
         }
-        let left = unacknowledged(stream)?;
-        if left == 0 {
+        if unacknowledged(stream)? == 0 {
             return Ok(());
         }
-        waited = if left == last {
-            waited + LOOK
-        } else {
-            Duration::ZERO
-        };
-        if patience.is_some_and(|patience| waited >= patience) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        last = left;
         thread::sleep(LOOK);
     }
 }

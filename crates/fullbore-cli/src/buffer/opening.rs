@@ -22,10 +22,10 @@ pub struct Opening<'a> {
     pub outputs: &'a Outputs,
     /// What becomes of output files that exist.
     pub existing: Existing,
-    pub sync: bool,
     pub atomic: bool,
     pub stop_on_error: bool,
     pub tcpbuffer: Option<usize>,
+    pub tcptimeo: Option<Duration>,
     pub watchdog: Option<Duration>,
     pub messages: &'a Messages,
 }
@@ -57,7 +57,7 @@ impl Opening<'_> {
     /// # Errors
     /// If none can be opened, or with -e one cannot; or if an output is the input.
     pub fn outputs(&self, input: &Input) -> anyhow::Result<Opened> {
-        let all = self.outputs.all(self.existing, self.sync, self.atomic)?;
+        let all = self.outputs.all(self.existing, self.atomic)?;
         let inputs = std::slice::from_ref(input);
         for output in &all {
             if let Wanted::File(output) = output {
@@ -94,7 +94,7 @@ impl Opening<'_> {
     }
 
     fn connect(&self, address: &Address) -> anyhow::Result<(Output, Option<TcpStream>)> {
-        let stream = address.connect(self.tcpbuffer)?;
+        let stream = address.connect(self.tcpbuffer, self.tcptimeo)?;
         let file = stream.try_clone().context("dup a connection")?;
         let output = Output::opened(address.to_string().into(), OwnedFd::from(file).into());
         Ok((output, Some(stream)))
@@ -111,9 +111,10 @@ pub fn device_block(output: &Output) -> Option<usize> {
         .filter(|&bytes| is_device && bytes > 0)
 }
 
-/// Keeps memory from being swapped out as it is taken. As with mbuffer, it goes on without.
+/// Keeps the memory that is mapped now from being swapped out, as it is taken. As with mbuffer, it goes on without. With
+/// `MCL_FUTURE`, what is mapped later would have to fit into RLIMIT_MEMLOCK too: the buffer, and the stacks of threads.
 pub fn lock_memory(messages: &Messages) {
-    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
     if let Err(errno) = rustix::mm::mlockall(flags) {
         let why = error_text(&errno.into());
         messages.warn(&format!(

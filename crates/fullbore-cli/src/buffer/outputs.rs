@@ -52,12 +52,7 @@ impl Outputs {
     ///
     /// # Errors
     /// If a file is to be replaced (`is_atomic`) and cannot be, or is to be appended to as well.
-    pub fn all(
-        &self,
-        otherwise: Existing,
-        is_synchronous: bool,
-        is_atomic: bool,
-    ) -> anyhow::Result<Vec<Wanted>> {
+    pub fn all(&self, otherwise: Existing, is_atomic: bool) -> anyhow::Result<Vec<Wanted>> {
         if self.all.is_empty() {
             return Ok(vec![Wanted::File(Output::stdout())]);
         }
@@ -76,8 +71,8 @@ impl Outputs {
                     )
                     .into());
                 }
-                true => Output::replacing(path, existing, is_synchronous)?,
-                false => Output::named(path.clone(), existing).synchronous(is_synchronous),
+                true => Output::replacing(path, existing)?,
+                false => Output::named(path.clone(), existing),
             };
             Ok(Wanted::File(output))
         };

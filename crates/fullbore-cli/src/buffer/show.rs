@@ -151,31 +151,21 @@ impl Show {
     }
 }
 
-/// Notices that a connection moves nothing.
-pub struct Idle {
-    watchdog: Option<Watchdog>,
-    listens: bool,
-    connects: bool,
-}
+/// Notices that the connection of the input moves nothing.
+pub struct Idle(Option<Watchdog>);
 
 impl Idle {
-    /// Watches the sides that are connections, if there is a limit to their time.
-    pub fn new(timeout: Option<Duration>, listens: bool, connects: bool) -> Self {
-        let watchdog = timeout.map(Watchdog::new);
-        Self {
-            watchdog,
-            listens,
-            connects,
-        }
+    pub fn new(timeout: Option<Duration>) -> Self {
+        Self(timeout.map(Watchdog::new))
     }
 
-    /// Returns the side whose connection has moved nothing for too long.
-    pub fn tick(&mut self, level: &Level) -> Option<&'static str> {
+    /// Returns whether it has moved nothing for too long.
+    pub fn tick(&mut self, level: &Level) -> bool {
         let mut seen = *level;
-        // A side that is no connection is one that never has to do anything.
-        seen.has_ended |= !self.listens;
-        seen.waits_for_bytes |= !self.connects;
-        self.watchdog.as_mut()?.stalled(&seen)
+        // The other side never has to do anything.
+        seen.waits_for_bytes = true;
+        let stalled = self.0.as_mut().and_then(|watchdog| watchdog.stalled(&seen));
+        stalled.is_some()
     }
 }
 
@@ -253,22 +243,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_connection_that_has_something_to_do_is_idle() {
-        let seen = |listens, connects, waits_for_bytes| {
-            let mut idle = Idle::new(Some(3 * SECOND), listens, connects);
-            (0..10).find_map(|second| {
+    fn only_an_input_that_has_something_to_do_is_idle() {
+        let seen = |set: fn(&mut Level, u64)| {
+            let mut idle = Idle::new(Some(3 * SECOND));
+            (0..10).any(|second| {
                 let mut level = Level::default();
                 (level.taken, level.held) = (100, 50);
-                level.elapsed = second * SECOND;
-                level.waits_for_bytes = waits_for_bytes;
+                level.elapsed = second as u32 * SECOND;
+                set(&mut level, second);
                 idle.tick(&level)
             })
         };
-        assert_eq!(seen(true, false, false), Some("input"));
-        assert_eq!(seen(false, true, false), Some("output"));
-        // Its producer is silent.
-        assert_eq!(seen(false, true, true), None);
-        assert_eq!(seen(false, false, false), None);
+        assert!(seen(|_, _| {}));
+        assert!(!seen(|level, _| level.waits_for_room = true));
+        assert!(!seen(|level, _| level.has_ended = true));
+        assert!(!seen(|level, second| level.taken += second));
     }
 
     #[test]

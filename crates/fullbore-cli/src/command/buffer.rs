@@ -1,5 +1,6 @@
 //! `fullbore buffer`: what mbuffer is for.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use fullbore::Error;
 use fullbore::buffer::{BufferFailure, BufferReport, Level};
-use fullbore::tee::{OnError, Policy};
+use fullbore::tee::{OnError, Policy, SinkReport};
+use fullbore::{Cancel, EndReason, Error};
 use fullbore_host::number::within;
 
 use super::json;
@@ -29,7 +30,7 @@ use crate::buffer::values::{percent, positive, seconds, start_percent};
 use crate::exit;
 use crate::moving::failure::Broken;
 use crate::moving::hash::Algorithm;
-use crate::moving::{self, Existing, Input, Output};
+use crate::moving::{self, Existing, Input, Output, WriteBack};
 use crate::terminal::lines::say;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
@@ -118,8 +119,7 @@ pub struct Buffer {
     )]
     file: Option<PathBuf>,
 
-    /// Write output files with O_SYNC: each write returns once the bytes are on the disk. At the end, their
-    /// directories are synced too
+    /// Start to write output files to their disks at once, and end when their bytes and names are there
     #[arg(short = 'c', long, alias = "synchronous")]
     sync: bool,
 
@@ -177,7 +177,8 @@ pub struct Buffer {
     #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     tcpbuffer: Option<usize>,
 
-    /// Fail if a connection moves nothing for this time: microseconds, or a number with us, ms, s, m or h
+    /// A connection fails if it delivers, or its peer accepts, nothing for this time: microseconds, or a number with us,
+    /// ms, s, m or h
     #[arg(long, value_name = "NUMBER", value_parser = network::timeout)]
     tcptimeo: Option<Duration>,
 
@@ -247,9 +248,6 @@ impl Buffer {
             messages.line(&format!("PID is {}", std::process::id()));
         }
         let is_plain = moving::is_plain()?;
-        if self.lock {
-            lock_memory(messages);
-        }
         let file = holding.create(sizes.memory)?;
         let opening = self.opening(messages);
         let (input, source) = &opening.input()?;
@@ -276,34 +274,45 @@ impl Buffer {
         for output in &outputs {
             buffer = buffer.sink(output.as_fd(), self.policy_of(output));
         }
+        let outputs_are_gone = Cancel::new()?;
         if let Some(hashing) = &hashing {
-            buffer = buffer.sink(hashing.pipe.as_fd(), Policy::FAIL_ALL);
+            let pipe = hashing.pipe.as_fd();
+            buffer = buffer
+                .sink(pipe, Policy::FAIL_ALL)
+                .cancel(&outputs_are_gone);
         }
         let mut show = Show::new(!self.quiet, self.watchdog, &self.manner);
         show.about(
             outputs.len(),
             Input::size_of_all(std::slice::from_ref(input)),
         );
-        // Of both sides, a connection alone is given that time.
-        let (listens, connects) = (
-            self.outputs.listen.is_some(),
-            !connections.iter().all(Option::is_none),
-        );
-        let mut idle = Idle::new(self.tcptimeo, listens, connects);
+        // For an output, the kernel measures this time.
+        let listens = self.outputs.listen.is_some();
+        let mut idle = Idle::new(self.tcptimeo.filter(|_| listens));
         match fullbore_linux::pipe::of(&source) {
             Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
             _ => {}
         }
+        let mut write_backs = self.write_backs(&outputs)?;
+        let mut is_to_be_locked = self.lock;
         let ran = buffer.run_with(TICK, |level| {
+            if std::mem::take(&mut is_to_be_locked) {
+                lock_memory(messages);
+            }
+            write_backs.iter_mut().for_each(WriteBack::hand_over);
+            // Only the digest is left, and no output ends by itself before the input.
+            if hashing.is_some() && level.sinks_left == 1 && !level.has_ended {
+                outputs_are_gone.cancel();
+            }
             if let Some(side) = show.tick(level) {
                 show.clear();
                 messages.error(&anyhow!("watchdog: the {side} has stalled"));
                 std::process::exit(1);
             }
-            if let Some(side) = idle.tick(level) {
+            if idle.tick(level) {
                 show.clear();
                 messages.error(&anyhow!(
-                    "the connection of the {side} has moved nothing for the time of --tcptimeo"
+                    "the connection of the input has moved nothing for the time of --tcptimeo"
                 ));
                 std::process::exit(1);
             }
@@ -319,11 +328,20 @@ impl Buffer {
             }) => (*report, Some((sink, error))),
         };
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
-        let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
-        let failure = failure.map(|(sink, error)| {
-            let output = sink.map_or(&outputs[0], |sink| &outputs[sink]);
-            named(error, input, output, holding)
+        let is_of_stdout =
+            failed_at.is_none_or(|sink| matches!(outputs.get(sink), Some(Output::Stdout(_))));
+        let failure = failure.map(|(sink, error)| match outputs.get(sink.unwrap_or(0)) {
+            Some(output) => named(error, input, output, holding),
+            // The sink after the outputs is the digest.
+            None => (holding.fault(&error))
+                .unwrap_or_else(|| anyhow::Error::new(error).context("compute the digest")),
         });
+        let is_whole = |sink: &SinkReport| failure.is_none() && sink.error.is_none();
+        // All of them before one is waited for: its reader may wait for the end of another.
+        let mut ended: Vec<Option<io::Result<()>>> = (connections.iter())
+            .zip(&report.sinks)
+            .map(|(stream, sink)| stream.as_ref().filter(|_| is_whole(sink)).map(network::end))
+            .collect();
         let mut destinations = Vec::with_capacity(outputs.len());
         for (i, output) in outputs.into_iter().enumerate() {
             let connection = connections[i].take();
@@ -341,10 +359,11 @@ impl Buffer {
             let name = output.to_string();
             let has_failed = error.is_some() || failed_at == Some(i);
             let is_complete = failure.is_none() && !has_failed;
-            let finished = match connection.filter(|_| is_complete) {
-                None => Ok(()),
-                Some(stream) => network::finish(&stream, self.tcptimeo)
+            let finished = match (connection, ended.get_mut(i).and_then(Option::take)) {
+                (Some(stream), Some(ended)) => ended
+                    .and_then(|()| network::wait(&stream))
                     .map_err(|error| anyhow!("write to {name}: {}", error_text(&error))),
+                _ => Ok(()),
             };
             let closed = finished.and_then(|()| output.close(is_complete, self.sync));
             match &closed {
@@ -365,8 +384,12 @@ impl Buffer {
             });
         }
         if let Some(hashing) = hashing {
-            // Of what has passed, also if that is not everything.
-            messages.line(&hashing.finish()?);
+            let digest = hashing.finish()?;
+            let has_failed = failed_at == Some(destinations.len());
+            // Where no output was left, it is that of no stream.
+            if report.ended != EndReason::Cancelled && !has_failed {
+                messages.line(&digest);
+            }
         }
         if !failure.as_ref().is_some_and(|error| error.is::<Usage>()) {
             let said = self.say_at_the_end(&report, destinations, &show, messages);
@@ -408,13 +431,23 @@ impl Buffer {
                 true => Existing::Replace,
                 false => Existing::Refuse,
             },
-            sync: self.sync,
             atomic: self.atomic,
             stop_on_error: self.stop_on_error,
             tcpbuffer: self.tcpbuffer,
+            tcptimeo: self.tcptimeo,
             watchdog: self.watchdog,
             messages,
         }
+    }
+
+    /// Returns what writes each output back to its disk, if it has one and that was asked for.
+    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
+        let stored = outputs.iter().filter(|output| moving::is_stored(output));
+        let begun = stored.filter(|_| self.sync).map(|output| {
+            let mut write_back = WriteBack::default();
+            write_back.begin(output).map(|()| write_back)
+        });
+        begun.collect()
     }
 
     fn hashing(&self) -> Option<Algorithm> {

@@ -116,7 +116,7 @@ impl Copy {
         };
         let mut output = match &self.output {
             None => Output::stdout(),
-            Some(path) if self.atomic => Output::replacing(path, existing, false)?,
+            Some(path) if self.atomic => Output::replacing(path, existing)?,
             Some(path) => Output::named(path.clone(), existing),
         };
         let is_stdout_free = !matches!(output, Output::Stdout(_));

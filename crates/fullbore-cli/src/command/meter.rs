@@ -297,7 +297,7 @@ impl Meter {
         }
         let inputs = Input::all(&self.files);
         let output = match &self.output {
-            Some(path) if self.atomic => Output::replacing(path, Existing::Replace, false)?,
+            Some(path) if self.atomic => Output::replacing(path, Existing::Replace)?,
             Some(path) => Output::named(path.clone(), Existing::Replace),
             None if self.discard => Output::named("/dev/null".into(), Existing::Replace),
             None => Output::stdout(),

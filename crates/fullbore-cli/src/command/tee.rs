@@ -175,7 +175,7 @@ impl Tee {
         let mut all = vec![Output::stdout()];
         for path in &self.files {
             all.push(match self.atomic {
-                true => Output::replacing(path, existing, false)?,
+                true => Output::replacing(path, existing)?,
                 false => Output::named(path.clone(), existing),
             });
         }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Stdin, Stdout, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
@@ -165,8 +164,6 @@ pub enum Output {
     Named {
         path: PathBuf,
         existing: Existing,
-        /// Whether each write returns once the bytes are on the disk (`O_SYNC`).
-        is_synchronous: bool,
     },
     File {
         path: PathBuf,
@@ -198,11 +195,7 @@ impl Output {
     pub fn named(path: PathBuf, existing: Existing) -> Self {
         match descriptor_of(&path) {
             Some(1) => Output::stdout(),
-            _ => Output::Named {
-                path,
-                existing,
-                is_synchronous: false,
-            },
+            _ => Output::Named { path, existing },
         }
     }
 
@@ -211,31 +204,15 @@ impl Output {
         Output::File { path, file }
     }
 
-    /// Returns a file that takes the place of the one of this name when it is complete; with `O_SYNC` if it
-    /// `is_synchronous`. No other thread may have been started.
+    /// Returns a file that takes the place of the one of this name when it is complete. No other thread may have been
+    /// started.
     ///
     /// # Errors
     /// If no file can take that place.
-    pub fn replacing(
-        path: &Path,
-        existing: Existing,
-        is_synchronous: bool,
-    ) -> anyhow::Result<Self> {
+    pub fn replacing(path: &Path, existing: Existing) -> anyhow::Result<Self> {
         let may_replace = existing != Existing::Refuse;
-        let flags = match is_synchronous {
-            true => OFlags::SYNC,
-            false => OFlags::empty(),
-        };
-        let replacement = Replacement::new(path, may_replace, flags)?;
+        let replacement = Replacement::new(path, may_replace)?;
         Ok(Output::Replacement(Box::new(replacement)))
-    }
-
-    /// Makes each write to a file return once the bytes are on the disk (`O_SYNC`).
-    pub fn synchronous(mut self, yes: bool) -> Self {
-        if let Output::Named { is_synchronous, .. } = &mut self {
-            *is_synchronous = yes;
-        }
-        self
     }
 
     /// Refuses inputs that are the same file, before anything is opened or written.
@@ -263,13 +240,8 @@ impl Output {
         if matches!(self, Output::Stdout(_)) {
             inherited::stdout()?;
         }
-        if let Output::Named {
-            path,
-            existing,
-            is_synchronous,
-        } = self
-        {
-            let file = open_output(path, *existing, *is_synchronous, inputs)?;
+        if let Output::Named { path, existing } = self {
+            let file = open_output(path, *existing, inputs)?;
             *self = Output::File {
                 path: std::mem::take(path),
                 file,
@@ -331,32 +303,18 @@ impl fmt::Display for Output {
     }
 }
 
-fn open_output(
-    path: &Path,
-    existing: Existing,
-    is_synchronous: bool,
-    inputs: &[Input],
-) -> anyhow::Result<File> {
+fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Result<File> {
     let cannot = |error: io::Error| anyhow!("open '{}': {}", shown(path), error_text(&error));
     if let Some(file) = inherited::descriptor(path, OFlags::WRONLY) {
         let file = file.map_err(cannot)?;
         if let Ok(stat) = rustix::fs::fstat(&file) {
             refuse_the_same(&stat, inputs)?;
         }
-        return match is_synchronous {
-            true => Err(anyhow!(
-                "open '{}': an open descriptor cannot be made synchronous: name the file instead",
-                shown(path)
-            )),
-            false => Ok(file),
-        };
+        return Ok(file);
     }
     let append = existing == Existing::Append;
     let mut options = File::options();
     options.write(!append).append(append);
-    if is_synchronous {
-        options.custom_flags(nix::libc::O_SYNC);
-    }
     if existing == Existing::Refuse {
         match options.clone().create_new(true).open(path) {
             Ok(file) => return Ok(file),

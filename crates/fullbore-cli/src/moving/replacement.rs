@@ -57,14 +57,14 @@ struct Temporary {
 
 impl Replacement {
     /// Creates a file that is to take the place of `path`: with the owner, the mode and the ACL of the file that is
-    /// there, or with those of any new file. `flags` are more flags of open(2). What a symbolic link points to is replaced, not the link.
+    /// there, or with those of any new file. What a symbolic link points to is replaced, not the link.
     ///
     /// No other thread may have been started.
     ///
     /// # Errors
     /// If `path` cannot be replaced: it is no regular file, may not be written to, is a mount point, or exists and is
     /// not to be replaced; or its directory allows no new file.
-    pub fn new(path: &Path, may_replace: bool, flags: OFlags) -> anyhow::Result<Self> {
+    pub fn new(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
         let shown = shown(path);
         if descriptor_of(path).is_some() {
             bail!("'{shown}' is an open descriptor, which cannot be replaced atomically");
@@ -92,7 +92,7 @@ impl Replacement {
         let directory = directory.map_err(cannot)?;
         // What is to have other permissions has the fewest until then.
         let mode = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { 0o666 });
-        let (file, temporary) = create(&directory, flags, mode).map_err(cannot)?;
+        let (file, temporary) = create(&directory, mode).map_err(cannot)?;
         if let Some(existing) = &existing {
             take_owner_and_acl(&file, existing, &place).map_err(|errno| {
                 anyhow!(
@@ -227,12 +227,8 @@ impl Drop for Temporary {
 }
 
 /// Creates a file in this directory, without a name if the file system can do that.
-fn create(
-    directory: &OwnedFd,
-    more: OFlags,
-    mode: Mode,
-) -> Result<(File, Option<Temporary>), Errno> {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC | more;
+fn create(directory: &OwnedFd, mode: Mode) -> Result<(File, Option<Temporary>), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     let nameless = rustix::fs::openat(directory, ".", flags | OFlags::TMPFILE, mode);
     match nameless {
         Ok(file) if fs::metadata(name_in_proc(&file)).is_ok() => return Ok((file.into(), None)),

@@ -12,6 +12,7 @@ use crate::buffer::hashing::name;
 use crate::command::buffer::Buffer;
 use crate::moving::hash::Algorithm;
 use crate::terminal::lines::say;
+use fullbore_host::text::clean;
 
 /// The options that have no value, and those of them that `fullbore buffer` has under another name.
 const FLAGS: &[(&str, Option<&str>)] = &[
@@ -87,6 +88,12 @@ const SWITCHES: &[(&str, &str, bool)] = &[
     ("printpid", "--pid", true),
 ];
 
+/// The keys that have no effect here: about tapes, O_DIRECT, and the time between two lines.
+const WITHOUT_EFFECT: &[&str] = &["autoloadtime", "tapeaware", "directio", "statusinterval"];
+
+/// What stands between a key and its value.
+const BETWEEN: [char; 4] = [' ', '\t', '=', ':'];
+
 /// The names of the levels of messages.
 const LEVELS: &[(&str, u8)] = &[
     ("silent", 0),
@@ -108,7 +115,7 @@ pub fn run(call: &Call) -> ExitCode {
         say(&format!("{who}: fatal: {text}\n"));
         ExitCode::FAILURE
     };
-    let mut words = configured();
+    let (mut words, warnings) = configured();
     match read(&call.args) {
         Ok(Read::Words(own)) => words.extend(own),
         Ok(Read::Help) => return call.print(&help(&who)),
@@ -126,24 +133,37 @@ pub fn run(call: &Call) -> ExitCode {
         }
         Err(text) => return fatal(&text),
     }
-    let command = Buffer::augment_args(Command::new("mbuffer").no_binary_name(true));
-    let buffer = command
-        .args_override_self(true)
-        .try_get_matches_from(words)
-        .and_then(|mut matches| Buffer::from_arg_matches_mut(&mut matches));
-    let buffer = match buffer {
+    let mut level = words
+        .iter()
+        .rev()
+        .filter_map(|word| word.to_str()?.strip_prefix("-v"));
+    let is_quiet = level.next().is_some_and(|level| level < "2");
+    for text in warnings.iter().filter(|_| !is_quiet) {
+        say(&format!("{who}: warning: {}\n", clean(text)));
+    }
+    let buffer = match parsed(words) {
         Ok(buffer) => buffer.speaking_as_mbuffer(who.clone()),
-        Err(error) => {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            return fatal(line.strip_prefix("error: ").unwrap_or(line));
-        }
+        Err(text) => return fatal(&text),
     };
     let ran = buffer.run();
     match ran.and_then(|code| crate::exit::close_stdout().map(|()| code)) {
         Ok(code) => code,
         Err(error) => fatal(&format!("{error:#}")),
     }
+}
+
+/// Reads a command line of `fullbore buffer`.
+fn parsed(words: Vec<OsString>) -> Result<Buffer, String> {
+    let command = Buffer::augment_args(Command::new("mbuffer").no_binary_name(true));
+    command
+        .args_override_self(true)
+        .try_get_matches_from(words)
+        .and_then(|mut matches| Buffer::from_arg_matches_mut(&mut matches))
+        .map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            line.strip_prefix("error: ").unwrap_or(line).to_owned()
+        })
 }
 
 /// What a command line asks for.
@@ -295,34 +315,64 @@ fn level(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the options of the configuration files: those of the machine, of the user, and of `$MBUFFERRC`.
-fn configured() -> Vec<OsString> {
+/// Returns the options of the configuration files: those of the machine, of the user, and of `$MBUFFERRC`. What is wrong
+/// there is ignored, as with mbuffer, and returned as warnings.
+fn configured() -> (Vec<OsString>, Vec<String>) {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".mbuffer.rc"));
     let own = std::env::var_os("MBUFFERRC").map(PathBuf::from);
     let files = [Some("/etc/mbuffer.rc".into()), home, own];
-    let mut words = Vec::new();
+    let (mut words, mut warnings) = (Vec::new(), Vec::new());
     for file in files.into_iter().flatten() {
-        let Ok(text) = std::fs::read_to_string(file) else {
+        let Ok(text) = std::fs::read_to_string(&file) else {
             continue;
         };
-        for line in text.lines() {
-            let line = line.split('#').next().unwrap_or_default();
-            let Some((key, value)) = line.split_once(['=', ':']) else {
-                continue;
-            };
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim());
-            if let Some((_, option)) = KEYS.iter().find(|(known, _)| *known == key) {
-                // As with mbuffer, what is wrong there is ignored.
-                let _ = push(&mut words, option, value.into());
-            }
-            let is_yes = ["yes", "on", "1", "true"].contains(&value.to_ascii_lowercase().as_str());
-            let switch = |(known, _, when): &&_| *known == key && *when == is_yes;
-            if let Some((_, option, _)) = SWITCHES.iter().find(switch) {
-                words.push((*option).into());
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            match line.split_once(BETWEEN) {
+                Some((key, value)) => match entry(key, value.trim_start_matches(BETWEEN)) {
+                    Ok(more) => words.extend(more),
+                    Err(text) => warnings.push(text),
+                },
+                None if line.is_empty() => {}
+                None => warnings.push(format!(
+                    "config file {}, line {}: error parsing '{line}'",
+                    file.display(),
+                    number + 1
+                )),
             }
         }
     }
-    words
+    (words, warnings)
+}
+
+/// Returns the options that an entry of a configuration file is.
+fn entry(key: &str, value: &str) -> Result<Vec<OsString>, String> {
+    let lower = key.to_ascii_lowercase();
+    if let Some((_, option)) = KEYS.iter().find(|(known, _)| *known == lower) {
+        // These values are the defaults, which the options refuse.
+        if (value == "0" && lower != "verbose") || (&*lower, value) == ("startread", "100") {
+            return Ok(Vec::new());
+        }
+        let mut words = Vec::new();
+        return push(&mut words, option, value.into())
+            .and_then(|()| parsed(words.clone()))
+            .map(|_| words)
+            .map_err(|why| format!("ignoring invalid key/value pair ({key} = {value}): {why}"));
+    }
+    let is_yes = match &*value.to_ascii_lowercase() {
+        "yes" | "on" | "1" | "true" => Some(true),
+        "no" | "off" | "0" | "false" => Some(false),
+        _ => None,
+    };
+    let switch = SWITCHES.iter().find(|(known, ..)| *known == lower);
+    match (switch, is_yes) {
+        (Some((_, option, when)), Some(is_yes)) => {
+            Ok(Vec::from_iter((*when == is_yes).then(|| option.into())))
+        }
+        (Some(_), None) => Err(format!("invalid argument for {key}: \"{value}\"")),
+        (None, _) if WITHOUT_EFFECT.contains(&&*lower) => Ok(Vec::new()),
+        (None, _) => Err(format!("unknown parameter: {key}")),
+    }
 }
 
 fn help(who: &str) -> String {

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
 
 use super::shelf::{MOST, Shelf};
 use crate::moving::{Replacement, WriteBack};
@@ -58,7 +57,7 @@ impl<'a> Whole<'a> {
                 MOST + 1
             )));
         }
-        let output = output.map(|path| Replacement::new(path, true, OFlags::empty()));
+        let output = output.map(|path| Replacement::new(path, true));
         let output = output.transpose()?;
         let write_back = match &output {
             Some(output) if synced => {

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::common::*;
+use crate::sync::may_trace;
 use fullbore::PipeEnd;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -226,6 +227,58 @@ fn a_reader_of_stdout_that_has_enough_is_no_error() {
 }
 
 #[test]
+fn a_digest_keeps_no_buffer_alive_whose_outputs_are_gone() {
+    let dir = directory();
+    let full = "fullbore buffer: write to '/dev/full': No space left on device\n";
+    for (line, says) in [
+        ("yes | $C -q --md5 | head -c 1 > /dev/null", "0\n"),
+        (
+            "mkfifo f; exec 3<> f; $C -q --md5 < f | true & echo >&3; wait",
+            "0\n",
+        ),
+        ("yes | $C -q --md5 -o /dev/full", &format!("{full}1\n")),
+        // One is left.
+        (
+            "cat big big | $C -q --md5 -o /dev/full -o out; cmp -n 3200000 big out",
+            &format!("{full}MD5 hash: 3d00d92ba2cb6bf5baa7d409dc862d19\n1\n"),
+        ),
+    ] {
+        let line = format!(
+            "c() {{ $B \"$@\"; echo $? >&2; }}; {}",
+            line.replace("$C", "c")
+        );
+        let output = shell(&dir, &ours(), &line);
+        assert_eq!(stderr(&output), says, "{line}");
+    }
+}
+
+#[test]
+fn failures_end_with_1_as_the_documentation_says() {
+    let dir = directory();
+    for (line, says) in [
+        ("$B -q -i nofile", "open 'nofile'"),
+        ("$B -q -o no/x", "open 'no/x'"),
+        ("$B -q --atomic -o no/x", "to replace 'no/x'"),
+        ("$B -q -o /dev/full", "write to '/dev/full'"),
+        ("$B -q > /dev/full", "write to stdout"),
+        ("$B -q >&-", "standard output is closed"),
+        // Nobody listens at port 1.
+        ("$B -q -O 127.0.0.1:1", "connect to 127.0.0.1:1"),
+        ("$B -q -T a", "create the buffer's file 'a'"),
+        ("$B -q -l no/log", "open the log 'no/log'"),
+        (
+            "$B -q --json=/dev/full > out",
+            "write the report to '/dev/full'",
+        ),
+    ] {
+        let output = shell(&dir, &ours(), &format!("{line} < a"));
+        assert_code(&output, 1);
+        let said = one_line(stderr(&output));
+        assert!(said.contains(says), "{line}: {said}");
+    }
+}
+
+#[test]
 fn the_end_is_summed_up_on_stderr_or_in_the_log() {
     let dir = directory();
     let all = |text: &str| {
@@ -337,6 +390,82 @@ fn memory_is_taken_as_it_fills_and_given_back_as_it_empties() {
 }
 
 #[test]
+fn memory_is_locked_or_a_warning_says_why_not() {
+    let everybody = users::ForEverybody::new();
+    let users: &[Option<u32>] = match is_root() {
+        true => &[None, Some(users::nobody_else(9))],
+        false => &[None],
+    };
+    for user in users {
+        let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
+        let words = "buffer -q -L -m 64M";
+        let mut command = match user {
+            Some(user) => everybody.command(*user, words),
+            None => fullbore(words),
+        };
+        let child = start(command.stdin(stdin).stdout(stdout).stderr(Stdio::piped()));
+        drop(command);
+        writer.write_all(b"a").unwrap();
+        reader.read_exact(&mut [0]).unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        let locked = || {
+            let status = std::fs::read_to_string(&status).ok()?;
+            let line = status.lines().find(|line| line.starts_with("VmLck:"))?;
+            let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            (kib >= 64 << 10).then_some(())
+        };
+        // It is locked soon after the start. Without the permission, it never is.
+        for _ in 0..100 {
+            if locked().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let is_locked = locked().is_some();
+        drop(writer);
+        let output = finish(child);
+        assert_code(&output, 0);
+        match is_locked {
+            true => assert_eq!(stderr(&output), ""),
+            false => {
+                let said = one_line(stderr(&output));
+                assert!(said.contains("the memory cannot be locked: "), "{said}");
+            }
+        }
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+#[test]
+fn locked_memory_leaves_what_is_mapped_later_to_its_limit() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    // With MCL_FUTURE, mmap(2) fails with EAGAIN beyond RLIMIT_MEMLOCK, in the middle of a stream too.
+    for (inject, says) in [("", 0), ("-e inject=mlockall:error=ENOMEM", 1)] {
+        let line = format!(
+            "(cat big; sleep 0.3) | strace -f -o trace -e trace=mlockall {inject} $B -q -L"
+        );
+        let output = shell(&dir, &ours(), &line);
+        assert_code(&output, 0);
+        assert!(output.stdout == big());
+        assert!(
+            stderr(&output).lines().count() >= says,
+            "{}",
+            stderr(&output)
+        );
+        let trace = String::from_utf8(content(&dir, "trace")).unwrap();
+        let locks: Vec<&str> = trace
+            .lines()
+            .filter(|line| line.contains("mlockall("))
+            .collect();
+        assert_eq!(locks.len(), 1, "{trace}");
+        assert!(!locks[0].contains("MCL_FUTURE"), "{trace}");
+    }
+}
+
+#[test]
 fn a_byte_is_passed_on_at_once() {
     let ((stdin, mut writer), (mut reader, stdout)) = (pipe(), pipe());
     let mut command = fullbore("buffer -q");
@@ -375,6 +504,30 @@ fn a_full_disk_under_the_buffer_is_one_clear_line() {
             "{said}"
         );
         assert_eq!(stdout(&output), "1\n");
+    }
+}
+
+#[test]
+fn a_digest_that_fails_is_an_error_and_no_panic() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    // Only the digest is written to by splice(2): stdout is a file.
+    let traced = "strace -f -o /dev/null -e trace=splice -e inject=splice:error=EFAULT";
+    for (options, says) in [
+        ("-t", "cannot be read or written"),
+        (
+            "-T file",
+            "the buffer's file 'file' cannot be read or written",
+        ),
+        ("", "fullbore buffer: compute the digest: "),
+    ] {
+        let line = format!("{traced} $B -q {options} -m 1M --md5 < big > out");
+        let output = shell(&dir, &ours(), &line);
+        assert_code(&output, 1);
+        let said = stderr(&output);
+        assert!(said.contains(says) && !said.contains("hash"), "{said}");
     }
 }
 

@@ -167,10 +167,6 @@ fn what_cannot_be_used_is_one_line_and_code_1() {
         ),
         ("$F copy x -o /dev/stdout >&-", "standard output is closed"),
         ("$F copy /dev/stdin <&-", "standard input is closed"),
-        (
-            "$F buffer -q -c -i x -o /dev/fd/5 5> y",
-            "cannot be made synchronous",
-        ),
     ] {
         let (output, _directory) = shell(line);
         assert_code(&output, 1);

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::common::*;
 use crate::names::{bash, files, links};
@@ -105,6 +106,11 @@ fn mbuffer_ends_as_the_one_of_this_machine() {
         mbuffer -q -O nohost.invalid:9 < a 2> /dev/null; echo $?
         mbuffer -q --pid < a 2> /dev/null
         MBUFFERRC=own.rc; export MBUFFERRC; echo 'showstatus = no' > own.rc; mbuffer < a
+        echo 'showstatus maybe' > .mbuffer.rc; mbuffer -q < a
+        printf 'nokey = 3\n\n# no entry\ngarbage\nMemLock: off\ndirectio = 1\n' > .mbuffer.rc; mbuffer -q < a 2>&1 | sed 's/file .*rc,/file F,/'
+        printf 'blocksize = x\ntotalmem = 1x\ntcpbufsize = x\n' > .mbuffer.rc; mbuffer -q < a 2>&1 | sed 's/): .*/)/'
+        printf 'blocksize = x\nnokey = 3\n' > .mbuffer.rc; mbuffer -q -v 1 < a
+        printf 'startread = 100\ntimeout = 0\ntcptimeout = 0\nmaxreadspeed = 0\ntcpbufsize = 0\n' > .mbuffer.rc; mbuffer -q < a
     "#;
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let [theirs, ours] = [None, Some(&links)].map(|links| {
@@ -147,6 +153,11 @@ fn mbuffer_differs_where_that_is_meant() {
         (
             "mbuffer -A true < a 2>&1; echo $?",
             "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer\n1\n",
+        ),
+        // mbuffer stops, or ends with 1.
+        (
+            "export HOME=$PWD; printf 'numblocks = 3\ntcptimeout = x\nverbose = 77\npause = x\n' > .mbuffer.rc; mbuffer -q < a 2>&1 | cut -d : -f 1-3; echo ${PIPESTATUS[0]}",
+            "mbuffer: warning: ignoring invalid key/value pair (numblocks = 3)\nmbuffer: warning: ignoring invalid key/value pair (tcptimeout = x)\nmbuffer: warning: ignoring invalid key/value pair (verbose = 77)\nmbuffer: warning: ignoring invalid key/value pair (pause = x)\nhel\tlo\n0\n",
         ),
         // The line while it runs.
         (
@@ -256,7 +267,7 @@ fn a_connection_that_is_reset_is_an_error_and_other_hosts_are_sent_away() {
     let (child, _, mut stream) = listening(&links, "-q -I PORT", over_v4);
     stream.write_all(b"some").unwrap();
     // Without time to linger, closing resets the connection.
-    set_socket_linger(&stream, Some(std::time::Duration::ZERO)).unwrap();
+    set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
     let output = finish(child);
     assert_code(&output, 1);
@@ -325,6 +336,39 @@ fn every_connection_gets_every_byte() {
 }
 
 #[test]
+fn every_connection_is_ended_before_one_is_waited_for() {
+    let links = links(&["mbuffer"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("in");
+    // More than the first receiver has room for, and less than the sender has.
+    let bytes = &big()[..60_000];
+    std::fs::write(&path, bytes).unwrap();
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    set_socket_recv_buffer_size(&listeners[0], 4096).unwrap();
+    let ports = listeners
+        .each_ref()
+        .map(|one| one.local_addr().unwrap().port());
+    let words = format!(
+        "-q -i {} -O 127.0.0.1:{} -O 127.0.0.1:{}",
+        path.display(),
+        ports[0],
+        ports[1]
+    );
+    let child = start(&mut mbuffer(&links, &words));
+    let streams = listeners.map(|listener| listener.accept().unwrap().0);
+    // The first one is read from only when the second one has ended.
+    for mut stream in streams.into_iter().rev() {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).unwrap();
+        assert!(got == bytes);
+    }
+    assert_code(&finish(child), 0);
+}
+
+#[test]
 fn a_peer_that_goes_is_an_error_of_that_output() {
     let links = links(&["mbuffer"]);
     let directory = tempfile::tempdir().unwrap();
@@ -377,6 +421,50 @@ fn a_connection_that_moves_nothing_ends_after_its_time() {
         said(&output)
     );
     drop(stream);
+}
+
+#[test]
+fn only_a_connection_that_takes_nothing_itself_fails_after_its_time() {
+    let links = links(&["mbuffer"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("in"), vec![1; 30_000_000]).unwrap();
+    let run = |output: &str| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let words = format!(
+            "-q -m 64M --tcptimeo 300ms -i {} -O 127.0.0.1:{port} -o {}",
+            path("in").display(),
+            path(output).display()
+        );
+        let child = start(&mut mbuffer(&links, &words));
+        (child, listener.accept().unwrap().0, port)
+    };
+    // Nobody reads from the connection. The other output is complete.
+    let (child, _stream, port) = run("copy");
+    let output = finish(child);
+    assert_code(&output, 1);
+    let text = format!("write to '127.0.0.1:{port}': Connection timed out");
+    assert!(said_err(&output).contains(&text), "{}", said(&output));
+    assert_eq!(std::fs::metadata(path("copy")).unwrap().len(), 30_000_000);
+    // Nobody reads from the pipe for a while, and the connection has nothing to do.
+    let fifo = path("fifo");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let reading = std::thread::spawn(move || {
+        let mut fifo = std::fs::File::open(fifo).unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        std::io::copy(&mut fifo, &mut std::io::sink()).unwrap()
+    });
+    let (child, mut stream, _) = run("fifo");
+    let got = std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
+    assert_code(&finish(child), 0);
+    assert_eq!((got, reading.join().unwrap()), (30_000_000, 30_000_000));
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn every_byte_is_right_whatever_is_waited_for() {
         "cat big | $FB tee --sync --atomic out other | cmp - big && cmp other big",
         "$FB tee --sync < big > out",
         "$FB buffer -q --sync -f -i big -o out -m 8M",
+        "$FB buffer -q -c -i big -o /dev/fd/5 5> out",
         "$FB buffer -q -c --atomic -f -i big -o out -m 8M",
         "$FB run --whole --sync -o out 'cat big | cat'",
     ] {
@@ -120,6 +121,29 @@ fn the_file_is_synced_before_it_gets_its_name_and_the_directory_after_that() {
             has_window,
             "{trace}"
         );
+    }
+}
+
+#[test]
+fn a_buffer_hands_its_bytes_to_the_disk_while_it_writes_and_waits_at_the_end() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    for atomic in ["", "--atomic"] {
+        let line = format!(
+            "strace -f -o trace -e trace=openat,fadvise64,fsync $FB buffer --sync {atomic} -q -f -R 100M -o out < big"
+        );
+        assert_quiet_success(&shell(dir.path(), &line));
+        let trace = fs::read_to_string(dir.path().join("trace")).unwrap();
+        let at = |call: &str| {
+            trace
+                .find(call)
+                .unwrap_or_else(|| panic!("{call}: {trace}"))
+        };
+        assert!(at("POSIX_FADV_DONTNEED") < at("fsync("), "{trace}");
+        // Each write would wait for the disk.
+        assert!(!trace.contains("O_SYNC"), "{trace}");
     }
 }
 
@@ -203,7 +227,7 @@ fn a_pipeline_whose_output_cannot_be_synced_has_failed() {
     }
 }
 
-fn may_trace() -> bool {
+pub fn may_trace() -> bool {
     let traced = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
     let may = traced.is_ok_and(|output| output.status.success());
     if !may {

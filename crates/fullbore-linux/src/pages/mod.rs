@@ -19,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, ProtFlags};
 
 use crate::error::{self, Error, Result};
 use crate::geometry::MOST_HUGE;
@@ -332,7 +332,16 @@ impl Pages {
             Backing::Huge => self.advise(Advice::LinuxHugepage),
             Backing::HugeTlb => Ok(()),
         };
-        if self.locked { self.lock() } else { Ok(()) }
+        if self.locked {
+            return self.lock();
+        }
+        // The pages were locked by mlockall(2), as these are now if the limit allows it.
+        // SAFETY: locking changes no contents, and the range is our own.
+        let _ = unsafe {
+            let first = self.start.as_ptr().add(range.start).cast();
+            rustix::mm::mlock_with(first, range.len(), MlockFlags::ONFAULT)
+        };
+        Ok(())
     }
 
     /// Returns what the kernel backs this memory with now.

@@ -37,6 +37,8 @@ pub struct Level {
     /// Whether all sinks wait for bytes at this moment, or for as many of them as
     /// [`Buffer::start_at`](crate::Buffer::start_at) says.
     pub waits_for_bytes: bool,
+    /// The number of sinks that have neither got everything nor failed.
+    pub sinks_left: usize,
     /// Time since the start.
     pub elapsed: Duration,
 }
@@ -50,6 +52,7 @@ impl Level {
             has_ended,
             waits_for_room,
             waits_for_bytes,
+            sinks_left,
         } = store.look();
         let Counts {
             empty,
@@ -68,6 +71,7 @@ impl Level {
             has_ended,
             waits_for_room,
             waits_for_bytes,
+            sinks_left,
             elapsed,
         }
     }

@@ -28,7 +28,7 @@ pub(crate) use socket::{Failed, RUN};
 
 /// Sends that are shorter than this are copied, because looking up the pages and replacing them would cost more
 /// than the copy.
-const BY_REFERENCE_FROM: usize = 32 * 1024;
+pub(crate) const BY_REFERENCE_FROM: usize = 32 * 1024;
 
 /// Returns the least number of bytes that are worth sending as pages, if they are sent in chunks of this size.
 pub(crate) fn least_to_give(chunk: usize) -> usize {

@@ -16,7 +16,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::memory::{Geometry, Memory};
-use crate::outlet::{Outlet, Sent, least_to_give};
+use crate::outlet::{BY_REFERENCE_FROM, Outlet, Sent};
 use fullbore_linux as linux;
 use fullbore_linux::error::{self, Error, Result};
 use fullbore_linux::pages::{self, Pages};
@@ -87,6 +87,8 @@ pub(crate) struct Look {
     pub(crate) has_ended: bool,
     pub(crate) waits_for_room: bool,
     pub(crate) waits_for_bytes: bool,
+    /// The number of outputs that are left.
+    pub(crate) sinks_left: usize,
 }
 
 /// How often and how long one side of a [`Buffer`](crate::Buffer) waited for the other.
@@ -204,6 +206,7 @@ impl Store {
             has_ended: inner.state.has_ended(),
             waits_for_room: inner.reader_sleeps,
             waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
+            sinks_left: inner.state.outputs_left(),
         }
     }
 
@@ -378,7 +381,7 @@ impl Emptier<'_> {
         let bytes = unsafe {
             std::slice::from_raw_parts(store.start.as_ptr().add(bytes.start), bytes.len())
         };
-        let offered = store.may_be_given && bytes.len() >= least_to_give(usize::MAX);
+        let offered = store.may_be_given && bytes.len() >= BY_REFERENCE_FROM;
         // SAFETY: what was given is recorded below, and the state then has the slot given back to the kernel
         // before it is filled again. The memory is a mapping of our own, unless it must not be given.
         let sent = unsafe { outlet.send(sink, bytes, offered, None) };

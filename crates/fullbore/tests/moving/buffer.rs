@@ -265,7 +265,19 @@ fn a_sink_that_is_dropped_leaves_the_others_complete() {
     let dies_later = thread::spawn(move || dying.read_exact(&mut vec![0; MIB]).unwrap());
     let buffer = Buffer::new(source.reader).memory(4 * MIB);
     let buffer = buffer.sink(dies.writer, Policy::DROP);
-    let report = buffer.sink(lives.writer, Policy::FAIL_ALL).run().unwrap();
+    let buffer = buffer.sink(lives.writer, Policy::FAIL_ALL);
+    let mut left = Vec::new();
+    let report = buffer
+        .run_with(Duration::from_millis(1), |level| {
+            left.push(level.sinks_left)
+        })
+        .unwrap();
+    assert!(
+        left.is_sorted_by(|before, after| before >= after),
+        "{left:?}"
+    );
+    assert!(left.iter().all(|&left| left <= 2), "{left:?}");
+    assert_eq!(report.level.sinks_left, 0);
     writes.join().unwrap();
     dies_later.join().unwrap();
     assert_eq!(reads.join().unwrap(), 20 * MIB as u64);
