@@ -64,15 +64,17 @@ fn a_terminal_without_a_size_is_drawn_on_as_an_old_one() {
 #[test]
 fn a_small_terminal_that_answers_no_question_is_asked_none() {
     // script(1) answers no request for the place of the cursor, ESC[6n.
-    for (verb, drawn) in [
-        ("timeout -s INT 4 $F top", "fullbore top"),
-        ("$F run --live 'sleep 2.5 | cat'", "stage"),
+    for (seconds, verb, code, drawn) in [
+        (4, "top", 124, "fullbore top"),
+        (60, "run --live 'sleep 2.5 | cat'", 0, "stage"),
     ] {
-        let line = format!("stty rows 12 cols 40; F={FULLBORE}; {verb}");
+        let ends = format!("timeout --foreground -s INT -k 30 {seconds}");
+        let line = format!("stty rows 12 cols 40; {ends} {FULLBORE} {verb}; echo code $?");
         let Some(text) = written(&line, "xterm") else {
             return;
         };
         assert!(text.contains(drawn), "{verb}: {text:?}");
+        assert!(text.contains(&format!("code {code}")), "{verb}: {text:?}");
         assert!(!text.contains("\x1b[6n"), "{verb}: {text:?}");
     }
 }
