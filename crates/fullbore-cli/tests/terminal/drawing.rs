@@ -7,7 +7,8 @@ use crate::common::*;
 fn written(line: &str, term: &str) -> Option<String> {
     let mut command = std::process::Command::new("script");
     command.args(["-qec", &format!("bash -c {}", quoted(line)), "/dev/null"]);
-    command.env("TERM", term).stdin(std::process::Stdio::null());
+    command.env("TERM", term).env("SHELL", "/bin/sh");
+    command.stdin(std::process::Stdio::null());
     command.stdout(std::process::Stdio::piped());
     match command.spawn() {
         Ok(script) => Some(stdout(&finish(script)).to_owned()),
