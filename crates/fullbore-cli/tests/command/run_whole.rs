@@ -157,6 +157,27 @@ fn the_end_comes_when_the_stage_has_exited_and_not_before() {
 }
 
 #[test]
+fn a_stage_that_is_stopped_is_waited_for_and_sees_no_end_that_a_failure_has_caused() {
+    let place = Place::new();
+    // Stopped before it fails, and before it succeeds: a child of the stage continues it.
+    let continued =
+        "until grep -q \"^State:.T\" /proc/$$/status; do sleep 0.01; done; kill -CONT $$";
+    for (code, seen) in [(3, &[][..]), (0, &[1])] {
+        let line = format!(
+            "sh -c '({continued}) & kill -STOP $$; exit {code}' | {}",
+            witness(1)
+        );
+        assert_code(&place.run("", &line), code);
+        assert_eq!(place.seen(), seen);
+    }
+    // Stopped while the stage before it fails.
+    let line = format!("sh -c 'exit 3' | sh -c 'kill -STOP $$; cat && echo 1 >> {SEEN}'",);
+    let output = place.run("--grace 0.2", &line);
+    assert_code(&output, 3);
+    assert_eq!(place.seen(), NONE);
+}
+
+#[test]
 fn a_stage_that_ignores_the_signal_is_killed_after_the_grace_period() {
     let place = Place::new();
     let stubborn = format!("sh -c 'trap \"\" TERM; cat && echo 1 >> {SEEN}'");
