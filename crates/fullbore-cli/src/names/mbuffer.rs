@@ -159,11 +159,7 @@ fn parsed(words: Vec<OsString>) -> Result<Buffer, String> {
         .args_override_self(true)
         .try_get_matches_from(words)
         .and_then(|mut matches| Buffer::from_arg_matches_mut(&mut matches))
-        .map_err(|error| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            line.strip_prefix("error: ").unwrap_or(line).to_owned()
-        })
+        .map_err(|error| crate::exit::first_line(&error))
 }
 
 /// What a command line asks for.
