@@ -275,6 +275,9 @@ const MET_BY: u64 = 256 << 20;
 pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupported> {
     let reason = match way {
         _ if producer.report().way == way => return Ok(()),
+        Way::Socket if page_size() >= 32 << 10 => {
+            "a run of 32 KiB has to span several base pages, and here it does not"
+        }
         Way::Socket => {
             "this machine refuses sockets or splice(2), or has no memory for a full pipe"
         }
