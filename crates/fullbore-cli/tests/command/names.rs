@@ -161,6 +161,7 @@ fn cat_is_that_of_gnu() {
         cat -v bytes | od -c; cat -A bytes | od -c; cat -e bytes | od -c; cat -t bytes | od -c; cat -u a
         cat -ET bytes | od -c; cat -vT bytes | od -c; cat -bA lines; cat -nE crlf | od -c
         cat --show-all a; cat --number a; cat --number-n lines; cat --sq lines; cat --show-t a; cat --show-e a
+        cat --number-nonblank lines; cat --show-ends lines; cat --squeeze-blank lines; cat --show-tabs a; cat --show-nonprinting bytes | od -c
         cat -z
         cat --foo
         cat --number=3 a
@@ -182,6 +183,8 @@ fn tee_is_that_of_gnu() {
         tee x y < a; od -c x y
         tee -a a x < c; od -c a
         tee --append x < c; tee -ia x < c; od -c x
+        tee x < a; tee -a x -a b --append < c; od -c x b
+        tee -i x < a; tee --ignore-interrupts y < a; od -c x y
         tee - < a; od -c ./-
         tee nodir/x y < a; od -c y
         tee nodir/x y < a > /dev/full; od -c y

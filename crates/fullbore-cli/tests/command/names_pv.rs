@@ -65,6 +65,22 @@ fn pv_ends_as_the_one_of_this_machine() {
         pv -C -B 3 -q a
         pv -E -q a
         pv -qL 1M a
+        pv -fI -s 99 -i 60 a 2>&1 > /dev/null | tr '\r' '\n' | sed 's/ETA/FIN/; s/[0-9][0-9]:[0-9][0-9]:[0-9][0-9]/T/; s/ *$//'
+        pv -fT -i 60 a > /dev/null; cat a | pv --force --buffer-percent -i 60 > /dev/null
+        for a in '-A 4' '--last-written 3'; do pv -Cf $a -i 60 a 2>&1 > /dev/null | tr -d ' \r\n' | wc -c; done
+        pv --force --progress --width 40 --interval 60 a > /dev/null
+        pv --force --timer --interval 60 a > /dev/null
+        pv --force --bytes --name x --interval 60 a > /dev/null
+        pv --force --format '%% %p x' --width 30 --interval 60 a > /dev/null
+        pv --force --eta --size 14 --interval 60 a > /dev/null
+        pv --force --rate --interval 60 a 2>&1 > /dev/null | tr '\r' '\n' | sed 's/[0-9. ]*[kKMG]*i*B/#B/; s/ *$//'
+        pv --force --average-rate --interval 60 a 2>&1 > /dev/null | tr '\r()' '\n[]' | sed 's/[0-9. ]*[kKMG]*i*B/#B/; s/ *$//'
+        pv --numeric --interval 60 a
+        pv --quiet --wait --delay-start 1 --line-mode --null --interval 1 --height 20 --rate-limit 1M --buffer-size 3 --no-splice --skip-errors a
+        pv --quiet --line-mode --size 3 --stop-at-size lines
+        pv --cursor --quiet a
+        pv --remote 999999 --rate-limit 1 2> /dev/null; echo $?; pv --watchfd 999999 2> /dev/null; echo $?
+        pv --help > h; grep -c -e --watchfd h; pv --version > h; head -n 1 h | cut -d ' ' -f 1
         pv --pidfile pid -q a; ls pid
         pv -W -q a; pv -D 5 -f a
         pv -cb a 2> /dev/null
