@@ -14,7 +14,7 @@ struct Refused {
     instead: &'static str,
 }
 
-const TAPES: &str = "tapes of several volumes are not handled; use the mbuffer of its authors";
+const TAPES: &str = "tapes of several volumes are not handled; use mbuffer itself";
 #[rustfmt::skip]
 const ALL: &[Refused] = &[
     Refused { option: "-n", has_value: true, nothing: "1", instead: TAPES },

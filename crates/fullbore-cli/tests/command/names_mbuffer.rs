@@ -165,7 +165,7 @@ fn mbuffer_differs_where_that_is_meant() {
         ),
         (
             "mbuffer -A true < a 2>&1; echo $?",
-            "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use the mbuffer of its authors\n1\n",
+            "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer itself\n1\n",
         ),
         // mbuffer stops, or ends with 1.
         (
