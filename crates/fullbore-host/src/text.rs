@@ -70,7 +70,8 @@ pub fn without_escapes(text: &str) -> String {
     parts(text).filter(|part| !is_escape(part)).collect()
 }
 
-/// Divides a text into characters and escape sequences: ESC, and after ESC `[` all up to a letter.
+/// Divides a text into characters and escape sequences: ESC, after ESC `[` all up to a letter, and after ESC `]` all up
+/// to ESC `\`.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -79,6 +80,10 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
             Some(inside) => {
                 let end = inside.find(|c: char| ('@'..='~').contains(&c));
                 end.map_or(rest.len(), |end| end + 3)
+            }
+            None if rest.starts_with("\x1b]") => {
+                let end = rest.find("\x1b\\");
+                end.map_or(rest.len(), |end| end + 2)
             }
             None => first.len_utf8(),
         };

@@ -1,4 +1,5 @@
-//! Options of mbuffer that this verb does not have: each is refused with what to use instead.
+//! Options of mbuffer that this verb does not have: each is refused with what to use instead, unless it asks for nothing:
+//! one volume, or a command for the next one that always fails, as mbuffer's manual gives it to those without a terminal.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use fullbore_host::refusal::Usage;
@@ -8,17 +9,19 @@ struct Refused {
     /// The option as it is written.
     option: &'static str,
     has_value: bool,
+    /// The value that asks for nothing, and is accepted.
+    nothing: &'static str,
     instead: &'static str,
 }
 
-const TAPES: &str = "tapes of several volumes are not handled; use mbuffer";
+const TAPES: &str = "tapes of several volumes are not handled; use mbuffer itself";
 #[rustfmt::skip]
 const ALL: &[Refused] = &[
-    Refused { option: "-n", has_value: true, instead: TAPES },
-    Refused { option: "-D", has_value: true, instead: TAPES },
-    Refused { option: "-A", has_value: true, instead: TAPES },
-    Refused { option: "-a", has_value: true, instead: TAPES },
-    Refused { option: "--tapeaware", has_value: false, instead: TAPES },
+    Refused { option: "-n", has_value: true, nothing: "1", instead: TAPES },
+    Refused { option: "-D", has_value: true, nothing: "", instead: TAPES },
+    Refused { option: "-A", has_value: true, nothing: "/bin/false", instead: TAPES },
+    Refused { option: "-a", has_value: true, nothing: "", instead: TAPES },
+    Refused { option: "--tapeaware", has_value: false, nothing: "", instead: TAPES },
 ];
 
 /// Those that were given.
@@ -57,7 +60,9 @@ impl Args for RefusedOptions {
 impl FromArgMatches for RefusedOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let is_given = |refused: &&Refused| match refused.has_value {
-            true => matches.contains_id(refused.option),
+            true => matches
+                .get_many::<String>(refused.option)
+                .is_some_and(|mut values| values.any(|value| value != refused.nothing)),
             false => matches.get_count(refused.option) > 0,
         };
         let found = ALL.iter().find(is_given);

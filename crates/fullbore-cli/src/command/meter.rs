@@ -49,7 +49,7 @@ Examples:
   fullbore meter --pipeline $(pgrep -n gzip)
 
 Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{progress-bar-only} %{bar-plain} \
-%{bar-block} %{bar-granular} %{bar-shaded} %T %{buffer-percent} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
+%{bar-block} %{bar-granular} %{bar-shaded} %{progress-conemu} %T %{buffer-percent} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
 %b %{bytes} %nA %{last-written} %nL %{previous-line} %N %{name} %{sgr:COLOUR,...} %% as pv has \
 them, and %{slow}: which side is slow.
 
@@ -96,6 +96,10 @@ pub struct Meter {
     /// Move at most SIZE bytes with one system call, and do not splice
     #[arg(short = 'B', long, value_name = "SIZE", value_parser = positive, help_heading = "Transfer")]
     buffer_size: Option<usize>,
+
+    /// Let the pipe behind hold SIZE bytes, as far as this user may, instead of 1 MiB; it is never shrunk
+    #[arg(short = 'J', long, value_name = "SIZE", value_parser = size::parse_in_memory, help_heading = "Transfer")]
+    pipe_buffer_size: Option<usize>,
 
     /// Read and write instead of splicing
     #[arg(short = 'C', long, help_heading = "Transfer")]
@@ -192,7 +196,7 @@ const READING: [&str; 7] = [
 ];
 
 /// The options of the line, without the interval and `--force`.
-const LINE: [&str; 25] = [
+const LINE: [&str; 26] = [
     "progress",
     "timer",
     "eta",
@@ -211,6 +215,7 @@ const LINE: [&str; 25] = [
     "average_rate_window",
     "stats",
     "extra_display",
+    "conemu",
     "name",
     "cursor",
     "wait",
@@ -221,7 +226,7 @@ const LINE: [&str; 25] = [
 ];
 
 /// The options that say what is copied, and how.
-const TRANSFER: [&str; 16] = [
+const TRANSFER: [&str; 17] = [
     "direct_io",
     "store_and_forward",
     "files",
@@ -231,6 +236,7 @@ const TRANSFER: [&str; 16] = [
     "discard",
     "by_reference",
     "buffer_size",
+    "pipe_buffer_size",
     "no_splice",
     "skip_errors",
     "error_skip_block",
@@ -402,6 +408,7 @@ impl Meter {
             is_plain,
             by_splice: !self.no_splice,
             most: self.buffer_size,
+            pipe_size: self.pipe_buffer_size,
             stop,
             lines_end_with: self.line.lines_end_with(),
             skip_errors: self.skip_errors > 0,

@@ -30,6 +30,8 @@ enum Part {
     LastWritten,
     PreviousLine,
     Name,
+    /// The percentage for the tab of a terminal that is ConEmu, or like it.
+    ConEmu,
     /// Which side is slow: not one of pv's.
     Slow,
 }
@@ -55,6 +57,7 @@ const SEQUENCES: &[(Option<char>, &str, Part)] = &[
     (Some('A'), "last-written", Part::LastWritten),
     (Some('L'), "previous-line", Part::PreviousLine),
     (Some('N'), "name", Part::Name),
+    (None, "progress-conemu", Part::ConEmu),
     (None, "slow", Part::Slow),
 ];
 
@@ -129,6 +132,12 @@ impl Format {
             }
         };
         SEQUENCES.iter().find(is_it).map(|&(_, _, part)| part)
+    }
+
+    /// Returns whether the line sets the progress in the tab of the terminal.
+    pub fn sets_tab(&self) -> bool {
+        let sets = |piece: &Piece| matches!(piece, Piece::Part(Part::ConEmu, _));
+        self.0.iter().any(sets)
     }
 
     /// Returns how many of the last bytes the line shows, if it shows any.
@@ -212,7 +221,7 @@ impl Part {
             Part::AverageRate => format!("{:.4}", reading.average),
             Part::Count => reading.passed.to_string(),
             Part::Name => clean(reading.name.as_deref().unwrap_or_default()),
-            Part::Finish | Part::LastWritten | Part::PreviousLine | Part::Slow => {
+            Part::Finish | Part::LastWritten | Part::PreviousLine | Part::ConEmu | Part::Slow => {
                 self.text(reading, &Appearance::default(), number)
             }
         }
@@ -271,6 +280,11 @@ impl Part {
             Part::Name => match &reading.name {
                 Some(name) => format!("{:>9}:", clean(name)),
                 None => String::new(),
+            },
+            // Its Operating System Command 9;4 (conemu.github.io, 'ANSI X3.64 and Xterm-256 Support').
+            Part::ConEmu => match reading.percent() {
+                Some(percent) => format!("\x1b]9;4;1;{percent}\x1b\\"),
+                None => format!("\x1b]9;4;3;{}\x1b\\", bar::to_and_fro(reading.tick)),
             },
             Part::Slow => reading.hint.unwrap_or_default().to_owned(),
         }
@@ -361,6 +375,7 @@ mod tests {
             ("%10L|", "second    |"),
             ("a%%b%zz%{bytes%t%", "a%b%zz%{bytes0:01:23%"),
             ("%{sgr:bold,red}x%{sgr:reset}", "\x1b[1;31mx\x1b[0m"),
+            ("%b%{progress-conemu}|%20p|", " 585KiB\x1b]9;4;1;60\x1b\\|[======>      ]  60%|"),
             ("%20p|", "[======>      ]  60%|"),
             ("%10{bar-plain}|%10{progress-bar-only}", "=====>    |=====>    "),
             ("%{bar-shaded}%60t", "███████████████████████████████████████████▓░░░░░░░░░░░░░░░░░░░░░░░░░░░░░0:01:23"),

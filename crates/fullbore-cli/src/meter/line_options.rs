@@ -99,6 +99,10 @@ pub struct LineOptions {
     )]
     extra_display: Option<Extra>,
 
+    /// Also show the percentage in the tab of the terminal, where it has the sequences of ConEmu for that
+    #[arg(short = '9', long, help_heading = "Line")]
+    conemu: bool,
+
     /// Count lines (newline characters) instead of bytes
     #[arg(short, long, help_heading = "Line")]
     pub line_mode: bool,
@@ -220,8 +224,12 @@ impl LineOptions {
                 format: self.format.clone(),
             }));
         }
+        let tab = match self.conemu {
+            true => "%{progress-conemu}",
+            false => "",
+        };
         if let Some(format) = &self.format {
-            return Some(Look::Format(format.clone(), appearance));
+            return Some(Look::Format(format!("{format}{tab}"), appearance));
         }
         let last = self.last_written.map(|number| format!("%{number}A"));
         let switches = [
@@ -238,13 +246,13 @@ impl LineOptions {
         let mut shown: Vec<&str> = (switches.iter())
             .filter_map(|&(on, sequence)| on.then_some(sequence))
             .collect();
-        if shown.is_empty() && appearance == Appearance::default() {
+        if shown.is_empty() && !self.conemu && appearance == Appearance::default() {
             return None;
         }
         if shown.is_empty() {
             shown = vec!["%b", "%t", "%r", "%p", "%e"];
         }
-        Some(Look::Parts(shown.join(" "), appearance))
+        Some(Look::Parts(shown.join(" ") + tab, appearance))
     }
 }
 

@@ -37,6 +37,9 @@ pub struct Meter {
     manner: Manner,
 }
 
+/// Takes the progress out of the tab of the terminal.
+const NO_TAB: &str = "\x1b]9;4;0;0\x1b\\";
+
 /// The signals that end pv with an exit code of its own.
 const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
@@ -116,8 +119,12 @@ impl Meter {
 
     /// Lets others change this meter while it runs, and ask how far it is.
     pub fn listen(&self) {
-        let shared = Arc::clone(&self.shared);
-        remote::answer(move |request| shared.answer(request));
+        // The thread that answers outlives the meter, and must not keep the output open.
+        let shared = Arc::downgrade(&self.shared);
+        remote::answer(move |request| match shared.upgrade() {
+            Some(shared) => shared.answer(request),
+            None => Err("it has ended".into()),
+        });
     }
 
     /// Returns the limit in bytes per second; 0 is none.
@@ -411,6 +418,12 @@ impl<'a> Drawing<'a> {
             }));
         }
         display.leave(lines);
+        if let Some(extra) = &options.extra {
+            extra.show(&options.look, &reading, columns);
+        }
+        if options.look.sets_tab() {
+            say(NO_TAB);
+        }
     }
 
     fn reading(&mut self, ended: bool) -> Reading {

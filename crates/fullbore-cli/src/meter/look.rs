@@ -49,6 +49,14 @@ impl Look {
         }
     }
 
+    /// Returns whether it sets the progress in the tab of the terminal.
+    pub fn sets_tab(&self) -> bool {
+        match self {
+            Look::Format(format, _) | Look::Parts(format, _) => Format::new(format).sets_tab(),
+            _ => false,
+        }
+    }
+
     /// Returns how many of the last bytes are shown, if any.
     pub fn looks_at(&self) -> Option<usize> {
         match self {

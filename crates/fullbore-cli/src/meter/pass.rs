@@ -28,6 +28,8 @@ pub struct How {
     pub by_splice: bool,
     /// The most bytes to move with one system call.
     pub most: Option<usize>,
+    /// How many bytes an output pipe should hold, if the user chose that.
+    pub pipe_size: Option<usize>,
     /// Stop after so many bytes, or lines if they are counted, of all inputs.
     pub stop: Option<u64>,
     /// Count lines that end with this byte.
@@ -214,6 +216,9 @@ impl<'a> Passing<'a> {
         let mut onward = Transfer::new(&pipe.reader, output)
             .visible(true)
             .plain(self.how.is_plain);
+        if let Some(bytes) = self.how.pipe_size {
+            onward = onward.pipe_size(bytes);
+        }
         let (mut sent, mut written) = (0, None);
         let ended = loop {
             if self.is_enough() {
@@ -283,6 +288,9 @@ impl<'a> Passing<'a> {
         let mut transfer = Transfer::new(Arc::clone(source), output)
             .guarantee(self.how.guarantee)
             .plain(self.how.is_plain);
+        if let Some(bytes) = self.how.pipe_size {
+            transfer = transfer.pipe_size(bytes);
+        }
         if let Some(left) = self.left() {
             transfer = transfer.limit(left);
         }

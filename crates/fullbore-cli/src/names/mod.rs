@@ -7,6 +7,7 @@
 //! | `call.rs` | how a program was called, and what all of them say and do |
 //! | `cat.rs`, `tee.rs` | those of GNU coreutils |
 //! | `pv.rs`, `mbuffer.rs` | pv and mbuffer, by the options of `fullbore meter` and `fullbore buffer` |
+//! | `monitor.rs` | what `pv -M` starts |
 //! | `lines.rs` | what the options of cat do to lines |
 
 mod call;
@@ -14,6 +15,7 @@ mod cat;
 mod getopt;
 mod lines;
 mod mbuffer;
+mod monitor;
 mod pv;
 mod tee;
 

@@ -9,6 +9,7 @@ use clap::{Args, Command, FromArgMatches};
 
 use super::call::{Call, version};
 use super::getopt::{self, Spec, Value};
+use super::monitor;
 use crate::command::meter::Meter;
 use crate::exit;
 use crate::meter::manner::{Manner, NOT_TOLD, WRONG};
@@ -68,12 +69,14 @@ const OPTIONS: &[Spec<char>] = &[
     valued('N', "name", "NAME", "print NAME before the line"),
     valued('u', "bar-style", "STYLE", "plain, block, granular or shaded"),
     valued('x', "extra-display", "SPEC", "show the line in the title of the window too"),
+    flag('9', "conemu", "show the percentage in the tab of the terminal too"),
     flag('v', "stats", "print statistics of the rate at the end"),
     flag('f', "force", "show the line also if stderr is no terminal"),
     flag('c', "cursor", "draw below other pvs"),
     valued('o', "output", "FILE", "write to FILE"),
     valued('L', "rate-limit", "RATE", "pass at most RATE bytes per second"),
     valued('B', "buffer-size", "BYTES", "move at most BYTES at a time"),
+    valued('J', "pipe-buffer-size", "BYTES", "let the pipe behind hold BYTES"),
     flag('C', "no-splice", "read and write, do not splice"),
     flag('E', "skip-errors", "write zeros for what cannot be read"),
     valued('Z', "error-skip-block", "BYTES", "with -E, skip so many bytes at a time"),
@@ -86,7 +89,7 @@ const OPTIONS: &[Spec<char>] = &[
     valued('d', "watchfd", "PID[:FD]", "watch the files of a process"),
     valued('R', "remote", "PID", "change a running pv"),
     valued('Q', "query", "PID", "show the progress of a running pv"),
-    valued('M', "monitor", "SIDE", "not offered"),
+    valued('M', "monitor", "SIDE", "watch the input, the output or both of a command: in, out, both"),
     valued('P', "pidfile", "FILE", "write the process id to FILE"),
     flag('h', "help", "print this help"),
     flag('V', "version", "print the version"),
@@ -105,7 +108,7 @@ pub fn run(call: &Call) -> ExitCode {
     // As pv does, without directories; the C library says the whole name about wrong options.
     let leaf = Path::new(&call.who).file_name().unwrap_or(OsStr::new("pv"));
     let who = leaf.to_string_lossy().into_owned();
-    let parsed = match getopt::parse(OPTIONS, &call.args) {
+    let mut parsed = match getopt::parse(OPTIONS, &call.args) {
         Ok(parsed) => parsed,
         Err(text) => {
             call.wrong(&text);
@@ -122,6 +125,13 @@ pub fn run(call: &Call) -> ExitCode {
     let own = Call {
         who,
         args: Vec::new(),
+    };
+    let started = match monitor::start(&own.who, &mut parsed) {
+        Ok(started) => started,
+        Err((text, code)) => {
+            own.say(text);
+            return ExitCode::from(code);
+        }
     };
     let words = match words(parsed) {
         Ok(words) => words,
@@ -147,7 +157,7 @@ pub fn run(call: &Call) -> ExitCode {
         }
     };
     let ran = meter.run();
-    match ran.and_then(|code| exit::close_stdout().map(|()| code)) {
+    let code = match ran.and_then(|code| exit::close_stdout().map(|()| code)) {
         Ok(code) => code,
         Err(error) if exit::code(&error).is_none() => ExitCode::SUCCESS,
         Err(error) => {
@@ -155,7 +165,8 @@ pub fn run(call: &Call) -> ExitCode {
             crate::terminal::lines::say(&format!("{}\n", manner.line(&error)));
             ExitCode::from(if tells { NOT_TOLD } else { Manner::bit(&error) })
         }
-    }
+    };
+    started.end(code)
 }
 
 /// Returns the command line of `fullbore meter` for that of pv.
@@ -206,10 +217,10 @@ fn words(parsed: getopt::Parsed<char>) -> Result<Vec<OsString>, String> {
             // Without errors to skip, it has no effect.
             'Z' if !skips => continue,
             's' if text.starts_with('@') => value.clone(),
-            's' | 'L' | 'B' | 'Z' => {
+            's' | 'L' | 'B' | 'J' | 'Z' => {
                 let size =
                     size(&text, unit).ok_or_else(|| wrong("numeric value not understood"))?;
-                if matches!((id, size), ('B' | 'Z', 0)) {
+                if matches!((id, size), ('B' | 'J' | 'Z', 0)) {
                     continue;
                 }
                 size.to_string().into()
@@ -235,13 +246,6 @@ fn words(parsed: getopt::Parsed<char>) -> Result<Vec<OsString>, String> {
                 let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
                 words.extend(lines.map(|line| OsString::from(format!("--watch={line}"))));
                 continue;
-            }
-            'M' => {
-                return Err(
-                    "-M, --monitor is not offered: 'fullbore run --live' shows every \
-                               program of a pipeline"
-                        .into(),
-                );
             }
             _ => value.clone(),
         };

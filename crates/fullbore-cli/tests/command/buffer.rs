@@ -179,7 +179,7 @@ fn options_for_tapes_are_refused_with_what_to_use_instead() {
         ("-n 3", "use mbuffer"),
         ("-a 5", "use mbuffer"),
         ("--tapeaware", "use mbuffer"),
-        ("-A /bin/false", "use mbuffer"),
+        ("-A true", "use mbuffer"),
         ("-D 1G", "use mbuffer"),
     ] {
         let output = shell(&dir, &ours(), &format!("$B {options} < a"));

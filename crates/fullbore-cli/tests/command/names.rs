@@ -40,24 +40,87 @@ fn packages_make_the_links_and_remove_them() {
     std::fs::create_dir(&bin).unwrap();
     symlink(FULLBORE, bin.join("fullbore")).unwrap();
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/debian");
-    let run = |script: &str, argument: &str| {
-        let text = std::fs::read_to_string(scripts.join(script)).unwrap();
+    let (state, local) = (root.path().join("state"), root.path().join("local"));
+    for directory in [&state.join("alt"), &state.join("admin"), &local] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    let alternatives = format!(
+        "update-alternatives --altdir {0}/alt --admindir {0}/admin --log {0}/log",
+        state.display()
+    );
+    let sh = |text: &str, script: &str, argument: &str| {
         let text = text.replace("/usr/bin/fullbore", bin.join("fullbore").to_str().unwrap());
         let text = text.replace("/usr/lib/fullbore/names", links.to_str().unwrap());
+        let text = text.replace("/usr/local/bin", local.to_str().unwrap());
+        let text = text.replace("update-alternatives", &alternatives);
         assert!(!text.contains("/usr/"), "{text}");
         let mut sh = Command::new("sh");
         sh.args(["-c", &text, script, argument])
             .stdin(Stdio::null());
-        assert_quiet_success(&finish(start(
-            sh.stdout(Stdio::piped()).stderr(Stdio::piped()),
-        )));
+        finish(start(sh.stdout(Stdio::piped()).stderr(Stdio::piped())))
+    };
+    let run = |script: &str, argument: &str| {
+        let text = std::fs::read_to_string(scripts.join(script)).unwrap();
+        assert_quiet_success(&sh(&text, script, argument));
     };
     run("postinst", "configure");
     assert!(links.join("pv").is_symlink() && links.join("cat").is_symlink());
     run("prerm", "upgrade");
     assert!(links.join("pv").is_symlink(), "an upgrade keeps them");
+    // What docs/install.md says about Debian's alternatives, and that nothing of them is left.
+    let has_alternatives = output_of(Command::new("update-alternatives").arg("--version")).is_ok();
+    if has_alternatives {
+        let page = scripts.join("../../docs/install.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let mut lines = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("sudo ")?.split(" #").next())
+            .filter(|line| line.starts_with("update-alternatives"));
+        let (install, remove) = (lines.next().unwrap(), lines.next().unwrap());
+        let is_there = || std::fs::canonicalize(local.join("pv")).is_ok();
+        for line in [install, remove, install] {
+            assert_code(&sh(line, "sh", ""), 0);
+            assert_eq!(is_there(), line == install, "{line}");
+        }
+    } else {
+        skipped("update-alternatives is not installed");
+    }
     run("prerm", "remove");
-    assert!(!links.exists());
+    assert!(!links.exists() && !local.join("pv").is_symlink());
+}
+
+/// cargo-deb and cargo-generate-rpm take the scripts from there.
+#[test]
+fn both_packages_make_the_links_that_the_command_makes_where_the_page_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let dir = "/usr/lib/fullbore/names";
+    let made = tempfile::tempdir().unwrap();
+    assert_quiet_success(&finish(start(
+        fullbore("generate links --dir").arg(made.path()),
+    )));
+    let mut names: Vec<String> = std::fs::read_dir(made.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let metadata = read("crates/fullbore-cli/Cargo.toml");
+    let scripts = "maintainer-scripts = \"../../packaging/debian\"";
+    assert!(metadata.lines().any(|line| line == scripts));
+    for text in [&metadata, &read("packaging/debian/postinst")] {
+        let (_, list) = text.split_once("for name in ").unwrap();
+        let (list, rest) = list.split_once("; do").unwrap();
+        let mut listed: Vec<&str> = list.split(' ').collect();
+        listed.sort_unstable();
+        assert_eq!(listed, names);
+        assert!(
+            rest.contains("ln -sf /usr/bin/fullbore ") && text.contains(&format!("mkdir -p {dir}"))
+        );
+    }
+    for text in [&metadata, &read("packaging/debian/prerm")] {
+        assert!(text.contains(&format!("rm -rf {dir}")));
+    }
+    assert!(read("docs/install.md").contains(&format!("`{dir}`")));
 }
 
 /// Returns a directory with links of these names.
@@ -161,6 +224,7 @@ fn cat_is_that_of_gnu() {
         cat -v bytes | od -c; cat -A bytes | od -c; cat -e bytes | od -c; cat -t bytes | od -c; cat -u a
         cat -ET bytes | od -c; cat -vT bytes | od -c; cat -bA lines; cat -nE crlf | od -c
         cat --show-all a; cat --number a; cat --number-n lines; cat --sq lines; cat --show-t a; cat --show-e a
+        cat --number-nonblank lines; cat --show-ends lines; cat --squeeze-blank lines; cat --show-tabs a; cat --show-nonprinting bytes | od -c
         cat -z
         cat --foo
         cat --number=3 a
@@ -182,6 +246,8 @@ fn tee_is_that_of_gnu() {
         tee x y < a; od -c x y
         tee -a a x < c; od -c a
         tee --append x < c; tee -ia x < c; od -c x
+        tee x < a; tee -a x -a b --append < c; od -c x b
+        tee -i x < a; tee --ignore-interrupts y < a; od -c x y
         tee - < a; od -c ./-
         tee nodir/x y < a; od -c y
         tee nodir/x y < a > /dev/full; od -c y

@@ -75,6 +75,13 @@ fn mbuffer_ends_as_the_one_of_this_machine() {
         mbuffer -q -f -o a < c 2> /dev/null; echo $?; cat a
         mbuffer -q -o a -f < c 2> /dev/null; echo $?; cat a
         mbuffer -q --append -o a < c 2> /dev/null; echo $?; cat a
+        mbuffer -q -f --truncate -o a < c 2> /dev/null; echo $?; cat a
+        mbuffer -q -n 1 -i a
+        mbuffer -q -A /bin/false -o x < a; echo $?; cat x
+        mbuffer -q --direct < a
+        mbuffer -q -0 < a; mbuffer -q -4 < a; mbuffer -q -6 < a
+        mbuffer -q --tcpbuffer 64k --tcptimeo 5s < a
+        mbuffer -q --hash md5 < a
         mbuffer -q -i nofile 2> /dev/null; echo $?
         mbuffer -q -o nodir/x < a 2> /dev/null; echo $?
         mbuffer -q < a > /dev/full 2> /dev/null; echo $?
@@ -150,9 +157,15 @@ fn mbuffer_differs_where_that_is_meant() {
             "mbuffer -q --hash blake3 < a 2>&1 > /dev/null | wc -c",
             "78\n",
         ),
+        // The manual: it truncates. mbuffer refuses a file that exists without -f all the same.
+        ("mbuffer -q --truncate -o a < c; echo $?; cat a", "0\nc\n"),
+        (
+            "for o in '-D 1G' '-n 2' '-n 0' '-a 5' --tapeaware; do mbuffer $o < a 2>&1 | cut -d ' ' -f 1-6; done",
+            "mbuffer: fatal: -D is not offered:\nmbuffer: fatal: -n is not offered:\nmbuffer: fatal: -n is not offered:\nmbuffer: fatal: -a is not offered:\nmbuffer: fatal: --tapeaware is not offered:\n",
+        ),
         (
             "mbuffer -A true < a 2>&1; echo $?",
-            "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer\n1\n",
+            "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer itself\n1\n",
         ),
         // mbuffer stops, or ends with 1.
         (
@@ -186,7 +199,11 @@ fn free_port() -> u16 {
 }
 
 fn mbuffer(links: &TempDir, words: &str) -> Command {
-    let mut command = Command::new(links.path().join("mbuffer"));
+    called(&links.path().join("mbuffer"), words)
+}
+
+fn called(program: &Path, words: &str) -> Command {
+    let mut command = Command::new(program);
     command.args(words.split_whitespace()).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     users::with_usual_signals(&mut command);
@@ -496,20 +513,22 @@ fn both_versions_of_ip_are_offered_and_can_be_chosen() {
     }
 }
 
-/// What scripts call, word for word; in braces, what they put in. Each gets a stream, and passes it on.
+/// What scripts and their documentation call, word for word but for figures. Each gets a stream, and passes it on.
+/// The sources are repositories on GitHub, as they were in 2026.
 #[test]
 fn calls_of_scripts_pass_their_stream_on() {
     let links = links(&["pv", "mbuffer", "tee", "cat"]);
     let (directory, bytes) = (files(), big());
     std::fs::write(directory.path().join("stream"), &bytes).unwrap();
     for (who, line) in [
+        // jimsalterjrs/sanoid, syncoid, buildsynccmd().
         ("syncoid", "mbuffer  -q -s 128k -m 16M"),
         (
-            "syncoid --source-bwlimit",
+            "syncoid --source-bwlimit=100m",
             "mbuffer -R 100m -q -s 128k -m 16M",
         ),
         (
-            "syncoid --target-bwlimit",
+            "syncoid --target-bwlimit=100m",
             "mbuffer -r 100m -q -s 128k -m 16M",
         ),
         ("syncoid", "pv -p -t -e -r -b -s 5000011"),
@@ -517,23 +536,54 @@ fn calls_of_scripts_pass_their_stream_on() {
             "syncoid",
             "mbuffer  -q -s 128k -m 16M | pv -p -t -e -r -b -s 5000011",
         ),
+        // oetiker/znapzend, lib/ZnapZend/ZFS.pm, mbufferParam and sendRecvSnapshots(); doc/znapzendzetup.pod has the
+        // sizes, and contrib/synczbe the last one.
         ("znapzend", "mbuffer -q -s 256k -W 600 -m 1G"),
-        ("znapzend", "mbuffer -q -s 256k -W 600 -m 100M -R 100M"),
+        ("znapzend", "mbuffer -q -s 256k -W 600 -m 128M"),
+        (
+            "znapzend --mbufferparam='-R 10M'",
+            "mbuffer -q -s 256k -W 600 -m 100M -R 10M",
+        ),
+        ("znapzend's synczbe", "mbuffer -m 128M"),
+        // whoschek/bzfs, bzfs_main/replication.py, _mbuffer_cmd() and _pv_cmd(); the options are those of argparse_cli.py.
         ("bzfs", "mbuffer -s 2097152 -q -m 128M"),
-        ("bzfs --bwlimit", "mbuffer -s 2097152 -q -m 128M -R 100M"),
+        (
+            "bzfs --bwlimit=100m, source",
+            "mbuffer -s 2097152 -q -m 128M -R 100M",
+        ),
+        (
+            "bzfs --bwlimit=100m, destination",
+            "mbuffer -s 2097152 -q -m 128M -r 100M",
+        ),
         (
             "bzfs",
             "LC_ALL=C pv --progress --timer --eta --fineta --rate --average-rate --bytes --interval=1 --width=120 --buffer-size=2M --force --name=5MiB --size=5000011 2>> pv.log",
         ),
         (
-            "zrepl's notes on replication by hand",
-            "mbuffer -q -s 128k -m 1G",
+            "bzfs --bwlimit=100m",
+            "LC_ALL=C pv --progress --timer --eta --fineta --rate --average-rate --bytes --interval=1 --width=120 --buffer-size=2M --rate-limit=100m --force --name=5MiB --size=5000011 2>> pv.log",
         ),
-        ("zrepl's notes on replication by hand", "pv -ptebar"),
-        ("the wiki of Proxmox", "mbuffer -s 128k -m 1G"),
-        ("the wiki of Proxmox", "pv -L 100m -q"),
-        ("sanoid's README", "pv -q -L 100M | mbuffer -q"),
+        // zrepl/zrepl calls none of them, and its documentation neither, but for
+        // internal/rpc/dataconn/microbenchmark/microbenchmark.go.
+        ("zrepl's microbenchmark", "pv -r"),
+        // Its fork dsh2dsh/zrepl does: docs/configuration/sendrecvoptions.rst, and dist/freebsd/etc/zrepl/zrepl.yml.
+        ("zrepl's execpipe", "mbuffer -q -s 128k -m 100M"),
+        ("zrepl's execpipe", "mbuffer -q -s 128k -m 1G"),
+        // Proxmox' own programs (proxmox/pve-storage, src/PVE/Storage.pm; proxmox/pve-zsync, pve-zsync) and their
+        // documentation (proxmox/pve-docs) call cstream instead. ossobv/proxmove moves machines between its clusters:
+        // proxmove, copy_direct() of ProxmoxStorageZfs.
+        (
+            "proxmove --bwlimit=100",
+            "mbuffer -q -s 128k -m 1G -R 12800k | mbuffer -q -s 128k -m 1G | pv --force --eta --average-rate --progress -s 5000011",
+        ),
+        (
+            "proxmove",
+            "mbuffer -q -s 128k -m 1G  | mbuffer  -s 128k -m 1G",
+        ),
+        // No source: what is often seen.
         ("scripts of cron", "cat | tee -a log | pv -q"),
+        ("scripts of cron", "pv -ptebar | mbuffer -q"),
+        ("scripts of cron", "pv -q -L 100M"),
     ] {
         let line = format!("{line} < stream");
         // Behind a pipe, the first program is the one that reads.
@@ -565,7 +615,7 @@ fn calls_of_scripts_pass_their_stream_on() {
     );
 }
 
-/// As syncoid and znapzend connect two of them.
+/// As scripts connect two of them.
 #[test]
 fn two_of_them_are_connected_as_scripts_do_it() {
     let (links, bytes) = (links(&["mbuffer"]), big());
@@ -573,37 +623,75 @@ fn two_of_them_are_connected_as_scripts_do_it() {
     std::fs::write(directory.path().join("stream"), &bytes).unwrap();
     let path = |name: &str| directory.path().join(name);
     for (receiver, sender) in [
+        // syncoid --insecure-direct-connection=…,…,60,mbuffer, which sends by socat.
         (
-            "-W 300 -I PORT -q -s 128k -m 16M",
-            "-q -s 128k -m 16M -O localhost:PORT",
+            "-W 60 -I 127.0.0.1:PORT -q -s 128k -m 16M",
+            "-q -s 128k -m 16M -O 127.0.0.1:PORT",
         ),
+        // znapzend with --mbuffer=/usr/bin/mbuffer:PORT.
         (
             "-q -s 256k -W 600 -m 100M -4 -I PORT",
             "-q -s 256k -W 600 -m 100M -O localhost:PORT",
         ),
+        // Issue 86 of zrepl/zrepl.
+        (
+            "-s 128k -m 1G -4 -I PORT",
+            "-s 128k -m 1G -O 127.0.0.1:PORT",
+        ),
     ] {
-        sent_and_received(&links, receiver, sender, &path("stream"), &bytes);
+        let link = links.path().join("mbuffer");
+        sent_and_received([&link; 2], receiver, sender, &path("stream"), &bytes);
     }
 }
 
-fn sent_and_received(links: &TempDir, receiver: &str, sender: &str, stream: &Path, bytes: &[u8]) {
+#[test]
+fn each_end_of_a_connection_may_be_the_mbuffer_of_this_machine() {
+    if !has_mbuffer() {
+        return;
+    }
+    let (links, bytes) = (links(&["mbuffer"]), big());
+    let directory = files();
+    let stream = directory.path().join("stream");
+    std::fs::write(&stream, &bytes).unwrap();
+    let (theirs, ours) = (Path::new("mbuffer"), links.path().join("mbuffer"));
+    for programs in [[theirs, &ours], [&ours, theirs], [theirs, theirs]] {
+        for (receiver, sender) in [
+            ("-q -I PORT", "-q -O localhost:PORT"),
+            ("-q -4 -I 127.0.0.1:PORT", "-q -4 -O 127.0.0.1:PORT"),
+            (
+                "-q --tcpbuffer 64k --tcptimeo 60s -0 -I PORT",
+                "-q --tcpbuffer 64k --tcptimeo 60s -0 -O localhost:PORT",
+            ),
+        ] {
+            sent_and_received(programs, receiver, sender, &stream, &bytes);
+        }
+    }
+}
+
+fn sent_and_received(
+    [receiving, sending]: [&Path; 2],
+    receiver: &str,
+    sender: &str,
+    stream: &Path,
+    bytes: &[u8],
+) {
     // The receiver may find its port taken, and the sender may come before it listens: then both are tried again.
     for _ in 0..1000 {
         let port = free_port().to_string();
-        let mut receiving = start(&mut mbuffer(links, &receiver.replace("PORT", &port)));
+        let mut receiver = start(&mut called(receiving, &receiver.replace("PORT", &port)));
         let listens = |child: &mut Child| match child.try_wait().unwrap() {
             Some(_) => Some(false),
             None => is_listened_at(&port).then_some(true),
         };
-        if !wait_for("a port that is listened at", || listens(&mut receiving)) {
+        if !wait_for("a port that is listened at", || listens(&mut receiver)) {
             continue;
         }
         let input = std::fs::File::open(stream).unwrap();
         let sent = finish(start(
-            mbuffer(links, &sender.replace("PORT", &port)).stdin(input),
+            called(sending, &sender.replace("PORT", &port)).stdin(input),
         ));
         assert_code(&sent, 0);
-        let received = finish(receiving);
+        let received = finish(receiver);
         assert_eq!(received.status.code(), Some(0), "{}", said_err(&received));
         assert!(received.stdout == bytes);
         return;

@@ -65,6 +65,22 @@ fn pv_ends_as_the_one_of_this_machine() {
         pv -C -B 3 -q a
         pv -E -q a
         pv -qL 1M a
+        pv -fI -s 99 -i 60 a 2>&1 > /dev/null | tr '\r' '\n' | sed 's/ETA/FIN/; s/[0-9][0-9]:[0-9][0-9]:[0-9][0-9]/T/; s/ *$//'
+        pv -fT -i 60 a > /dev/null; cat a | pv --force --buffer-percent -i 60 > /dev/null
+        for a in '-A 4' '--last-written 3'; do pv -Cf $a -i 60 a 2>&1 > /dev/null | tr -d ' \r\n' | wc -c; done
+        pv --force --progress --width 40 --interval 60 a > /dev/null
+        pv --force --timer --interval 60 a > /dev/null
+        pv --force --bytes --name x --interval 60 a > /dev/null
+        pv --force --format '%% %p x' --width 30 --interval 60 a > /dev/null
+        pv --force --eta --size 14 --interval 60 a > /dev/null
+        pv --force --rate --interval 60 a 2>&1 > /dev/null | tr '\r' '\n' | sed 's/[0-9. ]*[kKMG]*i*B/#B/; s/ *$//'
+        pv --force --average-rate --interval 60 a 2>&1 > /dev/null | tr '\r()' '\n[]' | sed 's/[0-9. ]*[kKMG]*i*B/#B/; s/ *$//'
+        pv --numeric --interval 60 a
+        pv --quiet --wait --delay-start 1 --line-mode --null --interval 1 --height 20 --rate-limit 1M --buffer-size 3 --no-splice --skip-errors a
+        pv --quiet --line-mode --size 3 --stop-at-size lines
+        pv --cursor --quiet a
+        pv --remote 999999 --rate-limit 1 2> /dev/null; echo $?; pv --watchfd 999999 2> /dev/null; echo $?
+        pv --help > h; grep -c -e --watchfd h; pv --version > h; head -n 1 h | cut -d ' ' -f 1
         pv --pidfile pid -q a; ls pid
         pv -W -q a; pv -D 5 -f a
         pv -cb a 2> /dev/null
@@ -172,8 +188,21 @@ fn options_of_later_versions_have_their_effect() {
         ),
         // The title of the window, and the command line.
         (
-            "pv -f -x window -b a 2>&1 > /dev/null | grep -ac ']2;' | sed s/0/none/",
-            "none\n",
+            r"pv -f -i 60 -x window -b a 2>&1 > /dev/null | tr '\33' '^' | grep -ao '^.]2;.*\^'",
+            "^]2;7.00  B^\n",
+        ),
+        // The tab of the terminal, which is as before at the end.
+        (
+            r"pv -f -i 60 -9 -b -s 14 a 2>&1 > /dev/null | tr '\33\r\n' '^RN'",
+            "7.00  B^]9;4;1;50^\\RN^]9;4;0;0^\\",
+        ),
+        (
+            r"cat a | pv -f -i 60 --conemu -F '%b|' 2>&1 > /dev/null | tr '\33\r\n' '^RN'; pv -f -i 60 -F '%{progress-conemu}%b' a 2>&1 > /dev/null | tr '\33\r\n' '^RN'",
+            "7.00  B|^]9;4;3;2^\\RN^]9;4;0;0^\\^]9;4;1;100^\\7.00  BRN^]9;4;0;0^\\",
+        ),
+        (
+            "pv -q -J 64K a; pv -q --pipe-buffer-size 0 a; pv -q -J x a 2>&1; echo $?",
+            "hel\tlo\nhel\tlo\npv: -J: x: numeric value not understood\n64\n",
         ),
         (
             r#"mkfifo f; pv -f -i 0.1 -x 'window:<%b>' -b < f > /dev/null 2> err & exec 3> f; until grep -aq $'\e]2;<0.00  B>\e' err; do sleep 0.05; done; echo titled"#,
@@ -196,13 +225,42 @@ fn options_of_later_versions_have_their_effect() {
             "pv --version | head -n 1 | cut -d ' ' -f 1,2; pv -V | grep -c 'pv 1.12'; pv --help | grep -c -- --store-and-forward; fullbore-here meter -V | grep -c 0; fullbore-here buffer --version | grep -c 0",
             "pv (fullbore)\n1\n1\n1\n1\n",
         ),
-        ("pv -M in -- cat a; echo $?", "64\n"),
+        // A command between two pipes.
+        (
+            "seq 1000 > n; for side in in out both 0 1 2; do pv -q -M $side -- cat < n | cmp - n; echo $?; done",
+            "0\n0\n0\n0\n0\n0\n",
+        ),
+        (
+            "seq 1000 > n; pv -fb -i 60 -M in -- wc -l < n 2> in; pv -fb -i 60 -M out -- wc -l < n 2> out; cat in out | SHOWALL",
+            "1000\n1000\n3.80KiB\n5.00  B\n",
+        ),
+        (
+            "seq 1000 > n; pv -f -i 60 -F '%b %N' -F '%N %b' -N i -N o -M both -- wc -l < n 2>&1 | SHOWALL | sort",
+            "        o: 5.00  B\n1000\n3.80KiB         i:\n",
+        ),
+        (
+            "seq 9 > n; pv -q -S -s 4 -M in -- cat < n; pv -q -S -s 4 -M out -- cat < /dev/zero | wc -c; pv -q -M both -- sh -c 'cat; exit 7' < a; echo $?",
+            "1\n2\n4\nhel\tlo\n0\n",
+        ),
+        (
+            "pv -q -M both -- cat < /dev/zero | head -c 1 | wc -c; echo ${PIPESTATUS[0]}; yes | pv -q -M in -- head -n 1; echo ${PIPESTATUS[*]}",
+            "1\n0\ny\n141 0\n",
+        ),
+        (
+            "exec 2>&1; pv -M x -- cat; echo $?; pv -M in; echo $?; pv -M in -U s -- cat; echo $?; pv -M in -- nocommand; echo $?; pv -M in -o x -- cat; echo $?",
+            "pv: -M: x: invalid side specification\n64\npv: -M: a command to run must be specified\n64\npv: monitor mode cannot be used with store-and-forward\n64\npv: -M: nocommand: No such file or directory\n1\npv: -o needs -M out or both: of 'in', the output is that of the command\n64\n",
+        ),
+        (
+            "for s in TERM INT; do (trap - INT; set -m; rm -f out; pv -q -M in -L 1K -- cat < /dev/zero > out & until [ -s out ]; do sleep 0.05; done; kill -$s $!; wait $!; echo $?) 2> /dev/null; done",
+            "32\n32\n",
+        ),
         (
             "pv -fpterb -s 14 -w 80 a 2>&1 > /dev/null | tr '\\r' '\\n' | sed 's/[[][^=]*[/]s[]]/[#]/; s/0:0[0-9]:[0-9]*/#/; s/ *$//' | grep .",
             "7.00  B # [#] [===============>                 ]  50%\n",
         ),
     ] {
         let line = line
+            .replace("SHOWALL", r"tr '\r' '\n' | sed 's/ *$//' | grep .")
             .replace("SHOW", show)
             .replace("fullbore-here", FULLBORE);
         let output = bash(files().path(), Some(&links), &line);

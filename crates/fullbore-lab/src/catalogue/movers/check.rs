@@ -146,6 +146,7 @@ fn run(
     let process = start_mover(program, mover, source.into(), sink.into(), &[])?;
     let ended = process
         .context("a mover that was there")?
+        .last
         .end_within(PATIENCE)?;
     let well = !ended.killed && ended.output.status.success();
     Ok((!well).then(|| process::last_words(&ended.output)))
@@ -207,7 +208,7 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found>
     drop(branches);
     let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
     if let Some(file) = descriptors.file {
-        moving.end_within(PATIENCE)?;
+        moving.last.end_within(PATIENCE)?;
         let written = writing.end_within(PATIENCE)?;
         return match written.went_well("writer") {
             Ok(()) => compared(files::reopened(&file)?, len),

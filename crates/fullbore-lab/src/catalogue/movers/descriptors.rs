@@ -1,17 +1,21 @@
 //! Creates the pipes, sockets and files of one job, and starts the mover on them.
 
 use std::fs::File;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
+use procfs::net::{TcpNetEntry, TcpState};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::files::memory_file;
 use super::table::{End, Job, Mover};
-use crate::process::Process;
+use crate::measurement::Stop;
+use crate::process::{self, Process};
 use crate::program::Program;
 
 /// The descriptors of one job, until they are passed to its processes.
@@ -72,6 +76,17 @@ impl Descriptors {
     }
 }
 
+/// The processes of a mover.
+pub struct Moving {
+    /// The one that writes to the sink.
+    pub last: Process,
+    /// The one that sends to it over a connection, if there is one. It is killed with this value.
+    pub sender: Option<Process>,
+}
+
+/// How long a receiver may take until it listens.
+const PATIENCE: Duration = process::GRACE;
+
 /// Starts the mover on its source and its sinks; returns `None` if it is not on PATH.
 ///
 /// It runs on any CPU, unlike the writer and the reader: if there is a third CPU, the mover has it
@@ -83,7 +98,10 @@ pub fn start_mover(
     source: OwnedFd,
     sink: OwnedFd,
     branches: &[OwnedFd],
-) -> Result<Option<Process>> {
+) -> Result<Option<Moving>> {
+    if mover.receiver.is_some() {
+        return start_connected(program, mover, source, sink);
+    }
     let names: Vec<String> = branches
         .iter()
         .map(|branch| format!("/dev/fd/{}", branch.as_raw_fd()))
@@ -101,5 +119,50 @@ pub fn start_mover(
     for branch in branches {
         fcntl_setfd(branch, FdFlags::CLOEXEC)?;
     }
-    started.map(Some)
+    let last = started?;
+    Ok(Some(Moving { last, sender: None }))
+}
+
+/// Starts two processes, of which one sends to the other over TCP. Another program may take the port before the
+/// receiver does: then another port is tried.
+fn start_connected(
+    program: &Program,
+    mover: &Mover,
+    source: OwnedFd,
+    sink: OwnedFd,
+) -> Result<Option<Moving>> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let free = TcpListener::bind("127.0.0.1:0").context("a port")?;
+        let port = free.local_addr().context("a port")?.port();
+        drop(free);
+        let Some([mut receiver, mut sender]) = mover.connected(program, port) else {
+            return Ok(None);
+        };
+        let sink = sink.try_clone().context("dup of the sink")?;
+        receiver.stdin(Stdio::null()).stdout(sink);
+        receiver.stderr(Stdio::piped());
+        let mut last = Process::start(receiver)?;
+        while !last.ends_within(Duration::from_millis(2))? && began.elapsed() < PATIENCE {
+            if is_listened_at(port)? {
+                sender.stdin(source).stdout(Stdio::null());
+                sender.stderr(Stdio::null());
+                return Ok(Some(Moving {
+                    last,
+                    sender: Some(Process::start(sender)?),
+                }));
+            }
+        }
+    }
+    let text = format!("{} does not listen", mover.program());
+    Err(Stop::Failed(text).into())
+}
+
+/// Returns whether somebody listens at this port. A connection, to try it, would be taken for that of the sender.
+fn is_listened_at(port: u16) -> Result<bool> {
+    let sockets = procfs::net::tcp().context("read /proc/net/tcp")?;
+    let listens = |socket: &TcpNetEntry| {
+        socket.state == TcpState::Listen && socket.local_address.port() == port
+    };
+    Ok(sockets.iter().any(listens))
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::descriptors::{Descriptors, start_mover};
+use super::descriptors::{Descriptors, Moving, start_mover};
 use super::files::SourceFile;
 use super::table::{End, Job, Mover, PIPE_READER};
 use crate::endpoint::ENDLESS;
@@ -61,8 +61,8 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
     };
     let began = Instant::now();
-    let moving = match start_mover(bench.program, mover, source, sink, &branches) {
-        Ok(Some(process)) => process,
+    let Moving { last, sender } = match start_mover(bench.program, mover, source, sink, &branches) {
+        Ok(Some(moving)) => moving,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
             bail!(Stop::Skipped(reason));
@@ -71,7 +71,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     };
     drop(branches);
     if let Some(file) = file {
-        let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
+        let (moved, bytes, seconds) = fill(&file, last, began, bench)?;
         return Ok(judge_file(
             mover,
             &moved,
@@ -82,8 +82,8 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     }
     let stdin = reader.context("the job has neither a reader nor a file")?;
     let (read, ended_early) = read(job, stdin, bench)?;
-    let moved = moving.end_within(GRACE)?;
-    drop(branch_readers);
+    let moved = last.end_within(GRACE)?;
+    drop((branch_readers, sender));
     let writer = writer_report(writer)?;
     Ok(judge_reader(
         job,

@@ -35,7 +35,8 @@ pub fn group() -> Group {
 pub fn buffers() -> Group {
     of_jobs(
         "buffer",
-        "a large memory between two pipes: buffer compared with mbuffer",
+        "a large memory between two pipes, and at both ends of a TCP connection: buffer compared with \
+         mbuffer and socat",
         BUFFER_JOBS,
     )
 }

@@ -71,7 +71,8 @@ pub const JOBS: &[Job] = {
 };
 
 /// The jobs of a large memory, in the order of display: between programs that write and read as most do,
-/// between some that have pipes of 1 MiB, and between some that do not copy themselves.
+/// between some that have pipes of 1 MiB, and between some that do not copy themselves; and one at each end of a TCP
+/// connection, between such as do not copy.
 #[rustfmt::skip]
 pub const BUFFER_JOBS: &[Job] = {
     use End::Pipe;
@@ -81,6 +82,7 @@ pub const BUFFER_JOBS: &[Job] = {
         Job { name: "usual", title: "buffer between usual ends", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(USUAL) },
         Job { name: "roomy", title: "buffer between pipes of 1 MiB", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(ROOMY) },
         Job { name: "lean", title: "buffer between ends that do not copy", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: None },
+        Job { name: "connected", title: "two programs, connected by TCP", source: Pipe, sink: Pipe, branches: 0, movers: CONNECTED, ends: None },
     ]
 };
 
@@ -97,6 +99,9 @@ pub struct Mover {
     pub shows: &'static str,
     /// The option before the name of each further sink.
     sink_option: Option<&'static str>,
+    /// The command line of a second process, if the first one sends to it over a connection. `PORT` in both is a port
+    /// of the loopback device.
+    pub receiver: Option<&'static str>,
 }
 
 /// Where a program comes from.
@@ -115,6 +120,7 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
         words,
         shows,
         sink_option: None,
+        receiver: None,
     }
 }
 
@@ -125,6 +131,7 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
         words,
         shows: words,
         sink_option: None,
+        receiver: None,
     }
 }
 
@@ -153,6 +160,14 @@ const BUFFERS: &[Mover] = &[
         "buffer -q -m 64M --keep-input",
         "fullbore buffer, which leaves the pipe before it as it is",
     ),
+];
+
+/// Movers of which one sends to the other over TCP, on this machine.
+#[rustfmt::skip]
+const CONNECTED: &[Mover] = &[
+    Mover { receiver: Some("buffer -q -m 64M -4 -I PORT"), ..own("buffer", "buffer -q -m 64M -O 127.0.0.1:PORT", "fullbore buffer -O and -I") },
+    Mover { receiver: Some("mbuffer -q -m 64M -4 -I PORT"), shows: "mbuffer -O and -I", ..peer("mbuffer", "mbuffer -q -m 64M -O 127.0.0.1:PORT") },
+    Mover { receiver: Some("socat -u TCP4-LISTEN:PORT STDOUT"), shows: "socat, without a large memory", ..peer("socat", "socat -u STDIN TCP4:127.0.0.1:PORT") },
 ];
 
 /// Movers from one source to several sinks.
@@ -226,19 +241,37 @@ impl Job {
 impl Mover {
     /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
-        let mut words = self.words.split_whitespace();
-        let mut command = match self.of {
-            Of::Fullbore => program.command(),
-            Of::Path => {
-                words.next();
-                Command::new(on_path(self.program())?)
-            }
-        };
-        command.args(words);
+        let mut command = self.start_of(program)?;
+        command.args(self.arguments(self.words));
         for sink in sinks {
             command.args(self.sink_option).arg(sink);
         }
         Some(command)
+    }
+
+    /// Returns the commands of the receiver and of the sender at both ends of a connection to this port, or `None` if
+    /// the program is not on PATH, or it is one process.
+    pub fn connected(&self, program: &Program, port: u16) -> Option<[Command; 2]> {
+        let command = |words| {
+            let mut command = self.start_of(program)?;
+            let arguments = self.arguments(words);
+            command.args(arguments.map(|word| word.replace("PORT", &port.to_string())));
+            Some(command)
+        };
+        Some([command(self.receiver?)?, command(self.words)?])
+    }
+
+    /// Returns its command without arguments.
+    fn start_of(&self, program: &Program) -> Option<Command> {
+        Some(match self.of {
+            Of::Fullbore => program.command(),
+            Of::Path => Command::new(on_path(self.program())?),
+        })
+    }
+
+    fn arguments(&self, words: &'static str) -> impl Iterator<Item = &'static str> {
+        let is_named = usize::from(self.of == Of::Path);
+        words.split_whitespace().skip(is_named)
     }
 
     /// Returns the program's name.
@@ -251,9 +284,13 @@ impl Mover {
 
     /// Returns its command line as text.
     pub fn line(&self) -> String {
-        match self.of {
-            Of::Fullbore => format!("fullbore {}", self.words),
-            Of::Path => self.words.to_owned(),
+        let line = |words: &str| match self.of {
+            Of::Fullbore => format!("fullbore {words}"),
+            Of::Path => words.to_owned(),
+        };
+        match self.receiver {
+            None => line(self.words),
+            Some(receiver) => format!("{} | {}", line(self.words), line(receiver)),
         }
     }
 
