@@ -369,13 +369,17 @@ fn examine<S: End, W: End>(
         source.examine().map_err(refused(TransferSide::Source))?,
         sink.examine().map_err(refused(TransferSide::Sink))?,
     );
-    let identity = |fd: BorrowedFd<'_>| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
     let what = match shapes {
         (Shape::Pipe, Shape::Pipe) => "pipe",
         (Shape::File, Shape::File) => "file",
         _ => return Ok(shapes),
     };
-    match identity(source.fd()) == identity(sink.fd()) {
+    let identity = |fd: BorrowedFd<'_>, side| {
+        let stat = fstat(fd).map_err(|errno| refused(side)(("fstat", errno.into())))?;
+        Ok::<_, Error>((stat.st_dev, stat.st_ino))
+    };
+    let of_source = identity(source.fd(), TransferSide::Source)?;
+    match of_source == identity(sink.fd(), TransferSide::Sink)? {
         true => Err(Error::Invalid(format!(
             "source and sink are the same {what}"
         ))),
