@@ -74,7 +74,8 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     /// # Errors
     /// [`Failure`], with `Error::Moving` if one side failed. The other direction has then delivered the bytes that had
     /// come before. The report has the number of bytes that had arrived. After the failure of a source, every further call
-    /// returns its error, because the kernel would report an end.
+    /// returns its error, because the kernel would report an end; after one for lack of memory (`ENOMEM`, `ENOBUFS`), the
+    /// next call goes on.
     pub async fn run(&mut self) -> Result<Both, Failure<Both>> {
         // After a failure that no run has returned yet, the other direction still delivers what has come.
         if self.error.is_none() {

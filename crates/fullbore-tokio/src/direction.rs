@@ -52,8 +52,7 @@ pub(crate) struct Direction {
     refused: bool,
     /// Whether it delivers what has come and does not wait for more.
     drains: bool,
-    /// The call and the error of a source that has failed. The kernel reports the error of a socket once, and an end
-    /// after that.
+    /// The call and the error of a source that has failed and must not be asked again ([`is_reported_once`]).
     source_failed: Option<(&'static str, Errno)>,
     /// How it ends after the call that a thread is making.
     ends_as: Option<Ended>,
@@ -133,7 +132,9 @@ impl Direction {
                     Some(pace) => ready!(pace.poll(cx)),
                     None => usize::MAX,
                 };
-                let splices = self.splices(source_shape, sink_shape);
+                let splices = self
+                    .splices(source_shape, sink_shape)
+                    .then_some(source_shape);
                 let most = self.may_take(most);
                 if let Some(file) = source.file() {
                     let file = Arc::clone(file);
@@ -191,7 +192,11 @@ impl Direction {
                             let weight = if moved.spliced { 1 } else { COPIED };
                             left = left.saturating_sub(moved.bytes * weight);
                         }
-                        (TransferSide::Source, Err(failed)) => self.source_failed = Some(failed),
+                        (TransferSide::Source, Err(failed))
+                            if is_reported_once(source_shape, failed.1) =>
+                        {
+                            self.source_failed = Some(failed);
+                        }
                         _ => {}
                     }
                     if let Some(ended) = self.note(side, done)? {
@@ -264,7 +269,8 @@ impl Direction {
         }
     }
 
-    /// Prepares for another run, unless the source has ended; returns the error of a source that has failed.
+    /// Prepares for another run, unless the source has ended; returns the error of a source that must not be
+    /// asked again.
     pub(crate) fn resume(&mut self) -> Option<Error> {
         if self.ended != Ended::AtEnd {
             self.ended = Ended::NotYet;
@@ -387,31 +393,55 @@ fn examine<S: End, W: End>(
     }
 }
 
-/// Takes at most `most` bytes from the source.
-fn take(carrier: &mut Carrier, source: BorrowedFd<'_>, splices: bool, most: usize) -> Done {
-    let mut refused = false;
-    let pipe = if splices { LentPipe::take() } else { None };
-    if let Some(pipe) = pipe {
-        match carrier.splice(source, pipe, most) {
-            Ok(bytes @ 1..) => {
-                return Ok(Moved {
-                    bytes,
-                    spliced: true,
-                    refused,
-                });
+/// Returns whether the kernel may report this error once, and an end after that: the pending error of a socket. Of a
+/// device, nothing is known. That memory was short is said of one call.
+fn is_reported_once(source: Shape, errno: Errno) -> bool {
+    !matches!(source, Shape::Pipe | Shape::File) && !matches!(errno, Errno::NOMEM | Errno::NOBUFS)
+}
+
+/// Takes at most `most` bytes from the source; it is spliced from if its shape is given.
+fn take(
+    carrier: &mut Carrier,
+    source: BorrowedFd<'_>,
+    splices: Option<Shape>,
+    most: usize,
+) -> Done {
+    let moved = |bytes, spliced, refused| {
+        Ok(Moved {
+            bytes,
+            spliced,
+            refused,
+        })
+    };
+    let read = |carrier: &mut Carrier| {
+        let read = carrier.read(source, most);
+        read.map_err(|errno| ("read", errno))
+    };
+    let lent = splices.and_then(|shape| Some((shape, LentPipe::take()?)));
+    let Some((shape, pipe)) = lent else {
+        return moved(read(carrier)?, false, false);
+    };
+    let mut pipe = Some(pipe);
+    let done = match carrier.splice(source, &mut pipe, most) {
+        Ok(bytes @ 1..) => moved(bytes, true, false),
+        // Only read(2) tells whether this is the end.
+        Ok(0) => read(carrier).and_then(|bytes| moved(bytes, false, false)),
+        Err(errno) if is_refusal(errno) => match read(carrier) {
+            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which has an end after it. A
+            // refusal is repeated.
+            Ok(0) if is_reported_once(shape, errno) => {
+                match carrier.splice(source, &mut pipe, most) {
+                    Ok(bytes @ 1..) => moved(bytes, true, false),
+                    Err(again) if is_refusal(again) => moved(0, false, true),
+                    _ => Err(("splice", errno)),
+                }
             }
-            // Only read(2) tells whether this is the end.
-            Ok(0) => {}
-            Err(errno) if is_refusal(errno) => refused = true,
-            Err(errno) => return Err(("splice", errno)),
-        }
+            read => read.and_then(|bytes| moved(bytes, false, true)),
+        },
+        Err(errno) => Err(("splice", errno)),
+    };
+    if let Some(pipe) = pipe {
+        pipe.give_back();
     }
-    let bytes = carrier
-        .read(source, most)
-        .map_err(|errno| ("read", errno))?;
-    Ok(Moved {
-        bytes,
-        spliced: false,
-        refused,
-    })
+    done
 }
