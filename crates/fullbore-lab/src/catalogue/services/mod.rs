@@ -2,7 +2,8 @@
 //!
 //! There is a table for each load, over TCP and over Unix sockets, with a row for each way. The proxy is a process of
 //! its own: the example `ways` of `fullbore-tokio`, which stands beside the executable of the command in `examples/`,
-//! so that the command does not contain tokio; or haproxy. The cost is the CPU time of the proxy alone.
+//! so that the command does not contain tokio; or haproxy. The column `proxy` has the CPU time of the proxy alone, and the
+//! cost that of all processes.
 
 mod load;
 mod table;
@@ -180,7 +181,7 @@ impl Proxying {
             arrived: Some(carried.bytes),
             spent: Some(CpuTime {
                 user: 0.0,
-                system: carried.cpu,
+                system: carried.cpu + carried.cpu_of_ends,
             }),
             ..Measured::default()
         };
