@@ -25,12 +25,13 @@ use crate::options::Options;
 use crate::pool::LentPipe;
 use crate::report::{Ended, Report};
 
-/// Bytes after which other tasks get a turn, even if there is more to move: this takes about half a millisecond. Bytes
-/// that are copied count as [`COPIED`] times as many.
-const TURN: usize = 4 << 20;
+/// Bytes after which other tasks get a turn, even if there is more to move: this takes about an eighth of a millisecond.
+/// With more, 64 streams had so many bytes under way that their readers found them no longer in the cache; with fewer,
+/// the tasks were changed too often (docs/services.md). Bytes that are copied count as [`COPIED`] times as many.
+const TURN: usize = 512 * 1024;
 
 /// How many bytes are spliced in the time in which one is copied.
-const COPIED: usize = 4;
+const COPIED: usize = 2;
 
 /// The fewest bytes of a read after which the next call is a splice(2): with fewer, copying is as cheap.
 const STREAM: usize = 16 * 1024;
