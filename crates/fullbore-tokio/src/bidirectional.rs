@@ -150,13 +150,20 @@ fn step<S: Duplex, W: Duplex>(
     other: &mut Direction,
     error: &mut Option<Error>,
 ) {
-    if direction.is_over() {
-        return;
-    }
-    let Poll::Ready(polled) = direction.poll(cx, source, sink) else {
-        return;
+    let polled = match direction.is_over() {
+        true if direction.owes_end && error.is_none() => Ok(Ended::AtEnd),
+        true => return,
+        false => match direction.poll(cx, source, sink) {
+            Poll::Ready(polled) => polled,
+            Poll::Pending => return,
+        },
     };
-    let shuts_down = matches!(polled, Ok(Ended::AtEnd)) && error.is_none();
+    let is_at_end = matches!(polled, Ok(Ended::AtEnd));
+    let shuts_down = is_at_end && error.is_none();
+    // If the other direction has failed at its sink, which is this source, the end may be what the kernel reports after
+    // an error.
+    direction.owes_end = is_at_end
+        && matches!(error, Some(Error::Moving { side, .. }) if *side == TransferSide::Source);
     let outcome = polled.and_then(|ended| match shuts_down {
         true => sink
             .shut_down()

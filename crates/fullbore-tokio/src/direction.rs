@@ -62,6 +62,8 @@ pub(crate) struct Direction {
     clock: Clock,
     ended: Ended,
     is_over: bool,
+    /// Whether the sink has to be told of the end by the next run, because this one has failed.
+    pub(crate) owes_end: bool,
 }
 
 impl Direction {
@@ -85,6 +87,7 @@ impl Direction {
             clock: Clock::new(options.idle_timeout.is_some()),
             ended: Ended::NotYet,
             is_over: false,
+            owes_end: false,
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use fullbore_tokio::{Duplex, Ended, Guarantee, Options};
 use rustix::io::Errno;
@@ -151,4 +152,34 @@ fn a_sending_side_that_cannot_be_closed_is_a_failure_and_is_closed_by_the_next_r
             return;
         }
     }
+}
+
+#[test]
+fn an_end_that_was_met_in_a_run_that_failed_is_told_by_the_next_run() {
+    let _watch = watch("an end that is told later");
+    let [(a, mut near), (b, far)] =
+        [(); 2].map(|()| std::os::unix::net::UnixStream::pair().unwrap());
+    near.write_all(b"question").unwrap();
+    far.shutdown(Shutdown::Write).unwrap();
+    let runtime = runtime();
+    let ends = {
+        let _context = runtime.enter();
+        (unix(a.into()), unix(b.into()))
+    };
+    let mut transfer = Options::new()
+        .deadline(Instant::now() + Duration::from_secs(300))
+        .copy_bidirectional(ends.0, ends.1);
+    let failure = failing_once(&[libc::SYS_read], 1, Errno::NOMEM, || {
+        runtime.block_on(transfer.run()).unwrap_err()
+    });
+    let Some(failure) = failure else {
+        return;
+    };
+    let ended = (failure.report.a_to_b.ended, failure.report.b_to_a.ended);
+    assert_eq!(ended, (Ended::Failed, Ended::AtEnd));
+    // This peer closes its half only when it has seen the end of the other.
+    let waiting = thread::spawn(move || near.read_to_end(&mut Vec::new()).unwrap());
+    let both = runtime.block_on(transfer.run()).unwrap();
+    assert_eq!((both.a_to_b.bytes, both.a_to_b.ended), (8, Ended::AtEnd));
+    assert_eq!(waiting.join().unwrap(), 0);
 }
