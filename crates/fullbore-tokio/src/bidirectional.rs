@@ -74,7 +74,8 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     /// # Errors
     /// [`Failure`], with `Error::Moving` if one side failed. The other direction has then delivered the bytes that had
     /// come before. The report has the number of bytes that had arrived. After the failure of a source, every further call
-    /// returns its error, because the kernel would report an end.
+    /// returns its error, because the kernel would report an end; after one for lack of memory (`ENOMEM`, `ENOBUFS`), the
+    /// next call goes on.
     pub async fn run(&mut self) -> Result<Both, Failure<Both>> {
         // After a failure that no run has returned yet, the other direction still delivers what has come.
         if self.error.is_none() {
@@ -149,13 +150,20 @@ fn step<S: Duplex, W: Duplex>(
     other: &mut Direction,
     error: &mut Option<Error>,
 ) {
-    if direction.is_over() {
-        return;
-    }
-    let Poll::Ready(polled) = direction.poll(cx, source, sink) else {
-        return;
+    let polled = match direction.is_over() {
+        true if direction.owes_end && error.is_none() => Ok(Ended::AtEnd),
+        true => return,
+        false => match direction.poll(cx, source, sink) {
+            Poll::Ready(polled) => polled,
+            Poll::Pending => return,
+        },
     };
-    let shuts_down = matches!(polled, Ok(Ended::AtEnd)) && error.is_none();
+    let is_at_end = matches!(polled, Ok(Ended::AtEnd));
+    let shuts_down = is_at_end && error.is_none();
+    // If the other direction has failed at its sink, which is this source, the end may be what the kernel reports after
+    // an error.
+    direction.owes_end = is_at_end
+        && matches!(error, Some(Error::Moving { side, .. }) if *side == TransferSide::Source);
     let outcome = polled.and_then(|ended| match shuts_down {
         true => sink
             .shut_down()

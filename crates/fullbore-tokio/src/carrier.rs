@@ -65,20 +65,22 @@ impl Carrier {
         Ok(n)
     }
 
-    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many. A 0 may be the end
-    /// of the source; only read(2) tells.
+    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many. The pipe is left if
+    /// there are none. A 0 may be the end of the source; only read(2) tells.
     pub(crate) fn splice(
         &mut self,
         source: BorrowedFd<'_>,
-        pipe: LentPipe,
+        pipe: &mut Option<LentPipe>,
         most: usize,
     ) -> Result<usize, Errno> {
-        let moved = splice_once(source, pipe.writer.as_fd(), most.min(MOST));
-        match moved {
-            Ok(held @ 1..) => *self = Carrier::Piped { pipe, held },
-            _ => pipe.give_back(),
+        let Some(lent) = pipe else { return Ok(0) };
+        let held = splice_once(source, lent.writer.as_fd(), most.min(MOST))?;
+        if held > 0
+            && let Some(pipe) = pipe.take()
+        {
+            *self = Carrier::Piped { pipe, held };
         }
-        moved
+        Ok(held)
     }
 
     /// Sends bytes to the sink, in one call. If splice(2) is refused, the bytes are read back and written.

@@ -25,12 +25,13 @@ use crate::options::Options;
 use crate::pool::LentPipe;
 use crate::report::{Ended, Report};
 
-/// Bytes after which other tasks get a turn, even if there is more to move: this takes about half a millisecond. Bytes
-/// that are copied count as [`COPIED`] times as many.
-const TURN: usize = 4 << 20;
+/// Bytes after which other tasks get a turn, even if there is more to move: this takes about an eighth of a millisecond.
+/// With more, 64 streams had so many bytes under way that their readers found them no longer in the cache; with fewer,
+/// the tasks were changed too often (docs/services.md). Bytes that are copied count as [`COPIED`] times as many.
+const TURN: usize = 512 * 1024;
 
 /// How many bytes are spliced in the time in which one is copied.
-const COPIED: usize = 4;
+const COPIED: usize = 2;
 
 /// The fewest bytes of a read after which the next call is a splice(2): with fewer, copying is as cheap.
 const STREAM: usize = 16 * 1024;
@@ -52,8 +53,7 @@ pub(crate) struct Direction {
     refused: bool,
     /// Whether it delivers what has come and does not wait for more.
     drains: bool,
-    /// The call and the error of a source that has failed. The kernel reports the error of a socket once, and an end
-    /// after that.
+    /// The call and the error of a source that has failed and must not be asked again ([`is_reported_once`]).
     source_failed: Option<(&'static str, Errno)>,
     /// How it ends after the call that a thread is making.
     ends_as: Option<Ended>,
@@ -62,6 +62,8 @@ pub(crate) struct Direction {
     clock: Clock,
     ended: Ended,
     is_over: bool,
+    /// Whether the sink has to be told of the end by the next run, because this one has failed.
+    pub(crate) owes_end: bool,
 }
 
 impl Direction {
@@ -85,6 +87,7 @@ impl Direction {
             clock: Clock::new(options.idle_timeout.is_some()),
             ended: Ended::NotYet,
             is_over: false,
+            owes_end: false,
         }
     }
 
@@ -133,7 +136,9 @@ impl Direction {
                     Some(pace) => ready!(pace.poll(cx)),
                     None => usize::MAX,
                 };
-                let splices = self.splices(source_shape, sink_shape);
+                let splices = self
+                    .splices(source_shape, sink_shape)
+                    .then_some(source_shape);
                 let most = self.may_take(most);
                 if let Some(file) = source.file() {
                     let file = Arc::clone(file);
@@ -191,7 +196,11 @@ impl Direction {
                             let weight = if moved.spliced { 1 } else { COPIED };
                             left = left.saturating_sub(moved.bytes * weight);
                         }
-                        (TransferSide::Source, Err(failed)) => self.source_failed = Some(failed),
+                        (TransferSide::Source, Err(failed))
+                            if is_reported_once(source_shape, failed.1) =>
+                        {
+                            self.source_failed = Some(failed);
+                        }
                         _ => {}
                     }
                     if let Some(ended) = self.note(side, done)? {
@@ -264,7 +273,8 @@ impl Direction {
         }
     }
 
-    /// Prepares for another run, unless the source has ended; returns the error of a source that has failed.
+    /// Prepares for another run, unless the source has ended; returns the error of a source that must not be
+    /// asked again.
     pub(crate) fn resume(&mut self) -> Option<Error> {
         if self.ended != Ended::AtEnd {
             self.ended = Ended::NotYet;
@@ -369,13 +379,17 @@ fn examine<S: End, W: End>(
         source.examine().map_err(refused(TransferSide::Source))?,
         sink.examine().map_err(refused(TransferSide::Sink))?,
     );
-    let identity = |fd: BorrowedFd<'_>| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
     let what = match shapes {
         (Shape::Pipe, Shape::Pipe) => "pipe",
         (Shape::File, Shape::File) => "file",
         _ => return Ok(shapes),
     };
-    match identity(source.fd()) == identity(sink.fd()) {
+    let identity = |fd: BorrowedFd<'_>, side| {
+        let stat = fstat(fd).map_err(|errno| refused(side)(("fstat", errno.into())))?;
+        Ok::<_, Error>((stat.st_dev, stat.st_ino))
+    };
+    let of_source = identity(source.fd(), TransferSide::Source)?;
+    match of_source == identity(sink.fd(), TransferSide::Sink)? {
         true => Err(Error::Invalid(format!(
             "source and sink are the same {what}"
         ))),
@@ -383,31 +397,55 @@ fn examine<S: End, W: End>(
     }
 }
 
-/// Takes at most `most` bytes from the source.
-fn take(carrier: &mut Carrier, source: BorrowedFd<'_>, splices: bool, most: usize) -> Done {
-    let mut refused = false;
-    let pipe = if splices { LentPipe::take() } else { None };
-    if let Some(pipe) = pipe {
-        match carrier.splice(source, pipe, most) {
-            Ok(bytes @ 1..) => {
-                return Ok(Moved {
-                    bytes,
-                    spliced: true,
-                    refused,
-                });
+/// Returns whether the kernel may report this error once, and an end after that: the pending error of a socket. Of a
+/// device, nothing is known. That memory was short is said of one call.
+fn is_reported_once(source: Shape, errno: Errno) -> bool {
+    !matches!(source, Shape::Pipe | Shape::File) && !matches!(errno, Errno::NOMEM | Errno::NOBUFS)
+}
+
+/// Takes at most `most` bytes from the source; it is spliced from if its shape is given.
+fn take(
+    carrier: &mut Carrier,
+    source: BorrowedFd<'_>,
+    splices: Option<Shape>,
+    most: usize,
+) -> Done {
+    let moved = |bytes, spliced, refused| {
+        Ok(Moved {
+            bytes,
+            spliced,
+            refused,
+        })
+    };
+    let read = |carrier: &mut Carrier| {
+        let read = carrier.read(source, most);
+        read.map_err(|errno| ("read", errno))
+    };
+    let lent = splices.and_then(|shape| Some((shape, LentPipe::take()?)));
+    let Some((shape, pipe)) = lent else {
+        return moved(read(carrier)?, false, false);
+    };
+    let mut pipe = Some(pipe);
+    let done = match carrier.splice(source, &mut pipe, most) {
+        Ok(bytes @ 1..) => moved(bytes, true, false),
+        // Only read(2) tells whether this is the end.
+        Ok(0) => read(carrier).and_then(|bytes| moved(bytes, false, false)),
+        Err(errno) if is_refusal(errno) => match read(carrier) {
+            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which has an end after it. A
+            // refusal is repeated.
+            Ok(0) if is_reported_once(shape, errno) => {
+                match carrier.splice(source, &mut pipe, most) {
+                    Ok(bytes @ 1..) => moved(bytes, true, false),
+                    Err(again) if is_refusal(again) => moved(0, false, true),
+                    _ => Err(("splice", errno)),
+                }
             }
-            // Only read(2) tells whether this is the end.
-            Ok(0) => {}
-            Err(errno) if is_refusal(errno) => refused = true,
-            Err(errno) => return Err(("splice", errno)),
-        }
+            read => read.and_then(|bytes| moved(bytes, false, true)),
+        },
+        Err(errno) => Err(("splice", errno)),
+    };
+    if let Some(pipe) = pipe {
+        pipe.give_back();
     }
-    let bytes = carrier
-        .read(source, most)
-        .map_err(|errno| ("read", errno))?;
-    Ok(Moved {
-        bytes,
-        spliced: false,
-        refused,
-    })
+    done
 }

@@ -42,7 +42,9 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     ///
     /// # Errors
     /// [`Failure`], with `Error::Moving` if one side failed. Its report has the number of bytes that had arrived. After the
-    /// failure of a source that is not a file, every further call returns its error, because the kernel would report an end.
+    /// failure of a source that is a socket, every further call returns its error, because the kernel would report an
+    /// end. After any other failure, a file's, a pipe's, a sink's, or one for lack of memory (`ENOMEM`, `ENOBUFS`), the
+    /// next call goes on.
     pub async fn run(&mut self) -> Result<Report, Failure<Report>> {
         match self.direction.resume() {
             Some(error) => Err(self.fail(error)),

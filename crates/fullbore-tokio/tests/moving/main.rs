@@ -1,4 +1,4 @@
-//! Bytes between all kinds of ends, with failing calls, dropped futures and peers that misbehave. What arrived, what is
+//! Bytes between all kinds of ends, with dropped futures and peers that misbehave. What arrived, what is
 //! under way and what is left in the source is always all that was sent.
 
 #![allow(unsafe_code)]
@@ -6,10 +6,8 @@
 #[path = "../../../fullbore/tests/common/mod.rs"]
 mod common;
 
-mod connections;
 mod dropping;
 mod ends;
-mod faults;
 mod kinds;
 mod options;
 mod pairs;

@@ -86,6 +86,16 @@ pub fn judging<T: Send>(
     answering(calls, |nth, _| verdict(nth).map(Err), job)
 }
 
+/// As [`judging`], where the verdict gets the arguments of the call instead of its number.
+pub fn judging_by_arguments<T: Send>(
+    calls: &[libc::c_long],
+    mut verdict: impl FnMut([u64; 6]) -> Option<Errno>,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    look_up_once();
+    answering(calls, |_, arguments| verdict(arguments).map(Err), job)
+}
+
 /// Answers the nth of these calls, and only that one, with 0, as if nothing had been moved.
 pub fn moving_nothing_once<T: Send>(
     calls: &[libc::c_long],

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ pub struct Carried {
     pub seconds: f64,
     /// CPU seconds of the proxy.
     pub cpu: f64,
+    /// CPU seconds of the process at both ends of it.
+    pub cpu_of_ends: f64,
     pub times: Percentiles,
 }
 
@@ -118,16 +120,19 @@ impl Task for LoadTask {
             })?;
         }
         thread::sleep(Duration::from_secs_f64(self.timing.warm_up_seconds));
-        let cpu = || {
+        let cpu = |clock| {
             clock_gettime(clock)
                 .map(Duration::from)
-                .context("the proxy's clock")
+                .context("a clock of CPU time")
         };
-        let (began, used, before) = (Instant::now(), cpu()?, shared.bytes.load(Ordering::Relaxed));
+        let own = ClockId::CLOCK_PROCESS_CPUTIME_ID;
+        let (began, before) = (Instant::now(), shared.bytes.load(Ordering::Relaxed));
+        let (used, used_here) = (cpu(clock)?, cpu(own)?);
         shared.is_measured.store(true, Ordering::Release);
         thread::sleep(Duration::from_secs_f64(self.timing.seconds));
         let bytes = shared.bytes.load(Ordering::Relaxed) - before;
-        let (seconds, cpu) = (began.elapsed().as_secs_f64(), (cpu()? - used).as_secs_f64());
+        let seconds = began.elapsed().as_secs_f64();
+        let (cpu, cpu_of_ends) = (cpu(clock)? - used, cpu(own)? - used_here);
         shared.is_over.store(true, Ordering::Release);
         if let Some(wrong) = shared
             .wrong
@@ -144,7 +149,8 @@ impl Task for LoadTask {
         part::say(&Carried {
             bytes,
             seconds,
-            cpu,
+            cpu: cpu.as_secs_f64(),
+            cpu_of_ends: cpu_of_ends.as_secs_f64(),
             times,
         })?;
         // The threads wait for bytes that no longer come.

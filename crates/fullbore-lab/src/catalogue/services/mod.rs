@@ -1,8 +1,9 @@
 //! Defines the group `services`: a proxy between clients and a server, by several ways.
 //!
 //! There is a table for each load, over TCP and over Unix sockets, with a row for each way. The proxy is a process of
-//! its own: the example `ways` of `fullbore-tokio`, which stands beside the executable of the command in `examples/`,
-//! so that the command does not contain tokio; or haproxy. The cost is the CPU time of the proxy alone.
+//! its own: haproxy, or one of the examples `ways` and `proxy` of `fullbore-tokio`, which stand beside the executable
+//! of the command in `examples/`, so that the command does not contain tokio. The column `proxy` has the CPU time of
+//! the proxy alone, and the cost that of all processes.
 
 mod load;
 mod table;
@@ -56,7 +57,8 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
         for job in &JOBS {
             let over = if is_tcp { "TCP" } else { "Unix sockets" };
             let title: &str = format!("{over}: {}", job.title).leak();
-            for way in &WAYS {
+            let goes_over = |way: &&Way| is_tcp || way.program != Program::Proxy;
+            for way in WAYS.iter().filter(goes_over) {
                 rows.push(Experiment {
                     group: GROUP,
                     name: format!("{transport}_{}_{}", job.name, way.name).leak(),
@@ -112,13 +114,20 @@ impl Work for Proxying {
         let server = said.line("load")?;
         let (mut command, address) = match self.way.program {
             Program::Ways(way) => {
-                let mut command = Command::new(example()?);
+                let mut command = Command::new(example("ways")?);
                 let listen = if self.is_tcp {
                     "127.0.0.1:0".into()
                 } else {
                     path("proxy")
                 };
                 command.args([way, &listen, &server]).stdin(Stdio::null());
+                (command, None)
+            }
+            Program::Proxy => {
+                let mut command = Command::new(example("proxy")?);
+                command
+                    .args(["127.0.0.1:0", &server, "--by-reference"])
+                    .stdin(Stdio::null());
                 (command, None)
             }
             Program::Haproxy { splices } => {
@@ -180,7 +189,7 @@ impl Proxying {
             arrived: Some(carried.bytes),
             spent: Some(CpuTime {
                 user: 0.0,
-                system: carried.cpu,
+                system: carried.cpu + carried.cpu_of_ends,
             }),
             ..Measured::default()
         };
@@ -253,17 +262,16 @@ fn allow_descriptors(connections: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of the example `ways`.
-fn example() -> Result<PathBuf, Stop> {
+/// Returns the path of an example of `fullbore-tokio`.
+fn example(name: &str) -> Result<PathBuf, Stop> {
     let program = std::env::current_exe().ok();
     let examples = program.and_then(|program| Some(program.parent()?.join("examples")));
-    let example = examples.and_then(|examples| process::in_directory("ways", &examples));
+    let example = examples.and_then(|examples| process::in_directory(name, &examples));
     example.ok_or_else(|| {
-        Stop::Skipped(
-            "the example 'ways' is not beside this program: 'cargo build --release --examples -p fullbore-tokio' \
+        Stop::Skipped(format!(
+            "the example '{name}' is not beside this program: 'cargo build --release --examples -p fullbore-tokio' \
              builds it"
-                .into(),
-        )
+        ))
     })
 }
 

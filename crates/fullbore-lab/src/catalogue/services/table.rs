@@ -13,15 +13,17 @@ pub struct Way {
 pub enum Program {
     /// The example `ways` of `fullbore-tokio`, with this way.
     Ways(&'static str),
+    /// The example `proxy` of `fullbore-tokio`, by reference. It has no Unix sockets.
+    Proxy,
     /// haproxy from PATH, with splicing on or off.
     Haproxy { splices: bool },
 }
 
-use Program::{Haproxy, Ways};
+use Program::{Haproxy, Proxy, Ways};
 
 /// The ways. Ratios are relative to the first.
 #[rustfmt::skip]
-pub const WAYS: [Way; 7] = [
+pub const WAYS: [Way; 8] = [
     Way { name: "tokio_8k", shows: "tokio::io::copy_bidirectional", program: Ways("tokio-8k") },
     Way { name: "tokio_256k", shows: "tokio::io::copy_bidirectional with buffers of 256 KiB", program: Ways("tokio-256k") },
     Way { name: "splice2", shows: "the crate tokio-splice2", program: Ways("splice2") },
@@ -29,6 +31,7 @@ pub const WAYS: [Way; 7] = [
     Way { name: "haproxy_splice", shows: "haproxy, mode tcp, splicing", program: Haproxy { splices: true } },
     Way { name: "snapshot", shows: "fullbore-tokio by snapshot", program: Ways("snapshot") },
     Way { name: "reference", shows: "fullbore-tokio by reference", program: Ways("reference") },
+    Way { name: "proxy", shows: "the example proxy of fullbore-tokio, by reference", program: Proxy },
 ];
 
 /// What the clients do.
