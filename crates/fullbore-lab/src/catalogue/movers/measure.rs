@@ -223,7 +223,7 @@ fn judge_reader(
 fn broke(mover: &Mover, moved: &Ended, bytes: u64) -> Stop {
     Stop::Failed(format!(
         "{} {} after {bytes} bytes: {}",
-        mover.line(),
+        mover.words,
         ended(moved.output.status),
         process::last_words(&moved.output)
     ))

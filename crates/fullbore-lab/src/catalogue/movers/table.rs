@@ -89,8 +89,6 @@ pub const BUFFER_JOBS: &[Job] = {
 pub struct Mover {
     /// The suffix of its experiments' names.
     pub name: &'static str,
-    /// Where the program comes from.
-    pub of: Of,
     /// Its command line, without the names of further sinks.
     pub words: &'static str,
     /// A description of what it shows.
@@ -99,19 +97,12 @@ pub struct Mover {
     sink_option: Option<&'static str>,
 }
 
-/// Where a program comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// A verb of this program.
-    Fullbore,
-    /// A program on PATH.
-    Path,
-}
+/// The name of this program; every other one is looked for on PATH.
+const OWN: &str = "fullbore";
 
 const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mover {
     Mover {
         name,
-        of: Of::Fullbore,
         words,
         shows,
         sink_option: None,
@@ -121,7 +112,6 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
 const fn peer(name: &'static str, words: &'static str) -> Mover {
     Mover {
         name,
-        of: Of::Path,
         words,
         shows: words,
         sink_option: None,
@@ -132,25 +122,29 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
 /// on every machine.
 #[rustfmt::skip]
 const COPIERS: &[Mover] = &[
-    own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy"),
+    own("std", "fullbore middleman --die-with-parent std-copy", "Rust's std::io::copy"),
     peer("cat", "cat"),
     peer("uutils", "coreutils cat"),
     peer("dd", "dd bs=1M status=none"),
     peer("pv", "pv -q"),
     peer("mbuffer", "mbuffer -q"),
     peer("socat", "socat -u STDIN STDOUT"),
-    own("snapshot", "copy", "fullbore copy"),
-    own("reference", "copy --by-reference", "fullbore copy --by-reference"),
+    own("snapshot", "fullbore copy", "fullbore copy"),
+    own("reference", "fullbore copy --by-reference", "fullbore copy --by-reference"),
 ];
 
 /// Movers with a large memory. The first one has none.
 const BUFFERS: &[Mover] = &[
-    own("copy", "copy", "fullbore copy, without a large memory"),
+    own(
+        "copy",
+        "fullbore copy",
+        "fullbore copy, without a large memory",
+    ),
     peer("mbuffer", "mbuffer -q -m 64M"),
-    own("buffer", "buffer -q -m 64M", "fullbore buffer"),
+    own("buffer", "fullbore buffer -q -m 64M", "fullbore buffer"),
     own(
         "buffer_keep",
-        "buffer -q -m 64M --keep-input",
+        "fullbore buffer -q -m 64M --keep-input",
         "fullbore buffer, which leaves the pipe before it as it is",
     ),
 ];
@@ -158,11 +152,11 @@ const BUFFERS: &[Mover] = &[
 /// Movers from one source to several sinks.
 #[rustfmt::skip]
 const SPLITTERS: &[Mover] = &[
-    own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to every output"),
+    own("std", "fullbore middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to every output"),
     peer("tee", "tee"),
     peer("uutils", "coreutils tee"),
     Mover { sink_option: Some("-o"), ..peer("mbuffer", "mbuffer -q -o -") },
-    own("snapshot", "tee", "fullbore tee"),
+    own("snapshot", "fullbore tee", "fullbore tee"),
 ];
 
 /// The writer of a source that is a pipe: the fastest source that another program can be and that
@@ -227,12 +221,9 @@ impl Mover {
     /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
         let mut words = self.words.split_whitespace();
-        let mut command = match self.of {
-            Of::Fullbore => program.command(),
-            Of::Path => {
-                words.next();
-                Command::new(on_path(self.program())?)
-            }
+        let mut command = match words.next()? {
+            OWN => program.command(),
+            name => Command::new(on_path(name)?),
         };
         command.args(words);
         for sink in sinks {
@@ -243,28 +234,17 @@ impl Mover {
 
     /// Returns the program's name.
     pub fn program(&self) -> &'static str {
-        match self.of {
-            Of::Fullbore => "fullbore",
-            Of::Path => self.words.split(' ').next().unwrap_or_default(),
-        }
-    }
-
-    /// Returns its command line as text.
-    pub fn line(&self) -> String {
-        match self.of {
-            Of::Fullbore => format!("fullbore {}", self.words),
-            Of::Path => self.words.to_owned(),
-        }
+        self.words.split(' ').next().unwrap_or_default()
     }
 
     /// Returns its report before it has moved anything.
     pub fn report(&self, job: &Job) -> MoverReport {
         MoverReport {
             job: job.title.into(),
-            command: self.line(),
-            version: match self.of {
-                Of::Fullbore => None,
-                Of::Path => version(self.program()),
+            command: self.words.to_owned(),
+            version: match self.program() {
+                OWN => None,
+                name => version(name),
             },
             bytes: None,
             seconds: None,
@@ -303,7 +283,7 @@ mod tests {
                 let is_there = job.movers.iter().any(|mover| mover.name == name);
                 assert_eq!(is_there, (job.name, name) != ("one_three", "reference"));
             }
-            assert_eq!(job.movers[0].of, Of::Fullbore, "ratios need a base");
+            assert_eq!(job.movers[0].program(), OWN, "ratios need a base");
         }
     }
 
@@ -319,11 +299,11 @@ mod tests {
         let by_name = |name: &str| SPLITTERS.iter().find(|mover| mover.name == name).unwrap();
         assert_eq!(words(by_name("snapshot")), ["tee", "a", "b"]);
         let mbuffer = Mover {
-            of: Of::Fullbore,
+            words: "fullbore -q -o -",
             ..*by_name("mbuffer")
         };
         assert_eq!(
-            words(&mbuffer)[2..],
+            words(&mbuffer)[1..],
             ["-o", "-", "-o", "a", "-o", "b"].map(String::from)
         );
     }
