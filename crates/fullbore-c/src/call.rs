@@ -174,12 +174,10 @@ pub fn number(
     error: Option<&mut fullbore_error>,
     work: impl FnOnce() -> Result<u64, Failure>,
 ) -> i64 {
-    let failure = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(number)) => return i64::try_from(number).unwrap_or(i64::MAX),
-        Ok(Err(failure)) => failure,
-        Err(panic) => Failure::of_panic(&*panic),
-    };
-    failure.tell(error).into()
+    match code(error, work) {
+        Ok(number) => i64::try_from(number).unwrap_or(i64::MAX),
+        Err(code) => code.into(),
+    }
 }
 
 /// Does the work of a function that C has called, and returns 0 or another small number, or the code of
@@ -188,12 +186,16 @@ pub fn status(
     error: Option<&mut fullbore_error>,
     work: impl FnOnce() -> Result<c_int, Failure>,
 ) -> c_int {
-    let failure = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(status)) => return status,
-        Ok(Err(failure)) => failure,
-        Err(panic) => Failure::of_panic(&*panic),
-    };
-    failure.tell(error)
+    code(error, work).unwrap_or_else(|code| code)
+}
+
+fn code<T>(
+    error: Option<&mut fullbore_error>,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, c_int> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))
+        .map_err(|failure| failure.tell(error))
 }
 
 #[cfg(test)]

@@ -54,7 +54,9 @@ fn open(
 ) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
     let known = FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_SHARED;
     only(given.flags, known, 0)?;
-    let mut options = ConsumerOptions::new().wait(wait(given.wait)?);
+    let mut options = ConsumerOptions::new()
+        .wait(wait(given.wait)?)
+        .nonblocking(given.flags & FULLBORE_FLAG_NONBLOCKING != 0);
     if let Some(buffer) = size(given.buffer) {
         if isize::try_from(buffer).is_err() {
             let message = format!("a buffer of {buffer} bytes is more than memory can hold");
@@ -67,9 +69,6 @@ fn open(
     }
     if let Some(cancel) = cancel::named(given.cancel) {
         options = options.cancel(&cancel);
-    }
-    if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
-        options = options.nonblocking(true);
     }
     let consumer = options.open(source)?;
     if given.flags != FULLBORE_FLAG_SHARED {

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::arguments;
 use crate::call::{FULLBORE_CAUSE_IN_USE, Failure, status};
 
 /// A value that one call at a time may use.
@@ -99,8 +100,7 @@ pub fn make<H: Handle>(
     place: Option<&mut MaybeUninit<*mut H>>,
     make: impl FnOnce() -> Result<H, Failure>,
 ) -> Result<c_int, Failure> {
-    let place =
-        place.ok_or_else(|| Failure::invalid(format!("the place for the {} is NULL", H::NAME)))?;
+    let place = arguments::place(H::NAME, place)?;
     place.write(std::ptr::null_mut());
     place.write(Box::into_raw(Box::new(make()?)));
     Ok(0)

@@ -30,8 +30,8 @@ impl From<Error> for Failure {
         let (errno, cause) = match &error {
             Error::Unsupported(_) => (libc::EOPNOTSUPP, FULLBORE_CAUSE_UNSUPPORTED),
             Error::NotFound(_) => (libc::ESRCH, FULLBORE_CAUSE_NOT_FOUND),
-            Error::System { source, .. } => (
-                source.raw_os_error().unwrap_or(libc::EIO),
+            Error::System { why, .. } => (
+                why.raw_os_error().unwrap_or(libc::EIO),
                 FULLBORE_CAUSE_SYSTEM,
             ),
         };

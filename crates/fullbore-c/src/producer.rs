@@ -128,7 +128,8 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     )?;
     let mut options = ProducerOptions::new()
         .huge_pages(given.flags & FULLBORE_FLAG_NO_HUGE_PAGES == 0)
-        .wait(wait(given.wait)?);
+        .wait(wait(given.wait)?)
+        .nonblocking(given.flags & FULLBORE_FLAG_NONBLOCKING != 0);
     if let Some(chunk) = size(given.chunk) {
         options = options.chunk(chunk);
     }
@@ -143,9 +144,6 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
     }
     if let Some(cancel) = cancel::named(given.cancel) {
         options = options.cancel(&cancel);
-    }
-    if given.flags & FULLBORE_FLAG_NONBLOCKING != 0 {
-        options = options.nonblocking(true);
     }
     Ok(options)
 }

@@ -7,13 +7,13 @@ use std::os::fd::BorrowedFd;
 use fullbore::Guarantee;
 use fullbore::tee::{OnError, Policy, SinkReport, TeeReport};
 
-use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, nanoseconds};
+use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, nanoseconds, only};
 use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
 use crate::sigpipe;
 use crate::transfer::{
-    FULLBORE_FLAG_PLAIN, Settings, configured, fullbore_transfer_options, number_of_ended,
+    FULLBORE_FLAG_PLAIN, configured, fullbore_transfer_options, guarantee, number_of_ended,
 };
 
 /// An error of one sink makes the whole tee fail.
@@ -111,14 +111,15 @@ pub extern "C" fn fullbore_tee_new(
     status(error, || {
         make(tee, || {
             let options = arguments::options(options)?;
-            let settings = Settings::of(&options, FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_PLAIN)?;
+            let known = FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_PLAIN;
+            only(options.flags, known, options.reserved)?;
             if options.source_offset != 0 || options.sink_offset != 0 {
                 return Err(Failure::invalid("a tee has no offsets"));
             }
-            if settings.guarantee != Guarantee::Snapshot {
+            if guarantee(options.guarantee)? != Guarantee::Snapshot {
                 return Err(Failure::invalid("a tee copies: it has no other guarantee"));
             }
-            let made = configured!(FdTee::new(fd("source", source)?), settings);
+            let made = configured!(FdTee::new(fd("source", source)?), &options);
             Ok(fullbore_tee(Exclusive::new(Splitting {
                 tee: Some(made),
                 sinks: 0,

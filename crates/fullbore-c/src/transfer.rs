@@ -4,18 +4,14 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Instant;
 
 use fullbore::transfer::{Kind, Method, Progress};
-use fullbore::{Cancel, EndReason, Guarantee, TransferReport, TransferSide, Wait};
+use fullbore::{EndReason, Guarantee, TransferReport, TransferSide};
 
-use crate::arguments::{
-    self, FULLBORE_FLAG_NONBLOCKING, Options, fd, nanoseconds, only, place, size,
-};
+use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, Options, fd, nanoseconds, only, place};
 use crate::call::{Failure, fullbore_error, number, status};
-use crate::cancel::{self, fullbore_cancel};
+use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::producer::pipe_size;
 use crate::sigpipe;
 
 /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
@@ -167,40 +163,25 @@ handles! {
     fullbore_transfer is "transfer";
 }
 
-/// The options of a transfer or a tee, checked.
-pub struct Settings {
-    pub guarantee: Guarantee,
-    pub limit: Option<u64>,
-    pub wait: Wait,
-    pub is_nonblocking: bool,
-    pub is_plain: bool,
-    pub cancel: Option<Cancel>,
-    pub deadline: Option<Instant>,
-    pub chunk: Option<usize>,
-    pub pipe_size: Option<usize>,
-}
-
-/// Gives an object its settings: a transfer and a tee have the same functions for them.
+/// Gives an object its options: a transfer and a tee have the same functions for them.
 macro_rules! configured {
-    ($object:expr, $settings:expr) => {{
-        let settings: $crate::transfer::Settings = $settings;
-        let mut made = ($object.wait(settings.wait)).deadline(settings.deadline);
-        if let Some(limit) = settings.limit {
-            made = made.limit(limit);
+    ($object:expr, $given:expr) => {{
+        let given: &$crate::transfer::fullbore_transfer_options = $given;
+        let has = |flag| given.flags & flag != 0;
+        let mut made = ($object.wait($crate::arguments::wait(given.wait)?))
+            .deadline($crate::arguments::deadline(given.deadline)?)
+            .nonblocking(has($crate::arguments::FULLBORE_FLAG_NONBLOCKING))
+            .plain(has($crate::transfer::FULLBORE_FLAG_PLAIN));
+        if given.limit != 0 {
+            made = made.limit(given.limit);
         }
-        if settings.is_nonblocking {
-            made = made.nonblocking(true);
-        }
-        if settings.is_plain {
-            made = made.plain(true);
-        }
-        if let Some(cancel) = settings.cancel {
+        if let Some(cancel) = $crate::cancel::named(given.cancel) {
             made = made.cancel(&cancel);
         }
-        if let Some(chunk) = settings.chunk {
+        if let Some(chunk) = $crate::arguments::size(given.chunk) {
             made = made.chunk(chunk);
         }
-        if let Some(bytes) = settings.pipe_size {
+        if let Some(bytes) = $crate::producer::pipe_size(given.pipe_size) {
             made = made.pipe_size(bytes);
         }
         made
@@ -208,28 +189,13 @@ macro_rules! configured {
 }
 pub(crate) use configured;
 
-impl Settings {
-    /// # Errors
-    /// `EINVAL` for an option that does not exist, or a flag that is not one of these.
-    pub fn of(given: &fullbore_transfer_options, flags: u32) -> Result<Self, Failure> {
-        only(given.flags, flags, given.reserved)?;
-        Ok(Self {
-            guarantee: match given.guarantee {
-                FULLBORE_GUARANTEE_SNAPSHOT => Guarantee::Snapshot,
-                FULLBORE_GUARANTEE_REFERENCE => Guarantee::Reference,
-                other => {
-                    return Err(Failure::invalid(format!("there is no guarantee {other}")));
-                }
-            },
-            limit: (given.limit != 0).then_some(given.limit),
-            wait: arguments::wait(given.wait)?,
-            is_nonblocking: given.flags & FULLBORE_FLAG_NONBLOCKING != 0,
-            is_plain: given.flags & FULLBORE_FLAG_PLAIN != 0,
-            cancel: cancel::named(given.cancel),
-            deadline: arguments::deadline(given.deadline)?,
-            chunk: size(given.chunk),
-            pipe_size: pipe_size(given.pipe_size),
-        })
+/// # Errors
+/// `EINVAL` for a number that is none of `FULLBORE_GUARANTEE_…`.
+pub fn guarantee(number: i32) -> Result<Guarantee, Failure> {
+    match number {
+        FULLBORE_GUARANTEE_SNAPSHOT => Ok(Guarantee::Snapshot),
+        FULLBORE_GUARANTEE_REFERENCE => Ok(Guarantee::Reference),
+        other => Err(Failure::invalid(format!("there is no guarantee {other}"))),
     }
 }
 
@@ -328,10 +294,12 @@ pub extern "C" fn fullbore_transfer_new(
     status(error, || {
         make(transfer, || {
             let options = arguments::options(options)?;
-            let settings = Settings::of(&options, FLAGS)?;
+            only(options.flags, FLAGS, options.reserved)?;
+            let guarantee = guarantee(options.guarantee)?;
             let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
-            let transfer = FdTransfer::new(source, sink).guarantee(settings.guarantee);
-            let mut made = configured!(transfer, settings);
+            let transfer = FdTransfer::new(source, sink).guarantee(guarantee);
+            let mut made =
+                configured!(transfer, &options).visible(options.flags & FULLBORE_FLAG_VISIBLE != 0);
             for (flag, offset) in [
                 (FULLBORE_FLAG_AT_SOURCE_OFFSET, options.source_offset),
                 (FULLBORE_FLAG_AT_SINK_OFFSET, options.sink_offset),
@@ -346,9 +314,6 @@ pub extern "C" fn fullbore_transfer_new(
             }
             if options.flags & FULLBORE_FLAG_AT_SINK_OFFSET != 0 {
                 made = made.sink_offset(options.sink_offset);
-            }
-            if options.flags & FULLBORE_FLAG_VISIBLE != 0 {
-                made = made.visible(true);
             }
             Ok(fullbore_transfer(Exclusive::new(Moving {
                 transfer: Some(made),

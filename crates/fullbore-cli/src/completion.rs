@@ -24,7 +24,7 @@ mod of_the_lab {
     pub fn groups_and_experiments() -> Vec<CompletionCandidate> {
         let catalogue = Catalogue::default();
         let groups = catalogue
-            .groups()
+            .groups
             .iter()
             .map(|group| (group.name, group.shows));
         let groups = groups.chain([(names::ALL, "all groups")]);

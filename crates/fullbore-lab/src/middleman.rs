@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::catalogue::movers::std_copy;
+use crate::endpoint::prepare::dev_null;
 use crate::parent::ParentOptions;
 use fullbore_results::soundness::Habit;
 
@@ -36,7 +37,7 @@ pub fn run(habit: Habit, files: &[PathBuf], parent: &ParentOptions) -> anyhow::R
         }
         Habit::Tee => {
             PipeEnd::new(sink)?.grow(1 << 20)?;
-            let null = std::fs::File::options().write(true).open("/dev/null")?;
+            let null = dev_null()?;
             loop {
                 match retried(|| {
                     rustix::pipe::tee(source, sink, ALL_THERE_IS, SpliceFlags::empty())

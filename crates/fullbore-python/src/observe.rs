@@ -271,10 +271,9 @@ pub fn overview(
             let overview = Monitor::new(Scope { whose, all: false })
                 .and_then(|mut monitor| monitor.once(time))
                 .map_err(|error| match error {
-                    fullbore_observe::Error::System { what, source } => (
-                        source.raw_os_error(),
-                        format!("{what}: {}", error_text(&source)),
-                    ),
+                    fullbore_observe::Error::System { what, why } => {
+                        (why.raw_os_error(), format!("{what}: {}", error_text(&why)))
+                    }
                     error => (None, error.to_string()),
                 });
             let _ = sender.send(overview);

@@ -204,7 +204,7 @@ pub struct Allowance {
 }
 
 /// The change that would gain the most.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// The advice in one sentence.
     pub text: String,

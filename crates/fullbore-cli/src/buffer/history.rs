@@ -10,7 +10,8 @@ const MOST: usize = 240;
 /// Samples at a regular interval.
 #[derive(Debug)]
 pub struct History {
-    samples: Vec<Fill>,
+    /// The samples, the oldest first.
+    pub samples: Vec<Fill>,
     interval: Duration,
     due: Duration,
 }
@@ -44,11 +45,6 @@ impl History {
         }
         self.due = at + self.interval;
     }
-
-    /// Returns the samples, the oldest first.
-    pub fn samples(&self) -> &[Fill] {
-        &self.samples
-    }
 }
 
 #[cfg(test)]
@@ -61,7 +57,7 @@ mod tests {
         for tick in 0..2_000_000u64 {
             history.note(Duration::from_millis(tick * 50), (tick % 100) as f64);
         }
-        let samples = history.samples();
+        let samples = &history.samples;
         assert!((MOST / 4..MOST).contains(&samples.len()));
         assert!(samples[0].seconds < 1.0);
         assert!(samples.last().unwrap().seconds > 98_000.0);

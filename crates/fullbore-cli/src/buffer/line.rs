@@ -6,6 +6,8 @@ use std::time::Duration;
 use fullbore_host::size::amount;
 use fullbore_host::text::{columns, cut};
 
+use crate::terminal::line::{clock, leave_out};
+
 /// What a line shows.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
@@ -45,8 +47,6 @@ const HEIGHTS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
 /// Returns the line in at most `width` columns.
 pub fn line(reading: &Reading, width: usize) -> String {
-    let seconds = reading.elapsed.as_secs();
-    let (minutes, hours) = (seconds / 60 % 60, seconds / 3600);
     let rate = |rate: f64| format!("{:>8}/s", amount(rate));
     let rates = format!("in {}  out {}", rate(reading.comes), rate(reading.goes));
     let percent = reading.percent.clamp(0.0, 100.0);
@@ -63,25 +63,14 @@ pub fn line(reading: &Reading, width: usize) -> String {
             Matters::Total,
             format!("{:>8} total", amount(reading.taken as f64)),
         ),
-        (
-            Matters::Elapsed,
-            format!("{hours}:{minutes:02}:{:02}", seconds % 60),
-        ),
+        (Matters::Elapsed, clock(reading.elapsed)),
         (Matters::Bar, " ".repeat(LEAST)),
         (Matters::Percent, number + word),
         (Matters::History, " ".repeat(LEAST)),
         (Matters::Hint, reading.hint.to_owned()),
     ];
     parts.retain(|(_, text)| !text.is_empty());
-    let needs = |parts: &[(Matters, String)]| {
-        let texts: usize = parts.iter().map(|(_, text)| columns(text)).sum();
-        texts + 2 * parts.len().saturating_sub(1)
-    };
-    while needs(&parts) > width && parts.len() > 1 {
-        let least = parts.iter().map(|&(matters, _)| matters).min();
-        parts.retain(|&(matters, _)| Some(matters) != least);
-    }
-    let spare = width.saturating_sub(needs(&parts));
+    let spare = leave_out(&mut parts, 2, width);
     let has_history = parts.iter().any(|&(m, _)| m == Matters::History);
     // The history gets what the bar does not need.
     let bar_width = LEAST + if has_history { spare.min(18) } else { spare };

@@ -5,32 +5,31 @@ use std::time::Duration;
 use fullbore::buffer::Level;
 
 /// As whom a buffer speaks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Manner {
     #[default]
     Buffer,
-    /// As mbuffer, called by this name.
-    Mbuffer(String),
+    Mbuffer,
 }
 
 impl Manner {
-    pub fn is_mbuffer(&self) -> bool {
-        *self != Self::Buffer
+    pub fn is_mbuffer(self) -> bool {
+        self == Self::Mbuffer
     }
 
     /// Returns what stands before an error.
-    pub fn error(&self) -> String {
+    pub fn error(self) -> &'static str {
         match self {
-            Self::Buffer => "fullbore buffer: ".to_owned(),
-            Self::Mbuffer(who) => format!("{who}: error: "),
+            Self::Buffer => "fullbore buffer: ",
+            Self::Mbuffer => "mbuffer: error: ",
         }
     }
 
     /// Returns what stands before a warning.
-    pub fn warning(&self) -> String {
+    pub fn warning(self) -> &'static str {
         match self {
-            Self::Buffer => "fullbore buffer: ".to_owned(),
-            Self::Mbuffer(who) => format!("{who}: warning: "),
+            Self::Buffer => "fullbore buffer: ",
+            Self::Mbuffer => "mbuffer: warning: ",
         }
     }
 }

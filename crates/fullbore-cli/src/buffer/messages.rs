@@ -49,14 +49,14 @@ impl Messages {
     /// Writes about an error, on stderr if the log does not take it.
     pub fn text(&self, text: &str) {
         if self.level > 0 {
-            self.prefixed(&self.manner.error(), text);
+            self.prefixed(self.manner.error(), text);
         }
     }
 
     /// Writes about what is no error.
     pub fn warn(&self, text: &str) {
         if self.level > 1 {
-            self.prefixed(&self.manner.warning(), text);
+            self.prefixed(self.manner.warning(), text);
         }
     }
 

@@ -35,7 +35,8 @@ pub struct Show {
     screen: Option<(Screen, Interrupt)>,
     /// Whether mbuffer's line is written instead, with how many outputs, and the size of the input if it is known.
     as_mbuffer: Option<(usize, Option<u64>)>,
-    history: History,
+    /// How full the buffer was.
+    pub history: History,
     /// What was last drawn.
     drawn: Level,
     /// The pipe to enlarge.
@@ -53,7 +54,7 @@ struct Watchdog {
 
 impl Show {
     /// Draws on stderr if it `is_shown` and stderr is a terminal. As with mbuffer, its line is written in any case.
-    pub fn new(is_shown: bool, watchdog: Option<Duration>, manner: &Manner) -> Self {
+    pub fn new(is_shown: bool, watchdog: Option<Duration>, manner: Manner) -> Self {
         let is_ours = is_shown && !manner.is_mbuffer();
         let screen = is_ours.then(|| Screen::new(false)).flatten();
         Self {
@@ -77,11 +78,6 @@ impl Show {
     /// Says how many outputs there are, and how long the input is if that is known, for mbuffer's line.
     pub fn about(&mut self, outputs: usize, size: Option<u64>) {
         self.as_mbuffer = self.as_mbuffer.map(|_| (outputs, size));
-    }
-
-    /// Returns how full the buffer was.
-    pub fn history(&self) -> &History {
-        &self.history
     }
 
     /// Looks at the buffer. Returns which side has stalled, if the watchdog has found that.
@@ -119,7 +115,7 @@ impl Show {
             goes: sent(level).saturating_sub(sent(&since)) as f64 / seconds,
             taken: level.taken,
             percent,
-            before: self.history.samples().iter().map(|s| s.percent).collect(),
+            before: self.history.samples.iter().map(|s| s.percent).collect(),
             elapsed: level.elapsed,
             hint: match percent {
                 90.0.. => "slow: reader",

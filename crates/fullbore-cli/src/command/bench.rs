@@ -346,7 +346,7 @@ impl Bench {
 /// Prints one line for each group and for each experiment: the name, and what it shows.
 fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) -> io::Result<()> {
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    for group in catalogue.groups() {
+    for group in &catalogue.groups {
         let mut within = experiments
             .iter()
             .filter(|e| e.group == group.name)

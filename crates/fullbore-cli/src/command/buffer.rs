@@ -207,13 +207,12 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Speaks as mbuffer, which was called by this name.
-    pub fn speaking_as_mbuffer(mut self, who: String) -> Self {
-        self.manner = Manner::Mbuffer(who);
+    pub fn speaking_as_mbuffer(mut self) -> Self {
+        self.manner = Manner::Mbuffer;
         self
     }
 
-    pub fn run(mut self) -> anyhow::Result<ExitCode> {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
         self.refused.check()?;
         json::file(&self.json, "the bytes")?;
         let asked = AskedSizes {
@@ -225,7 +224,7 @@ impl Buffer {
         let sizes = asked.sizes(holding.is_memory())?;
         self.check_thresholds()?;
         let level = self.verbose.unwrap_or(2);
-        let messages = Messages::new(self.log.as_deref(), self.manner.clone(), level)?;
+        let messages = Messages::new(self.log.as_deref(), self.manner, level)?;
         match self.pass(&sizes, &holding, &messages) {
             Err(error) if messages.has_log() => {
                 let Some(code) = exit::code(&error) else {
@@ -281,7 +280,7 @@ impl Buffer {
                 .sink(pipe, Policy::FAIL_ALL)
                 .cancel(&outputs_are_gone);
         }
-        let mut show = Show::new(!self.quiet, self.watchdog, &self.manner);
+        let mut show = Show::new(!self.quiet, self.watchdog, self.manner);
         show.about(
             outputs.len(),
             Input::size_of_all(std::slice::from_ref(input)),
@@ -293,7 +292,10 @@ impl Buffer {
             Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
             _ => {}
         }
-        let mut write_backs = self.write_backs(&outputs)?;
+        let mut write_backs = match self.sync {
+            true => WriteBack::of_stored(&outputs)?,
+            false => Vec::new(),
+        };
         let mut is_to_be_locked = self.lock;
         let ran = buffer.run_with(TICK, |level| {
             if std::mem::take(&mut is_to_be_locked) {
@@ -440,16 +442,6 @@ impl Buffer {
         }
     }
 
-    /// Returns what writes each output back to its disk, if it has one and that was asked for.
-    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
-        let stored = outputs.iter().filter(|output| moving::is_stored(output));
-        let begun = stored.filter(|_| self.sync).map(|output| {
-            let mut write_back = WriteBack::default();
-            write_back.begin(output).map(|()| write_back)
-        });
-        begun.collect()
-    }
-
     fn hashing(&self) -> Option<Algorithm> {
         self.hash.or(self.md5.then_some(Algorithm::Md5))
     }
@@ -485,7 +477,7 @@ impl Buffer {
             .filter(|one| one.error.is_none())
             .count();
         if self.json.is_some() {
-            let summary = summary::summary(level, destinations, show.history().samples());
+            let summary = summary::summary(level, destinations, &show.history.samples);
             json::write(&self.json, &summary)?;
         }
         let is_shown = match self.log {

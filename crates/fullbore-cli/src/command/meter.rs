@@ -247,9 +247,8 @@ const TRANSFER: [&str; 17] = [
 ];
 
 impl Meter {
-    /// Speaks as pv, which was called by this name.
-    pub fn speaking_as_pv(mut self, who: String) -> Self {
-        self.manner = Manner::Pv(who);
+    pub fn speaking_as_pv(mut self) -> Self {
+        self.manner = Manner::Pv;
         self.line.wanders = true;
         self
     }
@@ -373,9 +372,9 @@ impl Meter {
             },
             |input, output| passing.pass(input, output),
         );
-        let skipped = passing.has_skipped();
+        let skipped = passing.has_skipped;
         let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
-        let unreported = passing.write_back.unreported();
+        let unreported = passing.write_back.unreported;
         let closed = output.close(is_complete, self.sync);
         if closed.is_ok() {
             meter.add(unreported);
@@ -432,20 +431,14 @@ impl Meter {
     fn meter(&self, total: Option<u64>, output: &Output) -> meter::Meter {
         let limit = self.rate_limit.unwrap_or(0);
         if self.line.quiet && !self.line.stats {
-            return meter::Meter::quiet(self.line.options(total), limit, self.manner.clone());
+            return meter::Meter::quiet(self.line.options(total), limit, self.manner);
         }
         let sink = output.as_fd().try_clone_to_owned().ok();
         let display = match self.line.numeric {
             true => None,
             false => self.display().filter(|_| !self.line.quiet),
         };
-        meter::Meter::new(
-            self.line.options(total),
-            limit,
-            display,
-            sink,
-            self.manner.clone(),
-        )
+        meter::Meter::new(self.line.options(total), limit, display, sink, self.manner)
     }
 
     fn display(&self) -> Option<Display> {

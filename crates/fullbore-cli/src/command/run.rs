@@ -1,17 +1,14 @@
 //! `fullbore run`: runs a pipeline as the shell would, with larger pipes.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 
 use super::json;
 use crate::exit;
-use crate::run::{FAILED, Failure, Options, Place, Plan, keep, run};
+use crate::run::{FAILED, Failure, Options, Plan, keep, run};
 use fullbore_host::refusal::Usage;
-use fullbore_host::{seconds, size};
 
 /// Run a pipeline in larger pipes, whole or not at all if asked, and name the slow stage
 ///
@@ -48,96 +45,17 @@ pub struct Run {
     #[arg(last = true, value_name = "WORD", value_hint = clap::ValueHint::CommandName)]
     words: Vec<OsString>,
 
-    /// Capacity of each pipe
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
-    pipe_size: usize,
-
-    /// All or nothing: a stage sees the end of its input only after the stage before it has
-    /// succeeded. If a stage fails, the stages behind it are ended without seeing an end, and the
-    /// exit code is that of the failed stage
-    #[arg(long, conflicts_with = "no_pipefail")]
-    whole: bool,
-
-    /// Replace FILE with the output of the last stage, when all stages have succeeded and not before
-    #[arg(short, long, value_name = "FILE", requires = "whole")]
-    output: Option<PathBuf>,
-
-    /// Wait until FILE and its name are on the disk; bytes are handed to the disk while the pipeline runs
-    #[arg(long, requires = "output")]
-    sync: bool,
-
-    /// Time between SIGTERM and SIGKILL when processes are ended
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
-    grace: Duration,
-
-    /// Exit with the code of the last stage, even if another stage failed
-    #[arg(long)]
-    no_pipefail: bool,
-
-    /// Treat a stage as failed if SIGPIPE ended it because a later stage had read enough, such as
-    /// 'yes' in 'yes | head': its exit code is 141, as with bash's pipefail
-    #[arg(long, conflicts_with = "no_pipefail")]
-    sigpipe_fails: bool,
-
-    /// The CPUs on which the stages run: 'none' leaves the choice to the scheduler; 'together' puts
-    /// all stages on one CPU; 'spread' puts each stage on another CPU; or the CPUs of each stage,
-    /// such as 0/0/1 or 0-3/4,6
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "none",
-        value_parser = Place::parse
-    )]
-    place: Place,
-
-    /// The shell that runs the stages
-    #[arg(
-        long,
-        value_name = "SHELL",
-        default_value = "sh",
-        conflicts_with = "words"
-    )]
-    shell: OsString,
-
-    /// At the end, print on stderr how each stage spent its time, and which one was the bottleneck
-    #[arg(long)]
-    report: bool,
-
-    /// Also show the report while the pipeline runs, in the last rows of the terminal on stderr.
-    /// Output scrolls above it; a full-screen program such as less gets the whole terminal
-    #[arg(long)]
-    live: bool,
-
-    /// Show the progress of the whole pipeline in the last row of the terminal on stderr, and the
-    /// slow stage. The total is the size of the file that the first stage reads, or --size
-    #[arg(long, conflicts_with = "live")]
-    progress: bool,
-
-    /// Bytes that the first stage writes, for --progress
-    #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
-    size: Option<u64>,
-
-    /// Write the report as one JSON object to FILE; docs/run.md describes its fields
-    #[arg(long, value_name = "FILE", require_equals = true)]
-    json: Option<Option<PathBuf>>,
-
-    /// Do not warn about pipes that could not be enlarged, or about processes left in the
-    /// background
-    #[arg(short, long)]
-    quiet: bool,
-
-    /// Print each program that is started
-    #[arg(short, long, conflicts_with = "quiet")]
-    verbose: bool,
+    #[command(flatten)]
+    options: Options,
 }
 
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.check()?;
         let ran = keep(
-            self.live || self.progress,
-            self.grace,
-            |keeper, signals, shelf| run(keeper, signals, shelf, || self.plan(), &self.options()),
+            self.options.live || self.options.progress,
+            self.options.grace,
+            |keeper, signals, shelf| run(keeper, signals, shelf, || self.plan(), &self.options),
         );
         ran.or_else(|error| {
             if error.is::<Usage>() {
@@ -152,7 +70,7 @@ impl Run {
     }
 
     fn check(&self) -> Result<(), Usage> {
-        json::file(&self.json, "the pipeline")?;
+        json::file(&self.options.json, "the pipeline")?;
         match (self.line.len(), self.words.len()) {
             (1, 0) => {}
             (0, 1..) => {
@@ -173,32 +91,8 @@ impl Run {
 
     fn plan(&self) -> anyhow::Result<Plan> {
         match self.line.as_slice() {
-            [line] => Plan::of_line(line, &self.shell),
+            [line] => Plan::of_line(line, &self.options.shell),
             _ => Ok(Plan::of_words(&self.words)?),
         }
     }
-
-    fn options(&self) -> Options {
-        Options {
-            pipe_size: self.pipe_size,
-            pipefail: !self.no_pipefail,
-            sigpipe_fails: self.sigpipe_fails,
-            whole: self.whole,
-            output: self.output.clone(),
-            sync: self.sync,
-            grace: self.grace,
-            place: self.place.clone(),
-            report: self.report,
-            live: self.live,
-            progress: self.progress.then_some(self.size),
-            json: self.json.clone().flatten(),
-            quiet: self.quiet,
-            verbose: self.verbose,
-        }
-    }
-}
-
-/// Reads how long processes may take to end.
-fn grace(text: &str) -> Result<Duration, String> {
-    seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
 }

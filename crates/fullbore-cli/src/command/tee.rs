@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use fullbore::EndReason;
 use fullbore::tee::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
@@ -204,19 +204,16 @@ impl Tee {
 
     /// Returns what writes each output back to its disk, if that was asked for.
     fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
-        let stored = outputs.iter().filter(|output| moving::is_stored(output));
-        let begun = stored.filter(|_| self.sync).map(|output| {
-            let mut write_back = WriteBack::default();
-            write_back.begin(output).map(|()| write_back)
-        });
-        let begun: Vec<WriteBack> = begun.collect::<Result<_, _>>()?;
-        match self.sync && begun.is_empty() {
-            true => Err(Usage(
-                "--sync needs a file or a block device to write to, and no output is one".into(),
-            )
-            .into()),
-            false => Ok(begun),
+        if !self.sync {
+            return Ok(Vec::new());
         }
+        let begun = WriteBack::of_stored(outputs)?;
+        if begun.is_empty() {
+            bail!(Usage(
+                "--sync needs a file or a block device to write to, and no output is one".into()
+            ));
+        }
+        Ok(begun)
     }
 
     /// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there

@@ -34,7 +34,8 @@ const SAMPLING_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Meter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    manner: Manner,
+    /// As whom it speaks.
+    pub manner: Manner,
 }
 
 /// Takes the progress out of the tab of the terminal.
@@ -110,11 +111,6 @@ impl Meter {
             thread,
             manner,
         }
-    }
-
-    /// Returns as whom it speaks.
-    pub fn manner(&self) -> &Manner {
-        &self.manner
     }
 
     /// Lets others change this meter while it runs, and ask how far it is.
@@ -450,7 +446,7 @@ impl<'a> Drawing<'a> {
                 true => self.rate.average(),
                 false => self.rate.recent(),
             },
-            fastest: self.stats.most(),
+            fastest: self.stats.most,
             buffered: 100.0 * queued as f64 / capacity.max(1) as f64,
             left: options.total.and_then(|total| self.rate.left(total)),
             hint: self.recent.verdict().in_short(),

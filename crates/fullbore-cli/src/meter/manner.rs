@@ -9,12 +9,11 @@ use crate::moving::failure::{BadInput, Broken, CloseFailed};
 use crate::moving::same_file;
 
 /// As whom a meter speaks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Manner {
     #[default]
     Meter,
-    /// As pv, called by this name.
-    Pv(String),
+    Pv,
 }
 
 /// The exit codes of pv, which are bits except for the first. An invalid command line counts as memory that cannot be
@@ -28,25 +27,21 @@ pub const SIGNAL: u8 = 32;
 pub const WRONG: u8 = 64;
 
 impl Manner {
-    pub fn is_pv(&self) -> bool {
-        *self != Self::Meter
+    pub fn is_pv(self) -> bool {
+        self == Self::Pv
     }
 
     /// Returns the name of the program.
-    pub fn who(&self) -> &str {
+    pub fn who(self) -> &'static str {
         match self {
             Self::Meter => "fullbore meter",
-            Self::Pv(who) => who,
+            Self::Pv => "pv",
         }
     }
 
     /// Returns the line about an error.
-    pub fn line(&self, error: &anyhow::Error) -> String {
-        let words = match self {
-            Self::Meter => None,
-            Self::Pv(_) => words_of_pv(error),
-        };
-        match words {
+    pub fn line(self, error: &anyhow::Error) -> String {
+        match words_of_pv(error).filter(|_| self.is_pv()) {
             Some(words) => format!("{}: {}", self.who(), clean(&words)),
             None => exit::line(self.who(), error),
         }

@@ -53,7 +53,8 @@ pub struct Passing<'a> {
     lines: u64,
     /// The limit to the rate in bytes per second, and what keeps it.
     pace: Option<(u64, Pace)>,
-    has_skipped: bool,
+    /// Whether something could not be read, and was left out.
+    pub has_skipped: bool,
     /// Reports only what is on the disk, once it has begun.
     pub write_back: WriteBack,
 }
@@ -72,11 +73,6 @@ impl<'a> Passing<'a> {
             has_skipped: false,
             write_back: WriteBack::default(),
         }
-    }
-
-    /// Returns whether something could not be read, and was left out.
-    pub fn has_skipped(&self) -> bool {
-        self.has_skipped
     }
 
     /// Passes an input on; breaks off if nothing more is wanted.
@@ -379,7 +375,7 @@ impl<'a> Passing<'a> {
             _ if self.how.lines_end_with.is_some() => None,
             limit => Some(Pace::new(limit, Instant::now()).chunk()),
         };
-        let reach = skips.skipping.reach().map(|bytes| bytes as usize);
+        let reach = skips.skipping.reach.map(|bytes| bytes as usize);
         [paced, reach, self.how.most].into_iter().flatten().min()
     }
 }
@@ -518,7 +514,7 @@ impl<'a> Skips<'a> {
                 false => "wrote zeros for what cannot be read".to_owned(),
             };
             let error = anyhow!("read from {input}: {why}: {what}");
-            self.meter.say(self.meter.manner().line(&error));
+            self.meter.say(self.meter.manner.line(&error));
         }
         self.said = true;
     }

@@ -23,7 +23,7 @@ pub struct Skipping {
     /// Reads in a row that failed.
     errors: u32,
     /// How many bytes a read asks for, if that is limited.
-    reach: Option<u64>,
+    pub reach: Option<u64>,
     /// The bytes to leave out at a time, if the user chose that.
     block: Option<u64>,
 }
@@ -35,11 +35,6 @@ impl Skipping {
             reach: None,
             block,
         }
-    }
-
-    /// Returns how many bytes to ask for.
-    pub fn reach(&self) -> Option<u64> {
-        self.reach
     }
 
     /// Notes that a read at `position` was right. Twice as much is asked for then, up to no limit.
@@ -97,7 +92,7 @@ mod tests {
         let mut skipping = Skipping::new(block);
         while at < len {
             reads += 1;
-            let to = len.min(at + skipping.reach().unwrap_or(128 << 10));
+            let to = len.min(at + skipping.reach.unwrap_or(128 << 10));
             if !(at..to).any(&bad) {
                 at = to;
                 skipping.well(at);

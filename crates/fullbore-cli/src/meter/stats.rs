@@ -5,7 +5,8 @@
 pub struct Stats {
     count: u64,
     least: f64,
-    most: f64,
+    /// The highest rate.
+    pub most: f64,
     sum: f64,
     squares: f64,
 }
@@ -22,11 +23,6 @@ impl Stats {
         self.count += 1;
         self.sum += rate;
         self.squares += rate * rate;
-    }
-
-    /// Returns the highest rate.
-    pub fn most(&self) -> f64 {
-        self.most
     }
 
     /// Returns the line of pv, in bytes per second or bits.

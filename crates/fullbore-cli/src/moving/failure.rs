@@ -12,7 +12,8 @@ use fullbore_host::size::amount;
 use fullbore_host::text::error_text;
 
 /// The failure of one side, with the name of its file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub struct Broken {
     /// The side.
     pub side: TransferSide,
@@ -68,16 +69,9 @@ impl Broken {
     }
 }
 
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Broken {}
-
 /// An input that could not be opened or read. Other inputs are not affected.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {why}")]
 pub struct BadInput {
     /// What could not be done: `open 'a'`.
     pub what: String,
@@ -88,14 +82,6 @@ pub struct BadInput {
     pub is_about_reading: bool,
 }
 
-impl fmt::Display for BadInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)
-    }
-}
-
-impl std::error::Error for BadInput {}
-
 /// Whether the error concerns one input only, so that the others can still be copied.
 pub fn is_about_an_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
@@ -105,16 +91,9 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
 }
 
 /// The error of close(2) on an output.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct CloseFailed(String);
-
-impl std::fmt::Display for CloseFailed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CloseFailed {}
 
 /// Returns the error of close(2) on `what`.
 pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {

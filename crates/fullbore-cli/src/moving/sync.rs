@@ -35,7 +35,7 @@ pub struct WriteBack {
     since_part: u64,
     last: Option<Instant>,
     /// What was counted, and is not on the disk.
-    unreported: u64,
+    pub unreported: u64,
 }
 
 impl WriteBack {
@@ -44,9 +44,26 @@ impl WriteBack {
     /// # Errors
     /// [`Usage`] if what is written to it is not stored; those of dup(2).
     pub fn begin(&mut self, output: &(impl AsFd + fmt::Display)) -> anyhow::Result<()> {
-        if self.file.is_some() {
-            return Ok(());
+        if self.file.is_none() {
+            *self = Self::begun(output)?;
         }
+        Ok(())
+    }
+
+    /// Begins to write back each of the outputs that are stored.
+    ///
+    /// # Errors
+    /// Those of dup(2).
+    pub fn of_stored(outputs: &[impl AsFd + fmt::Display]) -> anyhow::Result<Vec<Self>> {
+        let stored = outputs.iter().filter(|output| is_stored(output));
+        stored.map(Self::begun).collect()
+    }
+
+    /// Begins to write back `output`.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn begun(output: &(impl AsFd + fmt::Display)) -> anyhow::Result<Self> {
         if !is_stored(output) {
             return Err(Usage(format!(
                 "--sync needs a file or a block device to write to, and {output} is neither"
@@ -54,14 +71,13 @@ impl WriteBack {
             .into());
         }
         let at = rustix::fs::tell(output).unwrap_or(0);
-        *self = Self {
+        Ok(Self {
             file: Some((output.as_fd().try_clone_to_owned()?, output.to_string())),
             synced: at,
             handed: at,
             last: Some(Instant::now()),
             ..Self::default()
-        };
-        Ok(())
+        })
     }
 
     /// Notes that `bytes` were written, which count as `count`, and waits for the disk if it is time to. Returns the
@@ -111,11 +127,6 @@ impl WriteBack {
     pub fn wait(&mut self) -> anyhow::Result<()> {
         self.last = None;
         self.wrote(0, 0).map(drop)
-    }
-
-    /// Returns the count of what is not reported as done yet.
-    pub fn unreported(&self) -> u64 {
-        self.unreported
     }
 }
 

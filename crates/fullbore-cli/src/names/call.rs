@@ -34,6 +34,12 @@ impl Call {
         let _ = writeln!(stderr(), "{}: {text}", self.who);
     }
 
+    /// Prints why the program ends.
+    pub fn failed(&self, text: impl Display) -> ExitCode {
+        self.say(text);
+        ExitCode::FAILURE
+    }
+
     /// Prints what is wrong with the command line, as GNU's programs do.
     pub fn wrong(&self, text: &str) -> ExitCode {
         self.say(text);
@@ -49,10 +55,7 @@ impl Call {
             .and_then(|()| exit::close_stdout());
         match printed {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                self.say(format!("write error: {error:#}"));
-                ExitCode::FAILURE
-            }
+            Err(error) => self.failed(format!("write error: {error:#}")),
         }
     }
 }

@@ -13,42 +13,26 @@ use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
 use rustix::io::Errno;
 
 use super::call::{Call, is_broken_pipe, lost_reader, quoted, version, words_of};
-use super::getopt::{self, Spec, Value};
+use super::getopt::{self, Spec, Value, flag, long};
 use super::lines::{Lines, Options};
 use crate::exit;
 use crate::inherited;
 use crate::moving::is_plain;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Id {
-    NumberNonblank,
-    Number,
-    Squeeze,
-    Nonprinting,
-    Ends,
-    Tabs,
-    All,
-    NonprintingEnds,
-    NonprintingTabs,
-    Unbuffered,
-    Help,
-    Version,
-}
-
 #[rustfmt::skip]
-const OPTIONS: &[Spec<Id>] = &[
-    Spec { id: Id::NumberNonblank, letter: Some('b'), long: "number-nonblank", value: Value::None, about: "number the lines that are not empty, whatever -n says" },
-    Spec { id: Id::Number, letter: Some('n'), long: "number", value: Value::None, about: "number all lines" },
-    Spec { id: Id::Squeeze, letter: Some('s'), long: "squeeze-blank", value: Value::None, about: "write one of several empty lines" },
-    Spec { id: Id::Nonprinting, letter: Some('v'), long: "show-nonprinting", value: Value::None, about: "show control characters as ^X, and bytes above 127 as M-X" },
-    Spec { id: Id::Ends, letter: Some('E'), long: "show-ends", value: Value::None, about: "show a $ at the end of each line" },
-    Spec { id: Id::Tabs, letter: Some('T'), long: "show-tabs", value: Value::None, about: "show tabs as ^I" },
-    Spec { id: Id::All, letter: Some('A'), long: "show-all", value: Value::None, about: "the same as -vET" },
-    Spec { id: Id::NonprintingEnds, letter: Some('e'), long: "", value: Value::None, about: "the same as -vE" },
-    Spec { id: Id::NonprintingTabs, letter: Some('t'), long: "", value: Value::None, about: "the same as -vT" },
-    Spec { id: Id::Unbuffered, letter: Some('u'), long: "", value: Value::None, about: "without effect: nothing is held back" },
-    Spec { id: Id::Help, letter: None, long: "help", value: Value::None, about: "print this help" },
-    Spec { id: Id::Version, letter: None, long: "version", value: Value::None, about: "print the version" },
+const OPTIONS: &[Spec] = &[
+    flag('b', "number-nonblank", "number the lines that are not empty, whatever -n says"),
+    flag('n', "number", "number all lines"),
+    flag('s', "squeeze-blank", "write one of several empty lines"),
+    flag('v', "show-nonprinting", "show control characters as ^X, and bytes above 127 as M-X"),
+    flag('E', "show-ends", "show a $ at the end of each line"),
+    flag('T', "show-tabs", "show tabs as ^I"),
+    flag('A', "show-all", "the same as -vET"),
+    flag('e', "", "the same as -vE"),
+    flag('t', "", "the same as -vT"),
+    flag('u', "", "without effect: nothing is held back"),
+    long('h', "help", Value::None, "print this help"),
+    long('V', "version", Value::None, "print the version"),
 ];
 
 /// The bytes that are read at a time where lines are changed.
@@ -65,32 +49,28 @@ pub fn run(call: &Call) -> ExitCode {
     let mut options = Options::default();
     for (id, _) in parsed.options {
         match id {
-            Id::NumberNonblank => options.number_nonblank = true,
-            Id::Number => options.number = true,
-            Id::Squeeze => options.squeeze = true,
-            Id::Nonprinting => options.nonprinting = true,
-            Id::Ends => options.ends = true,
-            Id::Tabs => options.tabs = true,
-            Id::All | Id::NonprintingEnds | Id::NonprintingTabs => {
+            'b' => options.number_nonblank = true,
+            'n' => options.number = true,
+            's' => options.squeeze = true,
+            'v' => options.nonprinting = true,
+            'E' => options.ends = true,
+            'T' => options.tabs = true,
+            'A' | 'e' | 't' => {
                 options.nonprinting = true;
-                options.ends |= id != Id::NonprintingTabs;
-                options.tabs |= id != Id::NonprintingEnds;
+                options.ends |= id != 't';
+                options.tabs |= id != 'e';
             }
-            Id::Unbuffered => {}
-            Id::Help => return call.print(&help(&call.who)),
-            Id::Version => return call.print(&version("cat", "cat of GNU coreutils 9")),
+            'u' => {}
+            'h' => return call.print(&help(&call.who)),
+            _ => return call.print(&version("cat", "cat of GNU coreutils 9")),
         }
     }
     let is_plain = match is_plain() {
         Ok(is_plain) => is_plain,
-        Err(error) => {
-            call.say(error);
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return call.failed(error),
     };
     if inherited::stdout().is_err() {
-        call.say("standard output: Bad file descriptor");
-        return ExitCode::FAILURE;
+        return call.failed("standard output: Bad file descriptor");
     }
     let mut cat = Cat {
         call,
@@ -107,8 +87,7 @@ pub fn run(call: &Call) -> ExitCode {
         .try_for_each(|name| cat.file(name))
         .and_then(|()| cat.finish());
     if let Err(Unwritable(text)) = written {
-        call.say(format!("write error: {text}"));
-        return ExitCode::FAILURE;
+        return call.failed(format!("write error: {text}"));
     }
     ExitCode::from(u8::from(!cat.is_well))
 }

@@ -19,8 +19,9 @@ pub enum Value {
 
 /// An option of a program.
 #[derive(Debug, Clone, Copy)]
-pub struct Spec<Id> {
-    pub id: Id,
+pub struct Spec {
+    /// Its letter, or another one for what has only a long name.
+    pub id: char,
     pub letter: Option<char>,
     /// Empty if there is only the letter.
     pub long: &'static str,
@@ -28,11 +29,44 @@ pub struct Spec<Id> {
     pub about: &'static str,
 }
 
+/// Returns an option without a value.
+pub const fn flag(letter: char, long: &'static str, about: &'static str) -> Spec {
+    Spec {
+        id: letter,
+        letter: Some(letter),
+        long,
+        value: Value::None,
+        about,
+    }
+}
+
+/// Returns an option with a value.
+pub const fn valued(
+    letter: char,
+    long: &'static str,
+    word: &'static str,
+    about: &'static str,
+) -> Spec {
+    Spec {
+        value: Value::Required(word),
+        ..flag(letter, long, about)
+    }
+}
+
+/// Returns an option that has no letter.
+pub const fn long(id: char, long: &'static str, value: Value, about: &'static str) -> Spec {
+    Spec {
+        letter: None,
+        value,
+        ..flag(id, long, about)
+    }
+}
+
 /// A command line that was read.
 #[derive(Debug, PartialEq)]
-pub struct Parsed<Id> {
+pub struct Parsed {
     /// The options in their order.
-    pub options: Vec<(Id, Option<OsString>)>,
+    pub options: Vec<(char, Option<OsString>)>,
     pub operands: Vec<OsString>,
 }
 
@@ -40,10 +74,7 @@ pub struct Parsed<Id> {
 ///
 /// # Errors
 /// What getopt_long(3) would print about a mistake, without the name of the program.
-pub fn parse<Id: Copy + PartialEq>(
-    specs: &[Spec<Id>],
-    args: &[OsString],
-) -> Result<Parsed<Id>, String> {
+pub fn parse(specs: &[Spec], args: &[OsString]) -> Result<Parsed, String> {
     let mut parsed = Parsed {
         options: Vec::new(),
         operands: Vec::new(),
@@ -72,7 +103,7 @@ pub fn parse<Id: Copy + PartialEq>(
         } else if bytes.len() > 1 && bytes[0] == b'-' {
             let mut rest = &bytes[1..];
             while let [letter, after @ ..] = rest {
-                let is_it = |spec: &&Spec<Id>| spec.letter == Some(char::from(*letter));
+                let is_it = |spec: &&Spec| spec.letter == Some(char::from(*letter));
                 let Some(spec) = specs.iter().find(is_it) else {
                     let letter = String::from_utf8_lossy(&rest[..1]);
                     return Err(format!("invalid option -- '{letter}'"));
@@ -115,14 +146,10 @@ fn split(long: &[u8]) -> (&[u8], Option<OsString>) {
 }
 
 /// Finds the long option with this name, or the only one that begins with it. `word` is all that follows the dashes.
-fn long_option<'a, Id: PartialEq>(
-    specs: &'a [Spec<Id>],
-    name: &[u8],
-    word: &[u8],
-) -> Result<&'a Spec<Id>, String> {
+fn long_option<'a>(specs: &'a [Spec], name: &[u8], word: &[u8]) -> Result<&'a Spec, String> {
     let shown = String::from_utf8_lossy(word);
-    let begins = |spec: &&Spec<Id>| !spec.long.is_empty() && spec.long.as_bytes().starts_with(name);
-    let found: Vec<&Spec<Id>> = specs.iter().filter(begins).collect();
+    let begins = |spec: &&Spec| !spec.long.is_empty() && spec.long.as_bytes().starts_with(name);
+    let found: Vec<&Spec> = specs.iter().filter(begins).collect();
     match (
         found.iter().find(|spec| spec.long.as_bytes() == name),
         found.as_slice(),
@@ -141,8 +168,8 @@ fn long_option<'a, Id: PartialEq>(
 }
 
 /// Returns the lines about the options for the help.
-pub fn help<Id>(specs: &[Spec<Id>]) -> String {
-    let line = |spec: &Spec<Id>| {
+pub fn help(specs: &[Spec]) -> String {
+    let line = |spec: &Spec| {
         let letter = spec.letter.map(|letter| format!("-{letter}"));
         let long = (!spec.long.is_empty()).then(|| format!("--{}", spec.long));
         let value = match spec.value {
@@ -167,12 +194,11 @@ pub fn help<Id>(specs: &[Spec<Id>]) -> String {
 mod tests {
     use super::*;
 
-    #[rustfmt::skip]
-    const SPECS: &[Spec<u8>] = &[
-        Spec { id: 1, letter: Some('a'), long: "append", value: Value::None, about: "" },
-        Spec { id: 2, letter: Some('s'), long: "size", value: Value::Required("SIZE"), about: "" },
-        Spec { id: 3, letter: None, long: "apart", value: Value::Optional("MODE"), about: "" },
-        Spec { id: 4, letter: Some('u'), long: "", value: Value::None, about: "" },
+    const SPECS: &[Spec] = &[
+        flag('a', "append", ""),
+        valued('s', "size", "SIZE", ""),
+        long('3', "apart", Value::Optional("MODE"), ""),
+        flag('u', "", ""),
     ];
 
     fn read(words: &str) -> Result<String, String> {
@@ -191,11 +217,11 @@ mod tests {
     #[test]
     fn words_are_read_as_getopt_long_reads_them() {
         for (words, expected) in [
-            ("-as 3 x", "1 2=3 x"),
-            ("x -s3 -ua - --size=4 y", "2=3 4 1 2=4 x - y"),
-            ("--app --si 5 --apart --apart=", "1 2=5 3 3="),
-            ("-a -- -a", "1 -a"),
-            ("-s -a", "2=-a"),
+            ("-as 3 x", "a s=3 x"),
+            ("x -s3 -ua - --size=4 y", "s=3 u a s=4 x - y"),
+            ("--app --si 5 --apart --apart=", "a s=5 3 3="),
+            ("-a -- -a", "a -a"),
+            ("-s -a", "s=-a"),
         ] {
             assert_eq!(read(words).as_deref(), Ok(expected), "{words}");
         }

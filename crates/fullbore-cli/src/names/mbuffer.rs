@@ -1,8 +1,8 @@
 //! `mbuffer` R20230301: the options of `fullbore buffer`, as mbuffer reads them, with its words and exit codes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Command, FromArgMatches, ValueEnum};
@@ -107,18 +107,14 @@ const LEVELS: &[(&str, u8)] = &[
 ];
 
 pub fn run(call: &Call) -> ExitCode {
-    let leaf = Path::new(&call.who)
-        .file_name()
-        .unwrap_or(OsStr::new("mbuffer"));
-    let who = leaf.to_string_lossy().into_owned();
     let fatal = |text: &str| {
-        say(&format!("{who}: fatal: {text}\n"));
+        say(&format!("mbuffer: fatal: {text}\n"));
         ExitCode::FAILURE
     };
     let (mut words, warnings) = configured();
     match read(&call.args) {
         Ok(Read::Words(own)) => words.extend(own),
-        Ok(Read::Help) => return call.print(&help(&who)),
+        Ok(Read::Help) => return call.print(&help()),
         // mbuffer has it on stderr.
         Ok(Read::Version) => {
             say(&version("mbuffer version", "mbuffer R20230301"));
@@ -139,10 +135,10 @@ pub fn run(call: &Call) -> ExitCode {
         .filter_map(|word| word.to_str()?.strip_prefix("-v"));
     let is_quiet = level.next().is_some_and(|level| level < "2");
     for text in warnings.iter().filter(|_| !is_quiet) {
-        say(&format!("{who}: warning: {}\n", clean(text)));
+        say(&format!("mbuffer: warning: {}\n", clean(text)));
     }
     let buffer = match parsed(words) {
-        Ok(buffer) => buffer.speaking_as_mbuffer(who.clone()),
+        Ok(buffer) => buffer.speaking_as_mbuffer(),
         Err(text) => return fatal(&text),
     };
     let ran = buffer.run();
@@ -371,9 +367,9 @@ fn entry(key: &str, value: &str) -> Result<Vec<OsString>, String> {
     }
 }
 
-fn help(who: &str) -> String {
+fn help() -> String {
     format!(
-        "usage: {who} [Options]\n\
+        "usage: mbuffer [Options]\n\
          Copy standard input, or -i FILE, or a TCP connection (-I), through a large memory to standard output, -o FILE and \
          -O HOST:PORT.\n\n\
          Options: {} {}\n\n\

@@ -58,7 +58,7 @@ impl Started {
 ///
 /// # Errors
 /// A message and an exit code, if the command line is wrong or something cannot be started.
-pub fn start(who: &str, parsed: &mut Parsed<char>) -> Result<Started, (String, u8)> {
+pub fn start(who: &str, parsed: &mut Parsed) -> Result<Started, (String, u8)> {
     let given = parsed.options.iter().rev().find(|(id, _)| *id == 'M');
     let Some((_, Some(text))) = given else {
         return Ok(Started::default());

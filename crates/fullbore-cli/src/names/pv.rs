@@ -2,46 +2,20 @@
 //! codes.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Command, FromArgMatches};
 
 use super::call::{Call, version};
-use super::getopt::{self, Spec, Value};
+use super::getopt::{self, Spec, flag, valued};
 use super::monitor;
 use crate::command::meter::Meter;
 use crate::exit;
 use crate::meter::manner::{Manner, NOT_TOLD, WRONG};
 
-const fn flag(letter: char, long: &'static str, about: &'static str) -> Spec<char> {
-    Spec {
-        id: letter,
-        letter: Some(letter),
-        long,
-        value: Value::None,
-        about,
-    }
-}
-
-const fn valued(
-    letter: char,
-    long: &'static str,
-    word: &'static str,
-    about: &'static str,
-) -> Spec<char> {
-    Spec {
-        id: letter,
-        letter: Some(letter),
-        long,
-        value: Value::Required(word),
-        about,
-    }
-}
-
 /// All options of pv.
 #[rustfmt::skip]
-const OPTIONS: &[Spec<char>] = &[
+const OPTIONS: &[Spec] = &[
     flag('p', "progress", "show a bar"),
     flag('t', "timer", "show the elapsed time"),
     flag('e', "eta", "show the remaining time"),
@@ -105,9 +79,6 @@ const INTERVALS: (f64, f64) = (0.1, 600.0);
 const WINDOW: &str = "30";
 
 pub fn run(call: &Call) -> ExitCode {
-    // As pv does, without directories; the C library says the whole name about wrong options.
-    let leaf = Path::new(&call.who).file_name().unwrap_or(OsStr::new("pv"));
-    let who = leaf.to_string_lossy().into_owned();
     let mut parsed = match getopt::parse(OPTIONS, &call.args) {
         Ok(parsed) => parsed,
         Err(text) => {
@@ -117,15 +88,13 @@ pub fn run(call: &Call) -> ExitCode {
     };
     for (id, _) in &parsed.options {
         match id {
-            'h' => return call.print(&help(&who)),
+            'h' => return call.print(&help()),
             'V' => return call.print(&version("pv", "pv 1.12")),
             _ => {}
         }
     }
-    let own = Call {
-        who,
-        args: Vec::new(),
-    };
+    // As pv does, without directories; the C library says the whole name about wrong options.
+    let own = Call::new(OsStr::new("pv"), Vec::new());
     let started = match monitor::start(&own.who, &mut parsed) {
         Ok(started) => started,
         Err((text, code)) => {
@@ -150,7 +119,7 @@ pub fn run(call: &Call) -> ExitCode {
         .try_get_matches_from(words)
         .and_then(|mut matches| Meter::from_arg_matches_mut(&mut matches));
     let meter = match meter {
-        Ok(meter) => meter.speaking_as_pv(own.who.clone()),
+        Ok(meter) => meter.speaking_as_pv(),
         Err(error) => {
             own.say(exit::first_line(&error));
             return ExitCode::from(WRONG);
@@ -161,8 +130,7 @@ pub fn run(call: &Call) -> ExitCode {
         Ok(code) => code,
         Err(error) if exit::code(&error).is_none() => ExitCode::SUCCESS,
         Err(error) => {
-            let manner = Manner::Pv(own.who);
-            crate::terminal::lines::say(&format!("{}\n", manner.line(&error)));
+            crate::terminal::lines::say(&format!("{}\n", Manner::Pv.line(&error)));
             ExitCode::from(if tells { NOT_TOLD } else { Manner::bit(&error) })
         }
     };
@@ -170,7 +138,7 @@ pub fn run(call: &Call) -> ExitCode {
 }
 
 /// Returns the command line of `fullbore meter` for that of pv.
-fn words(parsed: getopt::Parsed<char>) -> Result<Vec<OsString>, String> {
+fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
     let mut words: Vec<OsString> = Vec::new();
     let has = |letters: &str| parsed.options.iter().any(|(id, _)| letters.contains(*id));
     let (is_told, watches, has_size, skips) = (has("R"), has("d"), has("s"), has("E"));
@@ -297,9 +265,9 @@ fn is_utf8() -> bool {
     })
 }
 
-fn help(who: &str) -> String {
+fn help() -> String {
     format!(
-        "Usage: {who} [OPTION]... [FILE]...\n\
+        "Usage: pv [OPTION]... [FILE]...\n\
          Copy each FILE, or standard input, to standard output, and show the progress on standard error.\n\n\
          {}\n\
          This is 'fullbore meter' under the name of pv; docs/meter.md has the table of the options.\n",
@@ -330,7 +298,7 @@ mod tests {
             );
             assert_eq!(
                 has_value || takes_value,
-                spec.value != Value::None,
+                spec.value != getopt::Value::None,
                 "{}",
                 spec.long
             );

@@ -14,29 +14,19 @@ use nix::libc::SIGPIPE;
 use rustix::fs::{FileType, OFlags, fstat, tell};
 
 use super::call::{Call, is_broken_pipe, lost_reader, quoted, version, words_of};
-use super::getopt::{self, Spec, Value};
+use super::getopt::{self, Spec, Value, flag, long};
 use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
 use crate::inherited::{self, was_ignored};
 use crate::moving::is_plain;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Id {
-    Append,
-    IgnoreInterrupts,
-    Pipes,
-    OutputError,
-    Help,
-    Version,
-}
-
 #[rustfmt::skip]
-const OPTIONS: &[Spec<Id>] = &[
-    Spec { id: Id::Append, letter: Some('a'), long: "append", value: Value::None, about: "append to the files, do not replace their contents" },
-    Spec { id: Id::IgnoreInterrupts, letter: Some('i'), long: "ignore-interrupts", value: Value::None, about: "ignore SIGINT" },
-    Spec { id: Id::Pipes, letter: Some('p'), long: "", value: Value::None, about: "the same as --output-error=warn-nopipe" },
-    Spec { id: Id::OutputError, letter: None, long: "output-error", value: Value::Optional("MODE"), about: "what to do if an output fails; without MODE, warn-nopipe" },
-    Spec { id: Id::Help, letter: None, long: "help", value: Value::None, about: "print this help" },
-    Spec { id: Id::Version, letter: None, long: "version", value: Value::None, about: "print the version" },
+const OPTIONS: &[Spec] = &[
+    flag('a', "append", "append to the files, do not replace their contents"),
+    flag('i', "ignore-interrupts", "ignore SIGINT"),
+    flag('p', "", "the same as --output-error=warn-nopipe"),
+    long('o', "output-error", Value::Optional("MODE"), "what to do if an output fails; without MODE, warn-nopipe"),
+    long('h', "help", Value::None, "print this help"),
+    long('V', "version", Value::None, "print the version"),
 ];
 
 const MODES: [(&str, Mode, &str); 4] = [
@@ -68,28 +58,24 @@ pub fn run(call: &Call) -> ExitCode {
     let (mut append, mut mode) = (false, None);
     for (id, value) in parsed.options {
         match id {
-            Id::Append => append = true,
-            Id::IgnoreInterrupts => {
+            'a' => append = true,
+            'i' => {
                 if let Err(error) = ignore_interrupts() {
-                    call.say(format!("{error:#}"));
-                    return ExitCode::FAILURE;
+                    return call.failed(format!("{error:#}"));
                 }
             }
-            Id::Pipes => mode = Some(Mode::WarnNopipe),
-            Id::OutputError => match value.as_deref().map_or(Ok(Mode::WarnNopipe), mode_named) {
+            'p' => mode = Some(Mode::WarnNopipe),
+            'o' => match value.as_deref().map_or(Ok(Mode::WarnNopipe), mode_named) {
                 Ok(named) => mode = Some(named),
                 Err(text) => return call.wrong(&text),
             },
-            Id::Help => return call.print(&help(&call.who)),
-            Id::Version => return call.print(&version("tee", "tee of GNU coreutils 9")),
+            'h' => return call.print(&help(&call.who)),
+            _ => return call.print(&version("tee", "tee of GNU coreutils 9")),
         }
     }
     let is_plain = match is_plain() {
         Ok(is_plain) => is_plain,
-        Err(error) => {
-            call.say(error);
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return call.failed(error),
     };
     let mut outputs: Vec<(String, OwnedFd)> = Vec::new();
     let mut is_well = true;
@@ -110,8 +96,7 @@ pub fn run(call: &Call) -> ExitCode {
     }
     if inherited::stdin_was_closed() {
         call.say("read error: Bad file descriptor");
-        call.say("standard input: Bad file descriptor");
-        return ExitCode::FAILURE;
+        return call.failed("standard input: Bad file descriptor");
     }
     is_well &= copy(call, &outputs, mode, is_plain);
     for (name, fd) in outputs {

@@ -1,7 +1,6 @@
 //! The failure to start a stage, and its exit code.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::io;
 
 use super::start::Command;
@@ -12,7 +11,8 @@ use fullbore_host::text::error_text;
 pub const FAILED: u8 = 125;
 
 /// A stage, or another program, that could not be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub struct Failure {
     text: String,
     /// The exit code that a shell would use: 127 if the program was not found, 126 if it cannot be run.
@@ -46,11 +46,3 @@ impl Failure {
         Self { text, code }
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Failure {}

@@ -47,6 +47,5 @@ mod words;
 pub use failure::{FAILED, Failure};
 pub use keeper::keep;
 pub use options::Options;
-pub use place::Place;
 pub use plan::Plan;
 pub use runner::run;

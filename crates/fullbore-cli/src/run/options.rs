@@ -1,47 +1,108 @@
 //! The options that a caller of `run` chooses.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use clap::Args;
+use fullbore_host::{seconds, size};
 
 use super::place::Place;
 
 /// How to run a pipeline, and what to report about it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Args)]
 pub struct Options {
-    /// The capacity of each pipe, in bytes.
+    /// Capacity of each pipe
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
     pub pipe_size: usize,
-    /// Whether the pipeline fails if any stage fails, and not only if the last one does.
-    pub pipefail: bool,
-    /// Whether a stage counts as failed if SIGPIPE ended it because a later stage had read enough.
-    pub sigpipe_fails: bool,
-    /// Whether a failure must not look like the end of the input to the stages behind.
+
+    /// All or nothing: a stage sees the end of its input only after the stage before it has
+    /// succeeded. If a stage fails, the stages behind it are ended without seeing an end, and the
+    /// exit code is that of the failed stage
+    #[arg(long, conflicts_with = "no_pipefail")]
     pub whole: bool,
-    /// The file that the output replaces when everything has succeeded.
+
+    /// Replace FILE with the output of the last stage, when all stages have succeeded and not before
+    #[arg(short, long, value_name = "FILE", requires = "whole")]
     pub output: Option<PathBuf>,
-    /// Whether it is on the disk when everything has succeeded.
+
+    /// Wait until FILE and its name are on the disk; bytes are handed to the disk while the pipeline runs
+    #[arg(long, requires = "output")]
     pub sync: bool,
-    /// How long processes that are asked to end may take before they are killed.
+
+    /// Time between SIGTERM and SIGKILL when processes are ended
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
     pub grace: Duration,
-    /// Who chooses the CPUs on which the stages run.
+
+    /// Exit with the code of the last stage, even if another stage failed
+    #[arg(long)]
+    pub no_pipefail: bool,
+
+    /// Treat a stage as failed if SIGPIPE ended it because a later stage had read enough, such as
+    /// 'yes' in 'yes | head': its exit code is 141, as with bash's pipefail
+    #[arg(long, conflicts_with = "no_pipefail")]
+    pub sigpipe_fails: bool,
+
+    /// The CPUs on which the stages run: 'none' leaves the choice to the scheduler; 'together' puts
+    /// all stages on one CPU; 'spread' puts each stage on another CPU; or the CPUs of each stage,
+    /// such as 0/0/1 or 0-3/4,6
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "none",
+        value_parser = Place::parse
+    )]
     pub place: Place,
-    /// Whether to print a report at the end.
+
+    /// The shell that runs the stages
+    #[arg(
+        long,
+        value_name = "SHELL",
+        default_value = "sh",
+        conflicts_with = "words"
+    )]
+    pub shell: OsString,
+
+    /// At the end, print on stderr how each stage spent its time, and which one was the bottleneck
+    #[arg(long)]
     pub report: bool,
-    /// Whether to show the report while the pipeline runs, if stderr is a terminal.
+
+    /// Also show the report while the pipeline runs, in the last rows of the terminal on stderr.
+    /// Output scrolls above it; a full-screen program such as less gets the whole terminal
+    #[arg(long)]
     pub live: bool,
-    /// Whether to show one line of progress while the pipeline runs, and how many bytes are to go through the first
-    /// pipe, if the user has said that.
-    pub progress: Option<Option<u64>>,
-    /// The file to which the report is written as JSON.
-    pub json: Option<PathBuf>,
-    /// Whether to suppress messages about requests that could not be met.
+
+    /// Show the progress of the whole pipeline in the last row of the terminal on stderr, and the
+    /// slow stage. The total is the size of the file that the first stage reads, or --size
+    #[arg(long, conflicts_with = "live")]
+    pub progress: bool,
+
+    /// Bytes that the first stage writes, for --progress
+    #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
+    pub size: Option<u64>,
+
+    /// Write the report as one JSON object to FILE; docs/run.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub json: Option<Option<PathBuf>>,
+
+    /// Do not warn about pipes that could not be enlarged, or about processes left in the
+    /// background
+    #[arg(short, long)]
     pub quiet: bool,
-    /// Whether to print each program that is started.
+
+    /// Print each program that is started
+    #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
 }
 
 impl Options {
     /// Returns whether the pipeline has to be observed for a report.
     pub fn watched(&self) -> bool {
-        self.report || self.live || self.progress.is_some() || self.json.is_some()
+        self.report || self.live || self.progress || self.json.is_some()
     }
+}
+
+/// Reads how long processes may take to end.
+fn grace(text: &str) -> Result<Duration, String> {
+    seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
 }

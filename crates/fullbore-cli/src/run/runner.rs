@@ -137,10 +137,9 @@ impl<'a> Runner<'a> {
                  ('mount -t proc proc /proc'), or run without these options"
             );
         }
-        let json = options
-            .json
-            .as_deref()
-            .map(crate::inherited::create)
+        let json = options.json.iter().flatten().next();
+        let json = json
+            .map(|path| crate::inherited::create(path))
             .transpose()?;
         let mut runner = Self {
             keeper,
@@ -183,7 +182,7 @@ impl<'a> Runner<'a> {
         let began = Instant::now();
         let watched = self.options.watched();
         let (mut growths, mut links) = (Vec::new(), Vec::new());
-        let starting = Starting::new(self.signals.before())?;
+        let starting = Starting::new(&self.signals.before)?;
         let mut stdin = None;
         // The stages start from the first to the last. Each pipe is made when its writer is started, and each end of
         // it is closed here as soon as its stage has it, so many stages need no more open files than a few.
@@ -240,9 +239,9 @@ impl<'a> Runner<'a> {
             self.watch = Some(Watch::new(stages.collect(), links).started_at(began));
         }
         self.live = match self.options.progress {
-            Some(size) => Live::progress(size),
-            None if self.options.live => Live::new(),
-            None => None,
+            true => Live::progress(self.options.size),
+            false if self.options.live => Live::new(),
+            false => None,
         };
         // A signal that came before all stages were started may not have reached all of them.
         while let Some(came) = self.signals.next() {
@@ -444,7 +443,7 @@ impl<'a> Runner<'a> {
             return Ending::Signal(signal.as_raw());
         }
         let statuses: Vec<ExitStatus> = self.stages.iter().filter_map(|s| s.status).collect();
-        let failed = self.whole.as_ref().and_then(Whole::failed);
+        let failed = self.whole.as_ref().and_then(|whole| whole.failed);
         let status = failed.unwrap_or_else(|| whole(&statuses, self.options));
         match (status.signal(), self.noted) {
             // The stages have died of Ctrl-C, and the parent of this process should see the same signal.

@@ -25,7 +25,7 @@ const ENDING: [signal::Signal; 4] = [
 pub struct Signals {
     fd: SignalFd,
     /// The signals that were blocked before.
-    before: SigSet,
+    pub before: SigSet,
 }
 
 /// A signal that was received.
@@ -70,12 +70,6 @@ impl Signals {
             // (sigaction(2)).
             by_a_process: read.ssi_code <= 0,
         })
-    }
-
-    /// Returns the signals that were blocked when this process started. The programs that it starts block
-    /// them too.
-    pub fn before(&self) -> &SigSet {
-        &self.before
     }
 }
 

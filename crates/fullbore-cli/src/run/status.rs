@@ -12,7 +12,7 @@ pub fn whole(statuses: &[ExitStatus], options: &Options) -> ExitStatus {
     let Some((&last, before)) = statuses.split_last() else {
         return ExitStatus::default();
     };
-    if !options.pipefail || !last.success() {
+    if options.no_pipefail || !last.success() {
         return last;
     }
     let failed = |status: &&ExitStatus| {
@@ -64,7 +64,7 @@ mod tests {
             (vec![by_sigpipe, exited(3)], usual, 3),
         ] {
             let options = Options {
-                pipefail,
+                no_pipefail: !pipefail,
                 sigpipe_fails,
                 ..Options::default()
             };

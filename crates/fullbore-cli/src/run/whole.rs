@@ -60,11 +60,7 @@ impl<'a> Whole<'a> {
         let output = output.map(|path| Replacement::new(path, true));
         let output = output.transpose()?;
         let write_back = match &output {
-            Some(output) if synced => {
-                let mut write_back = WriteBack::default();
-                write_back.begin(output)?;
-                Some((write_back, Instant::now() + INTERVAL))
-            }
+            Some(output) if synced => Some((WriteBack::begun(output)?, Instant::now() + INTERVAL)),
             _ => None,
         };
         Ok(Self {
@@ -132,11 +128,6 @@ impl<'a> Whole<'a> {
         output.map_or(Ok(()), |output| {
             output.put_in_place(self.write_back.is_some())
         })
-    }
-
-    /// Returns how the stage that failed first ended.
-    pub fn failed(&self) -> Option<ExitStatus> {
-        self.failed
     }
 
     /// Hands to the disk what was written to the output, if it is time to.

@@ -77,20 +77,30 @@ pub fn line(reading: &Reading, width: usize) -> String {
 
 /// Joins the parts that fit. The bar gets the room that is left.
 fn fitted(reading: &Reading, mut parts: Vec<(Matters, String)>, width: usize) -> String {
-    let room_for = |parts: &[(Matters, String)]| {
-        let texts: usize = parts.iter().map(|(_, text)| columns(text)).sum();
-        (texts + parts.len().saturating_sub(1)) as isize
-    };
-    while room_for(&parts) > width as isize && parts.len() > 1 {
-        let least = parts.iter().map(|&(matters, _)| matters).min();
-        parts.retain(|&(matters, _)| Some(matters) != least);
-    }
-    let spare = usize::try_from(width as isize - room_for(&parts)).unwrap_or(0);
+    let spare = leave_out(&mut parts, 1, width);
     if let Some((_, bar)) = parts.iter_mut().find(|(m, _)| *m == Matters::Bar) {
         *bar = drawn_bar(reading, LEAST_BAR + spare);
     }
     let texts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
     cut(&texts.join(" "), width).trim_end().to_owned()
+}
+
+/// Leaves out the least important parts until the others fit, with so many columns `between` two of them. Returns the
+/// columns that are left.
+pub fn leave_out<M: Copy + Ord>(
+    parts: &mut Vec<(M, String)>,
+    between: usize,
+    width: usize,
+) -> usize {
+    let needs = |parts: &[(M, String)]| {
+        let texts: usize = parts.iter().map(|(_, text)| columns(text)).sum();
+        texts + between * parts.len().saturating_sub(1)
+    };
+    while needs(parts) > width && parts.len() > 1 {
+        let least = parts.iter().map(|&(matters, _)| matters).min();
+        parts.retain(|&(matters, _)| Some(matters) != least);
+    }
+    width.saturating_sub(needs(parts))
 }
 
 /// Returns a line that shows how full something is: name, amount, bar and percentage.

@@ -2,7 +2,7 @@
 
 use fullbore_host::size;
 use fullbore_host::size::amount;
-use fullbore_host::text::Percent;
+use fullbore_host::text::{Percent, counted};
 use fullbore_observe::Cause;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
 use fullbore_observe::verdict::numbers::Certainty;
@@ -164,14 +164,8 @@ pub fn time(seconds: f64) -> String {
 pub fn notes(overview: &Overview) -> Vec<String> {
     let unseen = &overview.unseen;
     let left_out = &overview.left_out;
-    let processes = |count: usize| match count {
-        1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
-    };
-    let pipes = |count: usize| match count {
-        1 => "1 pipe".to_owned(),
-        count => format!("{count} pipes"),
-    };
+    let processes = |count| counted(count, "process", "processes");
+    let pipes = |count| counted(count, "pipe", "pipes");
     let mut all = Vec::new();
     if unseen.of_others > 0 {
         let who = processes(unseen.of_others);

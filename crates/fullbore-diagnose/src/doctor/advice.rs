@@ -108,9 +108,8 @@ fn of_placement(placement: &Placement) -> Advice {
         measured_as: Some(
             "the ratio of write_read on one CPU to write_read on two, on this machine".to_owned(),
         ),
-        trial: None,
-        setting: None,
         command: Some(command),
+        ..Advice::default()
     }
 }
 
@@ -155,11 +154,7 @@ fn of_losses(report: &Examination, rank: &str) -> Advice {
             ),
             None => "no setting limits pipes on this machine".into(),
         },
-        worth: None,
-        measured_as: None,
-        trial: None,
-        setting: None,
-        command: None,
+        ..Advice::default()
     }
 }
 

@@ -42,10 +42,7 @@ pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write)
     for advice in report.advice.iter().chain(&report.next_advice) {
         say_how(&mut page, Style::Title, "", &advice.text);
     }
-    for line in &page.lines {
-        writeln!(out, "{}", line.painted(color))?;
-    }
-    Ok(())
+    page.write(color, out)
 }
 
 fn heading(page: &mut TextPage, text: &str) {
@@ -67,19 +64,7 @@ fn machine(report: &Examination, page: &mut TextPage) {
     };
     let gvisor = if around.gvisor { ", in gVisor" } else { "" };
     lines.push(("user", format!("{user}{filter}{gvisor}")));
-    labelled(page, "", &lines);
-}
-
-/// Adds a label and its lines of text, one below the other.
-fn labelled(page: &mut TextPage, indent: &str, lines: &[(&str, String)]) {
-    let widest = lines
-        .iter()
-        .map(|(label, _)| label.len())
-        .max()
-        .unwrap_or(0);
-    for (label, text) in lines {
-        page.wrapped(Style::Plain, &format!("{indent}{label:<widest$}  "), text);
-    }
+    page.labelled(&lines);
 }
 
 fn trials(report: &Examination, page: &mut TextPage) {

@@ -50,7 +50,7 @@ pub fn experiment(
     let all_cpus = Topology::read().online();
     let mut bench = Bench::new(settings, cpus, program);
     let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
-    let mut watched = Watched::default();
+    let mut watched = Watched::nothing();
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for round in 0..settings.rounds {
         for sampled in [round % 2 == 0, round % 2 != 0] {
@@ -105,7 +105,7 @@ pub fn command(
     let all_cpus = Topology::read().online();
     let (ran, recording) = record(&all_cpus, Duration::ZERO, run);
     ran?;
-    let mut watched = Watched::default();
+    let mut watched = Watched::nothing();
     watched.add(recording);
     let (mut explanation, turns) = watched.explain(Subject::default());
     explanation.command = words.to_vec();
@@ -120,37 +120,29 @@ pub fn command(
 struct Watched {
     kernel: Kernel,
     sides: Vec<Side>,
-    sampled: Option<Result<record::Sampled, sampling::Refused>>,
-}
-
-impl Default for Watched {
-    fn default() -> Self {
-        Self {
-            kernel: Kernel::read(),
-            sides: Vec::new(),
-            sampled: None,
-        }
-    }
+    sampled: Result<sampling::Sampled, sampling::Refused>,
 }
 
 impl Watched {
+    fn nothing() -> Self {
+        Self {
+            kernel: Kernel::read(),
+            sides: Vec::new(),
+            sampled: Err(sampling::Refused(rustix::io::Errno::OPNOTSUPP)),
+        }
+    }
+
     fn add(&mut self, recording: Recording) {
-        let lost_before = match self.sampled {
-            Some(Ok(sampled)) => sampled.lost,
-            _ => 0,
-        };
-        let mut sampled = recording.sampled;
-        if let Ok(sampled) = &mut sampled {
+        let lost_before = self.sampled.map_or(0, |sampled| sampled.lost);
+        self.sampled = recording.sampled;
+        if let Ok(sampled) = &mut self.sampled {
             sampled.lost += lost_before;
         }
-        self.sampled = Some(sampled);
         merge(&mut self.sides, recording.sides(&self.kernel));
     }
 
     fn explain(self, subject: Subject<'_>) -> (Explanation, Option<Turns>) {
-        let sampled = self
-            .sampled
-            .unwrap_or(Err(sampling::Refused(rustix::io::Errno::OPNOTSUPP)));
+        let sampled = self.sampled;
         let samples: u64 = self.sides.iter().map(Side::samples).sum();
         let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
         let named = of_kernel && !self.kernel.is_hidden();
@@ -166,7 +158,7 @@ impl Watched {
         let sampling = sampled.ok().map(|sampled| SamplingReport {
             clock: sampled.clock.describe().to_owned(),
             whole_cpus: sampled.scope == sampling::Scope::WholeCpus,
-            frequency: sampled.frequency,
+            frequency: sampled.frequency(),
             of_kernel,
             kernel_names: named,
             samples,

@@ -4,8 +4,7 @@ use std::fs;
 
 use rustix::io::Errno;
 
-use super::record::Sampled;
-use super::sampling::Refused;
+use super::sampling::{Refused, Sampled};
 
 /// Returns notes for the user, or none if everything is allowed.
 pub fn notes(sampled: Result<Sampled, Refused>, samples: u64, names_hidden: bool) -> Vec<String> {
@@ -68,7 +67,6 @@ mod tests {
         Ok(Sampled {
             clock: Clock::Software,
             scope: Scope::Tasks,
-            frequency: 1000,
             kernel,
             lost: 0,
         })

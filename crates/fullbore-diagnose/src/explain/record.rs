@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::processes::Processes;
 use super::profile::{self, Side};
-use super::sampling::{Clock, Event, Refused, Sampling, Scope};
+use super::sampling::{Event, Refused, Sampled, Sampling};
 use super::symbols::Kernel;
 
 /// The time between two scans.
@@ -24,20 +24,6 @@ pub struct Recording {
     skipped: Duration,
     /// How the samples were taken, or why there are none.
     pub sampled: Result<Sampled, Refused>,
-}
-
-/// How samples were taken.
-#[derive(Debug, Clone, Copy)]
-pub struct Sampled {
-    pub clock: Clock,
-    /// Whether other processes were sampled too.
-    pub scope: Scope,
-    /// The number of samples per second.
-    pub frequency: u64,
-    /// Whether the kernel was sampled too.
-    pub kernel: bool,
-    /// The number of samples that were lost because a buffer was full.
-    pub lost: u64,
 }
 
 /// Runs `work`, which starts processes from this thread, and watches these processes; what they do in
@@ -58,13 +44,7 @@ pub fn record<T>(cpus: &[usize], skipped: Duration, work: impl FnOnce() -> T) ->
         watcher.thread().unpark();
         worked
     });
-    recording.sampled = sampling.map(|sampling| Sampled {
-        clock: sampling.clock,
-        scope: sampling.scope,
-        frequency: sampling.frequency,
-        kernel: sampling.kernel,
-        lost: sampling.lost,
-    });
+    recording.sampled = sampling.map(|sampling| sampling.how);
     (worked, recording)
 }
 

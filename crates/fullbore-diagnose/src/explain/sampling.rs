@@ -103,16 +103,36 @@ pub struct Refused(pub Errno);
 /// Events that are open, and their buffers.
 pub struct Sampling {
     samplers: Vec<Sampler>,
+    pub how: Sampled,
+}
+
+/// How samples are taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Sampled {
     /// The clock that triggers samples.
     pub clock: Clock,
     /// The processes that are sampled.
     pub scope: Scope,
-    /// The number of samples per second.
-    pub frequency: u64,
     /// Whether the kernel is sampled too, or only user code.
     pub kernel: bool,
     /// The number of samples that were lost because a buffer was full.
     pub lost: u64,
+}
+
+impl Sampled {
+    fn by(clock: Clock, scope: Scope, kernel: bool) -> Self {
+        Self {
+            clock,
+            scope,
+            kernel,
+            lost: 0,
+        }
+    }
+
+    /// Returns the number of samples per second.
+    pub fn frequency(self) -> u64 {
+        frequency(self.clock, self.scope)
+    }
 }
 
 impl Sampling {
@@ -126,11 +146,7 @@ impl Sampling {
                     Ok(samplers) => {
                         return Ok(Self {
                             samplers,
-                            clock,
-                            scope,
-                            frequency: frequency(clock, scope),
-                            kernel,
-                            lost: 0,
+                            how: Sampled::by(clock, scope, kernel),
                         });
                     }
                     Err(error) => {
@@ -178,11 +194,11 @@ impl Sampling {
                 drop(record);
                 match Parser::new(&bytes[..], config.clone()).parse_record(Reading) {
                     Ok(Read::Event(event)) => events.push(event),
-                    Ok(Read::Lost(samples)) => self.lost += samples,
+                    Ok(Read::Lost(samples)) => self.how.lost += samples,
                     // Records of an unknown kind are ignored.
                     Ok(Read::Nothing) => {}
                     // A record that cannot be parsed may be a sample, so it counts as a lost one.
-                    Err(_) => self.lost += 1,
+                    Err(_) => self.how.lost += 1,
                 }
             }
         }
@@ -330,11 +346,7 @@ mod tests {
         let opened = Sampling::open(&cpus, Clock::Software, scope, kernel).ok()?;
         let mut sampling = Sampling {
             samplers: opened,
-            clock: Clock::Software,
-            scope,
-            frequency: frequency(Clock::Software, scope),
-            kernel,
-            lost: 0,
+            how: Sampled::by(Clock::Software, scope, kernel),
         };
         let mut busy = Command::new("sh")
             .args(["-c", "while :; do :; done"])

@@ -25,7 +25,8 @@ pub const DEFAULT_GROUP: &str = "ladder";
 /// All experiments that a command line can name.
 #[derive(Debug)]
 pub struct Catalogue {
-    groups: Vec<Group>,
+    /// All groups, in the order of display.
+    pub groups: Vec<Group>,
 }
 
 impl Default for Catalogue {
@@ -50,11 +51,6 @@ impl Default for Catalogue {
 }
 
 impl Catalogue {
-    /// Returns all groups, in the order of display.
-    pub fn groups(&self) -> &[Group] {
-        &self.groups
-    }
-
     /// Returns all experiments, in the order of display.
     pub fn iter(&self) -> impl Iterator<Item = &'static Experiment> {
         self.groups.iter().flat_map(|group| group.experiments)
@@ -140,7 +136,7 @@ mod tests {
     #[test]
     fn names_of_parts_are_unique() {
         let catalogue = catalogue();
-        let parts = catalogue.groups().iter().flat_map(|group| group.parts);
+        let parts = catalogue.groups.iter().flat_map(|group| group.parts);
         let mut names: Vec<_> = parts.map(|part| part.name).collect();
         let count = names.len();
         names.sort_unstable();

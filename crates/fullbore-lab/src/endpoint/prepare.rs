@@ -1,10 +1,13 @@
 //! Prepares both endpoints: pins them to a CPU and allocates their memory.
 
-use anyhow::bail;
+use std::fs::File;
+
+use anyhow::{Context, bail};
 use fullbore::Error;
 use fullbore_linux::BackedBy;
 use fullbore_linux::page_size;
 use fullbore_linux::{Backing, Pages};
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::options::Options;
@@ -94,4 +97,23 @@ pub fn unsupported_as_such<T>(result: Result<T, Error>) -> anyhow::Result<T> {
         Error::Unsupported(reason) => Unsupported(reason).into(),
         other => other.into(),
     })
+}
+
+/// Returns the error for a failed call: this machine does not support it, or it broke.
+pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
+    match errno {
+        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS => {
+            Unsupported(format!("this machine refuses {call}: {errno}")).into()
+        }
+        _ => anyhow::Error::new(errno).context(call.to_owned()),
+    }
+}
+
+/// Opens /dev/null for writing.
+///
+/// # Errors
+/// Fails if it cannot be opened.
+pub fn dev_null() -> anyhow::Result<File> {
+    let null = File::options().write(true).open("/dev/null");
+    null.context("open /dev/null")
 }

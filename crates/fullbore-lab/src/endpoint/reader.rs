@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
 use std::io::{BufRead, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
@@ -124,17 +123,12 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
     Ok(report)
 }
 
-fn dev_null() -> anyhow::Result<File> {
-    let null = File::options().write(true).open("/dev/null");
-    null.context("open /dev/null")
-}
-
 fn splice_all(
     options: &Options,
     source: BorrowedFd<'_>,
     calls: &mut Calls,
 ) -> anyhow::Result<EndpointReport> {
-    let null = dev_null()?;
+    let null = prepare::dev_null()?;
     let flags = if options.gift {
         SpliceFlags::MOVE
     } else {
@@ -170,7 +164,7 @@ fn splice_through_a_pipe(
     source: BorrowedFd<'_>,
     calls: &mut Calls,
 ) -> anyhow::Result<EndpointReport> {
-    let null = dev_null()?;
+    let null = prepare::dev_null()?;
     let none = SpliceFlags::empty();
     let (own, _) = fullbore_linux::pipe::with_capacity(options.chunk())?;
     let mut progress = begin_with_the_first_bytes(options, source)?;

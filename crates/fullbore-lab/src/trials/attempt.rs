@@ -23,36 +23,33 @@ pub enum Stop {
 impl Stop {
     /// Reports something that exists but does not do what it should.
     pub fn seen(operation: &str, said: impl Into<String>) -> Self {
+        Self::refused(operation, None, said)
+    }
+
+    pub fn refused(
+        operation: impl Into<String>,
+        errno: Option<i32>,
+        said: impl Into<String>,
+    ) -> Self {
         Stop::Refused(Refusal {
             operation: operation.into(),
+            errno,
+            signal: None,
             said: said.into(),
-            ..Refusal::default()
         })
     }
 }
 
 /// Returns a function that turns the kernel's error into a refusal of `operation`.
 pub fn at(operation: &'static str) -> impl Fn(Errno) -> Stop {
-    move |errno| {
-        let said = std::io::Error::from(errno).to_string();
-        Stop::Refused(Refusal {
-            operation: operation.into(),
-            errno: Some(errno.raw_os_error()),
-            signal: None,
-            said: without_number(&said),
-        })
-    }
+    move |errno| io_at(operation)(errno.into())
 }
 
 /// Does the same as [`at`] for errors of std.
 pub fn io_at(operation: &'static str) -> impl Fn(std::io::Error) -> Stop {
     move |error| {
-        Stop::Refused(Refusal {
-            operation: operation.into(),
-            errno: error.raw_os_error(),
-            signal: None,
-            said: without_number(&error.to_string()),
-        })
+        let said = without_number(&error.to_string());
+        Stop::refused(operation, error.raw_os_error(), said)
     }
 }
 
@@ -61,18 +58,14 @@ impl From<fullbore::Error> for Stop {
         let said = error.to_string();
         let operation = match &error {
             fullbore::Error::System { operation, .. }
-            | fullbore::Error::Moving { operation, .. } => operation,
+            | fullbore::Error::Moving { operation, .. } => *operation,
             _ => "",
         };
-        Stop::Refused(Refusal {
-            operation: operation.to_owned(),
-            errno: error.raw_os_error(),
-            signal: None,
-            said: match said.strip_prefix(&format!("{operation}: ")) {
-                Some(rest) if !operation.is_empty() => rest.to_owned(),
-                _ => said,
-            },
-        })
+        let said = match said.strip_prefix(&format!("{operation}: ")) {
+            Some(rest) if !operation.is_empty() => rest,
+            _ => &said,
+        };
+        Stop::refused(operation, error.raw_os_error(), said)
     }
 }
 
@@ -91,12 +84,7 @@ impl From<anyhow::Error> for Stop {
             [operations @ .., said] => (operations.join(": "), said.clone()),
             [] => Default::default(),
         };
-        Stop::Refused(Refusal {
-            operation,
-            errno,
-            signal: None,
-            said: without_number(&said),
-        })
+        Stop::refused(operation, errno, without_number(&said))
     }
 }
 

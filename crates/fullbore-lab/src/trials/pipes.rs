@@ -9,7 +9,6 @@ use rustix::pipe::SpliceFlags;
 
 use super::attempt::{BYTES, Stop, at, io_at, pattern, read_back};
 use fullbore_host::size;
-use fullbore_results::doctor::Refusal;
 
 /// The capacity that every unprivileged user may have by default, and that this project gives its
 /// pipes.
@@ -49,16 +48,13 @@ pub(super) fn roomy_pipe() -> Result<String, Stop> {
     let (before, grown) = (size::format(before), size::format(after));
     if growth.after < ROOMY {
         let limit = growth.limit.map(|limit| limit.to_string());
-        return Err(Stop::Refused(Refusal {
-            operation: "F_SETPIPE_SZ".into(),
-            errno: Some(Errno::PERM.raw_os_error()),
-            signal: None,
-            said: format!(
-                "a pipe has {before} and could be enlarged only to {grown} instead of {}: {}",
-                size::format(ROOMY as u64),
-                limit.unwrap_or_else(|| "unknown reason".into())
-            ),
-        }));
+        let said = format!(
+            "a pipe has {before} and could be enlarged only to {grown} instead of {}: {}",
+            size::format(ROOMY as u64),
+            limit.unwrap_or_else(|| "unknown reason".into())
+        );
+        let errno = Some(Errno::PERM.raw_os_error());
+        return Err(Stop::refused("F_SETPIPE_SZ", errno, said));
     }
     // There is no reader meanwhile, so all of the data has to fit.
     let sent = pattern(ROOMY);

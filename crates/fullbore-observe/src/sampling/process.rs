@@ -56,7 +56,7 @@ pub struct Watched {
     changed: bool,
     stopped: bool,
     /// It has more threads than are sampled.
-    has_hidden_threads: bool,
+    pub has_hidden_threads: bool,
     /// The kinds of its fds, as far as they were determined recently.
     objects: Vec<(i32, Object)>,
     used: Used,
@@ -253,11 +253,6 @@ impl Watched {
             }
         }
         all
-    }
-
-    /// Returns whether it has more threads than are sampled, so that the one that works may be hidden.
-    pub fn has_hidden_threads(&self) -> bool {
-        self.has_hidden_threads
     }
 
     /// Returns its identity.

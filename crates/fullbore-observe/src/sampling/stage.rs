@@ -144,7 +144,7 @@ impl WatchedStage {
         });
         let mut members = self.members.iter();
         // What the others wait for may be something that is not sampled.
-        let is_hidden = members.any(|member| member.process.has_hidden_threads());
+        let is_hidden = members.any(|member| member.process.has_hidden_threads);
         self.attribution = match is_hidden || self.has_hidden_processes {
             true => Attribution::Unclear,
             false => Attribution::at_a_moment(parts),
@@ -268,14 +268,7 @@ impl WatchedStage {
                 self.before.add(found.used().as_far_as_known());
                 found.own_growth();
                 found.activity();
-                self.members.push(Member {
-                    process: found,
-                    has_parent,
-                    is_parent: false,
-                    has_new_child: false,
-                    counted_children: BTreeSet::new(),
-                    doings: Vec::new(),
-                });
+                self.members.push(Member::new(found, has_parent));
             }
         }
         // The times of a child do not count for a parent that is not sampled.
@@ -395,22 +388,24 @@ impl WatchedStage {
     pub fn join(&mut self, pid: u32, has_parent: bool) {
         if self.members.len() == PROCESSES {
             self.has_hidden_processes = true;
-        } else {
-            if let Some(process) = Watched::new(pid) {
-                self.members.push(Member {
-                    process,
-                    has_parent,
-                    is_parent: false,
-                    has_new_child: false,
-                    counted_children: BTreeSet::new(),
-                    doings: Vec::new(),
-                });
-            }
+        } else if let Some(process) = Watched::new(pid) {
+            self.members.push(Member::new(process, has_parent));
         }
     }
 }
 
 impl Member {
+    fn new(process: Watched, has_parent: bool) -> Self {
+        Self {
+            process,
+            has_parent,
+            is_parent: false,
+            has_new_child: false,
+            counted_children: BTreeSet::new(),
+            doings: Vec::new(),
+        }
+    }
+
     fn children(&self) -> Children {
         match (self.has_new_child, self.is_parent) {
             (true, _) => Children::StartedSince,

@@ -36,10 +36,7 @@ impl Report<Comparison> for Table {
         for line in closing(comparison) {
             page.wrapped(Style::Dim, "", &line);
         }
-        for line in &page.lines {
-            writeln!(out, "{}", line.painted(self.color))?;
-        }
-        Ok(())
+        page.write(self.color, out)
     }
 }
 

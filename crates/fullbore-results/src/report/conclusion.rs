@@ -86,17 +86,10 @@ pub fn conclusion(run: &Run) -> Vec<String> {
 
 /// Returns why figures of the run are doubtful, a sentence each.
 pub fn doubts(run: &Run) -> Vec<String> {
-    let noisy = run
-        .experiments
-        .iter()
-        .filter(|outcome| is_noisy(outcome))
-        .count();
+    let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
+    let noisy = count(is_noisy);
     let noisy = (noisy > 0).then(|| {
-        let measured = run
-            .experiments
-            .iter()
-            .filter(|e| e.figure.is_some())
-            .count();
+        let measured = count(|e| e.figure.is_some());
         let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
         format!(
             "the rounds of {noisy} of {measured} figures differ by more than {percent:.0}% \

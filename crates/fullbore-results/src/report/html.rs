@@ -55,12 +55,8 @@ impl Report<Run> for Html {
 
 /// Returns when the run was taken, and how many experiments were measured.
 fn lead(run: &Run) -> String {
-    let measured = run
-        .experiments
-        .iter()
-        .filter(|e| e.figure.is_some())
-        .count();
     let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
+    let measured = count(|e| e.figure.is_some());
     let missing: String = [
         (
             count(|e| e.skipped.is_some() && e.failed.is_none()),

@@ -148,6 +148,12 @@ fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
     groups
 }
 
+/// Returns the outcomes that have a figure.
+fn measured<'a>(outcomes: &[&'a Outcome]) -> Vec<&'a Outcome> {
+    let measured = outcomes.iter().filter(|outcome| outcome.figure.is_some());
+    measured.copied().collect()
+}
+
 /// Returns what the table of these experiments shows, a sentence each.
 fn remarks<'a>(run: &'a Run, outcomes: &[&'a Outcome]) -> impl Iterator<Item = &'a str> {
     let first = outcomes.first().copied();

@@ -14,7 +14,7 @@ use super::grid::{BEST_MARK, Grid, size};
 use super::text::{GAP, Style, TextPage};
 use super::{
     Report, against_c, distance, groups, how_measured_with_ratios, is_noisy, least_cost, limit,
-    noisy_footnote, one_line, over_all_tables, peers, remarks,
+    measured, noisy_footnote, one_line, over_all_tables, peers, remarks,
 };
 use crate::run::{Outcome, Run};
 use columns::{Wanted, table};
@@ -63,10 +63,7 @@ impl Report<Run> for Table {
             page.wrapped(Style::Plain, "", &text);
         }
         page.wrapped(Style::Dim, "", &how_measured_with_ratios(run));
-        for line in &page.lines {
-            writeln!(out, "{}", line.painted(self.color))?;
-        }
-        Ok(())
+        page.write(self.color, out)
     }
 }
 
@@ -77,25 +74,14 @@ impl TextPage {
         lines.extend(distance(run).map(|text| ("cache line", text)));
         lines.extend(limit(run).map(|text| ("limit", text)));
         lines.extend(peers(run).map(|text| ("peers", text)));
-        let widest = lines
-            .iter()
-            .map(|(label, _)| label.len())
-            .max()
-            .unwrap_or(0);
-        for (label, value) in lines {
-            self.wrapped(Style::Plain, &format!("{label:<widest$}  "), &value);
-        }
+        self.labelled(&lines);
     }
 
     /// Adds a group: its table, then its footnotes and what was not measured.
     fn group(&mut self, name: &str, outcomes: &[&Outcome], wanted: Wanted<'_>) {
         self.blank();
         self.line(Style::Title, one_line(name));
-        let measured: Vec<&Outcome> = outcomes
-            .iter()
-            .copied()
-            .filter(|outcome| outcome.figure.is_some())
-            .collect();
+        let measured = measured(outcomes);
         let footnotes = Footnotes::of(&measured);
         if let Some(grid) = Grid::of(outcomes) {
             self.grid(&grid, &footnotes);

@@ -3,6 +3,8 @@
 //! Colour is put on whole lines, and on the bars at their ends, after they are laid out, so that no
 //! escape sequence ever counts as width.
 
+use std::io;
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::one_line;
@@ -35,7 +37,7 @@ pub struct TextLine {
 
 impl TextLine {
     /// Returns the line as it is written to a terminal.
-    pub fn painted(&self, color: bool) -> String {
+    fn painted(&self, color: bool) -> String {
         let text = &self.text;
         match self.style {
             _ if !color || text.is_empty() => text.clone(),
@@ -80,9 +82,26 @@ impl TextPage {
         self.lines.push(TextLine { style, text });
     }
 
+    /// Writes all lines, with colors for a terminal if these are wanted.
+    pub fn write(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
+        for line in &self.lines {
+            writeln!(out, "{}", line.painted(color))?;
+        }
+        Ok(())
+    }
+
     /// Adds an empty line.
     pub fn blank(&mut self) {
         self.line(Style::Plain, "");
+    }
+
+    /// Adds labels, each with its lines of text, one below the other.
+    pub fn labelled(&mut self, lines: &[(&str, String)]) {
+        let widest = lines.iter().map(|(label, _)| label.len()).max();
+        let widest = widest.unwrap_or(0);
+        for (label, text) in lines {
+            self.wrapped(Style::Plain, &format!("{label:<widest$}  "), text);
+        }
     }
 
     /// Adds `label` and then `text`, in lines that fit, each but the first indented to the text.

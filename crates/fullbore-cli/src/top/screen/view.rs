@@ -91,12 +91,8 @@ pub fn lines(
 
 fn headline(state: &State, width: usize) -> String {
     let overview = &state.overview;
-    let count = |count: usize, name: &str| match count {
-        1 => format!("1 {name}"),
-        _ => format!("{count} {name}s"),
-    };
     let mut parts = vec![
-        count(state.rows.len(), "pipe"),
+        counted(state.rows.len(), "pipe", "pipes"),
         format!(
             "by {}{}",
             state.sort.in_words(),

@@ -128,9 +128,7 @@ impl Work for RoundTrip {
             exchange: exchange(near.link),
             timing,
         };
-        let pong = PongTask {
-            exchange: exchange(far.link),
-        };
+        let pong = PongTask(exchange(far.link));
         let mut ping = bench.program.part(&ping, Some(bench.cpus.writer))?;
         let mut pong = bench.program.part(&pong, Some(bench.cpus.reader))?;
         near.give(&mut ping);

@@ -48,7 +48,11 @@ impl Task for WakeUpTask {
     const NAME: &'static str = "wakeup";
 
     fn play(self) -> Result<()> {
-        play(self.role, self.timing)
+        let memory = shared::Shared::map(stdin().as_fd(), page_size())?;
+        match self.role {
+            Role::Sleeper => sleep(&memory),
+            Role::Waker => wake(&memory, self.timing),
+        }
     }
 }
 
@@ -85,18 +89,6 @@ impl Report {
 /// Fails if memfd_create(2) is not available.
 pub fn make() -> Result<OwnedFd> {
     shared::make(page_size())
-}
-
-/// Runs one of the two roles, in the memory on stdin.
-///
-/// # Errors
-/// Fails if the memory cannot be mapped.
-fn play(role: Role, timing: Timing) -> Result<()> {
-    let memory = shared::Shared::map(stdin().as_fd(), page_size())?;
-    match role {
-        Role::Sleeper => sleep(&memory),
-        Role::Waker => wake(&memory, timing),
-    }
 }
 
 /// Sleeps, reports when it ran again, and repeats this until it is killed.

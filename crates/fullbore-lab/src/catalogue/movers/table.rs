@@ -91,8 +91,6 @@ pub const BUFFER_JOBS: &[Job] = {
 pub struct Mover {
     /// The suffix of its experiments' names.
     pub name: &'static str,
-    /// Where the program comes from.
-    pub of: Of,
     /// Its command line, without the names of further sinks.
     pub words: &'static str,
     /// A description of what it shows.
@@ -104,19 +102,12 @@ pub struct Mover {
     pub receiver: Option<&'static str>,
 }
 
-/// Where a program comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
-    /// A verb of this program.
-    Fullbore,
-    /// A program on PATH.
-    Path,
-}
+/// The name of this program; every other one is looked for on PATH.
+const OWN: &str = "fullbore";
 
 const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mover {
     Mover {
         name,
-        of: Of::Fullbore,
         words,
         shows,
         sink_option: None,
@@ -127,7 +118,6 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
 const fn peer(name: &'static str, words: &'static str) -> Mover {
     Mover {
         name,
-        of: Of::Path,
         words,
         shows: words,
         sink_option: None,
@@ -139,25 +129,29 @@ const fn peer(name: &'static str, words: &'static str) -> Mover {
 /// on every machine.
 #[rustfmt::skip]
 const COPIERS: &[Mover] = &[
-    own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy"),
+    own("std", "fullbore middleman --die-with-parent std-copy", "Rust's std::io::copy"),
     peer("cat", "cat"),
     peer("uutils", "coreutils cat"),
     peer("dd", "dd bs=1M status=none"),
     peer("pv", "pv -q"),
     peer("mbuffer", "mbuffer -q"),
     peer("socat", "socat -u STDIN STDOUT"),
-    own("snapshot", "copy", "fullbore copy"),
-    own("reference", "copy --by-reference", "fullbore copy --by-reference"),
+    own("snapshot", "fullbore copy", "fullbore copy"),
+    own("reference", "fullbore copy --by-reference", "fullbore copy --by-reference"),
 ];
 
 /// Movers with a large memory. The first one has none.
 const BUFFERS: &[Mover] = &[
-    own("copy", "copy", "fullbore copy, without a large memory"),
+    own(
+        "copy",
+        "fullbore copy",
+        "fullbore copy, without a large memory",
+    ),
     peer("mbuffer", "mbuffer -q -m 64M"),
-    own("buffer", "buffer -q -m 64M", "fullbore buffer"),
+    own("buffer", "fullbore buffer -q -m 64M", "fullbore buffer"),
     own(
         "buffer_keep",
-        "buffer -q -m 64M --keep-input",
+        "fullbore buffer -q -m 64M --keep-input",
         "fullbore buffer, which leaves the pipe before it as it is",
     ),
 ];
@@ -165,7 +159,7 @@ const BUFFERS: &[Mover] = &[
 /// Movers of which one sends to the other over TCP, on this machine.
 #[rustfmt::skip]
 const CONNECTED: &[Mover] = &[
-    Mover { receiver: Some("buffer -q -m 64M -4 -I PORT"), ..own("buffer", "buffer -q -m 64M -O 127.0.0.1:PORT", "fullbore buffer -O and -I") },
+    Mover { receiver: Some("fullbore buffer -q -m 64M -4 -I PORT"), ..own("buffer", "fullbore buffer -q -m 64M -O 127.0.0.1:PORT", "fullbore buffer -O and -I") },
     Mover { receiver: Some("mbuffer -q -m 64M -4 -I PORT"), shows: "mbuffer -O and -I", ..peer("mbuffer", "mbuffer -q -m 64M -O 127.0.0.1:PORT") },
     Mover { receiver: Some("socat -u TCP4-LISTEN:PORT STDOUT"), shows: "socat, without a large memory", ..peer("socat", "socat -u STDIN TCP4:127.0.0.1:PORT") },
 ];
@@ -173,11 +167,11 @@ const CONNECTED: &[Mover] = &[
 /// Movers from one source to several sinks.
 #[rustfmt::skip]
 const SPLITTERS: &[Mover] = &[
-    own("std", "middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to every output"),
+    own("std", "fullbore middleman --die-with-parent std-copy", "Rust's std::io::copy into a writer that writes to every output"),
     peer("tee", "tee"),
     peer("uutils", "coreutils tee"),
     Mover { sink_option: Some("-o"), ..peer("mbuffer", "mbuffer -q -o -") },
-    own("snapshot", "tee", "fullbore tee"),
+    own("snapshot", "fullbore tee", "fullbore tee"),
 ];
 
 /// The writer of a source that is a pipe: the fastest source that another program can be and that
@@ -241,8 +235,7 @@ impl Job {
 impl Mover {
     /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
-        let mut command = self.start_of(program)?;
-        command.args(self.arguments(self.words));
+        let mut command = command(self.words, program)?;
         for sink in sinks {
             command.args(self.sink_option).arg(sink);
         }
@@ -252,45 +245,20 @@ impl Mover {
     /// Returns the commands of the receiver and of the sender at both ends of a connection to this port, or `None` if
     /// the program is not on PATH, or it is one process.
     pub fn connected(&self, program: &Program, port: u16) -> Option<[Command; 2]> {
-        let command = |words| {
-            let mut command = self.start_of(program)?;
-            let arguments = self.arguments(words);
-            command.args(arguments.map(|word| word.replace("PORT", &port.to_string())));
-            Some(command)
-        };
+        let command = |words: &str| command(&words.replace("PORT", &port.to_string()), program);
         Some([command(self.receiver?)?, command(self.words)?])
-    }
-
-    /// Returns its command without arguments.
-    fn start_of(&self, program: &Program) -> Option<Command> {
-        Some(match self.of {
-            Of::Fullbore => program.command(),
-            Of::Path => Command::new(on_path(self.program())?),
-        })
-    }
-
-    fn arguments(&self, words: &'static str) -> impl Iterator<Item = &'static str> {
-        let is_named = usize::from(self.of == Of::Path);
-        words.split_whitespace().skip(is_named)
     }
 
     /// Returns the program's name.
     pub fn program(&self) -> &'static str {
-        match self.of {
-            Of::Fullbore => "fullbore",
-            Of::Path => self.words.split(' ').next().unwrap_or_default(),
-        }
+        self.words.split(' ').next().unwrap_or_default()
     }
 
     /// Returns its command line as text.
     pub fn line(&self) -> String {
-        let line = |words: &str| match self.of {
-            Of::Fullbore => format!("fullbore {words}"),
-            Of::Path => words.to_owned(),
-        };
         match self.receiver {
-            None => line(self.words),
-            Some(receiver) => format!("{} | {}", line(self.words), line(receiver)),
+            None => self.words.to_owned(),
+            Some(receiver) => format!("{} | {receiver}", self.words),
         }
     }
 
@@ -299,14 +267,25 @@ impl Mover {
         MoverReport {
             job: job.title.into(),
             command: self.line(),
-            version: match self.of {
-                Of::Fullbore => None,
-                Of::Path => version(self.program()),
+            version: match self.program() {
+                OWN => None,
+                name => version(name),
             },
             bytes: None,
             seconds: None,
         }
     }
+}
+
+/// Returns the command of these words, or `None` if its program is not on PATH.
+fn command(words: &str, program: &Program) -> Option<Command> {
+    let mut words = words.split_whitespace();
+    let mut command = match words.next()? {
+        OWN => program.command(),
+        name => Command::new(on_path(name)?),
+    };
+    command.args(words);
+    Some(command)
 }
 
 /// Returns the line with the version that a program on PATH prints.
@@ -340,7 +319,7 @@ mod tests {
                 let is_there = job.movers.iter().any(|mover| mover.name == name);
                 assert_eq!(is_there, (job.name, name) != ("one_three", "reference"));
             }
-            assert_eq!(job.movers[0].of, Of::Fullbore, "ratios need a base");
+            assert_eq!(job.movers[0].program(), OWN, "ratios need a base");
         }
     }
 
@@ -356,11 +335,11 @@ mod tests {
         let by_name = |name: &str| SPLITTERS.iter().find(|mover| mover.name == name).unwrap();
         assert_eq!(words(by_name("snapshot")), ["tee", "a", "b"]);
         let mbuffer = Mover {
-            of: Of::Fullbore,
+            words: "fullbore -q -o -",
             ..*by_name("mbuffer")
         };
         assert_eq!(
-            words(&mbuffer)[2..],
+            words(&mbuffer)[1..],
             ["-o", "-", "-o", "a", "-o", "b"].map(String::from)
         );
     }

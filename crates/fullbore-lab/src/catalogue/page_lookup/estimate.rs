@@ -16,15 +16,15 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use fullbore::{Pipe, Wait};
 use fullbore_linux::Pages;
 use fullbore_linux::Ready;
 use fullbore_linux::{Calls, page_size};
-use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::memory::{Clock, Found, Memory, WINDOW, Which};
+use crate::endpoint::prepare::{dev_null, failed};
 use crate::part::Timing;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::statistics::Spread;
@@ -59,10 +59,7 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
     let mut pipe = Drained {
         pipe,
         calls: Calls::new(Wait::Block),
-        null: File::options()
-            .write(true)
-            .open("/dev/null")
-            .context("/dev/null")?,
+        null: dev_null()?,
     };
     // Both sizes are powers of two, so windows fill a span exactly.
     let window = growth.after.min(WINDOW * page_size());
@@ -128,7 +125,7 @@ impl Drained {
         // returns or is dropped. They are not written to meanwhile.
         let answer = unsafe { self.calls.vmsplice(sink, pages, SpliceFlags::empty()) };
         let time = began.elapsed();
-        let taken = answer.map_err(|errno| refused("vmsplice", errno))?;
+        let taken = answer.map_err(|errno| failed("vmsplice(2)", errno))?;
         self.drain(taken)?;
         if taken != pages.len() {
             bail!("vmsplice(2) accepted {taken} of {} bytes", pages.len());
@@ -143,18 +140,9 @@ impl Drained {
             let answer = self
                 .calls
                 .splice(source, sink, left, SpliceFlags::empty(), Ready::ToRead);
-            left -= answer.map_err(|errno| refused("splice", errno))?;
+            left -= answer.map_err(|errno| failed("splice(2)", errno))?;
         }
         Ok(())
-    }
-}
-
-fn refused(call: &str, errno: Errno) -> anyhow::Error {
-    match errno {
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS => {
-            Unsupported(format!("this machine refuses {call}(2): {errno}")).into()
-        }
-        _ => anyhow::Error::new(errno).context(format!("{call} of pages that are looked up")),
     }
 }
 
@@ -176,7 +164,7 @@ mod tests {
         let mut pipe = Drained {
             pipe,
             calls: Calls::new(Wait::Block),
-            null: File::options().write(true).open("/dev/null").unwrap(),
+            null: dev_null().unwrap(),
         };
         let pages = Pages::options().touched(true).map(growth.after).unwrap();
         for _ in 0..3 {

@@ -110,33 +110,26 @@ impl Task for LookupTask {
     const NAME: &'static str = "pagelookup";
 
     fn play(self) -> Result<()> {
-        play(self.pages, self.timing)
+        let Self { pages, timing } = self;
+        let mut found = match kernel::Benchmark::find() {
+            Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,
+            Err(why_not) => estimate::measure(pages, timing, &why_not)?,
+        };
+        if !found.ns_per_page.is_finite() || found.ns_per_page <= 0.0 {
+            bail!(Unsupported(format!(
+                "look-ups are too fast for this clock: it gives {} ns per page",
+                found.ns_per_page
+            )));
+        }
+        if !pages.touched {
+            found.notes.push(
+                "the figure includes the page fault: a read fault, which maps the shared zero page \
+                 and allocates nothing"
+                    .into(),
+            );
+        }
+        part::say(&found)
     }
-}
-
-/// Looks up pages for a while, and reports the time per page.
-///
-/// # Errors
-/// Returns [`Unsupported`] if this machine has no such pages, or neither way to measure works.
-fn play(pages: Which, timing: Timing) -> Result<()> {
-    let mut found = match kernel::Benchmark::find() {
-        Ok(benchmark) => kernel::measure(&benchmark, pages, timing)?,
-        Err(why_not) => estimate::measure(pages, timing, &why_not)?,
-    };
-    if !found.ns_per_page.is_finite() || found.ns_per_page <= 0.0 {
-        bail!(Unsupported(format!(
-            "look-ups are too fast for this clock: it gives {} ns per page",
-            found.ns_per_page
-        )));
-    }
-    if !pages.touched {
-        found.notes.push(
-            "the figure includes the page fault: a read fault, which maps the shared zero page \
-             and allocates nothing"
-                .into(),
-        );
-    }
-    part::say(&found)
 }
 
 #[cfg(test)]

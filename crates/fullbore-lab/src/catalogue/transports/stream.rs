@@ -36,7 +36,21 @@ impl Task for SendTask {
     const NAME: &'static str = "send";
 
     fn play(self) -> Result<()> {
-        send(self.link, self.message)
+        let Self { link, message } = self;
+        let (input, output) = (stdin(), stdout());
+        let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
+        let mut buffer = vec![0; message];
+        let mut sent = 0;
+        loop {
+            if sent < CHECKED {
+                words::fill(&mut buffer, sent);
+            }
+            match link.send_all(&buffer) {
+                Ok(()) => sent += message as u64,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
+                Err(errno) => return Err(errno).context(format!("send (after {sent} bytes)")),
+            }
+        }
     }
 }
 
@@ -52,58 +66,36 @@ impl Task for ReceiveTask {
     const NAME: &'static str = "receive";
 
     fn play(self) -> Result<()> {
-        receive(self.link, self.message, self.timing)
-    }
-}
-
-/// Sends until the receiver has closed its end.
-///
-/// # Errors
-/// Fails if the transport breaks.
-fn send(link: Link, message: usize) -> Result<()> {
-    let (input, output) = (stdin(), stdout());
-    let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
-    let mut buffer = vec![0; message];
-    let mut sent = 0;
-    loop {
-        if sent < CHECKED {
-            words::fill(&mut buffer, sent);
-        }
-        match link.send_all(&buffer) {
-            Ok(()) => sent += message as u64,
-            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
-            Err(errno) => return Err(errno).context(format!("send (after {sent} bytes)")),
-        }
-    }
-}
-
-/// Receives, checks the first bytes, and then measures.
-///
-/// # Errors
-/// Fails if bytes are wrong, or the transport breaks or ends.
-fn receive(link: Link, message: usize, timing: Timing) -> Result<()> {
-    let (input, output) = (stdin(), stdout());
-    let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
-    let mut buffer = vec![0; message];
-    let mut received = 0;
-    let mut clock = None;
-    loop {
-        let n = match link.receive(&mut buffer) {
-            Ok(0) => bail!("the stream ended after {received} bytes"),
-            Ok(n) => n,
-            Err(errno) => return Err(errno).context(format!("receive (after {received} bytes)")),
-        };
-        if received < CHECKED {
-            let looked_at = n.min((CHECKED - received) as usize);
-            if let Some(at) = words::first_wrong(&buffer[..looked_at], received) {
-                bail!("wrong byte at position {at} of the stream");
+        let Self {
+            link,
+            message,
+            timing,
+        } = self;
+        let (input, output) = (stdin(), stdout());
+        let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
+        let mut buffer = vec![0; message];
+        let mut received = 0;
+        let mut clock = None;
+        loop {
+            let n = match link.receive(&mut buffer) {
+                Ok(0) => bail!("the stream ended after {received} bytes"),
+                Ok(n) => n,
+                Err(errno) => {
+                    return Err(errno).context(format!("receive (after {received} bytes)"));
+                }
+            };
+            if received < CHECKED {
+                let looked_at = n.min((CHECKED - received) as usize);
+                if let Some(at) = words::first_wrong(&buffer[..looked_at], received) {
+                    bail!("wrong byte at position {at} of the stream");
+                }
+            } else if let Some(moved) = clock.get_or_insert_with(|| Clock::begin(timing)).add(n) {
+                link.check()?;
+                let all = received + n as u64;
+                return part::say(&Moved { all, ..moved });
             }
-        } else if let Some(moved) = clock.get_or_insert_with(|| Clock::begin(timing)).add(n) {
-            link.check()?;
-            let all = received + n as u64;
-            return part::say(&Moved { all, ..moved });
+            received += n as u64;
         }
-        received += n as u64;
     }
 }
 

@@ -6,16 +6,11 @@
 //! besides, such as allocating buffers, queueing and waking, is not done, and the memory stays with one CPU:
 //! so the figures are no throughput of a socket, and their ratio is only an indication.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Result, bail};
 use fullbore_results::run::Sizes;
 use fullbore_ring::copy_past_caches;
 
-use super::hot::HotSet;
-use super::sender::{Sent, noted, pages};
-use crate::catalogue::transports::stream::Moved;
-use crate::cpu_time::CpuTime;
+use super::sender::{Sent, noted, pages, send_and_walk};
 use crate::part::{self, Timing};
 
 /// Bytes of one buffer of the kernel: `UNIX_SKB_FRAGS_SZ` (net/unix/af_unix.c).
@@ -38,32 +33,10 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
             copy(piece, &mut buffer[at..at + piece.len()]);
             at = (at + PIECE) % buffer.len();
         }
-    };
-    copy_object();
-    let (warm_up, time) = (
-        Duration::from_secs_f64(timing.warm_up_seconds),
-        Duration::from_secs_f64(timing.seconds),
-    );
-    let began = Instant::now();
-    while began.elapsed() < warm_up {
-        copy_object();
-    }
-    let (began, before) = (Instant::now(), CpuTime::of_this_process());
-    let mut copied = 0;
-    while match sizes.count {
-        Some(count) => copied < count,
-        None => copied == 0 || began.elapsed() < time,
-    } {
-        copy_object();
-        copied += 1;
-    }
-    let moved = Moved::since(began, before, copied * sizes.object as u64);
-    let hot = HotSet::new(sizes.hot);
-    let undisturbed = hot.walk_undisturbed(time)?;
-    let disturbed = hot.walk_after(time, || {
-        copy_object();
         Ok(())
-    })?;
+    };
+    copy_object()?;
+    let (moved, hot) = send_and_walk(copy_object, || {}, sizes, timing)?;
     let last = (at + buffer.len() - PIECE) % buffer.len();
     let rest = match object.len() % PIECE {
         0 => PIECE,
@@ -72,9 +45,6 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
     if buffer[last..last + rest] != object[object.len() - rest..] {
         bail!("the copy differs from the object");
     }
-    part::say(&Sent {
-        moved,
-        hot: disturbed / undisturbed,
-        note: noted(&object),
-    })
+    let note = noted(&object);
+    part::say(&Sent { moved, hot, note })
 }

@@ -1,9 +1,6 @@
-//! Lists the ways to send an object, and interprets the kernel's refusal of one.
+//! Lists the ways to send an object.
 
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-
-use fullbore_host::refusal::Unsupported;
 
 /// How an object is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,15 +23,5 @@ impl Mode {
             Mode::ZeroCopy => Some("zero_copy"),
             Mode::SendFile => Some("sendfile"),
         }
-    }
-}
-
-/// Returns the error for a failed call: this machine does not support it, or it broke.
-pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
-    match errno {
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
-            Unsupported(format!("this machine refuses {call}: {errno}")).into()
-        }
-        _ => anyhow::Error::new(errno).context(call.to_owned()),
     }
 }

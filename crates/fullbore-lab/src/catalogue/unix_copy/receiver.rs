@@ -2,7 +2,6 @@
 //! into a pipe, and from there to the sink, without reading the bytes. Only the first object is
 //! read, and every byte of it is checked; or all objects are, if that was asked for.
 
-use std::fs::File;
 use std::io::stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -14,9 +13,9 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
-use super::mode::failed;
 use super::passed::Passed;
 use crate::cpu_time::CpuTime;
+use crate::endpoint::prepare::{dev_null, failed};
 use crate::endpoint::words;
 use crate::part;
 use fullbore_host::size;
@@ -42,10 +41,7 @@ pub fn drop_all(sizes: &Sizes) -> Result<()> {
     let socket = stdin();
     let socket = socket.as_fd();
     let mut through = Through::new(sizes.pipe_size)?;
-    let null = File::options()
-        .write(true)
-        .open("/dev/null")
-        .context("open /dev/null")?;
+    let null = dev_null()?;
     // If the sender ended too soon, the sender reports it.
     if check_object(socket, sizes.object)? {
         while match sizes.check_every_object {

@@ -5,8 +5,9 @@
 
 #![allow(unsafe_code)]
 
-use std::io::stdout;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,11 +24,12 @@ use serde::{Deserialize, Serialize};
 
 use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
-use super::mode::{Mode, failed};
+use super::mode::Mode;
 use super::passed::Passed;
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::{prepare, send_queue, words};
+use crate::endpoint::prepare::{self, failed};
+use crate::endpoint::{send_queue, words};
 use crate::part::{self, Timing};
 use fullbore_results::run::Sizes;
 
@@ -61,15 +63,28 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     };
     // The receiver checks every byte of the first object.
     send()?;
-    let (warm_up, time) = (
-        Duration::from_secs_f64(timing.warm_up_seconds),
-        Duration::from_secs_f64(timing.seconds),
-    );
+    let (moved, hot) = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
+    let note = object.note();
+    part::say(&Sent { moved, hot, note })
+}
+
+/// Warms up, and sends for a time or a number of objects; then sends and walks in turn. Calls `settle` before the
+/// clock starts and before it is read. Returns what was moved, and how many times as long a walk takes after a send.
+///
+/// # Errors
+/// Fails if a send fails.
+pub fn send_and_walk(
+    mut send: impl FnMut() -> Result<()>,
+    settle: impl Fn(),
+    sizes: &Sizes,
+    timing: Timing,
+) -> Result<(Moved, f64)> {
+    let time = Duration::from_secs_f64(timing.seconds);
     let began = Instant::now();
-    while began.elapsed() < warm_up {
+    while began.elapsed() < Duration::from_secs_f64(timing.warm_up_seconds) {
         send()?;
     }
-    wait_until_received(socket);
+    settle();
     let (began, before) = (Instant::now(), CpuTime::of_this_process());
     let mut sent = 0;
     while match sizes.count {
@@ -79,16 +94,11 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
         send()?;
         sent += 1;
     }
-    wait_until_received(socket);
+    settle();
     let moved = Moved::since(began, before, sent * sizes.object as u64);
     let hot = HotSet::new(sizes.hot);
     let undisturbed = hot.walk_undisturbed(time)?;
-    let disturbed = hot.walk_after(time, &mut send)?;
-    part::say(&Sent {
-        moved,
-        hot: disturbed / undisturbed,
-        note: object.note(),
-    })
+    Ok((moved, hot.walk_after(time, send)? / undisturbed))
 }
 
 /// Sends until the receiver has closed the socket.
@@ -131,7 +141,7 @@ enum Way {
         calls: Calls,
     },
     /// sendfile(2).
-    File(OwnedFd),
+    File(File),
 }
 
 impl Object {
@@ -239,18 +249,11 @@ pub fn pages(len: usize) -> Result<Pages> {
 }
 
 /// Creates a file in memory that holds the object.
-fn file(len: usize) -> Result<OwnedFd> {
-    let file = memfd_create("fullbore-object", MemfdFlags::CLOEXEC)
-        .map_err(|errno| failed("memfd_create(2)", errno))?;
-    let bytes = pages(len)?;
-    let mut written = 0;
-    while written < len {
-        match rustix::io::write(&file, &bytes[written..]) {
-            Ok(n) => written += n,
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).context("write a file in memory"),
-        }
-    }
+fn file(len: usize) -> Result<File> {
+    let file = memfd_create("fullbore-object", MemfdFlags::CLOEXEC);
+    let mut file = File::from(file.map_err(|errno| failed("memfd_create(2)", errno))?);
+    file.write_all(&pages(len)?)
+        .context("write a file in memory")?;
     Ok(file)
 }
 

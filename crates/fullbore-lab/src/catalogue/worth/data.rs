@@ -17,7 +17,8 @@ pub const CHECKED: u64 = 4 << 20;
 
 /// A block of bytes that is repeated.
 pub struct Block {
-    bytes: Vec<u8>,
+    /// The bytes of the block.
+    pub bytes: Vec<u8>,
 }
 
 impl Block {
@@ -38,11 +39,6 @@ impl Block {
         Self {
             bytes: log_lines(TEXT),
         }
-    }
-
-    /// Returns the bytes of the block.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Checks bytes at this position of the stream of repeated blocks.
@@ -74,7 +70,7 @@ mod tests {
     fn a_block_is_checked_across_its_end_and_a_wrong_byte_is_found() {
         let block = Block::sent_to(Use::Sum);
         let len = block.bytes.len();
-        let twice = [block.bytes(), block.bytes()].concat();
+        let twice = block.bytes.repeat(2);
         block
             .check(&twice[len - 5..len + 9], (3 * len - 5) as u64)
             .unwrap();

@@ -62,9 +62,9 @@ fn each(
     loop {
         let bytes = source.fill_buf().context("read")?;
         if progress.is_checking() {
-            expected.check(bytes, progress.position())?;
+            expected.check(bytes, progress.position)?;
         }
-        take(bytes, progress.position());
+        take(bytes, progress.position);
         let n = bytes.len();
         source.consume(n);
         if let Some(moved) = progress.add(n)? {

@@ -19,6 +19,7 @@ use super::progress::ReadProgress;
 use super::table::Use;
 use crate::catalogue::movers::memory_file;
 use crate::catalogue::transports::stream::Moved;
+use crate::endpoint::prepare::dev_null;
 use crate::part::Task;
 
 /// The most bytes of one splice(2).
@@ -38,10 +39,7 @@ struct Sink {
 impl Sink {
     fn open(to: Use) -> Result<Self> {
         let file = match to {
-            Use::Drop => File::options()
-                .write(true)
-                .open("/dev/null")
-                .context("open /dev/null")?,
+            Use::Drop => dev_null()?,
             Use::Tcp => File::from(stdout().as_fd().try_clone_to_owned()?),
             _ => memory_file()?,
         };

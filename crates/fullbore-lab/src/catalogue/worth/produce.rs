@@ -48,7 +48,7 @@ fn into_the_ring(block: &Block) -> Result<()> {
     let memory = stdin();
     let mut rings = Rings::open(memory.as_fd(), 0, Waiter::new(Wait::Block))?;
     loop {
-        rings.send_all(block.bytes()).context("send")?;
+        rings.send_all(&block.bytes).context("send")?;
     }
 }
 
@@ -74,7 +74,7 @@ fn produce(way: Option<Way>, block: &Block) -> Result<()> {
         }
     };
     loop {
-        let written = producer.write_all(block.bytes());
+        let written = producer.write_all(&block.bytes);
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that was tried
         // instead hides the reason.
         way.map_or(Ok(()), |way| check_way(producer.inner(), way))?;

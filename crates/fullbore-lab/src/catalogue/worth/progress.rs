@@ -10,7 +10,8 @@ use crate::part::Timing;
 pub struct ReadProgress {
     timing: Timing,
     clock: Option<Clock>,
-    position: u64,
+    /// The number of bytes that have come.
+    pub position: u64,
 }
 
 impl ReadProgress {
@@ -21,11 +22,6 @@ impl ReadProgress {
             clock: None,
             position: 0,
         }
-    }
-
-    /// Returns the number of bytes that have come.
-    pub fn position(&self) -> u64 {
-        self.position
     }
 
     /// Returns whether the bytes that come now are checked.

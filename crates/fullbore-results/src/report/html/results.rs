@@ -3,7 +3,7 @@
 use super::page::{Cell, Column, Table};
 use crate::report::chart::which_is_better;
 use crate::report::fields::{Field, Fields};
-use crate::report::one_line;
+use crate::report::{measured, one_line};
 use crate::run::{Limit, Outcome};
 
 /// The columns, each of which is shown if any of the experiments has something in it.
@@ -27,11 +27,7 @@ pub fn results(
     outcomes: &[&Outcome],
     limit: Option<&Limit>,
 ) -> Option<Table> {
-    let measured = outcomes
-        .iter()
-        .copied()
-        .filter(|outcome| outcome.figure.is_some());
-    let measured: Vec<&Outcome> = measured.collect();
+    let measured = measured(outcomes);
     let unit = measured.first()?.unit;
     let mut notes: Vec<String> = Vec::new();
     for note in measured.iter().flat_map(|outcome| said(outcome)) {
