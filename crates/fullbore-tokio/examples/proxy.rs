@@ -9,7 +9,8 @@ use std::time::Duration;
 use fullbore_tokio::{Both, Ended, Guarantee, Options};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -32,9 +33,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) => drop(connections.spawn(relay(client, to.clone(), options))),
                 // Too many open files, or a client that has gone already.
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(_) => sleep(Duration::from_millis(10)).await,
             },
-            Some(ended) = connections.join_next() => figures.add(ended?),
+            Some(ended) = connections.join_next() => figures.add(ended),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }
@@ -42,13 +43,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     drop(listener);
     let finish = async {
         while let Some(ended) = connections.join_next().await {
-            figures.add(ended?);
+            figures.add(ended);
         }
-        Ok::<(), Box<dyn Error>>(())
     };
-    match tokio::time::timeout(Duration::from_secs(60), finish).await {
-        Ok(finished) => finished?,
-        Err(_) => println!("{} connections were cut off", connections.len()),
+    if timeout(Duration::from_secs(60), finish).await.is_err() {
+        println!("{} connections were cut off", connections.len());
     }
     println!("{figures:?}");
     Ok(())
@@ -84,17 +83,16 @@ struct Figures {
 }
 
 impl Figures {
-    fn add(&mut self, ended: io::Result<Both>) {
+    fn add(&mut self, ended: Result<io::Result<Both>, JoinError>) {
         self.connections += 1;
-        match ended {
-            Ok(both) => {
-                self.bytes += both.a_to_b.bytes + both.b_to_a.bytes;
-                self.spliced += both.a_to_b.spliced + both.b_to_a.spliced;
-            }
+        let both = match ended.unwrap_or_else(|panicked| Err(panicked.into())) {
+            Ok(both) => both,
             Err(error) => {
-                self.failed += 1;
                 eprintln!("proxy: {error}");
+                return self.failed += 1;
             }
-        }
+        };
+        self.bytes += both.a_to_b.bytes + both.b_to_a.bytes;
+        self.spliced += both.a_to_b.spliced + both.b_to_a.spliced;
     }
 }
