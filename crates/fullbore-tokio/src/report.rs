@@ -99,6 +99,15 @@ pub struct Failure<R> {
     pub error: Error,
 }
 
+/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+impl<R> std::ops::Deref for Failure<R> {
+    type Target = Error;
+
+    fn deref(&self) -> &Error {
+        &self.error
+    }
+}
+
 impl<R> fmt::Display for Failure<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)

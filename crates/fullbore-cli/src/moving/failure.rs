@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use fullbore::{Error, TransferSide};
 use fullbore_linux::is_pipe_or_socket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use fullbore_host::size::amount;
@@ -104,13 +105,22 @@ pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
     CloseFailed(format!("close {what}: {why}")).into()
 }
 
+/// Whether it is a pipe or a socket that nothing reads any more (poll(2), `POLLERR`). A file or a device may answer
+/// EPIPE too.
+fn has_lost_reader(output: impl AsFd) -> bool {
+    let mut asked = [PollFd::new(&output, PollFlags::OUT)];
+    is_pipe_or_socket(&output)
+        && poll(&mut asked, Some(&Timespec::default())).is_ok()
+        && (asked[0].revents()).intersects(PollFlags::ERR | PollFlags::HUP)
+}
+
 /// Whether the error is that the output, or else stdout or stderr, has no reader left.
 pub fn is_closed_output(error: &anyhow::Error) -> bool {
     if let Some(broken) = error.downcast_ref::<Broken>() {
         return broken.is_closed_output;
     }
-    let may_lose_reader = is_pipe_or_socket(io::stdout()) || is_pipe_or_socket(io::stderr());
-    may_lose_reader
+    let is_closed = has_lost_reader(io::stdout()) || has_lost_reader(io::stderr());
+    is_closed
         && error.chain().any(|cause| {
             cause
             .downcast_ref::<io::Error>()

@@ -3,10 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use fullbore::Error;
 use fullbore_host::text::{clean, error_text};
+use fullbore_linux::is_pipe_or_socket;
 use nix::libc::SIGPIPE;
 
 use crate::exit;
@@ -85,9 +87,9 @@ pub fn words_of(error: &Error) -> String {
     }
 }
 
-/// Returns whether the error is that a pipe or socket has no reader left.
-pub fn is_broken_pipe(error: &Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
+/// Returns whether the error is that an output, a pipe or socket, has no reader left.
+pub fn is_broken_pipe(error: &Error, output: impl AsFd) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe && is_pipe_or_socket(output)
 }
 
 /// Returns the name of a file as GNU's programs print it: quoted for the shell where that needs it.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use fullbore::{Transfer, TransferSide};
 use fullbore_host::text::error_text;
+use fullbore_linux::is_pipe_or_socket;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
 use rustix::io::Errno;
@@ -146,7 +147,7 @@ impl Cat<'_> {
                     side: TransferSide::Sink,
                     ..
                 } => Err(unwritable(
-                    is_broken_pipe(&failure.error),
+                    is_broken_pipe(&failure.error, io::stdout()),
                     words_of(&failure.error),
                 )),
                 error => {
@@ -193,7 +194,7 @@ fn write(out: &mut Vec<u8>) -> Result<(), Unwritable> {
                 let _ = poll(&mut [PollFd::new(&io::stdout(), PollFlags::OUT)], None);
             }
             Err(errno) => {
-                let is_broken = errno == Errno::PIPE;
+                let is_broken = errno == Errno::PIPE && is_pipe_or_socket(io::stdout());
                 return Err(unwritable(is_broken, error_text(&errno.into())));
             }
         }

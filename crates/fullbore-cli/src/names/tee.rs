@@ -160,7 +160,10 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
             false
         }
         Some((at, error)) => {
-            let is_broken = is_broken_pipe(&error);
+            let is_broken = match at {
+                Some(at) => is_broken_pipe(&error, &outputs[at].1),
+                None => error.kind() == io::ErrorKind::BrokenPipe,
+            };
             if is_broken && mode.is_none() {
                 lost_reader();
             }

@@ -101,6 +101,15 @@ pub struct BufferFailure {
     pub error: Error,
 }
 
+/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+impl std::ops::Deref for BufferFailure {
+    type Target = Error;
+
+    fn deref(&self) -> &Error {
+        &self.error
+    }
+}
+
 impl BufferFailure {
     /// Makes the failure of a buffer that has moved nothing.
     pub(super) fn before(error: Error, began: Instant) -> Self {

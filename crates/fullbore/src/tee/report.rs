@@ -92,6 +92,15 @@ pub struct TeeFailure {
     pub error: Error,
 }
 
+/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+impl std::ops::Deref for TeeFailure {
+    type Target = Error;
+
+    fn deref(&self) -> &Error {
+        &self.error
+    }
+}
+
 impl fmt::Display for TeeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)

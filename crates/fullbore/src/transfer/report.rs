@@ -65,6 +65,15 @@ pub struct TransferFailure {
     pub error: Error,
 }
 
+/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+impl std::ops::Deref for TransferFailure {
+    type Target = Error;
+
+    fn deref(&self) -> &Error {
+        &self.error
+    }
+}
+
 impl From<Stopped> for EndReason {
     fn from(stopped: Stopped) -> Self {
         match stopped {

@@ -131,7 +131,8 @@ fn a_tee_without_sinks_is_refused_and_takes_nothing() {
     let file = stored(&first(1000));
     let refused = Tee::<_, OwnedFd>::new(&file).run();
     let refused = refused.unwrap_err();
-    assert_eq!(refused.error.kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(refused.raw_os_error(), refused.error.raw_os_error());
     assert!(refused.to_string().contains("at least one sink"));
     assert_eq!((&file).stream_position().unwrap(), 0);
 }

@@ -15,11 +15,18 @@ const JOBS: &[Job] = &[
     ("meter -q", Pipe, ToFile),
 ];
 
-/// Makes closing this file fail in every process.
-fn failing(path: &std::path::Path) -> impl FnOnce(Command) -> Command {
+/// Makes these calls on this file fail in every process.
+fn failing<'a>(
+    path: &'a std::path::Path,
+    calls: &'a str,
+    error: &'a str,
+) -> impl FnOnce(Command) -> Command + 'a {
     move |command| {
         let path = path.to_str().unwrap();
-        let inject = "inject=close:error=EDQUOT";
+        let (trace, inject) = (
+            format!("trace={calls}"),
+            format!("inject={calls}:error={error}"),
+        );
         let options = [
             "-f",
             "-qqq",
@@ -28,11 +35,48 @@ fn failing(path: &std::path::Path) -> impl FnOnce(Command) -> Command {
             "-P",
             path,
             "-e",
-            "trace=close",
+            &trace,
             "-e",
-            inject,
+            &inject,
         ];
         behind("strace", &options, &command)
+    }
+}
+
+#[test]
+fn a_file_that_answers_epipe_has_lost_no_reader_whatever_is_printed_to_it() {
+    if !has_strace() {
+        return;
+    }
+    const WRITES: &str = "write,writev,pwrite64,pwritev,pwritev2,splice,copy_file_range,sendfile";
+    let files = Files::new(bytes(300_001));
+    let fullbore = std::path::PathBuf::from(FULLBORE);
+    let called = |name: &str| {
+        let link = files.out.with_file_name(name);
+        std::os::unix::fs::symlink(FULLBORE, &link).unwrap();
+        link
+    };
+    let (cat, tee) = (called("cat"), called("tee"));
+    for (program, words) in [
+        (&fullbore, "copy --hash sha256 -o /dev/null"),
+        (&fullbore, "top --once"),
+        (&fullbore, "top --once --json"),
+        (&fullbore, "bench --list"),
+        (&fullbore, "run --help"),
+        (&cat, ""),
+        (&cat, "-n"),
+        (&tee, "--output-error=exit-nopipe"),
+    ] {
+        let mut command = Command::new(program);
+        command.args(words.split_whitespace());
+        let mut command = failing(&files.stdout, WRITES, "EPIPE")(command);
+        command.stdin(File::open(&files.input).unwrap());
+        command.stdout(File::create(&files.stdout).unwrap());
+        // stderr is a pipe, which has a reader.
+        let output = finish(start(&mut command));
+        let what = format!("{} {words}: {}", program.display(), said(&output));
+        assert_eq!(output.status.code(), Some(1), "{what}");
+        assert!(stderr(&output).contains("Broken pipe"), "{what}");
     }
 }
 
@@ -48,7 +92,7 @@ fn an_output_that_cannot_be_closed_is_an_error() {
                 true => (&files.out, format!("'{}'", files.out.display())),
                 false => (&files.stdout, "stdout".to_owned()),
             };
-            let (output, outputs) = files.run(job, by, failing(path));
+            let (output, outputs) = files.run(job, by, failing(path, "close", "EDQUOT"));
             assert_code(&output, 1);
             let verb = job.0.split(' ').next().unwrap();
             assert_eq!(
@@ -77,7 +121,7 @@ fn stdout_that_cannot_be_closed_is_an_error_of_every_name() {
         if name != "cat" && name != "tee" {
             called.arg("-q");
         }
-        let mut called = failing(&files.stdout)(called);
+        let mut called = failing(&files.stdout, "close", "EDQUOT")(called);
         called.stdin(File::open(&files.input).unwrap());
         called.stdout(File::create(&files.stdout).unwrap());
         let output = finish(start(&mut called));
@@ -100,7 +144,11 @@ fn stdout_that_cannot_be_closed_is_an_error_of_every_verb_that_prints() {
     }
     let files = Files::new(Vec::new());
     for words in ["bench --list", "--version", "--help", "copy --help"] {
-        let (output, outputs) = files.run((words, Nothing, ToFile), "", failing(&files.stdout));
+        let (output, outputs) = files.run(
+            (words, Nothing, ToFile),
+            "",
+            failing(&files.stdout, "close", "EDQUOT"),
+        );
         assert_code(&output, 1);
         let line = one_line(stderr(&output));
         assert!(
@@ -132,7 +180,9 @@ fn a_report_that_cannot_be_closed_is_an_error() {
         "bench --rounds 1 --seconds 0.5 write_read --svg {}",
         fifo.display()
     );
-    let output = finish(start(&mut failing(&fifo)(fullbore(&words))));
+    let output = finish(start(&mut failing(&fifo, "close", "EDQUOT")(fullbore(
+        &words,
+    ))));
     assert_code(&output, 1);
     assert!(
         stderr(&output).contains("fifo': close: Disk quota exceeded"),
