@@ -75,9 +75,7 @@ impl Carrier {
     ) -> Result<usize, Errno> {
         let Some(lent) = pipe else { return Ok(0) };
         let held = splice_once(source, lent.writer.as_fd(), most.min(MOST))?;
-        if held > 0
-            && let Some(pipe) = pipe.take()
-        {
+        if let Some(pipe) = pipe.take_if(|_| held > 0) {
             *self = Carrier::Piped { pipe, held };
         }
         Ok(held)
