@@ -10,11 +10,13 @@ fn every_way_of_a_proxy_carries_streams_and_messages() {
     let output = run(words);
     assert_code(&output, 0);
     let measured = bench_json(&output);
-    assert_eq!(measured.experiments.len(), 21);
+    assert_eq!(measured.experiments.len(), 22);
     for experiment in &measured.experiments {
         if let Some(reason) = &experiment.skipped {
             assert!(
-                reason.contains("haproxy") || reason.contains("'ways'"),
+                reason.contains("haproxy")
+                    || reason.contains("'ways'")
+                    || reason.contains("'proxy'"),
                 "{reason}"
             );
             skipped(&format!("{}: {reason}", experiment.name));
