@@ -14,8 +14,7 @@ use rustix::process::Pid;
 pub fn fork() -> Result<Option<Pid>, Errno> {
     // SAFETY: what is not async-signal-safe may not be called in the child of a process that has other
     // threads, which could hold locks (fork(2), NOTES). This process has only one: what forks does so before it
-    // starts any. (Tests have more: glibc's allocator is made for that, and they
-    // hold `FORKING` while they do this.)
+    // starts any. (Tests have more: glibc's allocator is made for that, and they hold `FORKING` while they do this.)
     match unsafe { nix::unistd::fork() } {
         Ok(ForkResult::Parent { child }) => Ok(Pid::from_raw(child.as_raw())),
         Ok(ForkResult::Child) => Ok(None),

@@ -292,7 +292,7 @@ impl Buffer {
             Ok(Some(pipe)) if !self.keep_input => show.enlarge(pipe),
             _ => {}
         }
-        let mut write_backs = match self.sync {
+        let write_backs = match self.sync {
             true => WriteBack::of_stored(&outputs)?,
             false => Vec::new(),
         };
@@ -301,7 +301,7 @@ impl Buffer {
             if std::mem::take(&mut is_to_be_locked) {
                 lock_memory(messages);
             }
-            write_backs.iter_mut().for_each(WriteBack::hand_over);
+            write_backs.iter().for_each(WriteBack::hand_over);
             // Only the digest is left, and no output ends by itself before the input.
             if hashing.is_some() && level.sinks_left == 1 && !level.has_ended {
                 outputs_are_gone.cancel();

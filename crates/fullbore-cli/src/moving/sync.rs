@@ -111,12 +111,10 @@ impl WriteBack {
         Ok(0)
     }
 
-    /// Hands to the disk, without waiting, what others have written to the file.
-    pub fn hand_over(&mut self) {
+    /// Hands to the disk, without waiting, what others have written to the file, and has the kernel forget what is there.
+    pub fn hand_over(&self) {
         if let Some((file, _)) = &self.file {
-            let at = rustix::fs::tell(file).unwrap_or(0);
-            release(file, self.handed, at);
-            self.handed = at;
+            release(file, self.synced, rustix::fs::tell(file).unwrap_or(0));
         }
     }
 

@@ -2,13 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::Write;
 use std::process::ExitCode;
 
 use fullbore::Error;
 use fullbore_host::text::{clean, error_text};
-use fullbore_linux::is_pipe_or_socket;
 use nix::libc::SIGPIPE;
 
 use crate::exit;
@@ -85,11 +83,6 @@ pub fn words_of(error: &Error) -> String {
         Error::Moving { errno, .. } | Error::System { errno, .. } => error_text(errno),
         error => error.to_string(),
     }
-}
-
-/// Returns whether the error is that an output, a pipe or socket, has no reader left.
-pub fn is_broken_pipe(error: &Error, output: impl AsFd) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe && is_pipe_or_socket(output)
 }
 
 /// Returns the name of a file as GNU's programs print it: quoted for the shell where that needs it.

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
 use rustix::io::Errno;
 
-use super::call::{Call, is_broken_pipe, lost_reader, quoted, version, words_of};
+use super::call::{Call, lost_reader, quoted, version, words_of};
 use super::getopt::{self, Spec, Value, flag, long};
 use super::lines::{Lines, Options};
 use crate::exit;
@@ -146,10 +146,7 @@ impl Cat<'_> {
                 fullbore::Error::Moving {
                     side: TransferSide::Sink,
                     ..
-                } => Err(unwritable(
-                    is_broken_pipe(&failure.error, io::stdout()),
-                    words_of(&failure.error),
-                )),
+                } => Err(unwritable(failure.kind(), words_of(&failure))),
                 error => {
                     self.failed(name, &words_of(error));
                     Ok(())
@@ -193,18 +190,16 @@ fn write(out: &mut Vec<u8>) -> Result<(), Unwritable> {
             Err(Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::new(&io::stdout(), PollFlags::OUT)], None);
             }
-            Err(errno) => {
-                let is_broken = errno == Errno::PIPE && is_pipe_or_socket(io::stdout());
-                return Err(unwritable(is_broken, error_text(&errno.into())));
-            }
+            Err(errno) => return Err(unwritable(errno.kind(), error_text(&errno.into()))),
         }
     }
     out.clear();
     Ok(())
 }
 
-fn unwritable(is_broken_pipe: bool, text: String) -> Unwritable {
-    if is_broken_pipe {
+/// Ends this process by SIGPIPE if stdout has lost its reader; a file may answer EPIPE too.
+fn unwritable(kind: io::ErrorKind, text: String) -> Unwritable {
+    if kind == io::ErrorKind::BrokenPipe && is_pipe_or_socket(io::stdout()) {
         lost_reader();
     }
     Unwritable(text)

@@ -10,10 +10,11 @@ use std::process::ExitCode;
 use fullbore::tee::Policy;
 use fullbore::{Error, Tee, TransferSide};
 use fullbore_host::text::error_text;
+use fullbore_linux::is_pipe_or_socket;
 use nix::libc::SIGPIPE;
 use rustix::fs::{FileType, OFlags, fstat, tell};
 
-use super::call::{Call, is_broken_pipe, lost_reader, quoted, version, words_of};
+use super::call::{Call, lost_reader, quoted, version, words_of};
 use super::getopt::{self, Spec, Value, flag, long};
 use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
 use crate::inherited::{self, was_ignored};
@@ -160,10 +161,9 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
             false
         }
         Some((at, error)) => {
-            let is_broken = match at {
-                Some(at) => is_broken_pipe(&error, &outputs[at].1),
-                None => error.kind() == io::ErrorKind::BrokenPipe,
-            };
+            // A file may answer EPIPE too.
+            let is_broken = error.kind() == io::ErrorKind::BrokenPipe
+                && at.is_none_or(|at| is_pipe_or_socket(&outputs[at].1));
             if is_broken && mode.is_none() {
                 lost_reader();
             }
