@@ -282,6 +282,15 @@ fn the_rate_has_one_width() {
     assert_eq!(stdout(&output), "1\n", "{}", said(&output));
 }
 
+#[test]
+fn more_than_the_size_is_more_than_a_hundred_percent() {
+    let links = links(&["pv"]);
+    let line = "head -c 300 /dev/zero | pv -n -s 100 2>&1 > /dev/null | tail -n 1; \
+                head -c 300 /dev/zero | pv -fp -s 100 -w 40 2>&1 > /dev/null | grep -o ' 300%'";
+    let output = bash(files().path(), Some(&links), line);
+    assert_eq!(stdout(&output), "300\n 300%\n", "{}", said(&output));
+}
+
 /// With lines, the limit to the rate is in lines, however long they are: in bytes, these would take a day.
 #[test]
 fn with_lines_the_rate_is_in_lines() {

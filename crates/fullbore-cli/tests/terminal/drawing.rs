@@ -81,6 +81,24 @@ fn a_small_terminal_that_answers_no_question_is_asked_none() {
 }
 
 #[test]
+fn a_bar_up_to_a_size_fills_the_terminal_from_the_start() {
+    let line = format!(
+        "stty rows 24 cols 60; (sleep 0.5; head -c 50 /dev/zero) | {FULLBORE} meter -p -S -s 100 -i 0.1 > /dev/null"
+    );
+    let Some(text) = written(&line, "xterm") else {
+        return;
+    };
+    // What is left of the row is cleared.
+    let drawn: Vec<&str> = text.split("\x1b[J").map(|line| line.trim()).collect();
+    let (last, lines) = drawn.split_last().unwrap();
+    assert!(
+        last.is_empty() && lines.last().unwrap().ends_with("50%"),
+        "{text:?}"
+    );
+    assert!(lines.iter().all(|line| line.len() == 57), "{text:?}");
+}
+
+#[test]
 fn a_terminal_that_obeys_no_sequences_gets_none() {
     for verb in [
         "meter -i 0.1",
