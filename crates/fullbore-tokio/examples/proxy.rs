@@ -2,15 +2,13 @@
 //!
 //! At SIGINT or SIGTERM it stops listening, lets connections finish for a minute, and prints what it has moved.
 
-use std::error::Error;
-use std::io;
-use std::time::Duration;
+use std::{error::Error, io, time::Duration};
 
-use fullbore_tokio::{Both, Ended, Guarantee, Options};
+use fullbore_tokio::{Ended, Guarantee, Options};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -27,35 +25,40 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind(listen).await?;
     println!("{}", listener.local_addr()?);
-    let (mut connections, mut figures) = (JoinSet::new(), Figures::default());
+    let (mut connections, mut failed, mut bytes) = (JoinSet::new(), 0, 0);
+    let mut count =
+        |ended: Result<io::Result<u64>, JoinError>| match ended.unwrap_or_else(|e| Err(e.into())) {
+            Ok(moved) => bytes += moved,
+            Err(error) => {
+                failed += 1;
+                eprintln!("proxy: {error}");
+            }
+        };
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) => drop(connections.spawn(relay(client, to.clone(), options))),
                 // Too many open files, or a client that has gone already.
-                Err(_) => sleep(Duration::from_millis(10)).await,
+                Err(_) => time::sleep(Duration::from_millis(10)).await,
             },
-            Some(ended) = connections.join_next() => figures.add(ended),
+            Some(ended) = connections.join_next() => count(ended),
             _ = interrupt.recv() => break,
             _ = terminate.recv() => break,
         }
     }
     drop(listener);
-    let finish = async {
-        while let Some(ended) = connections.join_next().await {
-            figures.add(ended);
-        }
-    };
-    if timeout(Duration::from_secs(60), finish).await.is_err() {
-        println!("{} connections were cut off", connections.len());
+    let minute = time::Instant::now() + Duration::from_secs(60);
+    while let Ok(Some(ended)) = time::timeout_at(minute, connections.join_next()).await {
+        count(ended);
     }
-    println!("{figures:?}");
+    let open = connections.len();
+    println!("{bytes} bytes; {failed} connections failed, {open} were cut off");
     Ok(())
 }
 
-/// Moves the bytes of a connection. Unless both peers have ended it, they see a reset when it is closed, and not an end,
-/// which would look like success.
-async fn relay(mut client: TcpStream, to: String, options: Options) -> io::Result<Both> {
+/// Moves the bytes of a connection, and returns their number. Unless both peers have ended it, they see a reset when it
+/// is closed, and not an end, which would look like success.
+async fn relay(mut client: TcpStream, to: String, options: Options) -> io::Result<u64> {
     client.set_zero_linger()?;
     let mut server = TcpStream::connect(to).await?;
     server.set_zero_linger()?;
@@ -69,30 +72,5 @@ async fn relay(mut client: TcpStream, to: String, options: Options) -> io::Resul
             socket.set_linger(None)?;
         }
     }
-    Ok(both)
-}
-
-/// What all connections have moved.
-#[derive(Debug, Default)]
-#[allow(dead_code, reason = "it is printed")]
-struct Figures {
-    connections: u64,
-    failed: u64,
-    bytes: u64,
-    spliced: u64,
-}
-
-impl Figures {
-    fn add(&mut self, ended: Result<io::Result<Both>, JoinError>) {
-        self.connections += 1;
-        let both = match ended.unwrap_or_else(|panicked| Err(panicked.into())) {
-            Ok(both) => both,
-            Err(error) => {
-                eprintln!("proxy: {error}");
-                return self.failed += 1;
-            }
-        };
-        self.bytes += both.a_to_b.bytes + both.b_to_a.bytes;
-        self.spliced += both.a_to_b.spliced + both.b_to_a.spliced;
-    }
+    Ok(both.a_to_b.bytes + both.b_to_a.bytes)
 }

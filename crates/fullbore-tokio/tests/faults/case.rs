@@ -47,6 +47,17 @@ pub enum Failing {
     NthOfFiles(usize),
 }
 
+impl Failing {
+    /// Returns whether this call fails, counted from 1.
+    pub fn is_due(self, call: usize) -> bool {
+        match self {
+            Failing::Nth(nth) | Failing::NthOfFiles(nth) => call == nth,
+            Failing::Every(n) => call % n == 1,
+            Failing::Always => true,
+        }
+    }
+}
+
 /// The ends of a transfer, and the system calls that fail.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
@@ -160,7 +171,7 @@ fn collected(to: Kind) -> (OwnedFd, JoinHandle<Vec<u8>>, Option<File>) {
 }
 
 /// What a descriptor of this process refers to, as /proc says it.
-fn named(fd: u64) -> String {
+pub fn named(fd: u64) -> String {
     let link = fs::read_link(format!("/proc/self/fd/{}", fd as i32));
     link.map_or(String::new(), |path| path.display().to_string())
 }
@@ -198,11 +209,7 @@ impl Case {
                 }
             }
             made += 1;
-            let fails = match self.failing {
-                Failing::Nth(nth) | Failing::NthOfFiles(nth) => made == nth,
-                Failing::Every(n) => made % n == 1,
-                Failing::Always => true,
-            };
+            let fails = self.failing.is_due(made);
             if fails {
                 faults.failed.fetch_add(1, Ordering::SeqCst);
             }

@@ -9,6 +9,7 @@ mod common;
 #[allow(dead_code, reason = "each test program uses its own part of it")]
 mod kinds;
 
+mod both;
 mod calls;
 mod case;
 mod connections;
