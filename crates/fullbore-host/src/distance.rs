@@ -125,7 +125,7 @@ fn answer(line: &CacheLine, end: &End) {
             1 => line.0.store(0, Ordering::Release),
             _ if end.0.load(Ordering::Relaxed) => return,
             // The asking thread may be waiting for this CPU.
-            _ if loads % (1 << 16) == 0 => thread::yield_now(),
+            _ if loads % (1 << 12) == 0 => thread::yield_now(),
             _ => std::hint::spin_loop(),
         }
     }
@@ -146,7 +146,7 @@ fn ask(line: &CacheLine) -> f64 {
                 loads = loads.wrapping_add(1);
                 // The answering thread may not have started, or may never start, so there is a time
                 // limit. The clock is read rarely, so that reading it is not what is measured.
-                if loads % (1 << 16) == 0 {
+                if loads % (1 << 12) == 0 {
                     if began.elapsed() > TIME * 50 {
                         return f64::INFINITY;
                     }

@@ -32,7 +32,7 @@ const MOST_SAMPLES: usize = 5;
 type Store = fn(&[u8], &mut [u8]);
 
 /// How many tries pass between two moments at which a thread that waits offers its CPU to others.
-const TRIES_BETWEEN_YIELDS: u32 = 1 << 12;
+const TRIES_BETWEEN_YIELDS: u32 = 1 << 8;
 
 /// Samples, in GiB/s.
 #[derive(Debug, Default)]
@@ -47,6 +47,9 @@ impl Samples {
         if cpus.writer == cpus.reader {
             return;
         }
+        let Some(mut memory) = Memory::map() else {
+            return;
+        };
         let samples = (run.as_secs() as usize).clamp(1, MOST_SAMPLES);
         // Which stores are fastest depends on how far the CPUs are apart.
         let stores: [Store; 3] = [
@@ -55,10 +58,11 @@ impl Samples {
             copy_past_caches,
         ];
         for _ in 0..samples {
-            let handed_over = stores
+            let ways = stores
                 .iter()
-                .flat_map(|&store| BLOCKS.map(|block| hand_over(cpus, block, store)));
-            let rates = handed_over.flatten();
+                .flat_map(|&store| BLOCKS.map(|block| (store, block)));
+            let rates =
+                ways.filter_map(|(store, block)| hand_over(cpus, &mut memory, block, store));
             self.handed_over.extend(rates.max_by(f64::total_cmp));
         }
     }
@@ -71,23 +75,51 @@ impl Samples {
     }
 }
 
+/// The memory of all measurements, which has been written to, on huge pages if there are any.
+struct Memory {
+    blocks: Vec<Pages>,
+    from: Pages,
+}
+
+impl Memory {
+    fn map() -> Option<Self> {
+        let filled = |bytes| {
+            let mut pages = prepare::huge_pages(bytes).ok()?;
+            pages.fill(1);
+            Some(pages)
+        };
+        let largest = BLOCKS[BLOCKS.len() - 1];
+        let blocks: Option<_> = (0..UNDER_WAY).map(|_| filled(largest)).collect();
+        Some(Self {
+            blocks: blocks?,
+            from: filled(BLOCKS[0])?,
+        })
+    }
+}
+
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
-fn hand_over(cpus: &CpuPair, block: usize, store: Store) -> Option<f64> {
+fn hand_over(cpus: &CpuPair, memory: &mut Memory, block: usize, store: Store) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
-    let blocks: Option<Vec<Pages>> = (0..UNDER_WAY).map(|_| memory(block)).collect();
-    let (blocks, from) = (blocks?, memory(BLOCKS[0])?);
+    let blocks = memory.blocks.iter_mut().map(|pages| &mut pages[..block]);
+    let blocks: Vec<&mut [u8]> = blocks.collect();
+    let from = &*memory.from;
     thread::scope(|scope| {
         let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
-        scope.spawn(|| pinned_to(cpus.writer, || fill_all(store, &from, to_fill, filled)));
+        scope.spawn(|| pinned_to(cpus.writer, || fill_all(store, from, to_fill, filled)));
         reading.join().ok()??
     })
 }
 
 /// Writes the blocks until the time is up. What is copied is in this CPU's cache.
-fn fill_all(store: Store, from: &[u8], to_fill: Receiver<Pages>, filled: Sender<Pages>) {
+fn fill_all<'m>(
+    store: Store,
+    from: &[u8],
+    to_fill: Receiver<&'m mut [u8]>,
+    filled: Sender<&'m mut [u8]>,
+) {
     let mut began = None;
-    while let Some(mut block) = next(&to_fill) {
+    while let Some(block) = next(&to_fill) {
         let began = *began.get_or_insert_with(Instant::now);
         for piece in block.chunks_mut(from.len()) {
             store(&from[..piece.len()], piece);
@@ -100,7 +132,11 @@ fn fill_all(store: Store, from: &[u8], to_fill: Receiver<Pages>, filled: Sender<
 
 /// Hands over the empty blocks, and reads every word of them until no more come. Returns the rate, which includes the
 /// time in which the first block is written.
-fn read_all(blocks: Vec<Pages>, to_read: Receiver<Pages>, empty: Sender<Pages>) -> Option<f64> {
+fn read_all<'m>(
+    blocks: Vec<&'m mut [u8]>,
+    to_read: Receiver<&'m mut [u8]>,
+    empty: Sender<&'m mut [u8]>,
+) -> Option<f64> {
     let mut bytes = 0;
     let began = Instant::now();
     for block in blocks {
@@ -118,7 +154,7 @@ fn read_all(blocks: Vec<Pages>, to_read: Receiver<Pages>, empty: Sender<Pages>) 
 }
 
 /// Waits for the next block; `None` when the other side has ended.
-fn next(blocks: &Receiver<Pages>) -> Option<Pages> {
+fn next<'m>(blocks: &Receiver<&'m mut [u8]>) -> Option<&'m mut [u8]> {
     let mut tries = 0u32;
     loop {
         tries = tries.wrapping_add(1);
@@ -137,13 +173,6 @@ fn next(blocks: &Receiver<Pages>) -> Option<Pages> {
 fn rate(bytes: usize, began: Instant) -> Option<f64> {
     let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
     Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
-}
-
-/// Maps memory that has been written to, on huge pages if there are any.
-fn memory(bytes: usize) -> Option<Pages> {
-    let mut pages = prepare::huge_pages(bytes).ok()?;
-    pages.fill(1);
-    Some(pages)
 }
 
 #[cfg(test)]

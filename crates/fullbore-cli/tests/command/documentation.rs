@@ -95,8 +95,15 @@ const SHORTENED: [(&str, &str); 2] = [
     ("fullbore explain", "--rounds 1 --seconds 0.1"),
 ];
 
-/// Options of examples that are short already.
-const SHORT_ALREADY: [&str; 4] = ["--quick", "--rounds", "--seconds", "-- "];
+/// Options of examples that are short already, or measure nothing.
+const SHORT_ALREADY: [&str; 6] = [
+    "--quick",
+    "--rounds",
+    "--seconds",
+    "--compare",
+    "--list",
+    "-- ",
+];
 
 /// How long the commands of one block may take, which is much longer than they take on a busy
 /// machine.
@@ -117,6 +124,7 @@ impl Block {
 }
 
 /// One command of a block, which can have several lines.
+#[derive(Default)]
 struct Shell {
     text: String,
     comment: String,
@@ -186,10 +194,7 @@ fn comment_at(line: &str) -> usize {
 /// comment on a line of its own belongs to the command that follows.
 fn commands(block: &Block) -> Vec<Shell> {
     let mut commands = Vec::new();
-    let mut current = Shell {
-        text: String::new(),
-        comment: String::new(),
-    };
+    let mut current = Shell::default();
     for line in block.text.lines() {
         let line = match (block.tag.as_str(), line.strip_prefix("$ ")) {
             ("console", Some(command)) => command,
@@ -206,13 +211,7 @@ fn commands(block: &Block) -> Vec<Shell> {
         current.text.push_str(code);
         current.text.push('\n');
         if !code.ends_with(['|', '\\']) {
-            commands.push(std::mem::replace(
-                &mut current,
-                Shell {
-                    text: String::new(),
-                    comment: String::new(),
-                },
-            ));
+            commands.push(shortened(std::mem::take(&mut current)));
         }
     }
     assert!(
@@ -221,6 +220,25 @@ fn commands(block: &Block) -> Vec<Shell> {
         block.place()
     );
     commands
+}
+
+/// Makes a command that measures for minutes measure for seconds. In so short a time, an experiment may get no CPU, or a
+/// sample.
+fn shortened(mut shell: Shell) -> Shell {
+    let is_short = SHORT_ALREADY
+        .iter()
+        .any(|option| shell.text.contains(option));
+    for (verb, options) in SHORTENED {
+        if shell.text.starts_with(verb) {
+            if !is_short {
+                shell.text = shell.text.replacen(verb, &format!("{verb} {options}"), 1);
+            }
+            if !shell.comment.contains("exits with") {
+                shell.comment.push_str("; exits with 0 1 3");
+            }
+        }
+    }
+    shell
 }
 
 fn is_installed(program: &str) -> bool {
@@ -470,21 +488,7 @@ fn examples(verb: &str) -> Block {
             .iter()
             .find(|(start, _)| commands.starts_with(start))
             .map_or("", |(_, reason)| reason);
-        let comment = comment.trim();
-        let long = SHORTENED
-            .iter()
-            .find(|(verb, _)| commands.starts_with(verb));
-        let line = match long {
-            None => format!("# {reason} {comment}"),
-            Some((verb, options)) => {
-                if !SHORT_ALREADY.iter().any(|option| commands.contains(option)) {
-                    commands = commands.replacen(verb, &format!("{verb} {options}"), 1);
-                }
-                // In so short a time, an experiment may get no CPU, or a sample.
-                format!("# {reason} {comment}; exits with 0 1 3")
-            }
-        };
-        writeln!(text, "{line}").expect("a line");
+        writeln!(text, "# {reason} {}", comment.trim()).expect("a line");
         text.push_str(&commands);
         commands.clear();
     }
