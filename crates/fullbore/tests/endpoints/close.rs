@@ -1,4 +1,4 @@
-//! [`fullbore::close`]: what close(2) says is told, and the fd is closed once, whatever it says.
+//! [`fullbore::close`] returns the error of close(2), and closes the fd once in any case.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -36,7 +36,7 @@ fn a_close_that_fails_is_an_error_and_is_not_made_again() {
 fn a_close_that_succeeds_has_closed() {
     let pipe = Pipe::new().unwrap();
     close(pipe.writer).unwrap();
-    // Nobody is left who could write.
+    // No writer is left.
     assert_eq!(rustix::io::read(&pipe.reader, &mut [0; 1]), Ok(0));
     close(File::from(pipe.reader)).unwrap();
 }
