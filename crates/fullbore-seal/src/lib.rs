@@ -25,7 +25,7 @@
 //! The stream consists of frames. Each has a check of everything up to its end, so an [`Unsealer`] returns only
 //! verified bytes, and holds back at most one frame. docs/seal.md in the repository specifies the format.
 //!
-//! The digest detects accidental damage. It is not a signature: whoever can change a stream can also seal it again.
+//! The digest detects accidental damage. It is not a signature: anyone who can change a stream can seal it again.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

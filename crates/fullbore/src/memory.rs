@@ -23,7 +23,7 @@ pub(crate) const MESSAGE: usize = 512 * 1024;
 pub(crate) enum Memory {
     /// Memory from the allocator, which a pipe must never refer to.
     First(Aligned),
-    /// A mapping of our own.
+    /// A private mapping.
     Pages(Pages),
 }
 
