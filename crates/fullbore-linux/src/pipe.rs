@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pipe_is_said_to_be_none() {
+    fn anything_but_a_pipe_is_reported_as_such() {
         assert!(of(&File::open("/dev/null").unwrap()).unwrap().is_none());
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(of(&socket).unwrap().is_none());

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_that_are_in_vain_become_few_and_those_that_help_many() {
+    fn failed_spins_become_short_and_successful_ones_long() {
         let mut looks = Looks::new();
         let made = Cell::new(0);
         let in_vain = |looks: &mut Looks| {

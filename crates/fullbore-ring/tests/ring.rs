@@ -498,14 +498,14 @@ fn change_hands(seed: u64) {
 }
 
 #[test]
-fn a_stream_whose_ends_change_hands_loses_doubles_and_moves_nothing() {
+fn no_byte_is_lost_doubled_or_reordered_when_the_ends_change() {
     let streams = match env::var_os("FULLBORE_TEST_LOAD") {
         None => 300,
         Some(load) if load == "quick" => 2_000,
         Some(_) => 20_000,
     };
     for seed in 1..=streams {
-        let _watch = watch("a_stream_whose_ends_change_hands_loses_doubles_and_moves_nothing");
+        let _watch = watch("no_byte_is_lost_doubled_or_reordered_when_the_ends_change");
         change_hands(seed);
     }
 }

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn o_nonblock_of_another_program_does_not_show() {
+    fn o_nonblock_set_by_another_program_has_no_effect() {
         let source = pieces(&[b"late", b"r"]);
         rustix::fs::fcntl_setfl(&source, rustix::fs::OFlags::NONBLOCK).unwrap();
         let mut text = String::new();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn nonblocking_says_so_where_there_is_nothing_yet() {
+    fn nonblocking_fails_with_would_block_without_bytes() {
         let pipe = Pipe::new().unwrap();
         let mut consumer = ConsumerOptions::new()
             .nonblocking(true)
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn discarding_stops_where_it_should_in_pipes_and_files() {
+    fn discarding_stops_after_the_given_number_of_bytes_in_pipes_and_files() {
         let source = pieces(&[b"0123456789", b"abcdef"]);
         let mut consumer = ConsumerOptions::new().buffer(4).open(source).unwrap();
         assert_eq!(consumer.fill_buf().unwrap(), b"0123");

@@ -123,7 +123,7 @@ fn a_pattern_is_repeated() {
 }
 
 #[test]
-fn what_comes_from_pages_that_are_used_again_is_moved_on_as_it_was() {
+fn bytes_of_reused_pages_are_forwarded_unchanged() {
     type Move = fn(OwnedFd, OwnedFd);
     let movers: [(&str, Move); 3] = [
         ("transfer", |source, sink| {
@@ -162,7 +162,7 @@ fn what_comes_from_pages_that_are_used_again_is_moved_on_as_it_was() {
 }
 
 #[test]
-fn it_is_found_out_that_pages_are_not_shared() {
+fn copying_by_vmsplice_is_detected() {
     if let Some((shares, _)) = copying_vmsplice(linux::vmsplice_shares) {
         assert!(!shares.unwrap());
     }

@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn interruption_is_not_an_answer() {
+    fn an_interrupted_call_is_repeated() {
         let mut answers = [Err(Errno::INTR), Err(Errno::INTR), Ok(7)].into_iter();
         assert_eq!(uninterrupted(|| answers.next().unwrap()), Ok(7));
     }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nothing_came_is_made_up_for_only_in_part() {
+    fn idle_time_is_made_up_for_only_in_part() {
         let began = Instant::now();
         let mut pace = Pace::new(1000, began);
         let later = began + Duration::from_secs(60);

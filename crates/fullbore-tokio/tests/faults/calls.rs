@@ -88,7 +88,7 @@ fn a_transfer_that_failed_for_lack_of_memory_goes_on_in_the_next_run() {
 }
 
 #[test]
-fn a_call_that_is_interrupted_is_made_again() {
+fn an_interrupted_call_is_retried() {
     let _watch = watch("interrupted calls");
     let failing = Failing::Every(2);
     for (_, outcome) in outcomes(&[READ, WRITE, SPLICE, ALL], failing, Errno::INTR) {

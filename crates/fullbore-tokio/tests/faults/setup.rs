@@ -155,7 +155,7 @@ fn a_sending_side_that_cannot_be_closed_is_a_failure_and_is_closed_by_the_next_r
 }
 
 #[test]
-fn an_end_that_was_met_in_a_run_that_failed_is_told_by_the_next_run() {
+fn an_end_found_in_a_failed_run_is_passed_on_by_the_next() {
     let _watch = watch("an end that is told later");
     let [(a, mut near), (b, far)] =
         [(); 2].map(|()| std::os::unix::net::UnixStream::pair().unwrap());

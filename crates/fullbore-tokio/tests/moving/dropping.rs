@@ -95,7 +95,7 @@ macro_rules! run_for_a_while {
 }
 
 #[test]
-fn what_a_dropped_future_had_taken_is_had_from_the_transfer() {
+fn bytes_in_flight_of_a_dropped_future_stay_in_the_transfer() {
     let _watch = watch("dropped futures");
     let runtime = runtime();
     for seed in 0..TRIES {

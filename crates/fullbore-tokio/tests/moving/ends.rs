@@ -258,7 +258,7 @@ fn a_connection_on_which_nothing_happens_costs_no_cpu_time() {
 
 /// A socket with a message in its error queue is permanently in an error condition to epoll(7).
 #[test]
-fn a_full_sink_in_an_error_condition_is_not_asked_all_the_time() {
+fn a_full_sink_in_an_error_condition_is_not_polled_in_a_loop() {
     let _watch = watch("error queue");
     for guarantee in GUARANTEES {
         let mut has_timestamps = false;

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_so_with_two_outputs_of_which_each_may_be_lost() {
+    fn every_order_of_events_is_right_with_two_outputs_that_may_fail() {
         for (start, resume) in [(0, 4), (3, 4), (4, 0)] {
             let states = explore(Model::new(2, 2, 2, start, resume, 4));
             assert!(states > 1000, "{states}");
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_after_it_was_full_until_enough_is_sent() {
+    fn a_full_buffer_is_not_refilled_above_the_refill_threshold() {
         let mut state = State::new(4, 4, 1, 0, 8);
         while let Some(room) = state.room(4) {
             state.fill(room.len());

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 const CLOSE: &[libc::c_long] = &[libc::SYS_close];
 
 #[test]
-fn a_close_that_fails_is_an_error_and_is_not_made_again() {
+fn a_failed_close_is_an_error_and_is_not_repeated() {
     for errno in [Errno::IO, Errno::DQUOT, Errno::NOSPC, Errno::INTR] {
         let file = tempfile::tempfile().unwrap();
         let mut calls = 0;
@@ -33,7 +33,7 @@ fn a_close_that_fails_is_an_error_and_is_not_made_again() {
 }
 
 #[test]
-fn a_close_that_succeeds_has_closed() {
+fn a_successful_close_closes_the_fd() {
     let pipe = Pipe::new().unwrap();
     close(pipe.writer).unwrap();
     // No writer is left.

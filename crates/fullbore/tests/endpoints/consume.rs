@@ -249,8 +249,8 @@ fn a_terminal_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_signal_storm_does_not_show() {
-    let _watch = watch("a_signal_storm_does_not_show");
+fn repeated_signals_have_no_effect() {
+    let _watch = watch("repeated_signals_have_no_effect");
     for wait in ALL_WAITS {
         for (name, source) in sources(1_000_000) {
             let reading = thread::spawn(move || {

@@ -167,8 +167,8 @@ impl Case {
 }
 
 #[test]
-fn an_interrupted_or_postponed_call_does_not_show() {
-    let _watch = watch("an_interrupted_or_postponed_call_does_not_show");
+fn an_interrupted_or_blocking_call_is_retried() {
+    let _watch = watch("an_interrupted_or_blocking_call_is_retried");
     for case in CASES {
         for wait in [Wait::Block, Wait::Adaptive] {
             for errno in [Errno::INTR, Errno::AGAIN] {
@@ -238,7 +238,7 @@ fn failed_with(
 }
 
 #[test]
-fn what_the_kernel_calls_cancelled_or_late_is_an_error_and_has_not_been_stopped() {
+fn ecanceled_and_etimedout_of_the_kernel_are_errors() {
     let _watch = watch("what_the_kernel_calls_cancelled_or_late_is_an_error");
     let cancel = Cancel::new().unwrap();
     let in_an_hour = Instant::now() + Duration::from_secs(3600);
@@ -264,7 +264,7 @@ fn what_the_kernel_calls_cancelled_or_late_is_an_error_and_has_not_been_stopped(
 }
 
 #[test]
-fn a_sandbox_that_forbids_a_call_ends_no_way_before_its_first_byte_and_every_way_after() {
+fn a_forbidden_call_leads_to_a_fallback_only_before_the_first_byte() {
     let _watch = watch("a_sandbox_that_forbids_a_call");
     for case in CASES {
         for wait in [Wait::Block, Wait::Adaptive] {
@@ -365,8 +365,8 @@ fn the_refusal_may_come_after_bytes_that_were_copied() {
 }
 
 #[test]
-fn an_error_through_io_write_tells_the_same() {
-    let _watch = watch("an_error_through_io_write_tells_the_same");
+fn io_write_returns_the_same_errors() {
+    let _watch = watch("io_write_returns_the_same_errors");
     for case in &CASES[..3] {
         for nth in [1, 2, 5] {
             // Pieces that fill chunks exactly, that do not, and that are larger.
@@ -653,7 +653,7 @@ fn a_pipe_that_may_not_grow_is_used_as_it_is() {
 }
 
 #[test]
-fn discarding_asks_read_whether_a_splice_of_nothing_was_the_end() {
+fn read_confirms_the_end_after_a_splice_of_no_bytes() {
     for nth in [1, 2, 5] {
         let mut consumer = Consumer::new(source(4 << 20)).unwrap();
         let splice = [libc::SYS_splice];

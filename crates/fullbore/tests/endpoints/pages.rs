@@ -75,7 +75,7 @@ fn pages_that_are_replaced_keep_what_was_asked_of_them() {
 }
 
 #[test]
-fn what_is_truncated_is_handed_out_no_more() {
+fn truncated_bytes_are_not_accessible() {
     let mut pages = Pages::new(10_000).unwrap();
     pages.truncate(20_000);
     assert_eq!(pages.len(), 10_000);

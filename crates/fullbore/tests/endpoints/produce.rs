@@ -476,7 +476,7 @@ fn pages_in_a_pipe_outlive_the_producer() {
 }
 
 #[test]
-fn bytes_after_an_error_that_was_overcome_are_not_lost_silently() {
+fn bytes_after_a_recovered_error_are_not_lost_silently() {
     // The reader of a FIFO closes it, and another opens it.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
@@ -500,8 +500,8 @@ fn bytes_after_an_error_that_was_overcome_are_not_lost_silently() {
 }
 
 #[test]
-fn a_signal_storm_does_not_show() {
-    let _watch = watch("a_signal_storm_does_not_show");
+fn repeated_signals_have_no_effect() {
+    let _watch = watch("repeated_signals_have_no_effect");
     for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for wait in ALL_WAITS {
             let pipe = Pipe::new().unwrap();

@@ -84,8 +84,8 @@ const USAGES: [Usage; 5] = [
 ];
 
 #[test]
-fn what_would_block_is_kept_and_goes_once() {
-    let _watch = watch("what_would_block_is_kept_and_goes_once");
+fn unsent_bytes_are_kept_and_sent_once() {
+    let _watch = watch("unsent_bytes_are_kept_and_sent_once");
     let len = 3 * MIB;
     for way in WAYS {
         for wait in ALL_WAITS {
@@ -352,8 +352,8 @@ fn a_deadline_that_passes_is_no_error_of_a_write_that_took_bytes() {
 }
 
 #[test]
-fn what_repeats_itself_is_stopped_between_two_bytes_and_goes_on() {
-    let _watch = watch("what_repeats_itself_is_stopped_between_two_bytes_and_goes_on");
+fn a_repeat_continues_after_a_stop_in_the_middle_of_its_pattern() {
+    let _watch = watch("a_repeat_continues_after_a_stop_in_the_middle_of_its_pattern");
     const ALL: u64 = 24 << 20;
     // From a master pipe, from a private pipe, and from memory.
     for pattern in [b"0123456".to_vec(), first(100_003), first(5 * MIB)] {
@@ -510,7 +510,7 @@ fn many_slices_cost_no_more_calls_than_one_buffer() {
 }
 
 #[test]
-fn slices_before_an_error_are_taken_and_the_error_is_told_next() {
+fn a_vectored_write_defers_an_error_after_accepted_slices() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut out = ProducerOptions::new()
         .chunk(4096)

@@ -141,14 +141,14 @@ fn exact_without(calls: &[libc::c_long], errno: Errno, way: Way) {
 }
 
 #[test]
-fn where_sockets_are_refused_it_is_plain_slots() {
+fn without_sockets_repeat_uses_ordinary_slots() {
     for errno in [Errno::ACCESS, Errno::PERM, Errno::NOSYS] {
         exact_without(&[libc::SYS_socketpair], errno, Way::Repeat);
     }
 }
 
 #[test]
-fn where_tee_or_splice_are_refused_it_is_plain_slots() {
+fn without_tee_or_splice_repeat_uses_ordinary_slots() {
     for errno in [Errno::PERM, Errno::NOSYS, Errno::INVAL] {
         exact_without(&[libc::SYS_tee], errno, Way::Repeat);
         exact_without(&[libc::SYS_splice], errno, Way::Repeat);
@@ -156,7 +156,7 @@ fn where_tee_or_splice_are_refused_it_is_plain_slots() {
 }
 
 #[test]
-fn where_every_call_by_reference_is_refused_it_is_copy() {
+fn without_calls_by_reference_repeat_copies() {
     for errno in [Errno::PERM, Errno::NOSYS, Errno::ACCESS] {
         let calls = [libc::SYS_tee, libc::SYS_splice, libc::SYS_vmsplice];
         exact_without(&calls, errno, Way::Copy);
@@ -164,12 +164,12 @@ fn where_every_call_by_reference_is_refused_it_is_copy() {
 }
 
 #[test]
-fn where_no_pipe_can_be_had_it_is_plain_slots() {
+fn without_a_private_pipe_repeat_uses_ordinary_slots() {
     exact_without(&[libc::SYS_pipe2], Errno::MFILE, Way::Repeat);
 }
 
 #[test]
-fn where_the_output_is_no_pipe_it_is_copy() {
+fn into_anything_but_a_pipe_repeat_copies() {
     for len in [1, 4, 4097, 5 * MIB] {
         let pattern = first(len);
         let total = (6 << 20) + 1;

@@ -251,7 +251,7 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
 }
 
 #[test]
-fn what_the_kernel_says_is_no_cancellation() {
+fn ecanceled_of_the_kernel_is_not_a_cancellation() {
     let cancel = Cancel::new().unwrap();
     for errno in [Errno::CANCELED, Errno::TIMEDOUT] {
         let mut waiter = Waiter::new(Wait::Poll).until_cancelled(&cancel);
@@ -266,8 +266,8 @@ fn what_the_kernel_says_is_no_cancellation() {
 }
 
 #[test]
-fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
-    let _watch = watch("a_tee_that_never_waits_says_for_whom_it_would_and_goes_on");
+fn a_nonblocking_tee_names_the_sinks_without_room_and_continues() {
+    let _watch = watch("a_nonblocking_tee_names_the_sinks_without_room_and_continues");
     let bytes = first(3 * MIB);
     let (source, left) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let (right, mut rights_peer) = UnixStream::pair().unwrap();
@@ -368,8 +368,8 @@ where
 type Ran = Result<TransferReport, TransferFailure>;
 
 #[test]
-fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
-    let _watch = watch("who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing");
+fn a_stalled_socket_does_not_block_writers_of_the_source() {
+    let _watch = watch("a_stalled_socket_does_not_block_writers_of_the_source");
     let source = Pipe::new().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = source.reader;
@@ -441,7 +441,7 @@ fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
 }
 
 #[test]
-fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
+fn calls_on_another_fd_do_not_use_the_previous_terminal() {
     let (Some((_master, slave)), pipe) = (raw_pty(), Pipe::new().unwrap()) else {
         fullbore_tests::skipped("no pseudo-terminal here");
         return;
@@ -688,7 +688,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
 }
 
 #[test]
-fn the_end_of_a_file_is_no_signal() {
+fn a_short_count_at_the_end_of_a_file_is_not_a_signal() {
     let file = targets::stored(&first(100_000));
     let (ours, theirs) = UnixStream::pair().unwrap();
     let transfer = Transfer::new(file, ours).guarantee(Guarantee::Reference);

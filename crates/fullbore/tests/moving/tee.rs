@@ -200,8 +200,8 @@ fn a_sink_that_reads_nothing_lets_the_others_have_what_its_pipe_holds_and_the_re
 }
 
 #[test]
-fn what_is_queued_ends_it_though_nobody_reads() {
-    let _watch = watch("what_is_queued_ends_it_though_nobody_reads");
+fn a_tee_ends_when_its_sinks_hold_all_bytes_unread() {
+    let _watch = watch("a_tee_ends_when_its_sinks_hold_all_bytes_unread");
     for sinks in 1..=3 {
         // Exactly as much as the sinks hold, in one piece and in two.
         for len in [1, K64 - 1, K64] {
@@ -333,8 +333,8 @@ fn sinks_that_stop_and_go_on_get_every_byte_with_every_wait() {
 }
 
 #[test]
-fn what_comes_between_a_look_and_a_sleep_is_seen() {
-    let _watch = watch("what_comes_between_a_look_and_a_sleep_is_seen");
+fn bytes_that_arrive_between_a_check_and_a_sleep_are_noticed() {
+    let _watch = watch("bytes_that_arrive_between_a_check_and_a_sleep_are_noticed");
     for kinds in [
         &[SinkKind::Null][..],
         &[SinkKind::Null, SinkKind::Full],
@@ -405,8 +405,8 @@ fn a_reader_that_goes_after_the_last_byte_is_no_error() {
 }
 
 #[test]
-fn readers_that_go_away_hurt_only_whom_the_policy_says() {
-    let _watch = watch("readers_that_go_away_hurt_only_whom_the_policy_says");
+fn closed_readers_have_the_effect_of_their_policy() {
+    let _watch = watch("closed_readers_have_the_effect_of_their_policy");
     const LEN: usize = 2 * MIB + 13;
     let mut random = Random::new(23);
     for round in 0..60 {
@@ -476,8 +476,8 @@ fn readers_that_go_away_hurt_only_whom_the_policy_says() {
 }
 
 #[test]
-fn where_all_sinks_are_gone_it_ends() {
-    let _watch = watch("where_all_sinks_are_gone_it_ends");
+fn a_tee_without_remaining_sinks_ends() {
+    let _watch = watch("a_tee_without_remaining_sinks_ends");
     for policy in [Policy::DROP, Policy::IGNORE_CLOSED] {
         let (source, mut more) = {
             let pipe = Pipe::new().unwrap();
@@ -824,8 +824,8 @@ fn the_master_of_a_pseudo_terminal_gets_its_bytes() {
 }
 
 #[test]
-fn signals_all_the_time_end_no_tee() {
-    let _watch = watch("signals_all_the_time_end_no_tee");
+fn repeated_signals_do_not_end_a_tee() {
+    let _watch = watch("repeated_signals_do_not_end_a_tee");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let feeding = thread::spawn(move || {
         let mut writer = File::from(source.writer);

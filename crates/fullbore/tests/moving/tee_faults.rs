@@ -68,8 +68,8 @@ fn run(
 }
 
 #[test]
-fn an_interrupted_or_postponed_call_does_not_show() {
-    let _watch = watch("an_interrupted_or_postponed_call_does_not_show");
+fn an_interrupted_or_blocking_call_is_retried() {
+    let _watch = watch("an_interrupted_or_blocking_call_is_retried");
     for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
         for sinks in SINKS {
             for (name, calls) in CALLS {

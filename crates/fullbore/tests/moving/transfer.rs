@@ -263,8 +263,8 @@ fn every_kind_moves_to_every_kind_by_reference() {
 }
 
 #[test]
-fn o_nonblock_that_another_program_set_does_not_show() {
-    let _watch = watch("o_nonblock_that_another_program_set_does_not_show");
+fn o_nonblock_set_by_another_program_has_no_effect() {
+    let _watch = watch("o_nonblock_set_by_another_program_has_no_effect");
     every_pair(|from, to, guarantee| {
         for len in FEW_SIZES {
             for (at_source, at_sink) in [(true, false), (false, true), (true, true)] {
@@ -333,8 +333,8 @@ fn a_caller_that_never_waits_gets_every_byte_once() {
 }
 
 #[test]
-fn bytes_in_sight_are_the_bytes_moved() {
-    let _watch = watch("bytes_in_sight_are_the_bytes_moved");
+fn visible_bytes_are_the_bytes_moved() {
+    let _watch = watch("visible_bytes_are_the_bytes_moved");
     every_pair(|from, to, guarantee| {
         for len in FEW_SIZES {
             moved(from, to, len, "in sight", |t, source, _| {
@@ -371,8 +371,8 @@ fn a_transfer_goes_on_after_a_panic_of_the_callback() {
 }
 
 #[test]
-fn small_chunks_do_not_show() {
-    let _watch = watch("small_chunks_do_not_show");
+fn small_chunks_move_the_same_bytes() {
+    let _watch = watch("small_chunks_move_the_same_bytes");
     every_pair(|from, to, guarantee| {
         for (len, chunk) in [(10_000, 7), (200_000, 4096), (MIB + 1, 70_001)] {
             moved(
@@ -780,8 +780,8 @@ fn ends_promptly(source: &OwnedFd, sink: &OwnedFd, guarantee: Guarantee, wait: W
 }
 
 #[test]
-fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
-    let _watch = watch("what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on");
+fn bytes_in_flight_at_a_cancel_are_sent_by_the_next_run() {
+    let _watch = watch("bytes_in_flight_at_a_cancel_are_sent_by_the_next_run");
     for from in [From::File, From::Pipe, From::Tcp, From::Unix] {
         for to in [To::Pipe, To::Unix, To::Tcp] {
             for guarantee in GUARANTEES {
@@ -840,8 +840,8 @@ fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
 }
 
 #[test]
-fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
-    let _watch = watch("a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready");
+fn a_nonblocking_transfer_returns_the_side_that_is_not_ready() {
+    let _watch = watch("a_nonblocking_transfer_returns_the_side_that_is_not_ready");
     for guarantee in GUARANTEES {
         for nonblocking_fds in [false, true] {
             for from in [From::Pipe, From::Unix, From::Tcp, From::Terminal] {
@@ -899,8 +899,8 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
 }
 
 #[test]
-fn a_terminal_that_nobody_reads_makes_nobody_wait() {
-    let _watch = watch("a_terminal_that_nobody_reads_makes_nobody_wait");
+fn an_unread_terminal_does_not_block_a_transfer() {
+    let _watch = watch("an_unread_terminal_does_not_block_a_transfer");
     for guarantee in GUARANTEES {
         for from in [From::Zero, From::File] {
             let source = from.open(MIB).unwrap();
@@ -1018,7 +1018,7 @@ fn a_limit_within_a_hole_or_past_it_is_kept() {
 }
 
 #[test]
-fn what_a_sink_held_does_not_show_through_a_hole() {
+fn old_bytes_of_the_sink_do_not_remain_in_a_hole() {
     for (make, make_sink) in [
         (memfd as Make, memfd as Make),
         (memfd as Make, (|| tempfile::tempfile().unwrap()) as Make),

@@ -233,8 +233,8 @@ fn the_ways_of_the_table_are_taken() {
 }
 
 #[test]
-fn an_interrupted_call_does_not_show() {
-    let _watch = watch("an_interrupted_call_does_not_show");
+fn an_interrupted_call_is_retried() {
+    let _watch = watch("an_interrupted_call_is_retried");
     for case in cases() {
         for wait in [Wait::Block, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {
@@ -248,8 +248,8 @@ fn an_interrupted_call_does_not_show() {
 }
 
 #[test]
-fn a_postponed_call_does_not_show() {
-    let _watch = watch("a_postponed_call_does_not_show");
+fn a_call_that_would_block_is_retried() {
+    let _watch = watch("a_call_that_would_block_is_retried");
     // A call on files never has to wait, so `EAGAIN` is an error there.
     let waits = |case: &Case| case.way != Method::CopyFileRange;
     for case in cases().filter(waits) {
@@ -268,7 +268,7 @@ fn a_postponed_call_does_not_show() {
 }
 
 #[test]
-fn a_postponed_call_of_who_waits_is_never_told_as_would_wait() {
+fn a_blocking_transfer_never_returns_would_block() {
     let case = &CASES[0];
     for nth in [1, 2, 3] {
         let Some(outcome) = case.run(Wait::Block, nth, Errno::AGAIN) else {
@@ -477,8 +477,8 @@ fn an_offset_of_a_sink_that_begins_to_append_is_not_lost_in_silence() {
 }
 
 #[test]
-fn a_terminal_is_asked_for_its_end_of_file_once() {
-    let _watch = watch("a_terminal_is_asked_for_its_end_of_file_once");
+fn the_end_of_file_of_a_terminal_is_read_once() {
+    let _watch = watch("the_end_of_file_of_a_terminal_is_read_once");
     const LINES: usize = 200;
     for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
         let Some((master, slave)) = raw_pty() else {
@@ -584,8 +584,8 @@ fn a_hole_that_cannot_be_made_is_written() {
 }
 
 #[test]
-fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
-    let _watch = watch("a_splice_that_moves_nothing_is_no_end_until_read_says_so");
+fn read_confirms_the_end_after_a_splice_of_no_bytes() {
+    let _watch = watch("read_confirms_the_end_after_a_splice_of_no_bytes");
     let splices = |case: &Case| matches!(case.way, Method::Splice | Method::SpliceThrough);
     for case in cases().filter(splices) {
         for wait in [Wait::Block, Wait::Adaptive] {
@@ -599,8 +599,8 @@ fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
 }
 
 #[test]
-fn signals_all_the_time_do_not_show() {
-    let _watch = watch("signals_all_the_time_do_not_show");
+fn repeated_signals_do_not_affect_a_transfer() {
+    let _watch = watch("repeated_signals_do_not_affect_a_transfer");
     for case in cases() {
         let source = case.from.open(LEN).unwrap();
         let (sink, collected) = collected(case.to);

@@ -284,8 +284,8 @@ fn pages_that_come_through_a_socket_are_wrong_by_reference() {
 }
 
 #[test]
-fn what_a_holding_reader_keeps_of_a_snapshot_stays() {
-    let _watch = watch("what_a_holding_reader_keeps_of_a_snapshot_stays");
+fn pages_that_a_reader_holds_from_a_snapshot_do_not_change() {
+    let _watch = watch("pages_that_a_reader_holds_from_a_snapshot_do_not_change");
     for reader in Reader::HOLDING {
         for (_, produce) in PRODUCERS {
             let first = Pipe::new().unwrap();

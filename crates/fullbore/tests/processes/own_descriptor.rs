@@ -116,7 +116,7 @@ fn checker(name: &str) -> Checker {
 }
 
 #[test]
-fn an_fd_that_changes_its_mind_makes_nobody_read_over_memory() {
+fn an_fd_that_changes_its_file_does_not_overwrite_memory() {
     let _watch = watch("an_fd_that_changes_its_mind");
     for name in SENDERS {
         for turns_after in 0..24 {
