@@ -1,7 +1,7 @@
 //! The limit on the memory of this process's cgroup (cgroups(7)).
 //!
 //! The memory of a process, the pages in its pipes, and the kernel memory for both count against its memory cgroup and
-//! every ancestor of it. The OOM killer enforces the lowest of their limits.
+//! every ancestor of it. The lowest of their limits applies.
 
 use std::fs;
 use std::path::{Path, PathBuf};

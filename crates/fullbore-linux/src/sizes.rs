@@ -39,7 +39,7 @@ pub fn hugetlb_page_size() -> Option<usize> {
 }
 
 /// Returns the number of bytes that one page table maps: two addresses this far apart have different page tables, and
-/// so different page-table locks (`pmd_lockptr`, `include/linux/mm.h`).
+/// so different page-table locks (`pte_lockptr`, `include/linux/mm.h`).
 pub fn page_table_span() -> usize {
     huge_page_size().unwrap_or_else(|| page_size() * (page_size() / size_of::<u64>()))
 }

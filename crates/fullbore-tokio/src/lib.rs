@@ -25,7 +25,7 @@
 //! user may have (`/proc/sys/fs/pipe-user-pages-soft`); beyond that, bytes are copied.
 //!
 //! # What can be moved
-//! The traits [`Source`] and [`Sink`] are implemented for types with a descriptor that tokio can wait for:
+//! The traits [`Source`] and [`Sink`] are implemented for types that buffer no bytes before their descriptor:
 //!
 //! | type | is |
 //! |---|---|

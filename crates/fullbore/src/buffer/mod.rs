@@ -215,9 +215,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     ///
     /// # Errors
     /// [`BufferFailure`]: with [`Error::Moving`] if a sink failed whose policy is to fail the whole buffer, or if the
-    /// source failed (the sinks still get all bytes that were read before); with [`Error::Invalid`] for options that
-    /// contradict each other, or if a sink is the source; with [`Error::System`] if there is not enough memory, or not
-    /// enough disk space for the file.
+    /// source failed (the sinks still get all bytes that were read before); with [`Error::Invalid`] for invalid
+    /// options, or if a sink is the source; with [`Error::System`] if there is not enough memory, or not enough disk
+    /// space for the file.
     pub fn run(self) -> Result<BufferReport, BufferFailure> {
         self.run_with(Duration::MAX, |_| {})
     }
