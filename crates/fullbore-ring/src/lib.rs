@@ -26,7 +26,7 @@
 //! # Other writers of the pipe
 //! The order is that of a pipe. Before it publishes bytes, the producer checks whether the pipe has any. If so, they
 //! come after the bytes published before, and before those to be published: the producer waits until the consumer has
-//! claimed everything published, closes the ring, and writes the rest into the pipe. A consumer that finds the ring
+//! released everything published, closes the ring, and writes the rest into the pipe. A consumer that finds the ring
 //! empty and bytes in the pipe checks the ring once more, and then reads as many bytes from the pipe as it had found.
 //!
 //! # The end of either side

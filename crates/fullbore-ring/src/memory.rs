@@ -246,7 +246,7 @@ fn file(name: &str, len: usize) -> Result<OwnedFd, Errno> {
     Ok(file)
 }
 
-/// Returns whether `file` has `len` bytes and can never change its size. Only a memfd in the kernel's own tmpfs, which
+/// Returns whether `file` has `len` bytes and can never shrink. Only a memfd in the kernel's own tmpfs, which
 /// has no size limit, qualifies; huge pages of a pool, which may run out, are refused.
 fn is_sealed(file: &OwnedFd, len: usize) -> Result<bool, Errno> {
     const TMPFS: u32 = 0x0102_1994;
