@@ -59,7 +59,11 @@ impl fmt::Display for Stopped {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # As an [`io::Error`] An error of the kernel becomes an `io::Error` with its number ([`raw_os_error`](io::Error::raw_os_error)), without an allocation. It no longer contains the side, which the caller knows, nor the number of bytes moved, which `sent`, `taken` or the report has. An error without a number becomes an `io::Error` that wraps this error; [`io::Error::downcast`] returns it.
+/// # As an [`io::Error`]
+/// An error of the kernel becomes an `io::Error` with its number ([`raw_os_error`](io::Error::raw_os_error)), without
+/// an allocation. It no longer contains the side, which the caller knows, nor the number of bytes moved, which `sent`,
+/// `taken` or the report has. An error without a number becomes an `io::Error` that wraps this error;
+/// [`io::Error::downcast`] returns it.
 ///
 /// ```
 /// use std::io::Read;
