@@ -203,8 +203,8 @@ pub(crate) fn size_for(chunk: usize) -> Option<usize> {
     /// One chunk is filled and one is read; the others absorb pauses of either side.
     const CHUNKS: usize = 4;
     /// A smaller ring is refilled sooner, while its memory is still in the cache of the consumer's CPU, which slows the
-    /// stores: with 1 MiB, 22 GiB/s were measured instead of 33. 8 MiB, which hardly fit into the other caches, gave
-    /// 27.
+    /// stores: with 1 MiB, 22 GiB/s were measured instead of 33. With 8 MiB, which hardly fit into the other caches, it
+    /// was 27.
     const LEAST: usize = 4 << 20;
     let bytes = chunk.checked_mul(CHUNKS)?.max(LEAST);
     let size = bytes.checked_next_power_of_two()?;
