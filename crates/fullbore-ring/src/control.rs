@@ -10,7 +10,7 @@
 //! All of them count from the start of the ring and never decrease, except that a consumer gives claimed bytes back
 //! when it closes the ring. The main idea is `CLOSED`, a bit of the word that the consumer claims with. Either side
 //! sets it, in one atomic operation that also returns how much was claimed. So each byte belongs either to the
-//! consumer, or to the producer, which sends it through the pipe, and both sides agree on it, whenever one of them ends.
+//! consumer, or to the producer, which sends it through the pipe, and both sides agree on it, whenever one ends.
 //!
 //! Three more bits of that word decide who sends the unclaimed bytes. A producer that ends without closing the ring
 //! sets `LEFT`: then the consumer owns everything. This bit cannot be set once the ring is closed. The producer's close

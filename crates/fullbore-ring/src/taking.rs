@@ -261,8 +261,8 @@ impl Taking {
         let queued = queued(pipe)?;
         // No writer is left, so the producer has exited, too.
         self.gone |= queued == Queued::End;
-        // Bytes that were published before the other writer wrote, or before the producer ended, come first. So the ring
-        // is checked once more.
+        // Bytes that were published before the other writer wrote, or before the producer ended, come first. So the
+        // ring is checked once more.
         match (self.claim(most)?, queued) {
             (Found::Nothing, Queued::Bytes(n)) => Ok(Found::Next(Next::Queued(n.min(most)))),
             (Found::Nothing, _) if self.gone => {
