@@ -1,6 +1,6 @@
-//! Gives the shared library its soname, which is the same as with cargo-c: `libfullbore.so.` and the
-//! parts of the version that change when a program has to be built again. The symbols have the soname as their
-//! version, so that a process with two versions of the library uses each function of the right one.
+//! Sets the soname of the shared library, which is the same as with cargo-c: `libfullbore.so.` and the parts of the
+//! version that change with the ABI. The symbols have the soname as their version, so that a process with two versions
+//! of the library uses the right version of each function.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +16,7 @@ fn main() {
         _ => major,
     };
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfullbore.so.{abi}");
-    // rustc has a version script of its own, which excludes another one, and lld has no --default-symver.
+    // rustc passes its own version script, which excludes another one, and lld has no --default-symver.
     let mut bfd = Command::new("ld.bfd");
     let bfd = bfd.arg("--version").stdout(Stdio::null()).status();
     if bfd.is_ok_and(|status| status.success()) {

@@ -1,7 +1,7 @@
 """Measures fullbore against the standard library, and prints the table of the README: python bench.py
 
-Each row compares two ways to do the same job in the same processes' place, round by round in turns, and shows
-the medians. Install a wheel that was built with --release first.
+Each row compares two ways to do the same job in the same pipeline, in interleaved rounds, and shows the
+medians. Install a wheel that was built with --release first.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Callable
 
 MIB = 1 << 20
 
-#: How many times as many bytes fast jobs move, so that starting Python and importing numpy does not count.
+#: Fast jobs move this many times as many bytes, so that the time to start Python and import numpy is negligible.
 MORE = 4
 
-#: Reads its stdin with read(2) and does nothing with the bytes.
+#: Reads its stdin with read(2), and discards the bytes.
 READER = "import os\nb = bytearray(1 << 20)\nf = open(0, 'rb', buffering=0)\nwhile f.readinto(b): pass"
 
-#: Drops its stdin without copying it.
+#: Discards its stdin without copying it.
 DROPPER = "import os\nnull = os.open(os.devnull, os.O_WRONLY)\nwhile os.splice(0, null, 1 << 20): pass"
 
 #: Writes 1 MiB pieces with write(2).
@@ -117,7 +117,7 @@ def finish(*processes: subprocess.Popen[bytes]) -> None:
 
 
 def pipeline(*programs: str) -> None:
-    """Runs these programs in a pipeline, with pipes as subprocess makes them."""
+    """Runs these programs in a pipeline, with the default pipes of subprocess."""
     stages: list[subprocess.Popen[bytes]] = []
     for program in programs:
         before = stages[-1].stdout if stages else None
@@ -184,7 +184,7 @@ def main() -> None:
         def of_size(program: str, more: int) -> str:
             return program.replace("COUNT", str(more * mib))
 
-        # (job, how many times the bytes, {way: call}), the way to compare with first.
+        # (job, multiple of the bytes, {way: call}); the reference way is first.
         jobs: list[tuple[str, int, dict[str, Callable[[], object]]]] = [
             ("write 1 MiB pieces into a pipe", MORE, writers(READER, numpy=False)),
             ("the same, to a reader that does not copy", MORE, writers(DROPPER, numpy=False)),

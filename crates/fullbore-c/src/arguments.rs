@@ -1,4 +1,4 @@
-//! Arguments as C passes them: file descriptors, memory, text, options and times.
+//! Conversion of arguments from C: file descriptors, memory, text, options and times.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -14,44 +14,43 @@ use crate::call::{FULLBORE_CAUSE_ARGUMENT, Failure};
 
 /// Sleep in the call itself, as a blocking file descriptor does. This is the default.
 pub const FULLBORE_WAIT_BLOCK: i32 = 0;
-/// Try without waiting, and sleep in poll(2) until another try is worthwhile.
+/// Try without waiting, and sleep in poll(2) before the next try.
 pub const FULLBORE_WAIT_POLL: i32 = 1;
-/// Try again and again. This uses a whole CPU. It is the fastest if a CPU is idle, and the slowest if
-/// the other side has to run on the same CPU.
+/// Try without waiting, repeatedly. This uses a whole CPU. It is the fastest if a CPU is idle, and the slowest if the
+/// peer has to run on the same CPU.
 pub const FULLBORE_WAIT_SPIN: i32 = 2;
-/// Spin as long as recent waits have been short, at most 100 microseconds at a time, then sleep.
+/// Spin as long as recent waits were short, at most 100 microseconds at a time, then sleep.
 pub const FULLBORE_WAIT_ADAPTIVE: i32 = 3;
 
-/// A flag of all options: a call that would have to wait fails with -EAGAIN instead, or, for a
-/// fullbore_transfer and a fullbore_tee, returns that it would wait.
+/// A flag of all options: a call that would have to wait fails with -EAGAIN, or, for a fullbore_transfer and a
+/// fullbore_tee, returns FULLBORE_ENDED_SOURCE_WOULD_BLOCK or FULLBORE_ENDED_SINK_WOULD_BLOCK.
 pub const FULLBORE_FLAG_NONBLOCKING: u32 = 1;
 
-/// A flag of fullbore_producer_options, for FULLBORE_WAY_AUTO, and of fullbore_consumer_options: share
-/// memory with the other end of the pipe instead of using the pipe, if that end is one of this library,
-/// allows it too, and belongs to the same user, and if no other process has the pipe open. Bytes arrive as
-/// without it, but poll(2) does not see them. It has no effect with FULLBORE_FLAG_NONBLOCKING.
+/// A flag of fullbore_producer_options, with FULLBORE_WAY_AUTO, and of fullbore_consumer_options: bypass the pipe by
+/// memory shared with its other end, if that end uses this library, has this flag too, and has the same user, and if no
+/// other process has the pipe open. The bytes arrive as through the pipe, but poll(2) does not see them. It has no
+/// effect with FULLBORE_FLAG_NONBLOCKING.
 pub const FULLBORE_FLAG_SHARED: u32 = 32;
 
-/// Options, which begin with their size, so that a program that was built with an older or a newer
-/// header can pass them.
+/// Options, which begin with their size, so that programs built with an older or a newer header can pass them.
 ///
 /// # Safety
-/// The type begins with a `usize`, and all zeros are a value of it.
+/// The type begins with a `usize`, and all zeros are a valid value.
 pub unsafe trait Options: Copy {
     /// The size in the first version of the library.
     const FIRST: usize;
 }
 
-/// More than any options will ever have.
+/// Larger than any options will ever be.
 const MOST: usize = 4096;
 
-/// Returns a copy of the options, with zeros for those that the caller's header does not have.
+/// Returns a copy of the options, with zeros for fields that the caller's header does not have.
 ///
 /// # Errors
-/// `EINVAL` for a size that no version has had, and for options that this version does not know.
+/// `EINVAL` for a size that no version has had, and for options unknown to this version.
 pub fn options<O: Options>(given: *const O) -> Result<O, Failure> {
     let mut options = MaybeUninit::<O>::zeroed();
-    // Never by a reference: that of the caller may be shorter than this version's.
+    // Not through a reference: the caller's options may be shorter than this version's.
     if !given.is_null() {
         // SAFETY: it is not null, and the options begin with a size, which the caller has set.
         let size = unsafe { given.cast::<usize>().read() };
@@ -62,8 +61,8 @@ pub fn options<O: Options>(given: *const O) -> Result<O, Failure> {
             )));
         }
         let known = size.min(size_of::<O>());
-        // SAFETY: the caller's options have `size` bytes, of which `known` also fit into this one, and
-        // the rest, if there is any, comes after them.
+        // SAFETY: the caller's options have `size` bytes, of which the first `known` also fit into this version's; the
+        // rest, if any, follows them.
         let rest = unsafe {
             let bytes = given.cast::<u8>();
             ptr::copy_nonoverlapping(bytes, options.as_mut_ptr().cast::<u8>(), known);
@@ -75,7 +74,7 @@ pub fn options<O: Options>(given: *const O) -> Result<O, Failure> {
             ));
         }
     }
-    // SAFETY: zeros are valid options, and so is every value that a caller can set.
+    // SAFETY: all zeros are valid options, and so is every value that a caller can set.
     Ok(unsafe { options.assume_init() })
 }
 
@@ -112,8 +111,8 @@ pub fn wait(number: i32) -> Result<Wait, Failure> {
 /// `EBADF` if it is not open.
 pub fn fd(name: &str, fd: c_int) -> Result<BorrowedFd<'static>, Failure> {
     if fd >= 0 {
-        // SAFETY: the number is not -1, and the header asks the caller to keep it open as long as the
-        // object exists.
+        // SAFETY: the number is not -1, and the header requires the caller to keep it open as long as the object
+        // exists.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         if rustix::io::fcntl_getfd(fd).is_ok() {
             return Ok(fd);
@@ -126,18 +125,17 @@ pub fn fd(name: &str, fd: c_int) -> Result<BorrowedFd<'static>, Failure> {
 /// Returns memory to read from.
 ///
 /// # Errors
-/// `EINVAL` for null, unless it has no bytes, and for more bytes than any memory has.
+/// `EINVAL` for null, unless `len` is 0, and for more bytes than the address space has.
 pub fn bytes<'a>(memory: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
     check(memory, len)?;
     match len {
         0 => Ok(&[]),
-        // SAFETY: it is not null, and the header asks for memory of this length that does not change
-        // during the call.
+        // SAFETY: it is not null, and the header requires memory of this length that does not change during the call.
         _ => Ok(unsafe { slice::from_raw_parts(memory.cast(), len) }),
     }
 }
 
-/// Returns memory to write to. Its bytes need not have been written before.
+/// Returns memory to write to, which may be uninitialized.
 ///
 /// # Errors
 /// As [`bytes`].
@@ -145,8 +143,8 @@ pub fn room<'a>(memory: *mut c_void, len: usize) -> Result<&'a mut [u8], Failure
     check(memory, len)?;
     match len {
         0 => Ok(&mut []),
-        // SAFETY: it is not null, and the header asks for memory of this length that is used by nobody
-        // else during the call. All callers only write to it.
+        // SAFETY: it is not null, and the header requires memory of this length that no other code uses during the
+        // call. All callers only write to it.
         _ => Ok(unsafe { slice::from_raw_parts_mut(memory.cast(), len) }),
     }
 }
@@ -170,12 +168,12 @@ pub fn text<'a>(name: &str, text: *const c_char) -> Result<&'a str, Failure> {
     if text.is_null() {
         return Err(Failure::invalid(format!("the {name} is NULL")));
     }
-    // SAFETY: it is not null, and the header asks for text that ends with a NUL.
+    // SAFETY: it is not null, and the header requires a terminating NUL.
     let text = unsafe { CStr::from_ptr(text) };
     (text.to_str()).map_err(|_| Failure::invalid(format!("the {name} is not UTF-8")))
 }
 
-/// Returns the place for a result.
+/// Returns the place to store a result.
 ///
 /// # Errors
 /// `EINVAL` for null.
@@ -186,13 +184,13 @@ pub fn place<'a, T>(
     place.ok_or_else(|| Failure::invalid(format!("the place for the {name} is NULL")))
 }
 
-/// Returns the time now, in nanoseconds of CLOCK_MONOTONIC.
+/// Returns the current time, in nanoseconds of CLOCK_MONOTONIC.
 pub fn now() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Returns a deadline, which C gives in nanoseconds of CLOCK_MONOTONIC; 0 is none.
+/// Converts a deadline, in nanoseconds of CLOCK_MONOTONIC; 0 means none.
 ///
 /// # Errors
 /// `EINVAL` for a negative number.
@@ -202,17 +200,17 @@ pub fn deadline(at: i64) -> Result<Option<Instant>, Failure> {
         ..0 => Err(Failure::invalid(format!(
             "{at} is no time of CLOCK_MONOTONIC"
         ))),
-        // An `Instant` is read from the same clock.
+        // An `Instant` uses the same clock.
         1.. => Ok(Instant::now().checked_add(span(at.saturating_sub(now())))),
     }
 }
 
-/// Returns a length of time, which is none if it is negative.
+/// Converts a duration; a negative number is zero.
 pub fn span(nanoseconds: i64) -> Duration {
     Duration::from_nanos(nanoseconds.try_into().unwrap_or(0))
 }
 
-/// Returns a length of time in nanoseconds.
+/// Returns a duration in nanoseconds.
 pub fn nanoseconds(span: Duration) -> u64 {
     span.as_nanos().try_into().unwrap_or(u64::MAX)
 }

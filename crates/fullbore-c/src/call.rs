@@ -1,4 +1,4 @@
-//! A call from C: its error, and the end of a panic.
+//! A call from C: how its errors are returned, and its panics caught.
 
 use std::any::Any;
 use std::ffi::{c_char, c_int};
@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fullbore::{Error, Stopped, TransferSide};
 
-/// The side of an error: none, because no bytes were to be moved.
+/// The side of an error: none, because the call does not move bytes.
 pub const FULLBORE_SIDE_NONE: i32 = 0;
-/// The side of an error: the one that bytes are read from.
+/// The side of an error: the source, which bytes are read from.
 pub const FULLBORE_SIDE_SOURCE: i32 = 1;
-/// The side of an error: the one that bytes are written to.
+/// The side of an error: the sink, which bytes are written to.
 pub const FULLBORE_SIDE_SINK: i32 = 2;
 
 /// The cause of an error: a system call failed, and the code is its errno.
@@ -21,22 +21,21 @@ pub const FULLBORE_CAUSE_SYSTEM: i32 = 1;
 pub const FULLBORE_CAUSE_ARGUMENT: i32 = 2;
 /// The cause of an error: a fullbore_cancel (-ECANCELED) or a deadline (-ETIMEDOUT) ended the call.
 pub const FULLBORE_CAUSE_STOPPED: i32 = 3;
-/// The cause of an error: this kernel, or this user on it, does not offer what was asked for
-/// (-EOPNOTSUPP).
+/// The cause of an error: this kernel, or this user's limits, do not support the request (-EOPNOTSUPP).
 pub const FULLBORE_CAUSE_UNSUPPORTED: i32 = 4;
 /// The cause of an error: the object is in use by another call (-EBUSY).
 pub const FULLBORE_CAUSE_IN_USE: i32 = 5;
 /// The cause of an error: there is no such process, or it has ended (-ESRCH).
 pub const FULLBORE_CAUSE_NOT_FOUND: i32 = 6;
-/// The cause of an error: a defect of this library (-ENOTRECOVERABLE). It has printed what happened to
-/// stderr. Free the object; what it holds is not to be relied on.
+/// The cause of an error: a defect of this library (-ENOTRECOVERABLE), which has printed a message to stderr. Free the
+/// object; its contents are not reliable.
 pub const FULLBORE_CAUSE_DEFECT: i32 = 7;
 
-/// What failed.
+/// Describes an error.
 ///
-/// A function that takes a pointer to one of these fills it in when it fails, and leaves it alone when
-/// it succeeds. The pointer may be NULL. It needs no preparation, and nothing in it has to be freed. Its
-/// size is 256 bytes in all versions.
+/// A function that takes a pointer to this structure fills it in if it fails, and does not change it if it succeeds.
+/// The pointer may be NULL. The structure needs no initialization, and nothing in it has to be freed. Its size is 256
+/// bytes in all versions.
 #[repr(C)]
 pub struct fullbore_error {
     /// The code that the function returned: a negative errno.
@@ -45,17 +44,17 @@ pub struct fullbore_error {
     pub side: i32,
     /// The cause: FULLBORE_CAUSE_...
     pub cause: i32,
-    /// The number of the sink that failed, from 0, for a fullbore_tee; otherwise -1.
+    /// The index of the sink that failed, from 0, for a fullbore_tee; otherwise -1.
     pub sink: i32,
     /// Bytes that the object had moved before the error. They are not lost.
     pub moved: u64,
-    /// What failed, in words, as one line of UTF-8 that ends with a NUL. It is cut off if it is too long.
+    /// The message, as one line of UTF-8 that ends with a NUL. It is truncated if it is too long.
     pub message: [c_char; 232],
 }
 
 const _: () = assert!(size_of::<fullbore_error>() == 256);
 
-/// What failed, before it is written into a [`fullbore_error`].
+/// An error, before it is written into a [`fullbore_error`].
 #[derive(Debug)]
 pub struct Failure {
     code: c_int,
@@ -78,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// Returns the failure of a call with an argument that is wrong on every machine.
+    /// Returns the error of an argument that is wrong on every machine.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(libc::EINVAL, FULLBORE_CAUSE_ARGUMENT, message)
     }
@@ -91,7 +90,7 @@ impl Failure {
         Self::new(libc::ENOTRECOVERABLE, FULLBORE_CAUSE_DEFECT, message)
     }
 
-    /// Returns the failure of reading or writing by std's traits, after `moved` bytes.
+    /// Converts an error of std's `Read` or `Write`, after `moved` bytes.
     pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Self {
         let operation = match side {
             TransferSide::Source => "read",
@@ -105,7 +104,7 @@ impl Failure {
         }))
     }
 
-    /// Writes it where the caller wants it, and returns its code.
+    /// Fills in the caller's structure, and returns the code.
     pub fn tell(&self, error: Option<&mut fullbore_error>) -> c_int {
         if let Some(error) = error {
             let mut message = [0; 232];
@@ -169,7 +168,7 @@ pub fn number_of_side(side: TransferSide) -> i32 {
     }
 }
 
-/// Does the work of a function that C has called, and returns its number, or the code of its failure.
+/// Runs a function called from C, and returns its result, or the code of its error.
 pub fn number(
     error: Option<&mut fullbore_error>,
     work: impl FnOnce() -> Result<u64, Failure>,
@@ -180,8 +179,7 @@ pub fn number(
     }
 }
 
-/// Does the work of a function that C has called, and returns 0 or another small number, or the code of
-/// its failure.
+/// Runs a function called from C, and returns its result, 0 or another small number, or the code of its error.
 pub fn status(
     error: Option<&mut fullbore_error>,
     work: impl FnOnce() -> Result<c_int, Failure>,

@@ -1,4 +1,4 @@
-//! Ending a wait from outside, and deadlines.
+//! Ending a wait from another thread, and deadlines.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -10,8 +10,7 @@ use crate::arguments::{self, now};
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::handle::{Handle, free, given, make, some};
 
-/// Ends the calls of other objects, from another thread or from a signal handler. It is passed to them
-/// by their options.
+/// Ends the calls of other objects, from another thread or from a signal handler. Objects get it through their options.
 pub struct fullbore_cancel(pub Cancel);
 
 impl Handle for fullbore_cancel {
@@ -22,12 +21,12 @@ impl Handle for fullbore_cancel {
     }
 }
 
-/// Returns the cancel that options name, if they name one.
+/// Returns the cancel in the options, if any.
 pub fn named(cancel: *const fullbore_cancel) -> Option<Cancel> {
     some(cancel).map(|cancel| cancel.0.clone())
 }
 
-/// Returns what waits as options say.
+/// Returns a waiter with these options.
 pub fn waiter(wait: i32, deadline: i64, cancel: *const fullbore_cancel) -> Result<Waiter, Failure> {
     let waiter = Waiter::new(arguments::wait(wait)?).until_deadline(arguments::deadline(deadline)?);
     Ok(match named(cancel) {
@@ -50,11 +49,11 @@ pub extern "C" fn fullbore_cancel_new(
     })
 }
 
-/// Ends all calls of the objects that have this cancel, and refuses further ones, for good. They fail
-/// with -ECANCELED, or return FULLBORE_ENDED_CANCELLED.
+/// Permanently ends all calls of the objects with this cancel, and refuses further ones. They fail with -ECANCELED, or
+/// return FULLBORE_ENDED_CANCELLED.
 ///
 /// Returns 0, or -EINVAL if `cancel` is NULL.
-/// Threads: any, at any time; also in a signal handler, where it leaves errno alone.
+/// Threads: any, at any time; also in a signal handler, where it does not change errno.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_cancel_now(cancel: *const fullbore_cancel) -> c_int {
     match some(cancel) {
@@ -62,7 +61,7 @@ pub extern "C" fn fullbore_cancel_now(cancel: *const fullbore_cancel) -> c_int {
             cancel.0.cancel();
             0
         }
-        // A message would need memory, which a signal handler must not ask for.
+        // A message would need memory, which a signal handler must not allocate.
         None => -libc::EINVAL,
     }
 }
@@ -75,8 +74,7 @@ pub extern "C" fn fullbore_cancel_is_cancelled(cancel: *const fullbore_cancel) -
     status(None, || Ok(given(cancel)?.0.is_cancelled().into()))
 }
 
-/// Frees a cancel. Objects that were created with it keep what they need of it, so it may be freed
-/// before they are. NULL is allowed.
+/// Frees a cancel. It may be freed before the objects that were created with it. NULL is allowed.
 ///
 /// Threads: any, while no other call uses this cancel.
 #[unsafe(no_mangle)]
@@ -84,8 +82,8 @@ pub extern "C" fn fullbore_cancel_free(cancel: *mut fullbore_cancel) {
     free(cancel);
 }
 
-/// Returns the time that is `nanoseconds` from now, in nanoseconds of CLOCK_MONOTONIC, as deadlines are
-/// given; never 0, which is no deadline. A negative number is a time that has passed.
+/// Returns the deadline that is `nanoseconds` from now, in nanoseconds of CLOCK_MONOTONIC; never 0, which means no
+/// deadline. A negative number gives a time in the past.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

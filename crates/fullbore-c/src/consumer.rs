@@ -16,23 +16,23 @@ use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
 
-/// The options of a fullbore_consumer. Set `size` to `sizeof options` and all else to 0, then what is to
-/// differ from the default.
+/// The options of a fullbore_consumer. Set `size` to `sizeof options` and all other fields to 0, and then change fields
+/// from their default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fullbore_consumer_options {
     /// sizeof(fullbore_consumer_options).
     pub size: usize,
-    /// The size of the buffer in bytes. 0 is the default: half of the second-level cache.
+    /// The size of the buffer in bytes. 0 is the default: half of the L2 cache.
     pub buffer: usize,
-    /// The time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as
-    /// fullbore_deadline_in returns it. 0 is none.
+    /// The deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as returned by
+    /// fullbore_deadline_in. 0 means none.
     pub deadline: i64,
-    /// What to do while there is nothing to read: FULLBORE_WAIT_...
+    /// How to wait while there is nothing to read: FULLBORE_WAIT_...
     pub wait: i32,
     /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED.
     pub flags: u32,
-    /// Ends calls with -ECANCELED when it is cancelled. NULL is none. It may be freed before the consumer.
+    /// Ends calls with -ECANCELED when it is cancelled. NULL means none. It may be freed before the consumer.
     pub cancel: *const fullbore_cancel,
 }
 
@@ -85,11 +85,10 @@ fn open(
 /// Creates a consumer that reads from `source`, and stores it in `*consumer`. Free it with
 /// fullbore_consumer_free.
 ///
-/// `source` stays the caller's, and has to stay open as long as the consumer exists. `options` may be
-/// NULL, which is all defaults.
+/// The caller owns `source`, and must keep it open as long as the consumer exists. `options` may be NULL for the
+/// defaults.
 ///
-/// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are wrong, and if `consumer` is
-/// NULL; -ENOMEM.
+/// Returns 0; -EBADF if `source` is not open; -EINVAL for invalid options, and if `consumer` is NULL; -ENOMEM.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_consumer_new(
@@ -109,11 +108,10 @@ pub extern "C" fn fullbore_consumer_new(
 
 /// Reads up to `len` bytes into `memory`.
 ///
-/// Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have
-/// closed, and if `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with
-/// FULLBORE_FLAG_NONBLOCKING if there is nothing to read yet; -ETIMEDOUT; -ECANCELED after the `cancel` of the
-/// options was cancelled; -EINVAL if `consumer` or `memory` is NULL or `len` is more than SSIZE_MAX; -EBUSY
-/// while another call uses the consumer. A signal does not interrupt it.
+/// Returns how many bytes were read, which may be fewer than `len`; 0 at the end, when all writers have closed, and if
+/// `len` is 0. Errors of read(2), with FULLBORE_SIDE_SOURCE; -EAGAIN with FULLBORE_FLAG_NONBLOCKING if no bytes are
+/// available; -ETIMEDOUT; -ECANCELED after the `cancel` of the options was cancelled; -EINVAL if `consumer` or `memory`
+/// is NULL or `len` is more than SSIZE_MAX; -EBUSY while another call uses the consumer. Signals do not interrupt it.
 /// Threads: one at a time for one consumer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_consumer_read(
@@ -135,11 +133,10 @@ pub extern "C" fn fullbore_consumer_read(
     })
 }
 
-/// Lends the bytes that are in the buffer, and stores their address in `*memory` and their number in
-/// `*len`. If there are none, it reads some first, and so `*len` is 0 only at the end. They stay in the
-/// buffer until fullbore_consumer_consume.
+/// Lends the bytes in the buffer: stores their address in `*memory` and their number in `*len`. It reads if the buffer
+/// is empty, so `*len` is 0 only at the end. The bytes stay in the buffer until fullbore_consumer_consume.
 ///
-/// The memory is lent until the next call with this consumer, other than those that only return a number.
+/// The memory is lent until the next call with this consumer that does not only return a number.
 ///
 /// Returns 0; -EINVAL if an argument is NULL; otherwise as fullbore_consumer_read.
 /// Threads: one at a time for one consumer.
@@ -164,7 +161,7 @@ pub extern "C" fn fullbore_consumer_fill(
     })
 }
 
-/// Takes the first `len` bytes out of the buffer.
+/// Removes the first `len` bytes from the buffer.
 ///
 /// Returns 0; -EINVAL for more bytes than are in the buffer, and if `consumer` is NULL; -EBUSY while
 /// another call uses it.
@@ -188,8 +185,7 @@ pub extern "C" fn fullbore_consumer_consume(
     })
 }
 
-/// Discards the next `len` bytes, or all up to the end if there are fewer. The bytes in a pipe are
-/// discarded without being copied.
+/// Discards the next `len` bytes, or all up to the end. Bytes in a pipe are discarded without being copied.
 ///
 /// Returns how many were discarded; otherwise as fullbore_consumer_read. Bytes that were discarded before
 /// an error are lost.
@@ -205,7 +201,7 @@ pub extern "C" fn fullbore_consumer_discard(
     })
 }
 
-/// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+/// Sets the deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 ///
 /// Returns 0; -EINVAL if `consumer` is NULL or `deadline` is negative; -EBUSY while another call uses it.
 /// Threads: one at a time for one consumer.
@@ -224,8 +220,8 @@ pub extern "C" fn fullbore_consumer_set_deadline(
     })
 }
 
-/// Returns the number of bytes that were taken from the source so far, including those in the buffer;
-/// -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
+/// Returns the number of bytes taken from the source so far, including those in the buffer; -EINVAL if `consumer` is
+/// NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one consumer.
 #[unsafe(no_mangle)]
@@ -235,8 +231,8 @@ pub extern "C" fn fullbore_consumer_taken(consumer: *mut fullbore_consumer) -> i
     })
 }
 
-/// Returns the number of bytes that are in the buffer: fullbore_consumer_fill lends them without reading.
-/// -EINVAL if `consumer` is NULL; -EBUSY while another call uses it.
+/// Returns the number of bytes in the buffer, which fullbore_consumer_fill lends without reading; -EINVAL if `consumer`
+/// is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one consumer.
 #[unsafe(no_mangle)]

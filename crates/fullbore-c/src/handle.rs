@@ -1,4 +1,4 @@
-//! Objects that C holds by a pointer: how they are made, used and freed.
+//! Objects that C refers to by a pointer: how they are created, used and freed.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::arguments;
 use crate::call::{FULLBORE_CAUSE_IN_USE, Failure, status};
 
-/// A value that one call at a time may use.
+/// A value that only one call at a time may use.
 pub struct Exclusive<T> {
     is_in_use: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only the call that has set `is_in_use` reaches the value, so it moves from thread to thread
-// and is never in two at once.
+// SAFETY: only the call that has set `is_in_use` accesses the value, so it may move between threads but is never used
+// by two at once.
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
-/// Ends a use, also when the call panics.
+/// Ends a use, also if the call panics.
 struct Use<'a>(&'a AtomicBool);
 
 impl Drop for Use<'_> {
@@ -49,21 +49,21 @@ impl<T> Exclusive<T> {
     /// `EBUSY` while another call uses it; those of `work`.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
         let _use = self.begin()?;
-        // SAFETY: `begin` has refused all other calls until `_use` is dropped.
+        // SAFETY: `begin` refuses all other calls until `_use` is dropped.
         work(unsafe { &mut *self.value.get() })
     }
 }
 
-/// An object that C holds by a pointer.
+/// An object that C refers to by a pointer.
 pub trait Handle: Sized + Send + Sync {
-    /// What the object is called in an error.
+    /// The name of the object in error messages.
     const NAME: &str;
 
-    /// Returns an error if a call uses it.
+    /// Returns an error if a call uses the object.
     fn is_unused(&self) -> Result<(), Failure>;
 }
 
-/// Declares objects that one call at a time may use.
+/// Declares objects that only one call at a time may use.
 macro_rules! handles {
     ($($handle:ident is $name:literal;)*) => {$(
         impl $crate::handle::Handle for $handle {
@@ -79,8 +79,7 @@ pub(crate) use handles;
 
 /// Returns the object that an argument points to, unless it is null.
 pub fn some<'a, H: Handle>(handle: *const H) -> Option<&'a H> {
-    // SAFETY: it is null, or C passes what `make` has stored and has not been freed, which the header
-    // asks for.
+    // SAFETY: it is null, or a pointer that `make` has stored and that has not been freed, as the header requires.
     unsafe { handle.as_ref() }
 }
 
@@ -92,7 +91,7 @@ pub fn given<'a, H: Handle>(handle: *const H) -> Result<&'a H, Failure> {
     some(handle).ok_or_else(|| Failure::invalid(format!("the {} is NULL", H::NAME)))
 }
 
-/// Makes an object, and stores a pointer to it.
+/// Creates an object, and stores a pointer to it.
 ///
 /// # Errors
 /// `EINVAL` if there is no place to store it; those of `make`.
@@ -106,11 +105,11 @@ pub fn make<H: Handle>(
     Ok(0)
 }
 
-/// Frees an object. One that a call of another thread uses, which is a mistake of the program, is left as it is.
+/// Frees an object. An object that another thread is using, which is an error in the program, is not freed.
 pub fn free<H: Handle>(handle: *mut H) {
     let _ = status(None, || {
         if some(handle).is_some_and(|handle| handle.is_unused().is_ok()) {
-            // SAFETY: C no longer uses it after this, which the header asks for too.
+            // SAFETY: the header requires that C does not use it afterwards.
             drop(unsafe { Box::from_raw(handle) });
         }
         Ok(0)

@@ -1,27 +1,26 @@
-//! The C interface of fullbore. Its documentation are the headers, `include/fullbore.h` and
-//! `include/fullbore-observe.h`, which cbindgen makes from the comments here; `tests/header.rs` says how to make them
-//! again.
+//! The C interface of fullbore. It is documented in the headers, `include/fullbore.h` and `include/fullbore-observe.h`,
+//! which cbindgen generates from the comments here; `tests/header.rs` says how to regenerate them.
 //!
-//! The functions only convert: arguments from C, results and errors to C. What they do is in the crates
-//! `fullbore` and `fullbore-observe`. Three rules hold for all of them:
+//! The functions only convert arguments, results and errors; the work is done by the crates `fullbore` and
+//! `fullbore-observe`. Three rules hold for all of them:
 //!
-//! - A pointer is an `Option` of a reference, so that null is a value like any other. That what is not
-//!   null points to an object of its type is what the header asks of the caller.
-//! - A call goes through [`call`], where a panic becomes an error code, and what may write into a pipe or
-//!   a socket goes through [`sigpipe`], so that no signal reaches the program.
-//! - An object that is in use by another call is refused with `EBUSY` ([`handle`]), so that two threads
-//!   that use one object by mistake get an error, and not each other's memory.
+//! - A pointer is an `Option` of a reference, so that null is an ordinary value. The header requires that other
+//!   pointers point to an object of their type.
+//! - A call goes through [`call`], which turns a panic into an error code, and calls that may write into a pipe or a
+//!   socket go through [`sigpipe`], so that the program gets no signal.
+//! - An object that another call uses is refused with `EBUSY` ([`handle`]), so two threads that use one object by
+//!   mistake get an error instead of a data race.
 
 #![allow(unsafe_code)]
-// The types have the names that they have in C.
+// The types have their C names.
 #![allow(non_camel_case_types)]
-// Some of what all modules share is only for those that watch pipelines.
+// Some shared code is used only by the modules that watch pipelines.
 #![cfg_attr(not(feature = "observe"), allow(dead_code))]
 
 mod handle;
 mod sigpipe;
 
-// The header has them in this sequence.
+// The order of the header.
 mod call;
 
 mod version;
@@ -40,7 +39,7 @@ mod transfer;
 
 mod tee;
 
-// These are in a header of their own.
+// These have a separate header.
 #[cfg(feature = "observe")]
 mod monitor;
 #[cfg(feature = "observe")]

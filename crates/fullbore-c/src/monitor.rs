@@ -15,10 +15,10 @@ use crate::call::{
 use crate::handle::{Exclusive, free, given, handles, make};
 use crate::overview::fullbore_overview;
 
-/// A flag of fullbore_monitor_new: include pipes of which every process has both ends open.
+/// A flag of fullbore_monitor_new: include pipes whose two ends are both open in every process that has them open.
 pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
 
-/// Observes the pipelines of running processes, again and again, without touching a byte of them.
+/// Observes the pipelines of running processes repeatedly, without touching their bytes.
 pub struct fullbore_monitor(Exclusive<Monitor>);
 
 handles! {
@@ -46,17 +46,16 @@ fn monitor_of(whose: Whose, flags: u32) -> Result<fullbore_monitor, Failure> {
     Ok(fullbore_monitor(Exclusive::new(monitor)))
 }
 
-/// Creates a monitor of the pipes of all processes that this user may see, and
-/// stores it in `*monitor`. Free it with fullbore_monitor_free. The process that calls it is left out.
+/// Creates a monitor of the pipes of all processes that this user may see, except the calling process, and stores it in
+/// `*monitor`. Free it with fullbore_monitor_free.
 ///
-/// It keeps files of /proc open, and therefore raises the limit on open files of this process as far as it
-/// may (RLIMIT_NOFILE). A program that uses select(2), which knows no descriptor above 1023, should watch
-/// from a process of its own.
+/// It keeps files of /proc open, and therefore raises this process's limit on open files to the maximum
+/// (RLIMIT_NOFILE). A program that uses select(2), which supports no descriptor above 1023, should run the monitor in a
+/// separate process.
 ///
 /// `flags` is 0 or FULLBORE_FLAG_ALL_PIPES.
 ///
-/// Returns 0; -EOPNOTSUPP if /proc is not mounted; -EINVAL for flags that do not exist, and if `monitor` is
-/// NULL.
+/// Returns 0; -EOPNOTSUPP if /proc is not mounted; -EINVAL for unknown flags, and if `monitor` is NULL.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_new(
@@ -69,7 +68,7 @@ pub extern "C" fn fullbore_monitor_new(
     })
 }
 
-/// Creates a monitor as fullbore_monitor_new does, of the pipelines of a process and all its descendants.
+/// Creates a monitor like fullbore_monitor_new, but of the pipelines of a process and all its descendants.
 ///
 /// Returns as fullbore_monitor_new; -ESRCH if there is no such process; -EOPNOTSUPP if /proc hides it from
 /// this user; -EINVAL if `pid` is not positive.
@@ -91,8 +90,8 @@ pub extern "C" fn fullbore_monitor_new_tree(
     })
 }
 
-/// Creates a monitor as fullbore_monitor_new does, of the pipelines of processes with this name, and of
-/// FIFOs with this name.
+/// Creates a monitor like fullbore_monitor_new, but of the pipelines of processes with this name, and of FIFOs with
+/// this name.
 ///
 /// Returns as fullbore_monitor_new; -EINVAL if `name` is NULL or not UTF-8.
 /// Threads: any.
@@ -110,11 +109,11 @@ pub extern "C" fn fullbore_monitor_new_named(
     })
 }
 
-/// Observes for this time, and stores an overview with rates and verdicts in `*overview`. This is what a
-/// program calls that looks once. Free the overview with fullbore_overview_free.
+/// Observes for this time, and stores an overview with rates and verdicts in `*overview`, for programs that need only
+/// one. Free the overview with fullbore_overview_free.
 ///
-/// Returns 0; -ESRCH if the process that the monitor is of has ended; -EINVAL if an argument is NULL, or the
-/// time is negative; -EBUSY while another call uses the monitor.
+/// Returns 0; -ESRCH if the monitored process has exited; -EINVAL if an argument is NULL, or the time is negative;
+/// -EBUSY while another call uses the monitor.
 /// Threads: one at a time for one monitor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_once(
@@ -133,7 +132,7 @@ pub extern "C" fn fullbore_monitor_once(
     })
 }
 
-/// Samples what the watched processes do, for this time. Between two scans, a verdict needs many samples.
+/// Samples the activity of the watched processes for this time. A verdict needs many samples between two scans.
 ///
 /// Returns 0; -EINVAL if `monitor` is NULL, or the time is negative; -EBUSY while another call uses it.
 /// Threads: one at a time for one monitor.
@@ -166,9 +165,9 @@ pub extern "C" fn fullbore_monitor_next_sample(monitor: *mut fullbore_monitor) -
     })
 }
 
-/// Finds all pipes and processes again, and stores what is known about them in `*overview`. Rates and
-/// verdicts are about the samples since earlier scans: a program that watches scans once a second, say, and
-/// samples in between. Free the overview with fullbore_overview_free.
+/// Finds all pipes and processes again, and stores their state in `*overview`. Rates and verdicts are based on the
+/// samples since earlier scans: for example, scan once a second, and sample in between. Free the overview with
+/// fullbore_overview_free.
 ///
 /// Returns as fullbore_monitor_once.
 /// Threads: one at a time for one monitor.
@@ -185,8 +184,8 @@ pub extern "C" fn fullbore_monitor_scan(
     })
 }
 
-/// Closes all files that the monitor keeps open, and forgets all processes. A descriptor of a FIFO keeps its
-/// file system busy: call this before a longer time without scans.
+/// Closes all files that the monitor keeps open, and forgets all processes. An open FIFO keeps its file system busy:
+/// call this before a long time without scans.
 ///
 /// Returns 0; -EINVAL if `monitor` is NULL; -EBUSY while another call uses it.
 /// Threads: one at a time for one monitor.
@@ -203,7 +202,7 @@ pub extern "C" fn fullbore_monitor_forget(
     })
 }
 
-/// Frees a monitor. Overviews that it has made stay. NULL is allowed.
+/// Frees a monitor. Its overviews remain valid. NULL is allowed.
 ///
 /// Threads: any, once no other call uses this monitor.
 #[unsafe(no_mangle)]
@@ -211,7 +210,7 @@ pub extern "C" fn fullbore_monitor_free(monitor: *mut fullbore_monitor) {
     free(monitor);
 }
 
-/// A day, which is longer than anybody waits for a call and far from the end of all clocks.
+/// A day: longer than any useful call, and far from the end of all clocks.
 const LONGEST: i64 = 24 * 3600 * 1_000_000_000;
 
 fn not_negative(nanoseconds: i64) -> Result<i64, Failure> {

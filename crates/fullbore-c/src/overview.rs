@@ -1,4 +1,4 @@
-//! What watching has found, as structures that C can read.
+//! The results of watching, as structures for C.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -24,11 +24,11 @@ pub const FULLBORE_VERDICT_SHARED: i32 = 2;
 pub const FULLBORE_VERDICT_BY_TURNS: i32 = 3;
 /// There are too few CPUs for all stages that could run.
 pub const FULLBORE_VERDICT_CPUS: i32 = 4;
-/// No stage is slow: the time is spent on waking each other.
+/// No stage is slow: the time is spent on wakeups.
 pub const FULLBORE_VERDICT_WAKING: i32 = 5;
-/// No stage is clearly the slow one.
+/// No stage is clearly slow.
 pub const FULLBORE_VERDICT_NOBODY: i32 = 6;
-/// It was watched for too short a time.
+/// The time of observation was too short.
 pub const FULLBORE_VERDICT_TOO_SHORT: i32 = 7;
 /// There is only one stage.
 pub const FULLBORE_VERDICT_ALONE: i32 = 8;
@@ -52,7 +52,7 @@ pub const FULLBORE_BOUND_DISK: i32 = 3;
 pub const FULLBORE_BOUND_NETWORK: i32 = 4;
 /// The slow stage waits for a terminal.
 pub const FULLBORE_BOUND_TERMINAL: i32 = 5;
-/// The slow stage waits for one of several things, in poll(2) or a similar call.
+/// The slow stage waits for one of several descriptors, in poll(2) or a similar call.
 pub const FULLBORE_BOUND_SEVERAL: i32 = 6;
 /// The slow stage waits for a timer.
 pub const FULLBORE_BOUND_TIMER: i32 = 7;
@@ -66,7 +66,7 @@ pub const FULLBORE_BOUND_LOCK: i32 = 10;
 pub const FULLBORE_BOUND_SIGNAL: i32 = 11;
 /// The slow stage waits for a process that it started.
 pub const FULLBORE_BOUND_CHILD: i32 = 12;
-/// What the slow stage waits for is unknown.
+/// It is unknown what the slow stage waits for.
 pub const FULLBORE_BOUND_UNKNOWN: i32 = 13;
 
 /// A pipe leads from one process to another, as the stdin, stdout or stderr of one of them.
@@ -75,7 +75,7 @@ pub const FULLBORE_USE_LINK: i32 = 1;
 pub const FULLBORE_USE_PRIVATE: i32 = 2;
 /// Every process that has the pipe open has both of its ends.
 pub const FULLBORE_USE_OWN: i32 = 3;
-/// One side of a pipe is open in no process that can be seen.
+/// No visible process has the other end of the pipe open.
 pub const FULLBORE_USE_ONE_SIDED: i32 = 4;
 
 /// A number is not known.
@@ -85,13 +85,13 @@ pub const FULLBORE_CERTAINTY_ABOUT: i32 = 1;
 /// Both sides counted the same number.
 pub const FULLBORE_CERTAINTY_COUNTED: i32 = 2;
 
-/// Which side of a pipe is slow is not known.
+/// It is unknown which side of a pipe is slow.
 pub const FULLBORE_SLOW_UNKNOWN: i32 = 0;
 /// The writer of a pipe is slow, or a stage before it.
 pub const FULLBORE_SLOW_WRITER: i32 = 1;
 /// The reader of a pipe is slow, or a stage after it.
 pub const FULLBORE_SLOW_READER: i32 = 2;
-/// Both sides are about equally slow, or are slow by turns.
+/// Both sides are about equally slow, or take turns in being slow.
 pub const FULLBORE_SLOW_BOTH: i32 = 3;
 /// Neither side is slow: there are too few CPUs.
 pub const FULLBORE_SLOW_CPUS: i32 = 4;
@@ -101,7 +101,7 @@ pub const FULLBORE_SLOW_CPUS: i32 = 4;
 pub struct fullbore_chain {
     /// The number of stages, for fullbore_overview_stage.
     pub stages: usize,
-    /// The number of pipes, for fullbore_overview_chain_pipe; one less than there are stages.
+    /// The number of pipes, for fullbore_overview_chain_pipe: one less than the number of stages.
     pub pipes: usize,
     /// The number of stages that the verdict names, for fullbore_overview_slow_stage.
     pub slow_stages: usize,
@@ -109,7 +109,7 @@ pub struct fullbore_chain {
     pub words: *const c_char,
     /// Which stage is slow: FULLBORE_VERDICT_...
     pub verdict: i32,
-    /// How sure that is: FULLBORE_SURENESS_NOT_SURE, FULLBORE_SURENESS_LIKELY or FULLBORE_SURENESS_SURE.
+    /// How sure the verdict is: FULLBORE_SURENESS_NOT_SURE, FULLBORE_SURENESS_LIKELY or FULLBORE_SURENESS_SURE.
     pub sure: i32,
     /// What the slow stage of FULLBORE_VERDICT_STAGE spends its time on: FULLBORE_BOUND_...
     pub bound: i32,
@@ -117,18 +117,18 @@ pub struct fullbore_chain {
     pub is_circle: i32,
 }
 
-/// A stage of a chain, and what it did in the last seconds. Shares are from 0 to 1, and NAN if they are not
-/// known. Later versions may add to its end.
+/// A stage of a chain, and its activity in the last seconds. Shares are from 0 to 1, and NAN if they are unknown. Later
+/// versions may add to its end.
 #[repr(C)]
 pub struct fullbore_stage {
-    /// The number of processes, for fullbore_overview_stage_process. It is 0 if no process has both pipes
-    /// open any more.
+    /// The number of processes, for fullbore_overview_stage_process. It is 0 if no process has both pipes open any
+    /// more.
     pub processes: usize,
-    /// How many CPUs it kept busy.
+    /// The number of CPUs that it kept busy.
     pub cpus: f64,
-    /// The share of the time in which the others waited for it.
+    /// The share of the time in which the other stages waited for it.
     pub blame: f64,
-    /// The share in which at least one thread of it ran.
+    /// The share in which at least one of its threads ran.
     pub ran: f64,
     /// The share in which it waited for a CPU.
     pub waited_for_cpu: f64,
@@ -136,7 +136,7 @@ pub struct fullbore_stage {
     pub waited_for_input: f64,
     /// The share in which it waited for the stage after it.
     pub waited_for_output: f64,
-    /// The share in which it waited for something else.
+    /// The share in which it waited for anything else.
     pub waited_elsewhere: f64,
 }
 
@@ -145,9 +145,9 @@ pub struct fullbore_stage {
 pub struct fullbore_process {
     /// When it started, in clock ticks since boot: with `pid` this identifies it.
     pub start: u64,
-    /// Its name, 15 bytes at most.
+    /// Its name, at most 15 bytes.
     pub name: *const c_char,
-    /// Its arguments, shortened to 200 characters, as one line that is safe to show.
+    /// Its arguments, truncated to 200 characters, as one line that is safe to print.
     pub command: *const c_char,
     /// Its process id.
     pub pid: u32,
@@ -155,8 +155,8 @@ pub struct fullbore_process {
     pub uid: u32,
 }
 
-/// A pipe. Shares and rates are of the last seconds, and NAN if they are not known; whole numbers are then
-/// -1. Later versions may add to its end.
+/// A pipe. Shares and rates are those of the last seconds, and NAN if they are unknown; whole numbers are then -1.
+/// Later versions may add to its end.
 #[repr(C)]
 pub struct fullbore_pipe_state {
     /// The device number of its inode, which with `inode` identifies it.
@@ -165,9 +165,9 @@ pub struct fullbore_pipe_state {
     pub inode: u64,
     /// The path of a FIFO; NULL for another pipe.
     pub path: *const c_char,
-    /// Why its capacity and its queued bytes could not be read; NULL if they could.
+    /// Why its capacity and its queued bytes could not be read; NULL if they were read.
     pub closed: *const c_char,
-    /// The number of the chain that it is part of, or -1.
+    /// The index of the chain that it is part of, or -1.
     pub chain: i64,
     /// The number of processes that write to it, for fullbore_overview_pipe_writer.
     pub writers: usize,
@@ -189,23 +189,23 @@ pub struct fullbore_pipe_state {
     pub writer_waits: f64,
     /// The share in which its reader waited for bytes.
     pub reader_waits: f64,
-    /// Seconds that its writer has been waiting at this moment, at least; NAN if it is not waiting.
+    /// For how many seconds, at least, its writer has been waiting; NAN if it is not waiting.
     pub writer_blocked: f64,
-    /// Seconds that its reader has been waiting at this moment, at least; NAN if it is not waiting.
+    /// For how many seconds, at least, its reader has been waiting; NAN if it is not waiting.
     pub reader_blocked: f64,
-    /// What it is used for: FULLBORE_USE_...
+    /// Its use: FULLBORE_USE_...
     pub use_of: i32,
-    /// How well `bytes` is known: FULLBORE_CERTAINTY_...
+    /// The certainty of `bytes`: FULLBORE_CERTAINTY_...
     pub bytes_are: i32,
-    /// How well `bytes_per_second` is known: FULLBORE_CERTAINTY_...
+    /// The certainty of `bytes_per_second`: FULLBORE_CERTAINTY_...
     pub rate_is: i32,
-    /// The side that the other one waits for, by the verdict of its chain: FULLBORE_SLOW_...
+    /// The slow side, according to the verdict of its chain: FULLBORE_SLOW_...
     pub slow: i32,
-    /// The user id of the user who created it.
+    /// The user id of its creator.
     pub owner: u32,
 }
 
-/// The state of all pipelines and pipes at one scan. It does not change.
+/// The state of all pipelines and pipes at one scan. It is immutable.
 pub struct fullbore_overview {
     overview: Overview,
     chains: Vec<Chain>,
@@ -218,7 +218,7 @@ pub struct fullbore_overview {
 struct Chain {
     shown: fullbore_chain,
     stages: Vec<Stage>,
-    /// The numbers of the slow stages, from 0.
+    /// The indexes of the slow stages, from 0.
     slow: Vec<usize>,
 }
 
@@ -233,7 +233,7 @@ struct PipeParts {
     readers: Vec<fullbore_process>,
 }
 
-// SAFETY: the pointers are to text of the overview itself, and nothing of it ever changes.
+// SAFETY: the pointers are to text of the overview itself, which is immutable.
 unsafe impl Send for fullbore_overview {}
 // SAFETY: as above.
 unsafe impl Sync for fullbore_overview {}
@@ -246,7 +246,7 @@ impl Handle for fullbore_overview {
     }
 }
 
-/// Text that C reads. The bytes of a `CString` stay where they are when it is moved.
+/// Text for C. The bytes of a `CString` do not move with it.
 #[derive(Default)]
 struct Texts(Vec<CString>);
 
@@ -375,11 +375,11 @@ impl Texts {
 }
 
 fn c_text(text: &str) -> CString {
-    // A NUL would end the text early.
+    // A NUL would truncate the text.
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
-/// Returns a whole number, or -1 if it is not known.
+/// Returns a whole number, or -1 if it is unknown.
 fn whole<N: TryInto<i64>>(number: Option<N>) -> i64 {
     number.map_or(-1, |number| number.try_into().unwrap_or(i64::MAX))
 }
@@ -447,7 +447,7 @@ impl fullbore_overview {
     }
 }
 
-/// Returns a pointer to a part, or null if there is no such part.
+/// Returns a pointer to a part, or null if it does not exist.
 fn part<T>(part: Option<&T>) -> *const T {
     part.map_or(ptr::null(), ptr::from_ref)
 }
@@ -468,7 +468,7 @@ pub extern "C" fn fullbore_overview_pipes(overview: *const fullbore_overview) ->
     number(None, || Ok(given(overview)?.pipes.len() as u64))
 }
 
-/// Returns the number of processes that could not be examined, because this user may not, or because they
+/// Returns the number of processes that could not be examined, because this user lacks the permission, or because they
 /// have too many files open; -EINVAL if `overview` is NULL.
 ///
 /// Threads: any, several at a time.
@@ -490,8 +490,8 @@ pub extern "C" fn fullbore_overview_others_hidden(overview: *const fullbore_over
     })
 }
 
-/// Returns a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
-/// overview's, until that is freed.
+/// Returns a chain, by its index from 0; NULL if there is none, or `overview` is NULL. It is valid until the overview
+/// is freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -502,8 +502,8 @@ pub extern "C" fn fullbore_overview_chain(
     part(some(overview).and_then(|it| Some(&it.chains.get(chain)?.shown)))
 }
 
-/// Returns a stage of a chain, by its number from 0; NULL if there is none, or `overview` is NULL. It is the
-/// overview's, until that is freed.
+/// Returns a stage of a chain, by its index from 0; NULL if there is none, or `overview` is NULL. It is valid until the
+/// overview is freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -515,8 +515,8 @@ pub extern "C" fn fullbore_overview_stage(
     part(some(overview).and_then(|it| Some(&it.stage(chain, stage)?.shown)))
 }
 
-/// Returns a process of a stage, by its number from 0: the first one names the stage. NULL if there is none,
-/// or `overview` is NULL. It is the overview's, until that is freed.
+/// Returns a process of a stage, by its index from 0: the first one names the stage. NULL if there is none, or
+/// `overview` is NULL. It is valid until the overview is freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -529,8 +529,8 @@ pub extern "C" fn fullbore_overview_stage_process(
     part(some(overview).and_then(|it| it.stage(chain, stage)?.processes.get(process)))
 }
 
-/// Returns the number of a pipe of a chain, for fullbore_overview_pipe, by its place in the chain from 0, in
-/// the direction of the bytes; -EINVAL if there is none, or `overview` is NULL.
+/// Returns the index of a pipe of a chain, for fullbore_overview_pipe, by its position in the chain from 0, in the
+/// direction of the bytes; -EINVAL if there is none, or `overview` is NULL.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -547,7 +547,7 @@ pub extern "C" fn fullbore_overview_chain_pipe(
     })
 }
 
-/// Returns the number, from 0, of a stage that the verdict of a chain names, by its place among them from 0;
+/// Returns the index, from 0, of a stage that the verdict of a chain names, by its position among those stages from 0;
 /// -EINVAL if there is none, or `overview` is NULL.
 ///
 /// Threads: any, several at a time.
@@ -565,8 +565,8 @@ pub extern "C" fn fullbore_overview_slow_stage(
     })
 }
 
-/// Returns a pipe, by its number from 0; NULL if there is none, or `overview` is NULL. It is the overview's,
-/// until that is freed.
+/// Returns a pipe, by its index from 0; NULL if there is none, or `overview` is NULL. It is valid until the overview is
+/// freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -577,8 +577,8 @@ pub extern "C" fn fullbore_overview_pipe(
     part(some(overview).and_then(|it| Some(&it.pipes.get(pipe)?.shown)))
 }
 
-/// Returns a process that writes to a pipe, by its number from 0; NULL if there is none, or `overview` is
-/// NULL. It is the overview's, until that is freed.
+/// Returns a process that writes to a pipe, by its index from 0; NULL if there is none, or `overview` is NULL. It is
+/// valid until the overview is freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -590,8 +590,8 @@ pub extern "C" fn fullbore_overview_pipe_writer(
     part(some(overview).and_then(|it| it.pipes.get(pipe)?.writers.get(process)))
 }
 
-/// Returns a process that reads from a pipe, by its number from 0; NULL if there is none, or `overview` is
-/// NULL. It is the overview's, until that is freed.
+/// Returns a process that reads from a pipe, by its index from 0; NULL if there is none, or `overview` is NULL. It is
+/// valid until the overview is freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -603,8 +603,8 @@ pub extern "C" fn fullbore_overview_pipe_reader(
     part(some(overview).and_then(|it| it.pipes.get(pipe)?.readers.get(process)))
 }
 
-/// Returns the whole overview as JSON, with the keys of `fullbore top --json`; NULL if `overview` is NULL. It
-/// is the overview's, until that is freed.
+/// Returns the whole overview as JSON, with the keys of `fullbore top --json`; NULL if `overview` is NULL. It is valid
+/// until the overview is freed.
 ///
 /// Threads: any, several at a time.
 #[unsafe(no_mangle)]
@@ -612,7 +612,7 @@ pub extern "C" fn fullbore_overview_json(overview: *const fullbore_overview) -> 
     some(overview).map_or(ptr::null(), |overview| overview.json.as_ptr())
 }
 
-/// Frees an overview, and all that was returned from it. NULL is allowed.
+/// Frees an overview, and everything that was returned from it. NULL is allowed.
 ///
 /// Threads: any, once no other call uses this overview.
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! What a pipe is: capacity, slots, bytes queued, identity.
+//! Pipes: capacity, slots, queued bytes, identity.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -9,16 +9,16 @@ use fullbore::{PipeEnd, PipeGrowth, PipeLimit};
 use crate::arguments::{fd, place};
 use crate::call::{Failure, fullbore_error, number, status};
 
-/// Nothing kept a pipe from growing as far as was asked.
+/// No limit kept a pipe from growing to the requested capacity.
 pub const FULLBORE_LIMIT_NONE: i32 = 0;
 /// /proc/sys/fs/pipe-max-size kept a pipe from growing further; `limit_is` is its value in bytes.
 pub const FULLBORE_LIMIT_PIPE_MAX_SIZE: i32 = 1;
-/// /proc/sys/fs/pipe-user-pages-soft (or -hard), which limits all pipes of a user together, kept a pipe
-/// from growing further; `limit_is` is the soft limit in pages, or -1 if it cannot be read.
+/// /proc/sys/fs/pipe-user-pages-soft (or -hard), which limits all pipes of a user, kept a pipe from growing further;
+/// `limit_is` is the soft limit in pages, or -1 if it cannot be read.
 pub const FULLBORE_LIMIT_PIPE_USER_PAGES: i32 = 2;
-/// The bytes in the pipe would not fit.
+/// The queued bytes would not fit.
 pub const FULLBORE_LIMIT_BUSY: i32 = 3;
-/// Another limit, which this version has no name for.
+/// Another limit, for which this version has no name.
 pub const FULLBORE_LIMIT_OTHER: i32 = 4;
 
 /// The result of growing a pipe.
@@ -30,14 +30,13 @@ pub struct fullbore_growth {
     pub after: u64,
     /// The value of the limit; -1 if it has none.
     pub limit_is: i64,
-    /// The limit that kept the pipe below what was asked for: FULLBORE_LIMIT_...
+    /// The limit that kept the pipe below the requested capacity: FULLBORE_LIMIT_...
     pub limit: i32,
     /// 0.
     pub reserved: i32,
 }
 
-/// The identity of a pipe: equal for two file descriptors only if they are of the same pipe, in any two
-/// processes.
+/// The identity of a pipe: equal for two file descriptors only if they refer to the same pipe, in any process.
 #[repr(C)]
 pub struct fullbore_pipe_identity {
     /// The device number of its file system, as in `struct stat`.
@@ -73,12 +72,11 @@ fn end(
     Ok(work(PipeEnd::new(fd("pipe", pipe)?)?)? as u64)
 }
 
-/// Creates a pipe with pipe2(O_CLOEXEC), and grows it up to `bytes` as far as this user may; 0 leaves it
-/// as it is, at 64 KiB with pages of 4 KiB.
+/// Creates a pipe with pipe2(O_CLOEXEC), and grows it up to `bytes`, as far as the user's limits allow; 0 leaves it as
+/// it is, at 64 KiB with pages of 4 KiB.
 ///
-/// `fds` points to room for two: `fds[0]` is set to the end that bytes are read from, `fds[1]` to the one
-/// that they are written to.
-/// The caller closes both. `growth` gets the capacity that was reached, and may be NULL.
+/// `fds` points to room for two descriptors: `fds[0]` is set to the read end, `fds[1]` to the write end. The caller
+/// closes both. `growth` gets the resulting capacity, and may be NULL.
 ///
 /// Returns 0; -EMFILE or -ENFILE as pipe2(2); -EINVAL if `fds` is NULL.
 /// Threads: any.
@@ -100,7 +98,7 @@ pub extern "C" fn fullbore_pipe(
             growth.write(growth_of(grown));
         }
         let ends = [pipe.reader.into_raw_fd(), pipe.writer.into_raw_fd()];
-        // SAFETY: it is not null, and the header asks for room for two numbers.
+        // SAFETY: it is not null, and the header requires room for two numbers.
         unsafe { fds.cast::<[c_int; 2]>().write(ends) };
         Ok(0)
     })
@@ -150,8 +148,8 @@ pub extern "C" fn fullbore_pipe_slots(pipe: c_int, error: Option<&mut fullbore_e
     number(error, || end(pipe, fullbore_linux::pipe::slots))
 }
 
-/// Returns the number of bytes that are in a pipe now (FIONREAD), from either end; -EBADF if `pipe` is
-/// not open; -EINVAL if it is not a pipe.
+/// Returns the number of bytes in a pipe now (FIONREAD), from either end; -EBADF if `pipe` is not open; -EINVAL if it
+/// is not a pipe.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -183,9 +181,8 @@ pub extern "C" fn fullbore_pipe_identify(
 /// Sets the capacity of a pipe to `bytes`, which the kernel rounds up to a power of two of pages
 /// (F_SETPIPE_SZ).
 ///
-/// Returns the new capacity in bytes; -EPERM above the limits of this user; -EBUSY if the bytes in the
-/// pipe use more slots than that; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, and for 0
-/// and for 2 GiB or more.
+/// Returns the new capacity in bytes; -EPERM above the user's limits; -EBUSY if the queued bytes use more slots than
+/// that; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, for 0, and for 2 GiB or more.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_pipe_resize(
@@ -202,13 +199,12 @@ pub extern "C" fn fullbore_pipe_resize(
     })
 }
 
-/// Grows a pipe up to `bytes` as far as this user may, and never shrinks it. A limit is not an error:
-/// `growth`, which may be NULL, gets the capacity that was reached, and the limit.
+/// Grows a pipe up to `bytes`, as far as the user's limits allow. It is never shrunk. A limit is not an error:
+/// `growth`, which may be NULL, gets the resulting capacity, and the limit.
 ///
-/// Grow a pipe only if you write to it: a writer on the other side may use the capacity to find out when
-/// a page is free. All pipes of an unprivileged user together may have 64 MiB
-/// (/proc/sys/fs/pipe-user-pages-soft); beyond that, new pipes of all programs of this user have one or
-/// two pages.
+/// Grow a pipe only if you write to it: another writer may infer from the capacity when a page is free. All pipes of an
+/// unprivileged user may have 64 MiB together (/proc/sys/fs/pipe-user-pages-soft); beyond that, new pipes of this user
+/// have one or two pages.
 ///
 /// Returns 0; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe; -ENOMEM.
 /// Threads: any.

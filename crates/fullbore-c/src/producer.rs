@@ -17,8 +17,8 @@ use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
 use crate::sigpipe;
 
-/// The way in which a producer sends: the one that suits the file. A pipe gets fresh pages or is sent
-/// through a socket, anything else is written to.
+/// The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
+/// socket; anything else gets copies.
 pub const FULLBORE_WAY_AUTO: i32 = 0;
 /// The bytes are copied by write(2). Any file.
 pub const FULLBORE_WAY_COPY: i32 = 1;
@@ -26,27 +26,26 @@ pub const FULLBORE_WAY_COPY: i32 = 1;
 pub const FULLBORE_WAY_SOCKET: i32 = 2;
 /// vmsplice(2) sends pages that are never written to again. Pipes only.
 pub const FULLBORE_WAY_FRESH: i32 = 3;
-/// vmsplice(2) sends pages that are used again once the pipe no longer refers to them. Pipes only, and
-/// only right if every reader of the pipe COPIES the bytes out of it, as read(2) does, or drops them. A
-/// reader that moves them on by reference, as splice(2) and tee(2) do and newer versions of cat, tee and
-/// pv, passes on bytes that change later.
+/// vmsplice(2) sends pages that are reused once the pipe no longer refers to them. Pipes only, and right only if every
+/// reader of the pipe COPIES the bytes out of it, as read(2) does, or drops them. A reader that forwards references, as
+/// splice(2), tee(2) and recent versions of cat, tee and pv do, passes on bytes that change later.
 pub const FULLBORE_WAY_RECYCLE: i32 = 4;
 /// References to pages that never change are sent. Only a fullbore_repeat sends in this way.
 pub const FULLBORE_WAY_REPEAT: i32 = 5;
-/// Another way, which this version has no name for.
+/// Another way, for which this version has no name.
 pub const FULLBORE_WAY_OTHER: i32 = 6;
-/// The consumer reads the bytes in memory that it shares with the producer, which FULLBORE_FLAG_SHARED allows.
-/// It is a result, and not an option.
+/// The consumer reads the bytes from memory shared with the producer, with FULLBORE_FLAG_SHARED. This is a result, and
+/// not an option.
 pub const FULLBORE_WAY_RING: i32 = 7;
 
-/// A flag of fullbore_producer_options: do not ask for huge pages.
+/// A flag of fullbore_producer_options: do not use huge pages.
 pub const FULLBORE_FLAG_NO_HUGE_PAGES: u32 = 2;
 
-/// For `pipe_size` in options: leave the output pipe as it is. cbindgen.toml has it for the header.
+/// For `pipe_size` in options: leave the output pipe as it is. cbindgen.toml defines it for the header.
 pub const FULLBORE_PIPE_SIZE_KEEP: usize = usize::MAX;
 
-/// The options of a fullbore_producer and a fullbore_repeat. Set `size` to `sizeof options` and all else
-/// to 0, then what is to differ from the default: `fullbore_producer_options o = {.size = sizeof o}`.
+/// The options of a fullbore_producer and a fullbore_repeat. Set `size` to `sizeof options` and all other fields to 0,
+/// and then change fields from their default: `fullbore_producer_options o = {.size = sizeof o}`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fullbore_producer_options {
@@ -55,22 +54,21 @@ pub struct fullbore_producer_options {
     /// The most bytes that one system call sends, and that one fullbore_producer_reserve lends. 0 is
     /// the default: 512 KiB, and 256 KiB for FULLBORE_WAY_RECYCLE.
     pub chunk: usize,
-    /// The bytes of memory that FULLBORE_WAY_RECYCLE uses in rotation. 0 is the default: the capacity of
-    /// the pipe and two chunks.
+    /// The number of bytes of memory that FULLBORE_WAY_RECYCLE uses in rotation. 0 is the default: the capacity of the
+    /// pipe plus two chunks.
     pub memory: usize,
-    /// The capacity in bytes that an output pipe is grown to, as far as this user may, once more than
-    /// 64 KiB are to be sent. 0 is the default: 1 MiB, and less in a small memory cgroup.
-    /// FULLBORE_PIPE_SIZE_KEEP leaves the pipe as it is. 64 pipes of 1 MiB use up what all pipes of an
-    /// unprivileged user may have together.
+    /// The capacity in bytes that an output pipe is grown to, as far as the user's limits allow, once more than 64 KiB
+    /// are to be sent. 0 is the default: 1 MiB, and less in a small memory cgroup. FULLBORE_PIPE_SIZE_KEEP leaves the
+    /// pipe as it is. 64 pipes of 1 MiB use up the limit on all pipes of an unprivileged user.
     pub pipe_size: usize,
-    /// The time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as
-    /// fullbore_deadline_in returns it. 0 is none.
+    /// The deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC, as returned by
+    /// fullbore_deadline_in. 0 means none.
     pub deadline: i64,
-    /// Ends calls with -ECANCELED. NULL is none. It may be freed once the object has been created.
+    /// Ends calls with -ECANCELED. NULL means none. It may be freed once the object has been created.
     pub cancel: *const fullbore_cancel,
-    /// FULLBORE_WAY_...; a fullbore_repeat takes only FULLBORE_WAY_AUTO.
+    /// FULLBORE_WAY_...; a fullbore_repeat accepts only FULLBORE_WAY_AUTO.
     pub way: i32,
-    /// What to do while the output is full: FULLBORE_WAIT_...
+    /// How to wait while the output is full: FULLBORE_WAIT_...
     pub wait: i32,
     /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES, FULLBORE_FLAG_SHARED.
     pub flags: u32,
@@ -85,7 +83,7 @@ unsafe impl Options for fullbore_producer_options {
 
 /// Sends bytes from memory to any file descriptor, as fast as the guarantee of its way allows.
 ///
-/// The reader gets the bytes as they were when they were sent, whatever it does with them, except by
+/// The reader gets the bytes as they were when they were sent, whatever it does with them, except with
 /// FULLBORE_WAY_RECYCLE.
 pub struct fullbore_producer(Exclusive<Sending>);
 
@@ -110,7 +108,7 @@ impl Drop for Sending {
     }
 }
 
-/// Returns the `pipe_size` of options as the library takes it; `None` is its default.
+/// Converts the `pipe_size` of options; `None` is the library's default.
 pub fn pipe_size(given: usize) -> Option<usize> {
     match given {
         0 => None,
@@ -119,7 +117,7 @@ pub fn pipe_size(given: usize) -> Option<usize> {
     }
 }
 
-/// Returns the options of the library.
+/// Converts the options to those of the library.
 pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
     only(
         given.flags,
@@ -174,13 +172,13 @@ impl Sending {
             FULLBORE_WAY_COPY => options.way(Way::Copy).open(sink),
             FULLBORE_WAY_SOCKET => options.way(Way::Socket).open(sink),
             FULLBORE_WAY_FRESH => options.way(Way::Fresh).open(sink),
-            // The header asks for readers that copy.
+            // The header requires readers that copy.
             FULLBORE_WAY_RECYCLE => options.way(Way::Recycle).open(sink),
             way => {
                 return Err(Failure::invalid(format!("a producer has no way {way}")));
             }
         }?;
-        // Poll(2) knows nothing of a ring, and who asks for write(2) gets that.
+        // poll(2) does not see a ring, and a program that chose write(2) gets it.
         let flags = given.flags & (FULLBORE_FLAG_SHARED | FULLBORE_FLAG_NONBLOCKING);
         let producer = match flags == FULLBORE_FLAG_SHARED && given.way != FULLBORE_WAY_COPY {
             true => Producer::new(
@@ -202,7 +200,7 @@ impl Sending {
         (self.producer.as_mut()).ok_or_else(|| Failure::invalid("the producer has finished"))
     }
 
-    /// Remembers what is asked for after the end.
+    /// Saves the numbers that can be queried after the end.
     fn note(&mut self) {
         if let Some(producer) = &self.producer {
             self.sent = producer.sent();
@@ -214,7 +212,7 @@ impl Sending {
     fn write(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
         let producer = self.going_on()?;
         if bytes.len() < producer.room() {
-            // No system call is made, and so there is no SIGPIPE.
+            // No system call is made, so there is no SIGPIPE.
             let written = producer.write(bytes);
             return written
                 .map(|n| n as u64)
@@ -232,7 +230,7 @@ impl Sending {
                         ));
                     }
                     Ok(n) => written += n,
-                    // The next call returns the error: what it is about is still to be sent.
+                    // The next call returns the error, because its bytes are still unsent.
                     Err(_) if written > 0 => break,
                     Err(error) => {
                         return Err(Failure::of_io(error, TransferSide::Sink, producer.sent()));
@@ -268,12 +266,12 @@ impl Sending {
 /// Creates a producer that sends to `sink`, and stores it in `*producer`. Free it with
 /// fullbore_producer_free.
 ///
-/// `sink` stays the caller's, and has to stay open as long as the producer exists. A producer that sends
-/// to a pipe keeps a duplicate of it: the pipe's reader sees no end of file before the producer has
-/// finished or is freed. `options` may be NULL, which is all defaults.
+/// The caller owns `sink`, and must keep it open as long as the producer exists. A producer that sends to a pipe keeps
+/// a duplicate of it: the pipe's reader sees no end of file before the producer has finished or is freed. `options` may
+/// be NULL for the defaults.
 ///
-/// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for a way that needs a
-/// pipe if `sink` is not one, for options that are wrong, and if `producer` is NULL; -ENOMEM.
+/// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for a way that needs a pipe if `sink`
+/// is not one, for invalid options, and if `producer` is NULL; -ENOMEM.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_new(
@@ -291,11 +289,11 @@ pub extern "C" fn fullbore_producer_new(
     })
 }
 
-/// Gathers `len` bytes of `memory`, and sends them in chunks: the bytes may be sent by this call or by a
-/// later one. `memory` may be used again when it returns.
+/// Gathers `len` bytes of `memory`, and sends them in chunks, now or in a later call. `memory` may be reused when it
+/// returns.
 ///
-/// Returns how many bytes were accepted: all of them, unless an error comes after a part of them, which
-/// the next call then returns. Bytes that were accepted must not be written again.
+/// Returns how many bytes were accepted: all of them, unless an error occurs after some, which the next call then
+/// returns. Bytes that were accepted must not be written again.
 /// -EPIPE if no reader is left, and other errors of write(2) and vmsplice(2), with FULLBORE_SIDE_SINK;
 /// -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `producer` or `memory` is NULL,
 /// `len` is more than SSIZE_MAX, or the producer has finished; -EBUSY while another call uses it.
@@ -313,11 +311,11 @@ pub extern "C" fn fullbore_producer_write(
     })
 }
 
-/// Lends `len` bytes of memory to fill, and stores their address in `*memory`. What is in them at first
-/// is unspecified. Bytes that were gathered by fullbore_producer_write are sent first.
+/// Lends `len` bytes of memory to fill, and stores their address in `*memory`. Their contents are unspecified. Bytes
+/// that were gathered by fullbore_producer_write are sent first.
 ///
-/// The memory is lent until the next call with this producer, other than those that only return a
-/// number. fullbore_producer_commit sends it.
+/// The memory is lent until the next call with this producer that does not only return a number.
+/// fullbore_producer_commit sends it.
 ///
 /// Returns 0; -EINVAL for more bytes than fullbore_producer_chunk, if an argument is NULL, and if the
 /// producer has finished; -ENOMEM; otherwise as fullbore_producer_write.
@@ -340,12 +338,12 @@ pub extern "C" fn fullbore_producer_reserve(
     })
 }
 
-/// Sends the first `len` bytes of the memory that fullbore_producer_reserve lent last. The memory must
-/// not be used any more, even if this fails.
+/// Sends the first `len` bytes of the memory that the last fullbore_producer_reserve lent. The memory must not be used
+/// any more, even if this fails.
 ///
-/// Returns 0; -EINVAL for more bytes than were lent, if `producer` is NULL, and if it has finished;
-/// otherwise as fullbore_producer_write. After an error what was not sent stays in the producer and is
-/// sent first by the next call: do not commit it again.
+/// Returns 0; -EINVAL for more bytes than were lent, if `producer` is NULL, and if it has finished; otherwise as
+/// fullbore_producer_write. After an error, unsent bytes stay in the producer, and the next call sends them first: do
+/// not commit them again.
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_commit(
@@ -362,11 +360,10 @@ pub extern "C" fn fullbore_producer_commit(
     })
 }
 
-/// Sends what was gathered.
+/// Sends the gathered bytes.
 ///
 /// Returns 0; -EINVAL if `producer` is NULL or has finished; otherwise as fullbore_producer_write. With
-/// FULLBORE_FLAG_NONBLOCKING, wait after -EAGAIN until the sink can be written to (poll(2)), and call it
-/// again.
+/// FULLBORE_FLAG_NONBLOCKING, after -EAGAIN, wait until the sink can be written to (poll(2)), and call it again.
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_flush(
@@ -383,13 +380,13 @@ pub extern "C" fn fullbore_producer_flush(
     })
 }
 
-/// Sends what is left, and ends the producer: it closes its duplicate of the sink, and only the
-/// functions that return a number, and fullbore_producer_free, are then allowed. By FULLBORE_WAY_RECYCLE
-/// it returns when the last byte has been read.
+/// Sends the remaining bytes, and finishes the producer: it closes its duplicate of the sink, and afterwards only the
+/// functions that return a number, and fullbore_producer_free, are allowed. With FULLBORE_WAY_RECYCLE it returns when
+/// the last byte has been read.
 ///
 /// Returns 0 if all bytes were sent; -EINVAL if `producer` is NULL or has finished; otherwise as
-/// fullbore_producer_write. After an error the producer has not finished, and keeps what was not sent:
-/// call this again to continue, or fullbore_producer_free to lose it.
+/// fullbore_producer_write. After an error the producer has not finished, and keeps its unsent bytes: call this again
+/// to continue, or fullbore_producer_free to drop them.
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_finish(
@@ -399,8 +396,8 @@ pub extern "C" fn fullbore_producer_finish(
     status(error, || given(producer)?.0.with(Sending::finish))
 }
 
-/// Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as
-/// by fullbore_producer_reserve. None are left after fullbore_producer_finish.
+/// Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as by
+/// fullbore_producer_reserve. After fullbore_producer_finish there are none.
 ///
 /// Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the producer.
 /// Threads: one at a time for one producer.
@@ -422,7 +419,7 @@ pub extern "C" fn fullbore_producer_unsent(
     })
 }
 
-/// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+/// Sets the deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 ///
 /// Returns 0; -EINVAL if `producer` is NULL or has finished, or `deadline` is negative; -EBUSY while
 /// another call uses the producer.
@@ -452,8 +449,7 @@ fn asked(
     })
 }
 
-/// Returns the number of bytes that were sent so far; -EINVAL if `producer` is NULL; -EBUSY while another
-/// call uses it.
+/// Returns the number of bytes sent so far; -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
@@ -470,8 +466,8 @@ pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i
     number(None, || asked(producer, |sending| sending.calls))
 }
 
-/// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses
-/// one, or the consumer shares its memory. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
+/// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses a way, or when
+/// the consumer shares memory. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
@@ -493,9 +489,9 @@ pub extern "C" fn fullbore_producer_chunk(producer: *mut fullbore_producer) -> i
     number(None, || asked(producer, |sending| sending.chunk as u64))
 }
 
-/// Frees a producer. Like fclose(3), it first sends what is left, but without a way to return an error:
-/// call fullbore_producer_finish before. Nothing is sent if a call has returned an error other than
-/// -EAGAIN, -ECANCELED and -ETIMEDOUT since bytes were last passed in. NULL is allowed.
+/// Frees a producer. Like fclose(3), it first sends the remaining bytes, but cannot return an error: call
+/// fullbore_producer_finish before. Nothing is sent if a call has returned an error other than -EAGAIN, -ECANCELED and
+/// -ETIMEDOUT since bytes were last passed in. NULL is allowed.
 ///
 /// Threads: any, once no other call uses this producer.
 #[unsafe(no_mangle)]

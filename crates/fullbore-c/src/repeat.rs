@@ -1,4 +1,4 @@
-//! A pattern, again and again.
+//! Sending a pattern repeatedly.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -14,7 +14,7 @@ use crate::producer::{
 };
 use crate::sigpipe;
 
-/// Sends a pattern again and again, into a pipe from pages that never change.
+/// Sends a pattern repeatedly, into a pipe from pages that never change.
 pub struct fullbore_repeat(Exclusive<Repeat<BorrowedFd<'static>>>);
 
 handles! {
@@ -24,12 +24,12 @@ handles! {
 /// Creates a repeat that sends the `len` bytes of `pattern` to `sink`, and stores it in `*repeat`. The
 /// pattern is copied. Free it with fullbore_repeat_free.
 ///
-/// `sink` stays the caller's, and has to stay open as long as the repeat exists. A repeat that sends to a
-/// pipe keeps a duplicate of it: the pipe's reader sees no end of file before it is freed. `options` may
-/// be NULL; `way` in it has to be FULLBORE_WAY_AUTO, and `chunk` and `memory` have no effect.
+/// The caller owns `sink`, and must keep it open as long as the repeat exists. A repeat that sends to a pipe keeps a
+/// duplicate of it: the pipe's reader sees no end of file until it is freed. `options` may be NULL; its `way` must be
+/// FULLBORE_WAY_AUTO, and `chunk` and `memory` have no effect.
 ///
-/// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for an empty pattern,
-/// for options that are wrong, and if `pattern` or `repeat` is NULL; -ENOMEM.
+/// Returns 0; -EBADF if `sink` is not open, or is the read end of a pipe; -EINVAL for an empty pattern, for invalid
+/// options, and if `pattern` or `repeat` is NULL; -ENOMEM.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_new(
@@ -53,13 +53,12 @@ pub extern "C" fn fullbore_repeat_new(
     })
 }
 
-/// Sends `len` more bytes, starting where the last call stopped in the pattern.
+/// Sends `len` more bytes, from where the last call stopped in the pattern. UINT64_MAX sends until the reader closes
+/// the pipe.
 ///
-/// Returns 0; -EPIPE if no reader is left, and other errors of write(2), tee(2) and splice(2), with
-/// FULLBORE_SIDE_SINK; -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is
-/// NULL; -EBUSY while another call uses it. What was sent before an error is counted by
-/// fullbore_repeat_sent, and the next call continues from there. To send until the reader has gone, pass
-/// UINT64_MAX.
+/// Returns 0; -EPIPE if no reader is left, and other errors of write(2), tee(2) and splice(2), with FULLBORE_SIDE_SINK;
+/// -EAGAIN with FULLBORE_FLAG_NONBLOCKING; -ETIMEDOUT; -ECANCELED; -EINVAL if `repeat` is NULL; -EBUSY while another
+/// call uses it. fullbore_repeat_sent counts the bytes sent before an error, and the next call continues from there.
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_send(
@@ -90,7 +89,7 @@ pub extern "C" fn fullbore_repeat_send_some(
     })
 }
 
-/// Sets the time at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+/// Sets the deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 ///
 /// Returns 0; -EINVAL if `repeat` is NULL or `deadline` is negative; -EBUSY while another call uses it.
 /// Threads: one at a time for one repeat.
@@ -109,8 +108,7 @@ pub extern "C" fn fullbore_repeat_set_deadline(
     })
 }
 
-/// Returns the number of bytes that were sent so far; -EINVAL if `repeat` is NULL; -EBUSY while another
-/// call uses it.
+/// Returns the number of bytes sent so far; -EINVAL if `repeat` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]
@@ -131,8 +129,8 @@ pub extern "C" fn fullbore_repeat_calls(repeat: *mut fullbore_repeat) -> i64 {
     })
 }
 
-/// Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output cannot be given references; -EINVAL if
-/// `repeat` is NULL; -EBUSY while another call uses it.
+/// Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output does not accept references; -EINVAL if `repeat` is
+/// NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]

@@ -1,19 +1,20 @@
-//! No SIGPIPE: a write(2) into a pipe whose reader has gone sends one to the thread that writes, and
-//! there is no flag against it. It is blocked for the time of a call, and taken away at its end.
+//! Prevents SIGPIPE: a write(2) into a pipe without a reader raises it in the writing thread, and no flag prevents
+//! that. It is blocked during a call, and removed at its end.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Does work that may write to a closed pipe, without a SIGPIPE. One that was pending before stays.
+/// Makes calls that may write to a closed pipe, without a SIGPIPE. One that was pending before stays pending.
 pub fn without<T>(work: impl FnOnce() -> T) -> T {
     let _blocked = Blocked::new();
     work()
 }
 
-/// Blocks SIGPIPE for this thread as long as it exists.
+/// Blocks SIGPIPE for this thread until it is dropped.
 struct Blocked {
     before: libc::sigset_t,
-    /// Whether one was pending before: then it is the program's, and another is not told from it.
+    /// Whether a SIGPIPE was pending before: it belongs to the program, and another one cannot be distinguished from
+    /// it.
     was_pending: bool,
 }
 
@@ -21,8 +22,7 @@ impl Blocked {
     fn new() -> Self {
         let pipe = only_sigpipe();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: both sets are of this function, and a set that was asked for is filled in: the call
-        // fails for no valid `how`.
+        // SAFETY: both sets are local, and the old set is filled in, because the call does not fail with a valid `how`.
         let before = unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, before.as_mut_ptr());
             before.assume_init()
@@ -42,7 +42,7 @@ impl Drop for Blocked {
         if !self.was_pending {
             take_away();
         }
-        // SAFETY: the set is the one that the thread had, and no old one is asked for.
+        // SAFETY: the set is the one that the thread had, and no old set is requested.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }
@@ -59,14 +59,14 @@ fn only_sigpipe() -> libc::sigset_t {
 
 fn is_pending() -> bool {
     let mut set = MaybeUninit::zeroed();
-    // SAFETY: the set is filled in by the first call, and is valid as zeros too.
+    // SAFETY: the first call fills in the set, which is also valid as zeros.
     unsafe {
         libc::sigpending(set.as_mut_ptr());
         libc::sigismember(set.as_ptr(), libc::SIGPIPE) == 1
     }
 }
 
-/// Takes the SIGPIPE that this thread has caused, if it has.
+/// Removes the SIGPIPE that this thread has caused, if any.
 fn take_away() {
     let set = only_sigpipe();
     let now = libc::timespec {
@@ -75,16 +75,16 @@ fn take_away() {
     };
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     loop {
-        // SAFETY: the set, the time and the place for the answer are of this function.
+        // SAFETY: the set, the time and the place for the result are local.
         let signal = unsafe { libc::sigtimedwait(&set, info.as_mut_ptr(), &now) };
         if signal == libc::SIGPIPE {
-            // SAFETY: the call filled in the answer, and a SIGPIPE has the id of its sender.
+            // SAFETY: the call has filled in the result, and a SIGPIPE has the id of its sender.
             let sender = unsafe { info.assume_init_ref().si_pid() };
             // SAFETY: neither has a precondition.
             unsafe {
                 let here = libc::getpid();
                 if sender != here {
-                    // Another process sent it while the call lasted.
+                    // Another process has sent it during the call.
                     libc::kill(here, libc::SIGPIPE);
                 }
             }

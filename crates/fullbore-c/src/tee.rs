@@ -1,4 +1,4 @@
-//! One fd to many.
+//! Fd to many.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -20,17 +20,16 @@ use crate::transfer::{
 pub const FULLBORE_ON_ERROR_FAIL_ALL: i32 = 0;
 /// A sink with an error is dropped, and its error is kept.
 pub const FULLBORE_ON_ERROR_DROP: i32 = 1;
-/// A sink with an error is dropped, and this does not count as an error.
+/// A sink with an error is dropped without an error of the tee.
 pub const FULLBORE_ON_ERROR_IGNORE: i32 = 2;
 
-/// Moves bytes from one file descriptor to many. A sink that reads nothing holds the others back only once
-/// its own pipe is full.
+/// Moves bytes from one file descriptor to many. A stalled sink delays the others only once its own pipe is full.
 pub struct fullbore_tee(Exclusive<Splitting>);
 
 type FdTee = fullbore::Tee<BorrowedFd<'static>, BorrowedFd<'static>>;
 
 pub struct Splitting {
-    /// It is always there, except while an option is changed.
+    /// `None` only while an option is changed.
     tee: Option<FdTee>,
     sinks: usize,
     has_begun: bool,
@@ -95,11 +94,11 @@ fn on_error(number: i32) -> Result<OnError, Failure> {
 
 /// Creates a tee of `source` without sinks, and stores it in `*tee`. Free it with fullbore_tee_free.
 ///
-/// All file descriptors stay the caller's, and have to stay open as long as the tee exists. `options` may
-/// be NULL, which is all defaults.
+/// The caller owns all file descriptors, and must keep them open as long as the tee exists. `options` may be NULL for
+/// the defaults.
 ///
-/// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are wrong or that a tee does not
-/// have, and if `tee` is NULL.
+/// Returns 0; -EBADF if `source` is not open; -EINVAL for options that are invalid or not supported by a tee, and if
+/// `tee` is NULL.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_new(
@@ -132,8 +131,8 @@ pub extern "C" fn fullbore_tee_new(
 
 /// Adds a sink. Sinks are numbered from 0 in the order in which they are added.
 ///
-/// `on_closed` says what it means if the reader of the sink has gone (EPIPE), `on_error` what any other
-/// error of it means: FULLBORE_ON_ERROR_...
+/// `on_closed` says what happens if the reader of the sink closes it (EPIPE), and `on_error` what happens after any
+/// other error: FULLBORE_ON_ERROR_...
 ///
 /// Returns 0; -EBADF if `sink` is not open; -EINVAL after the first run, for numbers that are not
 /// FULLBORE_ON_ERROR_..., and if `tee` is NULL; -EBUSY while another call uses it.
@@ -162,12 +161,11 @@ pub extern "C" fn fullbore_tee_add(
     })
 }
 
-/// Moves bytes until the source ends, the limit is reached, or no sink is left. After a run that was
-/// cancelled, timed out or would have to wait, another run continues.
+/// Moves bytes until the source ends, the limit is reached, or no sink is left. A run that was cancelled, timed out or
+/// would have blocked can be continued by another run.
 ///
-/// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names, with the number of the
-/// sink; -EINVAL if a sink is the source, if there is no sink, or if `tee` is NULL; -EBUSY while another call
-/// uses it.
+/// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names, with the index of the sink;
+/// -EINVAL if a sink is the source, if there is no sink, or if `tee` is NULL; -EBUSY while another call uses it.
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_run(
@@ -177,7 +175,7 @@ pub extern "C" fn fullbore_tee_run(
     status(error, || given(tee)?.0.with(Splitting::run))
 }
 
-/// Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+/// Sets the deadline of a run, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 ///
 /// Returns 0; -EINVAL if `tee` is NULL or `deadline` is negative; -EBUSY while another call uses it.
 /// Threads: one at a time for one tee.
@@ -193,7 +191,7 @@ pub extern "C" fn fullbore_tee_set_deadline(
     })
 }
 
-/// Sets another cancel, so that a tee that was cancelled can continue. `cancel` may be freed afterwards.
+/// Sets another cancel, so that a cancelled tee can continue. `cancel` may be freed afterwards.
 ///
 /// Returns 0; -EINVAL if an argument is NULL; -EBUSY while another call uses the tee.
 /// Threads: one at a time for one tee.
@@ -213,8 +211,8 @@ fn reported(tee: *mut fullbore_tee, what: impl FnOnce(&TeeReport) -> u64) -> Res
     (given(tee)?.0).with(|splitting| Ok(splitting.report.as_ref().map_or(0, what)))
 }
 
-/// Returns the number of bytes that were taken from the source, over all runs; -EINVAL if `tee` is NULL;
-/// -EBUSY while another call uses it.
+/// Returns the number of bytes taken from the source, in all runs; -EINVAL if `tee` is NULL; -EBUSY while another call
+/// uses it.
 ///
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
@@ -222,8 +220,7 @@ pub extern "C" fn fullbore_tee_taken(tee: *mut fullbore_tee) -> i64 {
     number(None, || reported(tee, |report| report.taken))
 }
 
-/// Returns how long all runs took together, in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another
-/// call uses it.
+/// Returns the total duration of all runs in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
@@ -231,8 +228,8 @@ pub extern "C" fn fullbore_tee_elapsed(tee: *mut fullbore_tee) -> i64 {
     number(None, || reported(tee, |report| nanoseconds(report.elapsed)))
 }
 
-/// Returns the number of bytes that arrived at a sink, over all runs; -EINVAL if there is no such sink, or
-/// `tee` is NULL; -EBUSY while another call uses it.
+/// Returns the number of bytes that arrived at a sink, in all runs; -EINVAL if there is no such sink, or `tee` is NULL;
+/// -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
@@ -242,9 +239,9 @@ pub extern "C" fn fullbore_tee_sink_bytes(tee: *mut fullbore_tee, sink: usize) -
     })
 }
 
-/// Returns the error for which a sink was dropped, as a negative errno, and describes it in `*error`; 0 if it
-/// was not dropped, or if its errors do not count. -EINVAL with FULLBORE_CAUSE_ARGUMENT if there is no such
-/// sink, or `tee` is NULL; -EBUSY with FULLBORE_CAUSE_IN_USE while another call uses it.
+/// Returns the error for which a sink was dropped, as a negative errno, and describes it in `*error`; 0 if it was not
+/// dropped, or if its errors are ignored. -EINVAL with FULLBORE_CAUSE_ARGUMENT if there is no such sink, or `tee` is
+/// NULL; -EBUSY with FULLBORE_CAUSE_IN_USE while another call uses it.
 ///
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
@@ -269,8 +266,8 @@ pub extern "C" fn fullbore_tee_sink_error(
     })
 }
 
-/// Returns 1 if a sink was dropped for an error, which may be one that does not count, otherwise 0; -EINVAL if
-/// there is no such sink, or `tee` is NULL; -EBUSY while another call uses it.
+/// Returns 1 if a sink was dropped for an error, even an ignored one, otherwise 0; -EINVAL if there is no such sink, or
+/// `tee` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
@@ -298,8 +295,7 @@ pub extern "C" fn fullbore_tee_sink_would_block(tee: *mut fullbore_tee, sink: us
     })
 }
 
-/// Frees a tee. Bytes that were taken from the source and that not every sink has got are lost. NULL is
-/// allowed.
+/// Frees a tee. Bytes that were taken from the source and that some sinks lack are lost. NULL is allowed.
 ///
 /// Threads: any, once no other call uses this tee.
 #[unsafe(no_mangle)]

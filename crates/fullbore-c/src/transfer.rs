@@ -17,8 +17,8 @@ use crate::sigpipe;
 /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
 /// is the default.
 pub const FULLBORE_GUARANTEE_SNAPSHOT: i32 = 0;
-/// A reader may get what the source's pages hold when it reads. This is faster, and right if no process
-/// changes the source's bytes before they have been read.
+/// A reader may get what the source's pages contain when it reads them. This is faster, and right if no process changes
+/// the source's bytes before they have been read.
 pub const FULLBORE_GUARANTEE_REFERENCE: i32 = 1;
 
 /// A run ended because the source has no more bytes; for a fullbore_tee also because no sink is left.
@@ -33,14 +33,14 @@ pub const FULLBORE_ENDED_TIMED_OUT: i32 = 3;
 pub const FULLBORE_ENDED_SOURCE_WOULD_BLOCK: i32 = 4;
 /// A run ended because there is no room to write, with FULLBORE_FLAG_NONBLOCKING.
 pub const FULLBORE_ENDED_SINK_WOULD_BLOCK: i32 = 5;
-/// A run ended for another reason, which this version has no name for.
+/// A run ended for another reason, for which this version has no name.
 pub const FULLBORE_ENDED_OTHER: i32 = 6;
 
 /// Bytes are moved by copy_file_range(2).
 pub const FULLBORE_METHOD_COPY_FILE_RANGE: i32 = 1;
 /// Bytes are moved by splice(2).
 pub const FULLBORE_METHOD_SPLICE: i32 = 2;
-/// Bytes are moved by two splice(2), with a pipe of the library's own between them.
+/// Bytes are moved by two splice(2) calls, with a private pipe between them.
 pub const FULLBORE_METHOD_SPLICE_THROUGH: i32 = 3;
 /// Bytes are moved by sendfile(2).
 pub const FULLBORE_METHOD_SENDFILE: i32 = 4;
@@ -50,7 +50,7 @@ pub const FULLBORE_METHOD_FRESH: i32 = 5;
 pub const FULLBORE_METHOD_SOCKET: i32 = 6;
 /// Bytes are moved by read(2) and write(2).
 pub const FULLBORE_METHOD_READ_WRITE: i32 = 7;
-/// Bytes are moved in another way, which this version has no name for.
+/// Bytes are moved in another way, for which this version has no name.
 pub const FULLBORE_METHOD_OTHER: i32 = 8;
 
 /// A file is a pipe or a FIFO.
@@ -70,26 +70,23 @@ pub const FULLBORE_KIND_TCP: i32 = 7;
 /// A file is of any other kind.
 pub const FULLBORE_KIND_OTHER: i32 = 8;
 
-/// A flag of fullbore_transfer_options: `source_offset` is where to start reading, and the position of
-/// the source is left alone.
+/// A flag of fullbore_transfer_options: start reading at `source_offset`, and do not change the position of the source.
 pub const FULLBORE_FLAG_AT_SOURCE_OFFSET: u32 = 4;
-/// A flag of fullbore_transfer_options: `sink_offset` is where to start writing, and the position of the
-/// sink is left alone.
+/// A flag of fullbore_transfer_options: start writing at `sink_offset`, and do not change the position of the sink.
 pub const FULLBORE_FLAG_AT_SINK_OFFSET: u32 = 8;
-/// A flag of fullbore_transfer_options: let all bytes pass through the memory of this process, and show
-/// them to the progress function.
+/// A flag of fullbore_transfer_options: pass all bytes through the memory of this process and to the progress function.
 pub const FULLBORE_FLAG_VISIBLE: u32 = 16;
-/// A flag of fullbore_transfer_options: move bytes by read(2) and write(2) only.
+/// A flag of fullbore_transfer_options: use only read(2) and write(2).
 pub const FULLBORE_FLAG_PLAIN: u32 = 32;
 
-/// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all else to
-/// 0, then what is to differ from the default.
+/// The options of a fullbore_transfer and a fullbore_tee. Set `size` to `sizeof options` and all other fields to 0, and
+/// then change fields from their default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fullbore_transfer_options {
     /// sizeof(fullbore_transfer_options).
     pub size: usize,
-    /// The most bytes to move; no more than that are taken from the source. 0 is no limit.
+    /// The most bytes to move; no more than that are taken from the source. 0 means no limit.
     pub limit: u64,
     /// With FULLBORE_FLAG_AT_SOURCE_OFFSET: where to start reading. Not for a fullbore_tee.
     pub source_offset: u64,
@@ -97,19 +94,17 @@ pub struct fullbore_transfer_options {
     pub sink_offset: u64,
     /// The most bytes that one system call moves. 0 is the default, which depends on the method.
     pub chunk: usize,
-    /// The capacity in bytes that output pipes, and pipes of the library's own, are grown to, as far as
-    /// this user may. 0 is the default: 1 MiB, and less in a small memory cgroup.
-    /// FULLBORE_PIPE_SIZE_KEEP leaves them as they are.
+    /// The capacity in bytes that output pipes and private pipes are grown to, as far as the user's limits allow. 0 is
+    /// the default: 1 MiB, and less in a small memory cgroup. FULLBORE_PIPE_SIZE_KEEP leaves them as they are.
     pub pipe_size: usize,
-    /// The time at which a run ends with FULLBORE_ENDED_TIMED_OUT, in nanoseconds of CLOCK_MONOTONIC, as
-    /// fullbore_deadline_in returns it. 0 is none.
+    /// The deadline at which a run ends with FULLBORE_ENDED_TIMED_OUT, in nanoseconds of CLOCK_MONOTONIC, as returned
+    /// by fullbore_deadline_in. 0 means none.
     pub deadline: i64,
-    /// Ends a run with FULLBORE_ENDED_CANCELLED. NULL is none. It may be freed once the object has been
-    /// created.
+    /// Ends a run with FULLBORE_ENDED_CANCELLED. NULL means none. It may be freed once the object has been created.
     pub cancel: *const fullbore_cancel,
     /// FULLBORE_GUARANTEE_...; for a fullbore_tee only FULLBORE_GUARANTEE_SNAPSHOT.
     pub guarantee: i32,
-    /// What to do while there is nothing to read or no room to write: FULLBORE_WAIT_...
+    /// How to wait while there is nothing to read or no room to write: FULLBORE_WAIT_...
     pub wait: i32,
     /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_AT_SOURCE_OFFSET, FULLBORE_FLAG_AT_SINK_OFFSET,
     /// FULLBORE_FLAG_VISIBLE, FULLBORE_FLAG_PLAIN; for a fullbore_tee only FULLBORE_FLAG_NONBLOCKING and
@@ -124,15 +119,14 @@ unsafe impl Options for fullbore_transfer_options {
     const FIRST: usize = size_of::<Self>();
 }
 
-/// What has happened so far in a transfer. Later versions may add to its end.
+/// The progress of a transfer. Later versions may add to its end.
 #[repr(C)]
 pub struct fullbore_progress {
     /// Bytes that have arrived in total.
     pub bytes: u64,
     /// Bytes that arrived with this step.
     pub step: u64,
-    /// The bytes of this step themselves, with FULLBORE_FLAG_VISIBLE; otherwise NULL. They are lent for the
-    /// time of the call.
+    /// The bytes of this step themselves, with FULLBORE_FLAG_VISIBLE; otherwise NULL. They are lent during the call.
     pub seen: *const c_void,
     /// The number of bytes in `seen`.
     pub seen_len: usize,
@@ -140,10 +134,9 @@ pub struct fullbore_progress {
     pub method: i32,
 }
 
-/// A function that is called after each step of a transfer that moved bytes, in the thread that runs the
-/// transfer, with the pointer that was given with it. It returns 0 to continue, anything else to stop. It
-/// must return: no longjmp and no C++ exception may leave it. Calls with the same transfer fail in it with
-/// -EBUSY. SIGPIPE is blocked in it.
+/// A function that is called after each step of a transfer that moved bytes, in the thread that runs the transfer, with
+/// the `user` pointer of the run. It returns 0 to continue, anything else to stop. It must return: neither longjmp nor
+/// a C++ exception may leave it. In it, calls with the same transfer fail with -EBUSY, and SIGPIPE is blocked.
 pub type fullbore_progress_fn =
     Option<extern "C" fn(user: *mut c_void, progress: &fullbore_progress) -> c_int>;
 
@@ -163,7 +156,7 @@ handles! {
     fullbore_transfer is "transfer";
 }
 
-/// Gives an object its options: a transfer and a tee have the same functions for them.
+/// Sets the options of an object: a transfer and a tee have the same functions for them.
 macro_rules! configured {
     ($object:expr, $given:expr) => {{
         let given: &$crate::transfer::fullbore_transfer_options = $given;
@@ -254,8 +247,8 @@ pub extern "C" fn fullbore_copy(
     })
 }
 
-/// Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a
-/// failed write only here. The descriptor is closed in any case.
+/// Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a failed write
+/// only here. The descriptor is closed in any case.
 ///
 /// Returns 0; -EIO, -ENOSPC or -EDQUOT as close(2); -EBADF if `fd` is not open.
 /// Threads: any.
@@ -263,7 +256,7 @@ pub extern "C" fn fullbore_copy(
 pub extern "C" fn fullbore_close(fd: c_int, error: Option<&mut fullbore_error>) -> c_int {
     status(error, || {
         arguments::fd("file", fd)?;
-        // SAFETY: the caller gives the descriptor away.
+        // SAFETY: the caller transfers ownership of the descriptor.
         fullbore::close(unsafe { OwnedFd::from_raw_fd(fd) })?;
         Ok(0)
     })
@@ -272,11 +265,10 @@ pub extern "C" fn fullbore_close(fd: c_int, error: Option<&mut fullbore_error>) 
 /// Creates a transfer from `source` to `sink`, and stores it in `*transfer`. Nothing is moved yet. Free it
 /// with fullbore_transfer_free.
 ///
-/// Both file descriptors stay the caller's, and have to stay open as long as the transfer exists.
-/// `options` may be NULL, which is all defaults.
+/// The caller owns both file descriptors, and must keep them open as long as the transfer exists. `options` may be NULL
+/// for the defaults.
 ///
-/// Returns 0; -EBADF if a file descriptor is not open; -EINVAL for options that are wrong, and if
-/// `transfer` is NULL.
+/// Returns 0; -EBADF if a file descriptor is not open; -EINVAL for invalid options, and if `transfer` is NULL.
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_transfer_new(
@@ -380,8 +372,8 @@ impl Moving {
 
 /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
 ///
-/// `progress` is called after each step, with `user`; it may be NULL. After a run that was cancelled, timed
-/// out, would have to wait, or has reached a limit that was then raised, another run continues.
+/// `progress` is called after each step, with `user`; it may be NULL. A run that was cancelled, timed out, would have
+/// blocked, or has reached a limit that was then raised can be continued by another run.
 ///
 /// Returns why it ended, FULLBORE_ENDED_...; the error of a side, which `error` names; -EINVAL if both are
 /// the same file or pipe, or if `transfer` is NULL; -EBUSY while another call uses it.
@@ -398,7 +390,7 @@ pub extern "C" fn fullbore_transfer_run(
     })
 }
 
-/// Sets the most bytes to move, over all runs. Unlike in the options, 0 means that no byte is to be moved.
+/// Sets the most bytes to move, in all runs. Unlike in the options, 0 means that no byte is moved.
 ///
 /// Returns 0; -EINVAL if `transfer` is NULL, or its bytes have been taken back; -EBUSY while another call
 /// uses it.
@@ -414,7 +406,7 @@ pub extern "C" fn fullbore_transfer_set_limit(
     })
 }
 
-/// Sets the time at which a run ends, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
+/// Sets the deadline of a run, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 ///
 /// Returns 0; -EINVAL if `transfer` is NULL, its bytes have been taken back, or `deadline` is negative;
 /// -EBUSY while another call uses it.
@@ -431,8 +423,7 @@ pub extern "C" fn fullbore_transfer_set_deadline(
     })
 }
 
-/// Sets another cancel, so that a transfer that was cancelled can continue. `cancel` may be freed
-/// afterwards.
+/// Sets another cancel, so that a cancelled transfer can continue. `cancel` may be freed afterwards.
 ///
 /// Returns 0; -EINVAL if an argument is NULL, or the bytes of the transfer have been taken back; -EBUSY
 /// while another call uses it.
@@ -449,13 +440,12 @@ pub extern "C" fn fullbore_transfer_set_cancel(
     })
 }
 
-/// Ends a transfer, and stores the address and the length of the bytes that were taken from the source and
-/// have not arrived at the sink, in order. There are some only if the sink failed or the transfer was
-/// stopped early. They are lent until the transfer is freed.
+/// Ends a transfer, and stores the address and the length of the bytes that were taken from the source and have not
+/// arrived at the sink, in order. There are such bytes only if the sink failed or the transfer was stopped early. They
+/// are lent until the transfer is freed.
 ///
-/// Returns 0; -EINVAL if an argument is NULL, or they have been taken back before; -EBUSY while another call
-/// uses the transfer; the error of read(2) if they are in a pipe of the library's own, with
-/// FULLBORE_SIDE_SOURCE.
+/// Returns 0; -EINVAL if an argument is NULL, or they have been taken back before; -EBUSY while another call uses the
+/// transfer; the error of read(2) if they are in a private pipe, with FULLBORE_SIDE_SOURCE.
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_transfer_take_back(
@@ -482,8 +472,8 @@ fn reported(
     (given(transfer)?.0).with(|moving| Ok(moving.report.as_ref().map_or(0, what)))
 }
 
-/// Returns the number of bytes that have arrived at the sink, over all runs; -EINVAL if `transfer` is NULL;
-/// -EBUSY while another call uses it.
+/// Returns the number of bytes that have arrived at the sink, in all runs; -EINVAL if `transfer` is NULL; -EBUSY while
+/// another call uses it.
 ///
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
@@ -491,9 +481,8 @@ pub extern "C" fn fullbore_transfer_bytes(transfer: *mut fullbore_transfer) -> i
     number(None, || reported(transfer, |report| report.bytes))
 }
 
-/// Returns the number of bytes that were taken from the source, over all runs: more than have arrived only
-/// if the sink failed, or the transfer was stopped early. -EINVAL if `transfer` is NULL; -EBUSY while
-/// another call uses it.
+/// Returns the number of bytes taken from the source, in all runs: more than have arrived only if the sink failed, or
+/// the transfer was stopped early. -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
@@ -501,8 +490,8 @@ pub extern "C" fn fullbore_transfer_taken(transfer: *mut fullbore_transfer) -> i
     number(None, || reported(transfer, |report| report.taken))
 }
 
-/// Returns the number of system calls that were made to move bytes, over all runs; -EINVAL if `transfer` is
-/// NULL; -EBUSY while another call uses it.
+/// Returns the number of system calls that were made to move bytes, in all runs; -EINVAL if `transfer` is NULL; -EBUSY
+/// while another call uses it.
 ///
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
@@ -510,8 +499,8 @@ pub extern "C" fn fullbore_transfer_calls(transfer: *mut fullbore_transfer) -> i
     number(None, || reported(transfer, |report| report.calls))
 }
 
-/// Returns how long all runs took together, in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while
-/// another call uses it.
+/// Returns the total duration of all runs in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while another call uses
+/// it.
 ///
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
@@ -548,9 +537,9 @@ fn kind(transfer: *mut fullbore_transfer, which: impl FnOnce(&TransferReport) ->
     })
 }
 
-/// Returns the method that moved bytes as the one with this number, from 0, in the order of their first
-/// byte, FULLBORE_METHOD_..., and stores how many bytes it moved in `*bytes`, which may be NULL. Returns 0 if
-/// fewer methods were used; -EINVAL if `transfer` is NULL; -EBUSY while another call uses it.
+/// Returns the method with this index, from 0, in the order of their first byte, FULLBORE_METHOD_..., and stores how
+/// many bytes it moved in `*bytes`, which may be NULL. Returns 0 if fewer methods were used; -EINVAL if `transfer` is
+/// NULL; -EBUSY while another call uses it.
 ///
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]

@@ -8,7 +8,7 @@ const VERSION: &CStr =
         Err(_) => panic!("a version has no NUL"),
     };
 
-/// Returns the version of the library that is running, such as "0.1.0". It is static: do not free it.
+/// Returns the version of the loaded library, such as "0.1.0". It is static: do not free it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

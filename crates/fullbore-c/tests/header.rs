@@ -1,7 +1,7 @@
-//! The headers are what cbindgen makes from the sources, every function of them says what a caller needs to
-//! know, and C and C++ accept each by itself.
+//! Checks that the headers are generated from the sources, that the comment of every function has the required parts,
+//! and that C and C++ accept each header by itself.
 //!
-//! `FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header` writes them.
+//! `FULLBORE_UPDATE_HEADER=1 cargo test -p fullbore-c --test header` writes the headers.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn every_function_says_what_it_returns_and_which_threads_may_call_it() {
     let functions = functions();
     assert!(functions.len() > 80, "{}", functions.len());
     for function in functions {
-        // What frees has nothing to return.
+        // A function that frees has nothing to return.
         let frees = function.name.ends_with("_free");
         let words: &[&str] = if frees {
             &["Threads:"]

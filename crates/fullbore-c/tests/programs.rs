@@ -1,6 +1,6 @@
-//! Programs in C, C++ and Go with the library: the examples, what the header promises, and every function with
-//! wrong arguments and from two threads. They are linked with the shared and the static library, and also run with AddressSanitizer
-//! and UndefinedBehaviorSanitizer, and under valgrind, where these are installed.
+//! Programs in C, C++ and Go with the library: the examples, the promises of the header, and every function with wrong
+//! arguments and from two threads. They are linked with the shared and the static library, and also run with
+//! AddressSanitizer and UndefinedBehaviorSanitizer, and under valgrind, if these are installed.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use common::*;
 use tempfile::TempDir;
 
-/// What the static library needs besides (`rustc --print native-static-libs`).
+/// Other libraries that the static library needs (`rustc --print native-static-libs`).
 const NEEDED: [&str; 6] = ["-lgcc_s", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
 /// How a program is built and run.
@@ -22,12 +22,12 @@ const NEEDED: [&str; 6] = ["-lgcc_s", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"]
 enum How {
     Shared,
     Static,
-    /// AddressSanitizer and UndefinedBehaviorSanitizer, on the side of C.
+    /// AddressSanitizer and UndefinedBehaviorSanitizer, for the C code.
     Sanitized,
     Valgrind,
 }
 
-/// The libraries under the names that they are installed with, and a place for programs.
+/// The libraries under the names that they are installed with, and a directory for programs.
 struct Workshop {
     dir: TempDir,
 }
@@ -50,11 +50,11 @@ impl Workshop {
         self.dir.path().join(name)
     }
 
-    /// Compiles a program; returns `None` if that is not possible here, and says so.
+    /// Compiles a program; returns `None`, and prints the reason, if that is impossible here.
     fn compile(&self, source: &str, how: How) -> Option<PathBuf> {
         let (compiler, standard) = match source.ends_with(".cc") {
             true => ("c++", "-std=c++11"),
-            // What a program needs besides C11, it asks for.
+            // The examples define the feature macros that they need beyond C11.
             false if source.starts_with("examples") => ("cc", "-std=c11"),
             false => ("cc", "-std=gnu11"),
         };
@@ -92,7 +92,7 @@ impl Workshop {
         Some(made)
     }
 
-    /// Returns the command that runs a program; `None` if that is not possible here, which it says.
+    /// Returns the command that runs a program; `None`, with a printed reason, if that is impossible here.
     fn command(&self, source: &str, how: How) -> Option<Command> {
         match how {
             How::Sanitized if !self.has_sanitizers() => {
@@ -122,7 +122,7 @@ impl Workshop {
         }
     }
 
-    /// Returns whether a program with sanitizers can be made and run.
+    /// Returns whether a program with sanitizers can be built and run.
     fn has_sanitizers(&self) -> bool {
         let source = self.path("empty.c");
         fs::write(&source, "int main(void) { return 0; }\n").unwrap();
@@ -303,7 +303,7 @@ fn slow_stage_shows_the_pipelines_of_a_process() {
     let Some(command) = workshop.command("examples/c/slow_stage.c", How::Shared) else {
         return;
     };
-    // Its own pipeline: this process reads what it prints.
+    // The pipeline of the program itself: this process reads its output.
     let said = output_of(command, &[&std::process::id().to_string()], b"");
     assert!(said.contains(" | ") || said.is_empty(), "{said}");
 }
@@ -350,7 +350,7 @@ fn a_program_in_go_moves_bytes() {
     assert!(said.as_bytes() == input);
 }
 
-/// A process with two versions of the library uses each function of the right one.
+/// A process with two versions of the library uses the right version of each function.
 #[test]
 fn every_function_has_the_soname_as_its_symbol_version() {
     let (Some(nm), Some(_)) = (program("nm"), program("ld.bfd")) else {

@@ -21,21 +21,18 @@ use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
 const PIPE_BUF: usize = 4096;
 
-/// Moves bytes over one fd, waits as its [`Wait`] says, and remembers what the kernel can do on
-/// that fd.
+/// Moves bytes over one fd, waits as its [`Wait`] says, and caches what the kernel supports on that fd.
 ///
-/// Every method tries again after `EINTR`, waits as its [`Wait`] says instead of returning `EAGAIN`,
-/// and may move fewer bytes than asked for, as the calls themselves do. `EAGAIN` is returned only if
-/// it must not wait ([`Waiter::never_waiting`]), or if the timeout of a blocking socket has passed
-/// (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+/// Every method retries after `EINTR`, waits as its [`Wait`] says instead of returning `EAGAIN`, and may move fewer
+/// bytes than requested, as the calls themselves do. `EAGAIN` is returned only if it must not wait
+/// ([`Waiter::never_waiting`]), or if the timeout of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 ///
-/// What it remembers belongs to one fd, which it knows by its number. With another number it starts anew; if dup2(2) made
-/// the number another file, make new calls.
+/// The cache belongs to one fd, identified by its number. Another number resets it; after dup2(2) onto the number,
+/// create new calls.
 ///
-/// Into a socket it sends with `MSG_NOSIGNAL`, so a peer that is gone causes an `EPIPE` and no
-/// signal, as in std. splice(2) and sendfile(2) into a socket have no such flag, and neither has any
-/// call into a pipe: there, a process that does not ignore SIGPIPE gets the signal. A Rust program
-/// ignores it by default.
+/// It sends into a socket with `MSG_NOSIGNAL`, so a closed peer causes `EPIPE` and no signal, as in std. splice(2) and
+/// sendfile(2) into a socket have no such flag, nor has any call into a pipe: there, a process that does not ignore
+/// SIGPIPE gets the signal. Rust programs ignore it by default.
 #[derive(Debug, Clone)]
 pub struct Calls {
     waiter: Waiter,
@@ -50,33 +47,31 @@ pub struct Calls {
 enum NoWait {
     /// Not determined yet.
     Unknown,
-    /// By the plain call: a regular file or block device never waits for a peer. There,
-    /// `RWF_NOWAIT` is about the page cache, and returns `EAGAIN` although poll(2) reports that the
-    /// file is ready.
+    /// Plain calls: a regular file or block device never waits for a peer. There, `RWF_NOWAIT` concerns the page cache,
+    /// and returns `EAGAIN` although poll(2) reports that the file is ready.
     Needless,
-    /// By `RWF_NOWAIT` (preadv2(2)). Pipes support it since Linux 6.5, FIFOs do not
-    /// (`FMODE_NOWAIT`).
+    /// `RWF_NOWAIT` (preadv2(2)). Pipes support it since Linux 6.5, FIFOs do not (`FMODE_NOWAIT`).
     Flag { may_reopen: bool },
-    /// By `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
+    /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
-    /// By an open file description of our own that has `O_NONBLOCK`, on terminals. It is not used
-    /// on FIFOs, where it would count as another reader or writer.
+    /// A private open file description with `O_NONBLOCK`, on terminals. Not for FIFOs, where it would count as another
+    /// reader or writer.
     Own {
         fd: Arc<OwnedFd>,
-        /// The device and inode that it was opened for, because the number of the fd may refer to
-        /// another file later.
+        /// The device and inode of the file it was opened for, because the number of the fd may refer to another file
+        /// later.
         of: (u64, u64),
     },
-    /// By calling poll(2) first, if the flag is refused. A long write may then still wait for room.
+    /// poll(2) before the call, if the flag is refused. A long write may still block.
     Look,
-    /// As `Look`, for reading. A write is a plain call: poll(2) need not report when this device can be
-    /// written to. Drivers whose writes never wait leave that out (`devkmsg_poll`, kernel/printk/printk.c).
+    /// As `Look`, for reading. A write is a plain call: drivers whose writes never wait need not support poll(2) for
+    /// writing (`devkmsg_poll`, kernel/printk/printk.c).
     LookToRead,
 }
 
 impl Calls {
-    /// Creates calls that wait as `wait` says. A regular file or block device never waits for a
-    /// peer, so it always gets the plain call.
+    /// Creates calls that wait as `wait` says. A regular file or block device never waits for a peer, so it always gets
+    /// plain calls.
     pub fn new(wait: Wait) -> Self {
         Self::with(Waiter::new(wait))
     }
@@ -104,13 +99,13 @@ impl Calls {
         &mut self.waiter
     }
 
-    /// Returns what ended the last call, if it was [`Cancel`](crate::Cancel) or the deadline of the
-    /// [`Waiter`]. If it returns `None`, the last error came from the kernel.
+    /// Returns what stopped the last call: [`Cancel`](crate::Cancel), the deadline of the [`Waiter`], or a signal.
+    /// After `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.waiter.stopped()
     }
 
-    /// Sets the type of `fd`, if the caller knows it already, which saves an fstat(2).
+    /// Sets the type of `fd`, if the caller knows it, which saves an fstat(2).
     pub fn know(&mut self, fd: BorrowedFd<'_>, file_type: FileType) {
         self.fd = fd.as_raw_fd();
         self.no_wait = match file_type {
@@ -124,12 +119,12 @@ impl Calls {
         };
     }
 
-    /// Returns the way in which these calls wait.
+    /// Returns the [`Wait`] of these calls.
     pub fn wait(&self) -> Wait {
         self.waiter.wait()
     }
 
-    /// Counts calls that were not made through this.
+    /// Counts calls that were not made through this object.
     pub fn also_made(&mut self, calls: u64) {
         self.made += calls;
     }
@@ -160,8 +155,8 @@ impl Calls {
         })
     }
 
-    /// Calls read(2) once without waiting, whatever the [`Wait`], and returns the number of bytes
-    /// read. Fails with `EAGAIN` if there is nothing to read yet.
+    /// Calls read(2) once without waiting, whatever the [`Wait`], and returns the number of bytes read. Fails with
+    /// `EAGAIN` if no bytes are available.
     ///
     /// # Errors
     /// As read(2), without `EINTR`.
@@ -198,7 +193,7 @@ impl Calls {
             }
             return answer;
         }
-        // A pipe that poll(2) reports as ready has room for this many bytes.
+        // A pipe that poll(2) reports as ready has room for PIPE_BUF bytes.
         let looked = match self.waiter.may_wait() {
             true => usize::MAX,
             false => PIPE_BUF,
@@ -219,9 +214,9 @@ impl Calls {
         })
     }
 
-    /// Calls splice(2) between the fd of these calls, which is a pipe, and another fd that never
-    /// blocks, such as `/dev/null` or an own pipe that has room. Returns the number of bytes moved.
-    /// `ready` says which of the two is waited for.
+    /// Calls splice(2) between the fd of these calls, which is a pipe, and another fd that never blocks, such as
+    /// `/dev/null` or a private pipe with room. Returns the number of bytes moved. `ready` says which of the two to
+    /// wait for.
     ///
     /// # Errors
     /// As splice(2), without `EINTR` and `EAGAIN`.
@@ -275,11 +270,10 @@ impl Calls {
     /// returns the number of bytes.
     ///
     /// # Safety
-    /// The pipe, and whatever the reader moves its contents to, refers to these pages after the
-    /// call. As long as it does, writing to the pages changes what a reader gets, and freeing them
-    /// to an allocator lets others write to them. With [`SpliceFlags::GIFT`] the pages must never
-    /// be written to again, and be whole. `sink` must be the write end of a pipe: on a read end,
-    /// the call writes into the memory instead.
+    /// The pipe, and everything that its reader splices the contents into, refers to these pages after the call. As
+    /// long as it does, writing to the pages changes what a reader gets, and returning them to an allocator lets other
+    /// code write to them. With [`SpliceFlags::GIFT`] the pages must be whole and never be written to again. `sink`
+    /// must be the write end of a pipe: on a read end, the call writes into the memory instead.
     ///
     /// # Errors
     /// As vmsplice(2), without `EINTR` and `EAGAIN`.
@@ -294,13 +288,12 @@ impl Calls {
         let flags = self.splice_flags(flags);
         self.waiter.until_ready(sink, Ready::ToWrite, || {
             let slice = IoSliceRaw::from_slice(bytes);
-            // SAFETY: the caller vouches for the pages and for the direction of the pipe.
+            // SAFETY: the caller guarantees the pages and the direction of the pipe.
             unsafe { rustix::pipe::vmsplice(sink, &[slice], flags) }
         })
     }
 
-    /// Returns whether to make the plain call, because it may wait, or because it never waits on
-    /// `fd`.
+    /// Returns whether to make the plain call: it may wait, or never waits on `fd`.
     #[inline]
     fn is_plain(&mut self, fd: BorrowedFd<'_>) -> bool {
         if !self.waiter.is_nonblocking() {
@@ -333,9 +326,9 @@ impl Calls {
     }
 }
 
-/// Makes a call that reads, and makes it again if the master of a pseudo terminal answers `EIO`, which says that no slave
-/// is open: `n_tty_read` (drivers/tty/n_tty.c) looks for bytes before it looks at that, so bytes that came in between are
-/// still there. Only the second `EIO` in a row is the end.
+/// Makes a reading call, and repeats it once if the master of a pseudoterminal returns `EIO`, which means that no slave
+/// is open: `n_tty_read` (drivers/tty/n_tty.c) looks for bytes before it checks that, so bytes that arrived in between
+/// are still queued. Only the second `EIO` in a row is the end.
 #[inline]
 fn to_the_end_of(
     source: BorrowedFd<'_>,
@@ -370,13 +363,12 @@ enum How {
     Message,
     /// The plain call on a description with `O_NONBLOCK`.
     Plain,
-    /// The plain call after poll(2), which may wait during a long write.
+    /// The plain call after poll(2); a long write may block.
     Looked,
 }
 
-/// Makes a call that does not wait. If the kernel refuses its flag on this fd, it makes the plain
-/// call from then on: on an open file description of our own, or if there is none, on this one
-/// after poll(2).
+/// Makes a call that does not wait. If the kernel refuses the flag on this fd, it makes plain calls from then on: on a
+/// private open file description, or, if there is none, on this fd after poll(2).
 #[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
@@ -387,8 +379,8 @@ fn without_waiting<B>(
 ) -> Result<usize, Errno> {
     match no_wait {
         NoWait::Flag { may_reopen } => match call(fd, &mut buf, How::Flagged) {
-            // A sandbox may also return EPERM or EACCES. If this was not a refusal of the flag, the
-            // plain call returns the same error again.
+            // A sandbox may also return EPERM or EACCES. If this was not a refusal of the flag, the plain call returns
+            // the same error.
             Err(errno) if is_refusal(errno) || errno == Errno::SPIPE => {
                 can_be(ready, fd)?;
                 *no_wait = without_the_flag(*may_reopen, fd);
@@ -422,19 +414,19 @@ fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
             fd: Arc::new(own),
             of,
         },
-        // Of devices, poll(2) can be believed on terminals.
+        // Among devices, only the poll(2) of terminals is reliable.
         None if is_terminal || is_pipe_or_socket(fd) => NoWait::Look,
         None => NoWait::LookToRead,
     }
 }
 
-/// Checks that there is a way at all to read from `fd`, or to write to it, without a byte being moved. Where there
-/// is none, poll(2) may never say that it is ready, as for an epoll fd, or a timer that is written to.
+/// Checks, without moving a byte, that `fd` can be read or written at all. Otherwise poll(2) might never report it as
+/// ready, for example an epoll fd, or a timerfd for writing.
 ///
 /// # Errors
-/// `EINVAL` if there is none; `EBADF` if `fd` is not open for it.
+/// `EINVAL` if it cannot; `EBADF` if `fd` is not open for it.
 fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    // No buffers: the kernel checks the fd, and calls no driver (`vfs_readv`, fs/read_write.c).
+    // With no buffers, the kernel checks the fd and calls no driver (`vfs_readv`, fs/read_write.c).
     uninterrupted(|| match ready {
         Ready::ToRead => rustix::io::readv(fd, &mut []),
         Ready::ToWrite => rustix::io::writev(fd, &[]),
@@ -442,8 +434,7 @@ fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
     .map(drop)
 }
 
-/// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and
-/// write(2) have to be used.
+/// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2) are needed.
 fn is_no_message(errno: Errno) -> bool {
     is_refusal(errno) || errno == Errno::NOTSOCK
 }
@@ -454,8 +445,8 @@ fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-/// Returns whether a terminal is the master of a pseudo-terminal, which cannot be opened again as the same terminal:
-/// its device, `/dev/ptmx` (5, 2), makes a new pair each time (pts(4)).
+/// Returns whether a terminal is the master of a pseudoterminal, which cannot be reopened: opening its device,
+/// `/dev/ptmx` (5, 2), creates a new pair each time (pts(4)).
 fn is_ptmx(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstat(fd).map_or(true, |stat| {
         let device = (
@@ -466,10 +457,10 @@ fn is_ptmx(fd: BorrowedFd<'_>) -> bool {
     })
 }
 
-/// Opens the same file again with `O_NONBLOCK`, which then affects no other process.
+/// Opens the same file again with `O_NONBLOCK`, which affects no other process.
 fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mode = rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE;
-    // The process may have lost the permission to open it, as after su(1) on a terminal.
+    // The process may no longer be allowed to open it, as after su(1) on a terminal.
     let opened = rustix::fs::open(
         format!("/proc/self/fd/{}", fd.as_raw_fd()),
         mode | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,

@@ -1,19 +1,17 @@
 //! The limit on the memory of this process's cgroup (cgroups(7)).
 //!
-//! The memory of a process, the pages in its pipes, and the kernel memory that is used for it all count
-//! against its memory cgroup and every cgroup above that one. The lowest of their limits is the one that
-//! the OOM killer enforces.
+//! The memory of a process, the pages in its pipes, and the kernel memory for both count against its memory cgroup and
+//! every ancestor of it. The lowest of their limits applies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Returns the number of bytes of memory that the processes of this process's cgroup may use
-/// together, or `None` if there is no limit or none can be read. It is the lowest `memory.max` or
-/// `memory.high` (cgroup v2), or `memory.limit_in_bytes` (v1), of its cgroup and of all cgroups
-/// above it.
+/// Returns how many bytes of memory all processes of this process's cgroup may use, or `None` if there is no limit or
+/// none can be read. It is the lowest `memory.max` or `memory.high` (cgroup v2), or `memory.limit_in_bytes` (v1), of
+/// the cgroup and its ancestors.
 ///
-/// The limit is read once, when this is first called.
+/// The limit is read once, at the first call.
 pub fn memory_limit() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(|| {
@@ -23,8 +21,8 @@ pub fn memory_limit() -> Option<u64> {
     })
 }
 
-/// Returns the limit, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a function
-/// that reads files.
+/// Returns the limit, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a function that reads
+/// files.
 fn lowest_limit(
     cgroups: &str,
     mounts: &str,
@@ -49,8 +47,7 @@ fn lowest_limit(
         .min()
 }
 
-/// Returns the process's cgroup in the hierarchy that has this controller; the hierarchy of v2 has
-/// the empty name.
+/// Returns the process's cgroup in the hierarchy with this controller; the name of the v2 hierarchy is empty.
 fn cgroup_of<'a>(cgroups: &'a str, controller: &str) -> Option<&'a str> {
     cgroups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -60,8 +57,7 @@ fn cgroup_of<'a>(cgroups: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns the directories of `cgroup` and of all cgroups above it, as far as the hierarchy is
-/// mounted.
+/// Returns the directories of `cgroup` and its ancestors, as far as the hierarchy is mounted.
 fn directories(cgroup: &str, mounts: &str, kind: &str, controller: &str) -> Option<Vec<PathBuf>> {
     mounts.lines().find_map(|line| {
         let (mount, of) = line.split_once(" - ")?;
@@ -76,7 +72,7 @@ fn directories(cgroup: &str, mounts: &str, kind: &str, controller: &str) -> Opti
         {
             return None;
         }
-        // A container may have only its own part of the hierarchy mounted.
+        // A container may have mounted only its own subtree.
         let below = Path::new(cgroup)
             .strip_prefix(root)
             .unwrap_or(Path::new(""));

@@ -1,4 +1,4 @@
-//! The error type of the library: which operation failed, on which side, and what the kernel said.
+//! The error type of the library: which operation failed, on which side, and the kernel's error.
 
 use std::fmt;
 use std::io;
@@ -26,7 +26,7 @@ impl fmt::Display for TransferSide {
     }
 }
 
-/// The reason why a wait ended before the kernel answered.
+/// Why a wait ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -48,7 +48,7 @@ impl fmt::Display for Stopped {
     }
 }
 
-/// An error of this library. It prints what failed, on which side, and what the kernel said.
+/// An error of this library. It prints what failed, on which side, and the kernel's error.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -60,10 +60,10 @@ impl fmt::Display for Stopped {
 /// ```
 ///
 /// # As an [`io::Error`]
-/// What the kernel said becomes the kernel's `io::Error`, with its number
-/// ([`raw_os_error`](io::Error::raw_os_error)) and without an allocation. The side is known to the caller then, and
-/// how many bytes had been moved is what `sent`, `taken` or the report tells. An error without a number becomes one
-/// that holds this error, which [`io::Error::downcast`] returns.
+/// An error of the kernel becomes an `io::Error` with its number ([`raw_os_error`](io::Error::raw_os_error)), without
+/// an allocation. It no longer contains the side, which the caller knows, nor the number of bytes moved, which `sent`,
+/// `taken` or the report has. An error without a number becomes an `io::Error` that wraps this error;
+/// [`io::Error::downcast`] returns it.
 ///
 /// ```
 /// use std::io::Read;
@@ -79,16 +79,16 @@ pub enum Error {
     System {
         /// The name of the call or step, such as `F_SETPIPE_SZ` or `map 2 MiB`.
         operation: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         errno: io::Error,
     },
     /// Moving bytes failed; the bytes that were moved before are not lost.
     Moving {
         /// The side that failed.
         side: TransferSide,
-        /// The call that failed, as its manual page names it.
+        /// The call that failed, by the name of its manual page.
         operation: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         errno: io::Error,
         /// Bytes that were moved before the error.
         moved: u64,
@@ -105,7 +105,7 @@ pub enum Error {
     NotAPipe,
     /// The request is invalid on any machine.
     Invalid(String),
-    /// The kernel or the limits of this process do not offer what was asked for.
+    /// The kernel or the limits of this process do not support the request.
     Unsupported(String),
 }
 
@@ -115,8 +115,7 @@ impl Error {
         said_by_the_kernel(self)?.raw_os_error()
     }
 
-    /// Returns the kind of the kernel's error, or the kind that fits this error if the kernel
-    /// reported none.
+    /// Returns the kind of the kernel's error, or a kind that fits this error if it has none.
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             Error::System { errno, .. } | Error::Moving { errno, .. } => errno.kind(),
@@ -125,7 +124,7 @@ impl Error {
             Error::Stopped { by, .. } => match by {
                 Stopped::TimedOut => io::ErrorKind::TimedOut,
                 Stopped::Interrupted => io::ErrorKind::Interrupted,
-                // This is not `Interrupted`, because callers try again after that.
+                // Not `Interrupted`: callers retry after that.
                 Stopped::Cancelled => io::ErrorKind::Other,
             },
         }
@@ -144,7 +143,7 @@ fn said_by_the_kernel(error: &Error) -> Option<&io::Error> {
     }
 }
 
-/// Returns what makes an [`Error`] of the errno of a system call.
+/// Converts the errno of a system call into an [`Error`].
 pub fn system(operation: &'static str) -> impl FnOnce(Errno) -> Error {
     move |errno| Error::System {
         operation,
@@ -210,7 +209,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// Returns the kernel's message without the number that [`io::Error`] adds to it.
+/// Returns the kernel's message without the number that [`io::Error`] appends.
 fn said(errno: &io::Error) -> String {
     let text = errno.to_string();
     match text.find(" (os error") {

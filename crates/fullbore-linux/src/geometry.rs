@@ -1,33 +1,32 @@
-//! The sizes of memory and pipes that suit this machine and the memory cgroup of the process.
+//! Sizes of memory and pipes for this machine and the memory cgroup of the process.
 
 use std::sync::OnceLock;
 
 use crate::cgroup::memory_limit;
 use crate::sizes::{cache_size, huge_page_size, page_size};
 
-/// Bytes that are moved before memory is mapped.
+/// The number of bytes that are moved before memory is mapped.
 pub const FIRST: usize = 64 * 1024;
 
-/// The largest huge page that is asked for, in bytes: with base pages of 16 or 64 KiB, a huge page has 32 or
-/// 512 MiB, which takes too long to zero, and is more than a pipe needs.
+/// The largest huge page that is used, in bytes: with base pages of 16 or 64 KiB, a huge page has 32 or 512 MiB, which
+/// takes too long to zero, and is more than a pipe needs.
 pub const MOST_HUGE: usize = 4 << 20;
 
-/// Bytes that are given back at a time if there is no huge page to give back as a whole.
+/// Bytes that are released at once if no huge page has to be released as a whole.
 const AT_ONCE: usize = 2 << 20;
 
-/// One buffer or pipe may use this fraction (1/`PARTS`) of the memory that the process's cgroup
-/// allows. The stages of a pipeline share a cgroup, each of them has buffers and pipes, and a page
-/// that a pipe refers to exists in addition to the one that is filled next.
+/// One buffer or pipe may use this fraction (1/`PARTS`) of the memory limit of the cgroup. The stages of a pipeline
+/// share a cgroup, each has buffers and pipes, and pages that a pipe refers to exist in addition to those being filled.
 const PARTS: u64 = 16;
 
-/// The properties of the machine that decide the layout of memory.
+/// The properties of the machine that determine the layout of memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
     /// Bytes of a base page.
     pub page: usize,
     /// Bytes of a transparent huge page, if the kernel has them.
     pub huge: Option<usize>,
-    /// Bytes that the process's cgroup allows, if it has a limit.
+    /// The memory limit of the process's cgroup in bytes, if any.
     pub limit: Option<u64>,
 }
 
@@ -49,15 +48,15 @@ impl Geometry {
         })
     }
 
-    /// Returns the size of a huge page in bytes, if there are any that are small enough for
-    /// buffers: while one is filled, a pipe still refers to another.
+    /// Returns the size of a huge page in bytes, if it is small enough for buffers: while one is filled, a pipe still
+    /// refers to another.
     pub fn huge_that_suits(&self) -> Option<usize> {
         self.huge
             .filter(|&huge| huge <= MOST_HUGE && huge <= self.part() / 2)
     }
 
-    /// Returns the number of bytes that are given back to the kernel at once, on huge pages or on base
-    /// pages. A huge page is given back as a whole: giving a part of it back would split it.
+    /// Returns how many bytes are released to the kernel at once, in huge pages or base pages. Releasing part of a huge
+    /// page would split it.
     pub fn given_back_at_once(&self, huge: bool) -> usize {
         match self.huge_that_suits() {
             Some(bytes) if huge => bytes,
@@ -68,15 +67,14 @@ impl Geometry {
         }
     }
 
-    /// Returns the capacity for a pipe of `wanted` bytes, which may be less in a small cgroup. A
-    /// result below the default capacity has no effect, because pipes are never shrunk.
+    /// Returns the capacity for a pipe of `wanted` bytes, which may be less in a small cgroup. A result below the
+    /// default capacity has no effect, because pipes are never shrunk.
     pub fn pipe(&self, wanted: usize) -> usize {
         let most = self.part();
         if wanted <= most {
             wanted
         } else {
-            // The number of pages of a pipe is a power of two, and rounding up would exceed what is
-            // allowed.
+            // The kernel rounds the number of pages up to a power of two, which would exceed the limit.
             1 << most.max(1).ilog2()
         }
     }
@@ -87,15 +85,14 @@ impl Geometry {
     }
 }
 
-/// Returns the size of a buffer for copying: half of the second-level cache, so that bytes are still in
-/// the cache when they are used, and 256 KiB if the kernel does not report the size of that cache. It
-/// is less in a small cgroup.
+/// Returns the size of a buffer for copying: half of the L2 cache, so that bytes are still cached when they are used,
+/// or 256 KiB if the kernel does not report the size. It is less in a small cgroup.
 pub fn suits_copying() -> usize {
     let by_cache = cache_size().map_or(256 * 1024, |l2| (l2 / 2).clamp(FIRST, 1024 * 1024));
     Geometry::here().buffer(by_cache)
 }
 
-/// Returns the size of a buffer for what is read from a pipe and copied: all that a roomy pipe holds (`roomy`, pipe.rs), or less in a
+/// Returns the size of a buffer for copying from a pipe: the contents of a roomy pipe (`roomy`, pipe.rs), or less in a
 /// small cgroup.
 pub fn suits_a_pipe() -> usize {
     Geometry::here().buffer(1024 * 1024)
@@ -105,8 +102,7 @@ pub fn suits_a_pipe() -> usize {
 mod tests {
     use super::*;
 
-    /// Sizes of base pages, each with the size of the huge page that one page table of such pages
-    /// spans.
+    /// Sizes of base pages, each with the size of its huge page: what one page table of such pages maps.
     const PAGES: [(usize, usize); 3] = [
         (4 << 10, 2 << 20),
         (16 << 10, 32 << 20),
@@ -148,7 +144,7 @@ mod tests {
             assert_eq!(small.pipe(1 << 20), 256 << 10);
             assert_eq!(small.given_back_at_once(true), 256 << 10);
             assert_eq!(of(7 << 20).pipe(1 << 20), 256 << 10);
-            // Even a limit that is too small for any process leaves the initial memory.
+            // Even a limit too small for any process leaves the initial memory.
             for limit in [0, 1, 4096, 1 << 20] {
                 assert_eq!(of(limit).buffer(1 << 20), FIRST);
                 assert_eq!(of(limit).buffer(5), 5);

@@ -1,19 +1,19 @@
-//! What [`fullbore`](https://docs.rs/fullbore) stands on: the calls of the kernel that move bytes,
-//! pages and what backs them, pipes, waiting, and the limits of this machine.
+//! The basis of [`fullbore`](https://docs.rs/fullbore): the system calls that move bytes, pages and their backing,
+//! pipes, waiting, and the limits of this machine.
 //!
-//! **This crate makes no promise.** Any version may change any function: it exists for `fullbore`,
-//! its laboratory and its command, and for experiments that need the same calls. Programs that move
-//! bytes use `fullbore`, which re-exports the types of this crate that they need. The calls in
-//! [`Calls`] are those of the kernel, and guarantee nothing about what a reader gets.
+//! **This crate has no stable interface.** Any version may change any function: it exists for `fullbore`, its
+//! laboratory and its command, and for experiments that need the same calls. Programs that move bytes use `fullbore`,
+//! which re-exports the types that they need. [`Calls`] are plain system calls, and guarantee nothing about what a
+//! reader gets.
 //!
 //! | module | contains |
 //! |---|---|
-//! | [`Calls`] | read, write, splice, tee and vmsplice, each of which waits as asked |
-//! | [`wait`] | what to do while a pipe is full or empty |
+//! | [`Calls`] | read, write, splice, tee and vmsplice, each with a [`Wait`] |
+//! | [`wait`] | how to wait while a pipe is full or empty |
 //! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
 //! | [`pages`] | page-aligned memory, and what the kernel backs it with |
-//! | [`Geometry`] | sizes of memory and pipes that suit the machine and the memory cgroup |
-//! | [`error`] | the error type, and what makes it of an errno |
+//! | [`Geometry`] | sizes of memory and pipes for the machine and the memory cgroup |
+//! | [`error`] | the error type, and conversions from an errno |
 //! | the root | page sizes, limits, descriptors, and facts about processes and sockets |
 
 #![warn(missing_docs)]
@@ -54,9 +54,9 @@ pub use pages::{BackedBy, Backing, Pages, PagesOptions};
 pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 pub use refusal::{is_pipe_or_socket, is_refusal};
-/// The kernel's error number, as rustix has it.
+/// The kernel's error number, from rustix.
 pub use rustix::io::Errno;
-/// The flags of splice(2) and vmsplice(2), as rustix has them.
+/// The flags of splice(2) and vmsplice(2), from rustix.
 pub use rustix::pipe::SpliceFlags;
 pub use sharing::{shares_pages, vmsplice_shares};
 pub use sigpipe::without_sigpipe;

@@ -1,13 +1,13 @@
 //! The names of open descriptors: `/dev/stdin`, `/dev/fd/3`.
 //!
-//! open(2) of such a name opens the *file* again: with a position of its own, at the start of the file, and not at
-//! all if the file is a socket (`ENXIO`). What a person means by the name is the descriptor, as gawk has it.
+//! open(2) of such a name opens the *file* again: with its own position, at the start of the file, and not at all if
+//! the file is a socket (`ENXIO`). A user means the descriptor, as in gawk.
 
 use std::fs;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-/// As many symbolic links as the kernel follows (path_resolution(7)).
+/// The number of symbolic links that the kernel follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
 /// Returns the number of the descriptor that `path` names: `/dev/stdin`, `/dev/stdout`, `/dev/stderr`,
@@ -43,7 +43,7 @@ fn named(path: &Path) -> Option<RawFd> {
     let directory = path.parent()?;
     let name = path.file_name()?.to_str()?;
     let number: RawFd = name.parse().ok()?;
-    // The kernel knows no other way to write a number.
+    // The kernel accepts no other spelling of a number.
     let is_number = number >= 0 && number.to_string() == name;
     let of_this_process = || {
         let own = fs::read_link("/proc/self").ok()?;

@@ -1,4 +1,4 @@
-//! Descriptors: those that the library makes for itself, and a close(2) whose error is returned.
+//! Descriptors that the library creates, and a close(2) whose error is returned.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
@@ -8,7 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::error::{self, Result};
 
-/// Creates a memfd that is closed on execve(2) and cannot be made executable, where the kernel knows that
+/// Creates a memfd that is closed on execve(2) and, if the kernel supports it, cannot be made executable
 /// (`MFD_NOEXEC_SEAL`, Linux 6.3; the sysctl vm.memfd_noexec may require it). Its number is at least 3.
 pub fn memfd(name: &str, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | MemfdFlags::CLOEXEC;
@@ -19,8 +19,8 @@ pub fn memfd(name: &str, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
     not_standard(file)
 }
 
-/// Returns `fd` under a number of at least 3: 0, 1 and 2 are stdin, stdout and stderr, also in a program that was
-/// started without them. A C program would print into a pipe of this library otherwise.
+/// Returns `fd` under a number of at least 3: 0, 1 and 2 are stdin, stdout and stderr, even in a program that was
+/// started without them. Otherwise a C program might print into a pipe of this library.
 pub fn not_standard(fd: OwnedFd) -> Result<OwnedFd, Errno> {
     match fd.as_raw_fd() {
         0..=2 => rustix::io::fcntl_dupfd_cloexec(&fd, 3),
@@ -28,7 +28,7 @@ pub fn not_standard(fd: OwnedFd) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Creates a pipe whose ends are closed on execve(2) and [have other numbers](not_standard) than 0, 1 and 2.
+/// Creates a pipe whose ends are closed on execve(2) and [are not 0, 1 or 2](not_standard).
 pub fn new_pipe() -> Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(error::system("pipe2"))?;
     let both = not_standard(reader).and_then(|reader| Ok((reader, not_standard(writer)?)));
@@ -43,8 +43,8 @@ pub fn null() -> Result<OwnedFd, Errno> {
 
 /// Closes `fd` and returns the error of close(2), which dropping a [`File`](std::fs::File) ignores.
 ///
-/// NFS, FUSE and file systems with quotas may report a failed write only here: a write has
-/// succeeded only once this has returned `Ok`.
+/// NFS, FUSE and file systems with quotas may report a failed write only here: a write has succeeded only once this
+/// returns `Ok`.
 ///
 /// ```
 /// use std::io::Write;
@@ -54,9 +54,8 @@ pub fn null() -> Result<OwnedFd, Errno> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// An fd that has to stay open, such as stdout, is checked by closing a duplicate of it: Linux
-/// calls the file system at every close(2) of a descriptor, not only at the last one (`filp_flush`,
-/// fs/open.c).
+/// To check an fd that has to stay open, such as stdout, close a duplicate of it: Linux calls the file system at every
+/// close(2) of a descriptor, not only at the last one (`filp_flush`, fs/open.c).
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -65,11 +64,11 @@ pub fn null() -> Result<OwnedFd, Errno> {
 /// ```
 ///
 /// # Errors
-/// `Error::System` as close(2): `EIO`, `ENOSPC`, `EDQUOT`. Also `EINTR`, if a signal came before
-/// the file system had reported whether all is written. The fd is closed in any case, and close(2)
-/// is never repeated, because the number may belong to another file by then.
+/// `Error::System` as close(2): `EIO`, `ENOSPC`, `EDQUOT`; `EINTR` if a signal arrived before the file system had
+/// reported whether everything was written. The fd is closed in any case, and close(2) is never repeated, because the
+/// number may refer to another file by then.
 pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     let fd = fd.into().into_raw_fd();
-    // SAFETY: the fd was owned, and no code uses its number after this, whatever the answer.
+    // SAFETY: the fd was owned, and no code uses its number afterwards, whatever the result.
     unsafe { rustix::io::try_close(fd) }.map_err(error::system("close"))
 }

@@ -1,10 +1,8 @@
-//! The process that an object belongs to, as opposed to a child with a copy of the object that
-//! fork(2) made.
+//! The process that an object belongs to, as opposed to a forked child with a copy of the object.
 //!
-//! A process id does not identify the process: in a PID namespace of its own (`CLONE_NEWPID`) a child
-//! can have the same id as its parent. So a number is kept in a page that the kernel fills with zeros
-//! in every child (`MADV_WIPEONFORK`, since Linux 4.14): what was written to it before a fork is not
-//! there in the child.
+//! A process id does not identify the process: in its own PID namespace (`CLONE_NEWPID`) a child can have the same id
+//! as its parent. So a number is kept in a page that the kernel zeroes in every child (`MADV_WIPEONFORK`, since Linux
+//! 4.14).
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -13,7 +11,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::sizes::page_size;
 
-/// A bit that is set in an owner that was identified by its process id, and in no other.
+/// A bit that is set only in an owner that is identified by its process id.
 const BY_PROCESS_ID: u64 = 1 << 63;
 
 /// The process that created an object.
@@ -23,8 +21,8 @@ pub struct Owner(u64);
 impl Owner {
     /// Returns the calling process.
     pub fn this() -> Self {
-        /// The last number that this process or one of its ancestors used. Unlike the page, it is
-        /// inherited by a child, which therefore uses a number that no ancestor used.
+        /// The last number that this process or an ancestor used. Unlike the page, a child inherits it, so it uses a
+        /// number that no ancestor used.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let Some(mark) = wiped_in_children() else {
             return Self::by_process_id();
@@ -54,11 +52,10 @@ impl Owner {
     }
 }
 
-/// Returns a number that is 0 again in every child; `None` if the kernel cannot do that.
+/// Returns a number that is 0 again in every child; `None` if the kernel does not support that.
 fn wiped_in_children() -> Option<&'static AtomicU64> {
     static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-    // This uses no lock: a child does not have the thread that held the lock, so the lock would
-    // never be released there.
+    // No lock is used: a child does not have the thread that held it, so it would never be released there.
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         let new = map_one()?;
@@ -66,13 +63,13 @@ fn wiped_in_children() -> Option<&'static AtomicU64> {
             Ok(_) => page = new,
             Err(by_another_thread) => {
                 page = by_another_thread;
-                // SAFETY: the mapping was made above, and no other code has its address.
+                // SAFETY: the mapping was created above, and no other code has its address.
                 let _ = unsafe { rustix::mm::munmap(new.cast(), page_size()) };
             }
         }
     }
-    // SAFETY: a page that `map_one` made, which is never unmapped, is zeroed and aligned, and is only
-    // used as this one atomic number.
+    // SAFETY: a page from `map_one`, which is never unmapped, is zeroed and aligned, and is only used as this one
+    // atomic number.
     Some(unsafe { &*page })
 }
 
@@ -88,7 +85,7 @@ fn map_one() -> Option<*mut AtomicU64> {
         )
     }
     .ok()?;
-    // SAFETY: the advice is about children, and the range is the new mapping.
+    // SAFETY: the advice concerns children, and the range is the new mapping.
     match unsafe { rustix::mm::madvise(page, len, Advice::LinuxWipeOnFork) } {
         Ok(()) => Some(page.cast()),
         Err(_) => {

@@ -1,21 +1,20 @@
-//! The process and the user at the other end of a Unix socket, and the bytes that the other end of a TCP connection has
-//! not acknowledged.
+//! The process and the user at the other end of a Unix socket, and the unacknowledged bytes of a TCP connection.
 
 use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-/// The process and the user that connected a socket or listened at it.
+/// The process and the user that connected a socket or listened on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
-    /// The PID; 0 for a process of another PID namespace.
+    /// The PID; 0 for a process outside this PID namespace.
     pub process: u32,
     /// The effective user ID.
     pub user: u32,
 }
 
-/// `struct ucred` of unix(7). rustix has a type for it too, but a PID of 0 is no valid value of that type.
+/// `struct ucred` of unix(7). rustix has a type for it, but does not allow a PID of 0.
 #[repr(C)]
 #[derive(Default)]
 struct Credentials {
@@ -43,13 +42,13 @@ unsafe extern "C" {
 const SIOCOUTQ: c_ulong = 0x5411;
 
 /// Returns how many bytes were sent over a TCP connection and not acknowledged yet (`ioctl(SIOCOUTQ)`, tcp(7)). After
-/// shutdown(2), the end counts as one: 0 means that the other side has got everything.
+/// shutdown(2), the FIN counts as one: 0 means that the peer has received everything.
 ///
 /// # Errors
 /// As ioctl(2).
 pub fn unacknowledged(socket: impl AsFd) -> Result<usize, Errno> {
     let mut bytes: c_int = 0;
-    // SAFETY: the request writes one int to `bytes`, for every kind of file that knows it.
+    // SAFETY: the request writes one int to `bytes`, for every kind of file that supports it.
     let answer = unsafe { ioctl(socket.as_fd().as_raw_fd(), SIOCOUTQ, &raw mut bytes) };
     match answer {
         0 => Ok(usize::try_from(bytes).unwrap_or(0)),
@@ -68,7 +67,7 @@ fn last_error() -> Errno {
 pub fn peer_of(socket: impl AsFd) -> Result<Peer, Errno> {
     let mut found = Credentials::default();
     let mut len = size_of::<Credentials>() as c_uint;
-    // SAFETY: the kernel writes at most `len` bytes to `found`, of which all values are valid.
+    // SAFETY: the kernel writes at most `len` bytes to `found`, for which all values are valid.
     let answer = unsafe {
         getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -107,7 +106,7 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();
         assert_eq!(unacknowledged(&sender), Ok(0));
-        // More than both buffers hold stays here as long as nothing is read.
+        // Bytes that exceed both buffers stay queued here as long as the peer does not read.
         sender.set_nonblocking(true).unwrap();
         while sender.write(&[0; 65536]).is_ok() {}
         assert!(unacknowledged(&sender).unwrap() > 0);

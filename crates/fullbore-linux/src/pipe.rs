@@ -1,10 +1,9 @@
-//! Pipes: the capacity in bytes and in slots, the number of queued bytes, and the identity of a
-//! pipe.
+//! Pipes: their capacity in bytes and in slots, their queued bytes, and their identity.
 //!
-//! A pipe is a ring of *slots*, each of which refers to a run of bytes in one page or compound page
-//! (`struct pipe_buffer`, `include/linux/pipe_fs_i.h`). Its *capacity* is its number of slots times
-//! the size of a base page. A write of one byte can use a whole slot, and a slot can refer to more
-//! than a page, so a pipe can be full with fewer bytes than its capacity, or hold more.
+//! A pipe is a ring of *slots*, each of which refers to a run of bytes in one page or compound page (`struct
+//! pipe_buffer`, `include/linux/pipe_fs_i.h`). Its *capacity* is its number of slots times the size of a base page. A
+//! write of one byte can use a whole slot, and a slot can refer to more than a page, so a full pipe can hold fewer
+//! bytes than its capacity, or more.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,9 +17,8 @@ use crate::geometry::Geometry;
 use crate::own::new_pipe;
 use crate::sizes;
 
-/// The default capacity that output pipes, and pipes of our own, are grown to: as much as an
-/// unprivileged user may have, and less in a small memory cgroup, because the cgroup is charged for
-/// the pages in its pipes.
+/// The default capacity that output pipes and private pipes are grown to: the largest that an unprivileged user may
+/// have, and less in a small memory cgroup, which is charged for the pages in its pipes.
 pub fn roomy() -> usize {
     Geometry::here().pipe(1024 * 1024)
 }
@@ -44,8 +42,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Creates a pipe of the default capacity with `pipe2(O_CLOEXEC)`: 16 slots, which is 64 KiB
-    /// with pages of 4 KiB, and less for a user past pipe-user-pages-soft (pipe(7)).
+    /// Creates a pipe of the default capacity with `pipe2(O_CLOEXEC)`: 16 slots, which is 64 KiB with pages of 4 KiB,
+    /// and less for a user beyond pipe-user-pages-soft (pipe(7)).
     ///
     /// # Errors
     /// `EMFILE` or `ENFILE` if there are too many open files, or the user has reached
@@ -56,8 +54,8 @@ impl Pipe {
     }
 }
 
-/// Creates a pipe and grows it up to `bytes` as far as this user may; [`PipeGrowth`] has the capacity that
-/// was reached.
+/// Creates a pipe and grows it up to `bytes`, as far as the user's limits allow; [`PipeGrowth`] has the resulting
+/// capacity.
 ///
 /// # Errors
 /// As [`Pipe::new`].
@@ -67,8 +65,7 @@ pub fn with_capacity(bytes: usize) -> Result<(Pipe, PipeGrowth)> {
     Ok((pipe, growth))
 }
 
-/// A view of a file descriptor that is one end of a pipe or FIFO, or both ends if it was opened for
-/// reading and writing.
+/// A view of a file descriptor that is one end of a pipe or FIFO, or both ends if it is open for reading and writing.
 #[derive(Debug, Clone, Copy)]
 pub struct PipeEnd<'fd> {
     fd: BorrowedFd<'fd>,
@@ -84,8 +81,7 @@ impl<'fd> PipeEnd<'fd> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
             return Err(Error::NotAPipe);
         }
-        // A FIFO that was opened with O_PATH has the type of a pipe, but pipe operations on it
-        // fail.
+        // A FIFO opened with O_PATH has the type of a pipe, but pipe operations on it fail.
         match fcntl_getpipe_size(fd) {
             Ok(_) => Ok(Self { fd }),
             Err(Errno::BADF) => Err(Error::NotAPipe),
@@ -101,10 +97,10 @@ impl<'fd> PipeEnd<'fd> {
         fcntl_getpipe_size(self.fd).map_err(error::system("F_GETPIPE_SZ"))
     }
 
-    /// Returns the number of bytes that are in the pipe now (`ioctl(FIONREAD)`), from either end.
+    /// Returns the number of bytes in the pipe now (`ioctl(FIONREAD)`), from either end.
     ///
-    /// Bytes that a reader has copied or spliced away are not included; of a page that is partly
-    /// read, the rest is counted (`pipe_ioctl`, `fs/pipe.c`).
+    /// Bytes that a reader has copied or spliced out are not included; of a partly read page, only the rest is counted
+    /// (`pipe_ioctl`, `fs/pipe.c`).
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -114,8 +110,7 @@ impl<'fd> PipeEnd<'fd> {
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Returns the identity of the pipe, which is equal for two fds of the same pipe, in any two
-    /// processes.
+    /// Returns the identity of the pipe, which is equal for all fds of the same pipe, in any process.
     ///
     /// # Errors
     /// None that this library knows of, on an fd that is a pipe.
@@ -127,25 +122,23 @@ impl<'fd> PipeEnd<'fd> {
         })
     }
 
-    /// Sets the capacity to `bytes`, which the kernel rounds up to a power of two of pages
-    /// (`fcntl(F_SETPIPE_SZ)`), and returns the new capacity in bytes.
+    /// Sets the capacity to `bytes`, which the kernel rounds up to a power of two of pages (`fcntl(F_SETPIPE_SZ)`), and
+    /// returns the new capacity in bytes.
     ///
     /// # Errors
-    /// `EPERM` above the user's limits, `EBUSY` if the queued bytes use more slots than that.
+    /// `EPERM` above the user's limits; `EBUSY` if the queued bytes use more slots than that.
     pub fn resize(&self, bytes: usize) -> Result<usize> {
         fcntl_setpipe_size(self.fd, bytes).map_err(error::system("F_SETPIPE_SZ"))?;
         self.capacity()
     }
 
-    /// Grows the pipe up to `bytes` as far as this user may, and never shrinks it.
+    /// Grows the pipe up to `bytes`, as far as the user's limits allow. It is never shrunk.
     ///
-    /// The capacity of a pipe counts against `/proc/sys/fs/pipe-user-pages-soft`, 64 MiB for all pipes
-    /// of an unprivileged user together: beyond that, new pipes of all programs of this user have one
-    /// or two pages.
+    /// Capacities count against `/proc/sys/fs/pipe-user-pages-soft`, 64 MiB for all pipes of an unprivileged user:
+    /// beyond that, new pipes of this user have one or two pages.
     ///
-    /// Grow a pipe only if you *write* to it: the writer on the other side may use the capacity to
-    /// determine when a page is free, and a reader that enlarges the pipe then corrupts the bytes
-    /// that it reads.
+    /// Grow a pipe only if you *write* to it: its writer may infer from the capacity when a page is free, and then a
+    /// reader that enlarges the pipe corrupts the bytes that it reads.
     ///
     /// # Errors
     /// Errors other than a limit, such as `ENOMEM`.
@@ -211,8 +204,7 @@ pub fn is_writer(pipe: PipeEnd<'_>) -> Result<bool> {
 /// # Errors
 /// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
 pub fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
-    // The duplicate gets a number from 3 on, because 0 to 2 may be closed now and opened later as
-    // standard input, output and error.
+    // The number is at least 3, because 0 to 2 may be closed now and opened later as standard input, output and error.
     let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(error::system("F_DUPFD_CLOEXEC"))?;
     is_writable(own.as_fd())?;
     Ok(own)
@@ -234,8 +226,7 @@ pub fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
 fn next_lower(target: usize) -> (PipeLimit, usize) {
     match sizes::pipe_max_size() {
         Some(max) if target > max => (PipeLimit::PipeMaxSize(max), max),
-        // Below pipe-max-size, the limit is the one on all pipes of the user (pipe_set_size,
-        // fs/pipe.c).
+        // Below pipe-max-size, the limit is that of all pipes of the user (pipe_set_size, fs/pipe.c).
         _ => (
             PipeLimit::PipeUserPages(sizes::pipe_user_pages_soft()),
             target / 2,
@@ -251,7 +242,7 @@ pub struct PipeGrowth {
     pub before: usize,
     /// Capacity in bytes now.
     pub after: usize,
-    /// The limit that kept it below what was asked for, if there was one.
+    /// The limit that kept it below the requested capacity, if any.
     pub limit: Option<PipeLimit>,
 }
 
@@ -261,8 +252,8 @@ pub struct PipeGrowth {
 pub enum PipeLimit {
     /// `/proc/sys/fs/pipe-max-size`, with its value in bytes.
     PipeMaxSize(usize),
-    /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`), which limits all pipes of this user
-    /// together; with the value of the soft limit in pages, if it can be read.
+    /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`), which limits all pipes of this user; with the soft limit in
+    /// pages, if it can be read.
     PipeUserPages(Option<usize>),
     /// The queued bytes would not fit (`EBUSY`).
     Busy,
@@ -286,8 +277,7 @@ impl fmt::Display for PipeLimit {
     }
 }
 
-/// The device and inode of a pipe, which are the same for two fds only if both are fds of the same
-/// pipe.
+/// The device and inode of a pipe, which are equal only for fds of the same pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PipeIdentity {
     /// The device number of the file system (pipefs, or the one that contains the FIFO).
@@ -313,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pipe_is_said_to_be_none() {
+    fn anything_but_a_pipe_is_reported_as_such() {
         assert!(of(&File::open("/dev/null").unwrap()).unwrap().is_none());
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
         assert!(of(&socket).unwrap().is_none());

@@ -1,12 +1,12 @@
-//! What an error means: that a call is not supported here rather than that it failed, or that no reader is left.
+//! Interpretation of errors: whether a call is not supported rather than failed, and whether no reader is left.
 
 use std::os::fd::AsFd;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Returns whether `errno` means that the call is refused as such, by this kernel, by a sandbox
-/// (gVisor, seccomp) or for this pair of fds, rather than that it failed to move bytes.
+/// Returns whether `errno` means that this kernel, a sandbox (gVisor, seccomp) or this pair of fds does not support the
+/// call, rather than that it failed to move bytes.
 pub fn is_refusal(errno: Errno) -> bool {
     matches!(
         errno,
@@ -14,8 +14,8 @@ pub fn is_refusal(errno: Errno) -> bool {
     )
 }
 
-/// Returns whether `fd` is a pipe, a FIFO or a socket: only there does `EPIPE` mean that no reader is left. From a
-/// file (FUSE) or a device (USB endpoints) it is a failure like any other.
+/// Returns whether `fd` is a pipe, a FIFO or a socket: only there does `EPIPE` mean that no reader is left. On a file
+/// (FUSE) or a device (USB endpoints) it is an ordinary error.
 pub fn is_pipe_or_socket(fd: impl AsFd) -> bool {
     rustix::fs::fstat(fd).is_ok_and(|stat| {
         let file_type = FileType::from_raw_mode(stat.st_mode);

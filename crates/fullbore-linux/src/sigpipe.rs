@@ -1,10 +1,10 @@
 //! Keeps a call into a socket from raising SIGPIPE.
 //!
-//! send(2) has MSG_NOSIGNAL for this. splice(2) and sendfile(2) into a socket have nothing of the kind:
-//! if the peer is gone, they raise SIGPIPE, which ends a process that does not ignore it. The kernel
-//! sends this signal to the calling thread only (`unix_stream_sendmsg`, net/unix/af_unix.c;
-//! `sk_stream_error`, net/core/stream.c). So the thread blocks it during the call, and then removes the
-//! signal that the call has raised. Other threads, and signals for the whole process, are not affected.
+//! send(2) has MSG_NOSIGNAL for this. splice(2) and sendfile(2) into a socket have no such flag: if the peer has
+//! closed, they raise SIGPIPE, which ends a process that does not ignore it. The kernel sends this signal to the
+//! calling thread only (`unix_stream_sendmsg`, net/unix/af_unix.c; `sk_stream_error`, net/core/stream.c). So the thread
+//! blocks it during the call, and then removes the signal that the call has raised. Other threads, and signals for the
+//! whole process, are not affected.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -16,8 +16,8 @@ use rustix::process::Signal;
 #[repr(C, align(16))]
 struct SignalSet([u8; 128]);
 
-/// A `siginfo_t`. It begins with three numbers; after them, aligned as a pointer is, comes the id of the process that
-/// has sent the signal (`__SIGINFO` in include/uapi/asm-generic/siginfo.h).
+/// A `siginfo_t`. It begins with three ints; after them, at the alignment of a pointer, comes the id of the process
+/// that sent the signal (`__SIGINFO` in include/uapi/asm-generic/siginfo.h).
 #[repr(C, align(16))]
 struct Information([c_int; 32]);
 
@@ -34,8 +34,7 @@ struct NoTime([u8; 16]);
 const SIG_BLOCK: c_int = 0;
 const SIG_SETMASK: c_int = 2;
 
-// These are functions of POSIX, in the libc that std is linked to. rustix offers them only for programs
-// without a libc.
+// POSIX functions in the libc that std links to. rustix offers them only for programs without a libc.
 unsafe extern "C" {
     fn sigemptyset(set: *mut SignalSet) -> c_int;
     fn sigaddset(set: *mut SignalSet, signal: c_int) -> c_int;
@@ -68,16 +67,15 @@ impl SignalSet {
     }
 }
 
-/// Makes a call that may raise SIGPIPE, and removes the signal.
+/// Makes a call that may raise SIGPIPE, and removes that signal.
 ///
-/// The signal may have been raised although the call succeeded, because a part of its bytes was sent
-/// before the peer was gone.
+/// The signal may have been raised although the call succeeded, because some bytes were sent before the peer closed.
 pub fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
     let sigpipe = SignalSet::sigpipe();
     let mut before = SignalSet::empty();
     // SAFETY: both sets are initialized. Blocking a signal in this thread affects no other one.
     let is_blocked = unsafe { pthread_sigmask(SIG_BLOCK, &sigpipe, &mut before) } == 0;
-    // A signal that is pending already is the caller's, who has blocked it.
+    // A signal that is already pending belongs to the caller, who has blocked it.
     let is_pending = before.has_sigpipe() && {
         let mut pending = SignalSet::empty();
         // SAFETY: the set is valid for writing.
@@ -94,11 +92,12 @@ pub fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Takes the signal that this thread has caused, if it has. One that another process has sent meanwhile is sent again.
+/// Removes the signal that this thread has caused, if any. A signal that another process has sent meanwhile is sent
+/// again.
 fn take_away(sigpipe: &SignalSet) {
     let no_time = NoTime([0; 16]);
     let mut information = Information([0; 32]);
-    // SAFETY: all three are of this function, and large enough. It does not wait: it takes the signal, or finds none.
+    // SAFETY: all three are local, and large enough. The call does not wait: it takes the signal, or finds none.
     let taken = unsafe { sigtimedwait(sigpipe, &mut information, &no_time) };
     let here = rustix::process::getpid().as_raw_nonzero().get();
     if taken == Signal::PIPE.as_raw() && information.sender() != here {
@@ -138,7 +137,7 @@ mod tests {
         });
         assert_eq!((during, state()), ((true, true), (false, false)));
         without_sigpipe(|| {
-            // In here the test is a caller that has blocked the signal.
+            // Here the test is a caller that has blocked the signal.
             without_sigpipe(raise);
             assert_eq!(state(), (true, false));
             raise();

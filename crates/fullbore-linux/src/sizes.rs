@@ -16,7 +16,7 @@ pub fn huge_page_size() -> Option<usize> {
     *SIZE.get_or_init(|| number_in("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"))
 }
 
-/// Returns whether the kernel gives transparent huge pages to memory that asks for them:
+/// Returns whether the kernel gives transparent huge pages to memory with the advice for them:
 /// `/sys/kernel/mm/transparent_hugepage/enabled` exists and is not `never`.
 pub fn has_huge_pages() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
@@ -38,34 +38,30 @@ pub fn hugetlb_page_size() -> Option<usize> {
     })
 }
 
-/// Returns the number of bytes that one page table maps: two addresses that far apart have
-/// different page-table entries *and* different page-table locks (`pmd_lockptr`,
-/// `include/linux/mm.h`).
+/// Returns the number of bytes that one page table maps: two addresses this far apart have different page tables, and
+/// so different page-table locks (`pte_lockptr`, `include/linux/mm.h`).
 pub fn page_table_span() -> usize {
     huge_page_size().unwrap_or_else(|| page_size() * (page_size() / size_of::<u64>()))
 }
 
-/// Returns `/proc/sys/fs/pipe-max-size`: the largest capacity in bytes that an unprivileged user
-/// may give a pipe.
+/// Returns `/proc/sys/fs/pipe-max-size`: the largest capacity in bytes that an unprivileged user may give a pipe.
 pub fn pipe_max_size() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-max-size")
 }
 
-/// Returns `/proc/sys/fs/pipe-user-pages-soft`: the number of pages that all pipes of an
-/// unprivileged user may hold together. Past it, new pipes are smaller and none can grow; 0 means
-/// no limit.
+/// Returns `/proc/sys/fs/pipe-user-pages-soft`: the number of pages that all pipes of an unprivileged user may have
+/// together. Beyond it, new pipes are smaller and none can grow; 0 means no limit.
 pub fn pipe_user_pages_soft() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-user-pages-soft")
 }
 
-/// Returns `/proc/sys/fs/pipe-user-pages-hard`: the number of pages past which an unprivileged user
-/// cannot create pipes; 0 means no limit.
+/// Returns `/proc/sys/fs/pipe-user-pages-hard`: the number of pages beyond which an unprivileged user cannot create
+/// pipes; 0 means no limit.
 pub fn pipe_user_pages_hard() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-user-pages-hard")
 }
 
-/// Returns the size in bytes of the second-level cache of the first CPU, or `None` if the kernel
-/// does not report it.
+/// Returns the size in bytes of the L2 cache of the first CPU, or `None` if the kernel does not report it.
 pub fn cache_size() -> Option<usize> {
     static SIZE: OnceLock<Option<usize>> = OnceLock::new();
     *SIZE.get_or_init(|| {

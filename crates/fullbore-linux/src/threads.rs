@@ -1,14 +1,14 @@
-//! The thread by which /proc shows what a process has.
+//! The thread whose files in /proc describe a process.
 //!
-//! A process lives on when its first thread ends alone (pthread_exit(3) in `main`). Its files below `/proc/PID` are
-//! then those of a zombie: `fd` is empty, and belongs to root like `io` and others. `/proc/TID` of another thread has
-//! them all, though /proc does not list it.
+//! A process continues when only its main thread exits (pthread_exit(3) in `main`). Its files below `/proc/PID` are
+//! then those of a zombie: `fd` is empty, and, like `io` and others, owned by root. `/proc/TID` of another thread has
+//! them, though readdir(3) of /proc does not list it.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Returns a thread of a process that has not ended: the first one, whose number is that of the process, if possible.
-/// `None` if the process has ended, or may not be looked at.
+/// Returns a running thread of a process: the main thread if possible. `None` if the process has exited, or may not be
+/// inspected.
 pub fn live_thread(process: u32) -> Option<u32> {
     let tasks = format!("/proc/{process}/task");
     let lives = |thread: &u32| {
@@ -26,8 +26,8 @@ pub fn live_thread(process: u32) -> Option<u32> {
     Some(process).filter(lives).or_else(others)
 }
 
-/// Returns the directory in /proc in which `fd`, `fdinfo`, `io` and `exe` are those of this process: `/proc/PID`, or
-/// `/proc/TID` of another thread if the first one has ended.
+/// Returns the directory in /proc whose `fd`, `fdinfo`, `io` and `exe` are those of this process: `/proc/PID`, or
+/// `/proc/TID` of another thread if the main thread has exited.
 pub fn proc_directory(process: u32) -> PathBuf {
     format!("/proc/{}", live_thread(process).unwrap_or(process)).into()
 }

@@ -1,9 +1,9 @@
-//! Memory that is shared with Python through the buffer protocol: bytes that a caller passes in, and memory
-//! of a producer or a consumer that is lent to the caller.
+//! Memory shared with Python through the buffer protocol: bytes that a caller passes in, and memory of a producer or a
+//! consumer that is lent to the caller.
 //!
-//! Memory is lent as a `memoryview` of a [`Lender`]. Every view, slice and array that is made from it is
-//! counted as an export of the lender, and as long as there is one the memory is neither given to a pipe
-//! nor written to by anybody else: a loan [ends](Loan::end) only without exports.
+//! Memory is lent as a `memoryview` of a [`Lender`]. Every view, slice and array of it counts as an export of the
+//! lender, and while there is an export, the memory is neither given to a pipe nor written to by other code: a loan
+//! [ends](Loan::end) only without exports.
 
 #![allow(unsafe_code)]
 
@@ -18,10 +18,10 @@ use pyo3::ffi::{self, Py_buffer, Py_ssize_t};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyWeakrefMethods, PyWeakrefReference};
 
-/// Bytes of an object of the caller, which stay where they are as long as this exists.
+/// The bytes of an object of the caller, which stay in place as long as this exists.
 ///
-/// As with the file objects of CPython, another thread that changes the bytes of a `bytearray` or an array
-/// during the call decides itself what is moved.
+/// As with the file objects of CPython, a thread that changes the bytes of a `bytearray` or an array during the call
+/// determines which bytes are moved.
 pub struct Shared<'py> {
     view: Box<Py_buffer>,
     py: PhantomData<Python<'py>>,
@@ -30,7 +30,7 @@ pub struct Shared<'py> {
 impl<'py> Shared<'py> {
     fn of(object: &Bound<'py, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(Py_buffer::new());
-        // SAFETY: the object is alive, and the view is released once, when this is dropped.
+        // SAFETY: the object is alive, and the view is released once, on drop.
         match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } {
             0 => Ok(Self {
                 view,
@@ -43,7 +43,7 @@ impl<'py> Shared<'py> {
     /// Returns the bytes of a bytes-like object.
     ///
     /// # Errors
-    /// `TypeError` if it is none, `BufferError` if its memory is not contiguous.
+    /// `TypeError` if the object is not bytes-like, `BufferError` if its memory is not contiguous.
     pub fn to_read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         Self::of(object, ffi::PyBUF_SIMPLE)
     }
@@ -51,7 +51,7 @@ impl<'py> Shared<'py> {
     /// Returns the memory of a writable bytes-like object.
     ///
     /// # Errors
-    /// `TypeError` if it is none.
+    /// `TypeError` if the object is not a writable bytes-like object.
     pub fn to_write(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         Self::of(object, ffi::PyBUF_WRITABLE).map_err(|error| {
             let class = object.get_type();
@@ -63,8 +63,8 @@ impl<'py> Shared<'py> {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the exporter keeps `len` bytes at `buf` until the view is released. An empty buffer may
-        // have no address.
+        // SAFETY: the exporter keeps `len` bytes at `buf` until the view is released. The address of an empty buffer
+        // may be null.
         unsafe {
             match self.view.buf.is_null() {
                 true => &[],
@@ -74,8 +74,8 @@ impl<'py> Shared<'py> {
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; the memory is writable, because the constructor asked for that where this
-        // is called.
+        // SAFETY: as in `bytes`; the memory is writable, because the constructor requested that wherever this is
+        // called.
         unsafe {
             match self.view.buf.is_null() || self.view.readonly != 0 {
                 true => &mut [],
@@ -89,7 +89,7 @@ impl<'py> Shared<'py> {
 
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
-        // SAFETY: the view was filled by PyObject_GetBuffer, and this thread is attached, as the lifetime says.
+        // SAFETY: the view was filled by PyObject_GetBuffer, and the lifetime shows that this thread is attached.
         unsafe { ffi::PyBuffer_Release(&raw mut *self.view) }
     }
 }
@@ -101,7 +101,7 @@ impl<'py> NewBytes<'py> {
     /// # Errors
     /// `MemoryError`.
     pub fn new(py: Python<'py>, len: usize) -> PyResult<Self> {
-        // SAFETY: with a null pointer the contents are left alone. The result is a new `bytes`, or null with an
+        // SAFETY: with a null pointer the contents stay uninitialized. The result is a new `bytes`, or null with an
         // exception set.
         unsafe {
             let new = ffi::PyBytes_FromStringAndSize(ptr::null(), len as Py_ssize_t);
@@ -110,8 +110,8 @@ impl<'py> NewBytes<'py> {
         }
     }
 
-    /// Returns its memory, which nobody else has seen yet. It is to be filled from its start, as read(2) does,
-    /// and not to be read before that: filling it with zeros first would cost a third of the speed of a pipe.
+    /// Returns its memory, which no other code has seen yet. It must be filled from its start, as read(2) does, and not
+    /// be read before: zeroing it first would cost a third of the speed of a pipe.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: this is the only reference to the new object.
         unsafe {
@@ -121,7 +121,7 @@ impl<'py> NewBytes<'py> {
         }
     }
 
-    /// Returns the first `n` bytes, all of which were filled.
+    /// Returns the first `n` bytes, all of which must have been filled.
     pub fn finish(self, n: usize) -> Bound<'py, PyBytes> {
         match self.0.as_bytes() {
             all if all.len() == n => self.0,
@@ -130,7 +130,7 @@ impl<'py> NewBytes<'py> {
     }
 }
 
-/// A part of memory that is lent, and the views of it that exist.
+/// Memory that is lent, and the number of its views.
 #[derive(Debug, Default)]
 struct Exports {
     count: AtomicUsize,
@@ -143,7 +143,7 @@ pub struct Loan {
     exports: Arc<Exports>,
     /// Bytes that are lent.
     pub len: usize,
-    /// The view that was returned. The view holds the owner of the memory, so the owner does not hold it.
+    /// The view that was returned. It refers to the owner of the memory, so the owner does not refer to it.
     view: Py<PyWeakrefReference>,
 }
 
@@ -151,8 +151,8 @@ impl Loan {
     /// Lends memory of `owner`.
     ///
     /// # Safety
-    /// As long as the loan has not [ended](Self::end), or `owner` exists, the memory must stay where it is,
-    /// nobody else may write to it, and if it is `writable` nobody else may read from it.
+    /// Until the loan has [ended](Self::end) or `owner` is freed, the memory must stay in place, no other code may
+    /// write to it, and if it is `writable`, no other code may read it.
     pub unsafe fn new<'py>(
         owner: &Bound<'py, PyAny>,
         memory: *const [u8],
@@ -177,7 +177,7 @@ impl Loan {
         ))
     }
 
-    /// Ends the loan if there is one, as [`end`](Self::end) does.
+    /// Ends the loan, if any, like [`end`](Self::end).
     pub fn end_any(loan: &mut Option<Self>, py: Python<'_>) -> PyResult<()> {
         if let Some(lent) = loan {
             lent.end(py)?;
@@ -186,7 +186,7 @@ impl Loan {
         Ok(())
     }
 
-    /// Ends the loan: from here on its views raise `ValueError`, and no other can be made.
+    /// Ends the loan: from now on its views raise `ValueError`, and no new ones can be created.
     ///
     /// # Errors
     /// `BufferError` if slices or arrays of the view still exist. The loan then continues.
@@ -217,12 +217,12 @@ fn still_used(exports: &Exports) -> PyErr {
 /// Memory of another object.
 struct Lent(*mut [u8]);
 
-// SAFETY: `Loan::new` promises that the memory stays, and that nobody else uses it, for whichever thread has it.
+// SAFETY: the condition of `Loan::new` is that the memory stays, and that no other code uses it, from any thread.
 unsafe impl Send for Lent {}
-// SAFETY: as above. What views of the memory do at the same time is decided by the program, as with a `bytearray`.
+// SAFETY: as above. The program is responsible for concurrent use of views, as with a `bytearray`.
 unsafe impl Sync for Lent {}
 
-/// What the views of lent memory are views of.
+/// The exporter of lent memory.
 #[pyclass(frozen, module = "fullbore._fullbore")]
 struct Lender {
     memory: Lent,
@@ -242,8 +242,8 @@ impl Lender {
     ) -> PyResult<()> {
         let lender = slf.get();
         let memory = lender.memory.0;
-        // SAFETY: Python passes a view to be filled. The memory stays as long as the lender does, which the
-        // view holds.
+        // SAFETY: Python passes a view to be filled. The memory stays as long as the lender, which the view keeps
+        // alive.
         unsafe {
             if lender.exports.is_over.load(Ordering::Acquire) {
                 (*view).obj = ptr::null_mut();

@@ -1,7 +1,7 @@
-//! Processes that a pipeline has started, and that must not be left running.
+//! Processes that a pipeline has started, and that must not keep running.
 //!
-//! This is done here, and not in Python, because the handler of a signal can raise an exception between any
-//! two steps of Python code, and because what is dropped here is dropped whatever was raised.
+//! This is not in Python, because a signal handler can raise an exception between any two steps of Python code, and
+//! because this is dropped whatever was raised.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,18 +15,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 
 use crate::errors::without_file;
 
-/// How often to look for processes that others have started meanwhile, and how often at most.
+/// The interval between two searches for new descendants, and the maximum number of searches.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AT_MOST_LOOKS: usize = 250;
 
-/// Processes by number, each with a descriptor that stays the same process's when the number is used again.
+/// Processes by PID, each with a descriptor that still refers to the same process when the PID is reused.
 type Processes = BTreeMap<u32, Arc<OwnedFd>>;
 
-/// The first processes of the stages of a pipeline. What is still running when it is dropped is killed.
+/// The first processes of the stages of a pipeline. Processes that still run when it is dropped are killed.
 #[pyclass(module = "fullbore._fullbore", frozen)]
 pub struct Children {
     started: Mutex<Processes>,
-    /// The process that has started them. A child of fork(2) does not end them.
+    /// The process that has started them. A forked child does not end them.
     parent: Pid,
 }
 
@@ -47,12 +47,12 @@ impl Children {
         Ok(())
     }
 
-    /// Forgets them, when all have been waited for.
+    /// Forgets all of them, once they have been waited for.
     fn forget(&self) {
         self.lock().clear();
     }
 
-    /// Sends a signal to those that are running.
+    /// Sends a signal to those that still run.
     fn signal(&self, number: i32) -> PyResult<()> {
         let Some(signal) = Signal::from_named_raw(number) else {
             return Err(PyValueError::new_err(format!("invalid signal {number}")));
@@ -61,16 +61,16 @@ impl Children {
         Ok(())
     }
 
-    /// Ends them and their descendants: asks them by SIGTERM first, and kills what is left after some seconds.
+    /// Ends them and their descendants: sends SIGTERM, and after the grace period SIGKILL.
     fn end(&self, py: Python<'_>, grace: f64) {
         let grace = Duration::try_from_secs_f64(grace).unwrap_or_default();
         py.detach(|| {
-            // Without the lock, since others may have to send a signal meanwhile.
+            // Without the lock, because other threads may have to send a signal meanwhile.
             let started = self.lock().clone();
             let mut all = with_descendants(&started, Processes::new());
             for processes in [&started, &all] {
                 tell(processes, Signal::TERM);
-                // A stopped process handles the signal only after this one.
+                // A stopped process handles the signal only after SIGCONT.
                 tell(processes, Signal::CONT);
             }
             let until = Instant::now() + grace;
@@ -121,7 +121,7 @@ fn with_descendants(started: &Processes, mut known: Processes) -> Processes {
     known
 }
 
-/// Sends a signal to each process that is still running.
+/// Sends a signal to each process that still runs.
 fn tell(processes: &Processes, signal: Signal) {
     for process in processes.values() {
         // It fails for a process that has ended.

@@ -1,4 +1,4 @@
-//! `Consumer`: any file to memory, as `io.BufferedReader`, and views of the bytes that were read.
+//! `Consumer`: any file to memory, like `io.BufferedReader`, and views of its buffer.
 
 #![allow(unsafe_code)]
 
@@ -19,9 +19,9 @@ use crate::file::{self, File};
 use crate::sizes::Size;
 use crate::turn::{Turn, Turns};
 
-/// Reads bytes from any file through a buffer that suits the caches of this machine.
+/// Reads bytes from any file through a buffer sized for this machine's caches.
 ///
-/// It has the interface of io.BufferedReader. It never changes the size of a pipe that it reads from. See
+/// It has the interface of io.BufferedReader. It never changes the capacity of a pipe that it reads from. See
 /// help(fullbore) for `file`, `shared` and threads.
 #[pyclass(name = "Consumer", module = "fullbore", frozen, subclass, weakref)]
 pub struct PyConsumer {
@@ -32,8 +32,7 @@ pub struct PyConsumer {
 struct Input {
     consumer: Consumer<OwnedFd>,
     loan: Option<Loan>,
-    /// Bytes that a call had taken when the handler of a signal raised an exception. They come before those of
-    /// the consumer.
+    /// Bytes that a call had read when a signal handler raised an exception. They come before those of the consumer.
     kept: Vec<u8>,
     /// How many of them have been read again.
     read_again: usize,
@@ -60,13 +59,13 @@ impl Input {
         }
     }
 
-    /// Keeps bytes that were taken, for the next call. Everything else was read.
+    /// Keeps bytes for the next call. All others were read.
     fn keep(&mut self, mut bytes: Vec<u8>) {
         bytes.extend_from_slice(&self.kept[self.read_again..]);
         (self.kept, self.read_again) = (bytes, 0);
     }
 
-    /// Makes sure that the buffer has bytes, and returns whether it has: otherwise the file has ended.
+    /// Fills the buffer if it is empty, and returns whether it has bytes: otherwise the file has ended.
     fn fill(&mut self, py: Python<'_>, file: &File) -> PyResult<bool> {
         if !self.buffer().is_empty() {
             return Ok(true);
@@ -78,7 +77,7 @@ impl Input {
         Ok(n > 0)
     }
 
-    /// Takes bytes of the buffer.
+    /// Takes bytes from the buffer.
     fn take(&mut self, into: &mut [u8]) -> usize {
         let buffer = self.buffer();
         let n = into.len().min(buffer.len());
@@ -121,7 +120,7 @@ impl Input {
         let mut all =
             std::mem::take(&mut self.kept).split_off(std::mem::take(&mut self.read_again));
         let consumer = &mut self.consumer;
-        // `read_to_end` would not let a signal interrupt it.
+        // Signals cannot interrupt `read_to_end`.
         let read = waiting(py, &file.name, || {
             loop {
                 let bytes = consumer.fill_buf().map_err(inner)?;
@@ -142,7 +141,7 @@ impl Input {
         }
     }
 
-    /// Returns the next line with its end if all of it is buffered, and nothing is lent.
+    /// Returns the next line with its end, if it is completely buffered and nothing is lent.
     #[inline]
     fn buffered_line<'py>(&mut self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let buffer = match &self.loan {
@@ -155,8 +154,7 @@ impl Input {
         Some(line)
     }
 
-    /// Returns the next line with its end, or what there is before the end of the file or the limit; `None` if
-    /// that is nothing.
+    /// Returns the next line with its end, or the rest up to the end of the file or the limit; `None` if that is empty.
     fn line<'py>(
         &mut self,
         py: Python<'py>,
@@ -200,15 +198,15 @@ fn limit_of(size: Option<i64>) -> usize {
 }
 
 impl PyConsumer {
-    /// Takes the turn, and ends the loan of memory.
+    /// Waits for the turn, and ends the loan of memory.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn<'_, Input>> {
         let mut input = self.turns.take(py)?;
         Loan::end_any(&mut input.loan, py)?;
         Ok(input)
     }
 
-    /// Returns the next line as [`Input::line`] does. A line that is buffered needs no turn, which would take a
-    /// tenth of the time of a short line.
+    /// Returns the next line like [`Input::line`]. A buffered line needs no turn, which would take a tenth of the time
+    /// of a short line.
     #[inline]
     fn line<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let buffered = match limit {
@@ -259,7 +257,7 @@ impl PyConsumer {
         })
     }
 
-    /// Reads size bytes, or fewer at the end of the file; all bytes up to the end by default.
+    /// Reads size bytes, or fewer at the end of the file; by default all bytes up to the end.
     #[pyo3(signature = (size = None, /))]
     fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
         let mut input = self.turn(py)?;
@@ -276,7 +274,7 @@ impl PyConsumer {
         Ok(new.finish(n))
     }
 
-    /// Reads up to size bytes with at most one read(2), which waits only if there are none yet.
+    /// Reads up to size bytes with at most one read(2), which waits only if no bytes are available.
     #[pyo3(signature = (size = None, /))]
     fn read1<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
         let mut input = self.turn(py)?;
@@ -290,13 +288,13 @@ impl PyConsumer {
         Ok(bytes)
     }
 
-    /// Reads into a writable bytes-like object until it is full or the file has ended; returns how many bytes.
+    /// Reads into a writable bytes-like object until it is full or the file has ended; returns the number of bytes.
     fn readinto(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut shared = Shared::to_write(into)?;
         self.turn(py)?.read_full(py, &self.file, shared.bytes_mut())
     }
 
-    /// Reads into a writable bytes-like object with at most one read(2); returns how many bytes.
+    /// Reads into a writable bytes-like object with at most one read(2); returns the number of bytes.
     fn readinto1(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut shared = Shared::to_write(into)?;
         let mut input = self.turn(py)?;
@@ -314,7 +312,7 @@ impl PyConsumer {
         Ok(line.unwrap_or_else(|| PyBytes::new(py, b"")))
     }
 
-    /// Reads lines up to the end of the file, or until they have hint bytes together.
+    /// Reads lines up to the end of the file, or until their total length reaches hint bytes.
     #[pyo3(signature = (hint = None, /))]
     fn readlines<'py>(&self, py: Python<'py>, hint: Option<i64>) -> PyResult<Bound<'py, PyList>> {
         let most = match limit_of(hint) {
@@ -351,8 +349,8 @@ impl PyConsumer {
         self.line(py, usize::MAX)
     }
 
-    /// Returns bytes that come next without taking them: all that is buffered, and at least one byte unless the
-    /// file has ended. `size` is ignored, as by io.BufferedReader.
+    /// Returns the next bytes without consuming them: all that are buffered, and at least one unless the file has
+    /// ended. `size` is ignored, as by io.BufferedReader.
     #[pyo3(signature = (_size = 0, /))]
     fn peek<'py>(&self, py: Python<'py>, _size: i64) -> PyResult<Bound<'py, PyBytes>> {
         let mut input = self.turn(py)?;
@@ -360,18 +358,18 @@ impl PyConsumer {
         Ok(PyBytes::new(py, input.buffer()))
     }
 
-    /// Returns all that is buffered, without a system call.
+    /// Returns all buffered bytes, without a system call.
     fn _buffered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let input = self.turn(py)?;
         let kept = &input.kept[input.read_again..];
         Ok(PyBytes::new(py, &[kept, input.consumer.buffer()].concat()))
     }
 
-    /// Takes up to n bytes, by default all that are buffered, and returns them as a read-only memoryview of the
-    /// buffer: they are not copied. It has at least one byte unless the file has ended.
+    /// Consumes up to n bytes, by default all that are buffered, and returns them as a read-only memoryview of the
+    /// buffer, without a copy. It has at least one byte unless the file has ended.
     ///
-    /// The view is dead after the next call of this object: using it raises ValueError. That call raises
-    /// BufferError, and does nothing, as long as slices of the view or arrays made from it exist.
+    /// The next call of this object ends the view: using it then raises ValueError. While slices of the view or arrays
+    /// made from it exist, that call raises BufferError, and does nothing.
     #[pyo3(signature = (n = -1, /))]
     fn read_view<'py>(
         slf: &Bound<'py, Self>,
@@ -384,7 +382,7 @@ impl PyConsumer {
         if most > 0 {
             input.fill(py, &this.file)?;
         }
-        // What was kept is freed once it has been read, so it is not lent.
+        // Kept bytes are freed once they have been read, so they are not lent.
         if input.read_again < input.kept.len() {
             let kept = &input.kept[input.read_again..];
             let bytes = PyBytes::new(py, &kept[..kept.len().min(most)]);
@@ -401,8 +399,8 @@ impl PyConsumer {
         Ok(view)
     }
 
-    /// Discards the next n bytes, or all up to the end if there are fewer, and returns how many. The bytes in a
-    /// pipe are discarded without being copied.
+    /// Discards the next n bytes, or all up to the end, and returns how many. Bytes in a pipe are discarded without
+    /// being copied.
     fn discard(&self, py: Python<'_>, n: u64) -> PyResult<u64> {
         let mut input = self.turn(py)?;
         let kept =
@@ -416,7 +414,7 @@ impl PyConsumer {
         let mut gone = 0;
         waiting(py, &self.file.name, || {
             let answer = consumer.discard(left - gone);
-            // A call that a signal interrupts has discarded some.
+            // An interrupted call has discarded some bytes.
             gone = read_from(consumer) - before;
             answer.map(drop)
         })?;
@@ -432,7 +430,7 @@ impl PyConsumer {
         self.file.close(py)
     }
 
-    /// Returns the file. This object cannot be used any more, and the bytes in its buffer are lost.
+    /// Returns the file. This object cannot be used any more, and its buffered bytes are lost.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         drop(self.turn(py)?.close());
         Ok(self.file.given.clone_ref(py))
@@ -444,7 +442,7 @@ impl PyConsumer {
         self.turns.is_closed()
     }
 
-    /// The file that it was made from.
+    /// The file that it was created from.
     #[getter]
     fn raw(&self, py: Python<'_>) -> Py<PyAny> {
         self.file.given.clone_ref(py)
@@ -468,13 +466,13 @@ impl PyConsumer {
         Ok(self.turns.take(py)?.consumer.taken())
     }
 
-    /// Whether bytes come through memory that is shared with the producer.
+    /// Whether bytes come through memory shared with the producer.
     #[getter]
     fn shares(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.turns.take(py)?.consumer.is_sharing())
     }
 
-    /// The number of the descriptor of the file.
+    /// The number of the file's descriptor.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
         let input = self.turns.take(py)?;
         Ok(self.file.fileno(py, input.consumer.get_ref()))
@@ -530,7 +528,7 @@ impl PyConsumer {
         Err(file::unsupported(py, "write"))
     }
 
-    /// Does nothing, as for every file that is only read.
+    /// Does nothing, because the file is only read.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.turns.take(py).map(drop)
     }
@@ -545,7 +543,7 @@ impl PyConsumer {
         slf: &Bound<'_, Self>,
         _exception: &Bound<'_, pyo3::types::PyTuple>,
     ) -> PyResult<()> {
-        // A class that is derived from this one may close more.
+        // A subclass may close more.
         slf.call_method0("close").map(drop)
     }
 

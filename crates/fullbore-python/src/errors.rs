@@ -1,4 +1,4 @@
-//! Errors of the library as exceptions.
+//! Conversion of the library's errors to exceptions.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rustix::io::Errno;
 
-/// Returns the exception for an error of the library about this file, which the caller sees in `filename`.
+/// Returns the exception for an error of the library about this file, which becomes its `filename`.
 pub fn exception(py: Python<'_>, error: &Error, file: &Py<PyAny>) -> PyErr {
     match (error.raw_os_error(), error) {
         (Some(errno), _) => os_error(py, errno, file),
@@ -17,17 +17,17 @@ pub fn exception(py: Python<'_>, error: &Error, file: &Py<PyAny>) -> PyErr {
             text.clone(),
             file.clone_ref(py),
         )),
-        // What was stopped goes on, or raises the exception of a signal handler.
+        // A stopped call is resumed, or raises the exception of a signal handler.
         (None, _) => PyOSError::new_err((Errno::CANCELED.raw_os_error(), error.to_string())),
     }
 }
 
-/// Returns the `OSError` of this number, or of the subclass that Python has for it, about this file.
+/// Returns the `OSError`, or its subclass, for this errno and file.
 pub fn os_error(py: Python<'_>, errno: i32, file: &Py<PyAny>) -> PyErr {
     PyOSError::new_err((errno, text_of(errno), file.clone_ref(py)))
 }
 
-/// As [`os_error`], about no file. PyO3 gives what it makes of an `io::Error` no number.
+/// As [`os_error`], without a file. An exception that PyO3 creates from an `io::Error` has no errno.
 pub fn without_file(errno: Errno) -> PyErr {
     let errno = errno.raw_os_error();
     PyOSError::new_err((errno, text_of(errno)))
@@ -41,13 +41,13 @@ fn text_of(errno: i32) -> String {
     }
 }
 
-/// Returns whether the error says that a signal has ended a wait, so that the call is to be made again.
+/// Returns whether a signal has ended a wait, so that the call must be repeated.
 fn is_interrupted(error: &Error) -> bool {
     error.kind() == io::ErrorKind::Interrupted
 }
 
-/// Makes a call that waits, without the interpreter's lock, and again after every signal whose handler raises
-/// no exception.
+/// Makes a blocking call without the interpreter's lock, and repeats it after every signal whose handler raises no
+/// exception.
 ///
 /// # Errors
 /// The exception of a signal handler, and of the call.
@@ -65,7 +65,7 @@ pub fn waiting<T: Send>(
     }
 }
 
-/// Makes calls of Python while an object is freed, which may be while an exception is being raised.
+/// Calls Python code while an object is freed, which may happen while an exception is being raised.
 pub fn while_freed(call: impl FnOnce(Python<'_>)) {
     Python::attach(|py| {
         let raised = PyErr::take(py);
@@ -76,7 +76,7 @@ pub fn while_freed(call: impl FnOnce(Python<'_>)) {
     });
 }
 
-/// Returns the error of the library that is in an error of std.
+/// Returns the library's error in an error of std.
 pub fn inner(error: io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => error,

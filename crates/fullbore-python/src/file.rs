@@ -1,4 +1,4 @@
-//! The file that a producer or a consumer was made from: a descriptor of our own, and what the caller passed.
+//! The file that a producer or a consumer was created from: a duplicate of its descriptor, and the caller's object.
 
 #![allow(unsafe_code)]
 
@@ -11,22 +11,22 @@ use rustix::io::Errno;
 
 use crate::errors::os_error;
 
-/// What the caller passed: a number of a descriptor, or an object with `fileno()`.
+/// The caller's file: the number of a descriptor, or an object with `fileno()`.
 pub struct File {
     /// The object, or the number.
     pub given: Py<PyAny>,
-    /// What errors call it: the `name` of the object, or the number.
+    /// Its name in errors: the `name` of the object, or the number.
     pub name: Py<PyAny>,
-    /// Whether closing also closes what the caller passed.
+    /// Whether closing also closes the caller's file.
     closes: bool,
 }
 
 impl File {
-    /// Returns a duplicate of its descriptor, which no other code can close or redirect, the file, and what its
-    /// object has read ahead of it. What an object has gathered to write is written first.
+    /// Returns a duplicate of its descriptor, which no other code can close or redirect, the file, and the bytes that
+    /// its object has read ahead. Bytes that the object has buffered for writing are written first.
     ///
     /// # Errors
-    /// `TypeError` if it is no file, or its object changes the bytes; `OSError` if it is not open.
+    /// `TypeError` if it is not a file, or its object changes the bytes; `OSError` if it is not open.
     pub fn open(
         given: &Bound<'_, PyAny>,
         writes: bool,
@@ -45,12 +45,12 @@ impl File {
         Ok((own, file, ahead))
     }
 
-    /// Returns the exception for an error of the kernel about it.
+    /// Returns the exception for an error of the kernel about this file.
     pub fn failed(&self, py: Python<'_>, errno: Errno) -> PyErr {
         os_error(py, errno.raw_os_error(), &self.name)
     }
 
-    /// Returns the number of the caller's descriptor, or of ours if it has none any more.
+    /// Returns the number of the caller's descriptor, or of the duplicate if the caller's is closed.
     pub fn fileno(&self, py: Python<'_>, own: &OwnedFd) -> RawFd {
         match number_of(self.given.bind(py)) {
             Ok((number, _)) => number,
@@ -66,7 +66,7 @@ impl File {
         rustix::fs::tell(own).map_err(|errno| self.failed(py, errno))
     }
 
-    /// Sets the position of the descriptor, and returns it from the start of the file.
+    /// Sets the position of the descriptor, and returns the new position.
     ///
     /// # Errors
     /// `OSError`: `ESPIPE`, `EINVAL`.
@@ -74,7 +74,7 @@ impl File {
         rustix::fs::seek(own, to).map_err(|errno| self.failed(py, errno))
     }
 
-    /// Returns what `repr()` shows for an object of this class.
+    /// Returns the `repr()` of an object of this class.
     ///
     /// # Errors
     /// Those of the `repr()` of the name.
@@ -83,7 +83,7 @@ impl File {
         Ok(format!("<fullbore.{class} name={name}>"))
     }
 
-    /// Closes what the caller passed, if it is to be closed.
+    /// Closes the caller's file, if `closes` says so.
     ///
     /// # Errors
     /// `OSError`.
@@ -101,13 +101,14 @@ impl File {
         }
     }
 
-    /// Closes the number that the caller passed, as an object that nobody has closed does at its end, if it
-    /// still is the file of `own`. An object of the caller closes itself, when nobody refers to it any more.
+    /// Closes the descriptor number that the caller passed, as an object that was never closed does when it is freed,
+    /// if it still refers to the same file as `own`. An object of the caller closes itself when its last reference is
+    /// dropped.
     pub fn let_go(&self, py: Python<'_>, own: &OwnedFd) {
         let Ok(number @ 0..) = self.given.bind(py).extract::<RawFd>() else {
             return;
         };
-        // SAFETY: it is not -1, and is used for one call alone, which fails if it is not open.
+        // SAFETY: it is not -1, and is used only for one call, which fails if it is not open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
         let identity = |fd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
         if identity(borrowed) == identity(own.as_fd()) {
@@ -116,7 +117,7 @@ impl File {
     }
 }
 
-/// Returns the number of a descriptor and what to call it.
+/// Returns the number of a descriptor and its name.
 ///
 /// # Errors
 /// `TypeError` if it is neither an `int` nor an object with `fileno()`.
@@ -147,7 +148,7 @@ pub fn duplicate(py: Python<'_>, number: RawFd, name: &Py<PyAny>) -> PyResult<Ow
     if number < 0 {
         return Err(failed(Errno::BADF));
     }
-    // SAFETY: it is not -1, and is used for this call alone, which fails if it is not open.
+    // SAFETY: it is not -1, and is used only for this call, which fails if it is not open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     rustix::io::fcntl_dupfd_cloexec(borrowed, 3).map_err(failed)
 }
@@ -170,7 +171,7 @@ pub fn seek_from(offset: i64, whence: i32) -> PyResult<SeekFrom> {
     }
 }
 
-/// Returns the exception for an operation that this kind of file object does not have.
+/// Returns the exception for an operation that this kind of file object does not support.
 pub fn unsupported(py: Python<'_>, operation: &str) -> PyErr {
     let class = py
         .import("io")

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `producer.rs`, `consumer.rs` | the file objects |
 //! | `moving.rs` | copy and tee, between descriptors |
-//! | `pipes.rs` | what a pipe is |
-//! | `children.rs` | processes that are not left running |
-//! | `observe.rs` | the thread that watches a pipeline, and the overview of all |
+//! | `pipes.rs` | pipes: their capacity and queued bytes |
+//! | `children.rs` | processes that must not keep running |
+//! | `observe.rs` | the thread that watches a pipeline, and the overview of all pipelines |
 //! | `file.rs`, `sizes.rs` | arguments: files and sizes |
 //! | `errors.rs` | errors of the library as exceptions, and waits that signals interrupt |
 //! | `turn.rs` | one thread at a time |
-//! | `buffer.rs` | memory that is shared with Python |
+//! | `buffer.rs` | memory shared with Python |
 //!
-//! What waits for a pipe does so without the interpreter's lock. When a signal interrupts a wait, the handlers
-//! of Python run, and the wait goes on unless one of them raises an exception.
+//! Blocking calls release the interpreter's lock. When a signal interrupts a wait, Python's signal handlers run, and
+//! the wait continues unless one of them raises an exception.
 
 #![deny(unsafe_code)]
 
@@ -30,8 +30,8 @@ mod sizes;
 mod turn;
 
 /// The fast part of the package fullbore.
-// Each object lets one thread in at a time, and so would be right without the interpreter's lock too. It was
-// not tried there, so an interpreter without the lock takes it again when it imports this.
+// Each object admits one thread at a time, so it should be correct without the interpreter's lock, too. That is
+// untested, so a free-threaded interpreter enables the lock when it imports this module.
 #[pyo3::pymodule(gil_used = true)]
 mod _fullbore {
     #[pymodule_export]

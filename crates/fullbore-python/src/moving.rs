@@ -18,10 +18,10 @@ use crate::errors::exception;
 use crate::file::duplicate;
 use crate::sizes::Size;
 
-/// How often signals are handled and progress is reported while bytes move.
+/// The interval at which signals are handled and progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What copy() did.
+/// The result of copy().
 #[pyclass(module = "fullbore", frozen, get_all, name = "Report")]
 pub struct PyReport {
     /// Bytes that arrived.
@@ -94,7 +94,7 @@ impl PyReport {
     }
 }
 
-/// What tee() did for one sink.
+/// The result of tee() for one sink.
 #[pyclass(module = "fullbore", frozen, get_all, name = "SinkReport")]
 pub struct PySinkReport {
     /// Bytes that it got.
@@ -126,14 +126,14 @@ impl PySinkReport {
     }
 }
 
-/// What tee() did.
+/// The result of tee().
 #[pyclass(module = "fullbore", frozen, get_all, name = "TeeReport")]
 pub struct PyTeeReport {
     /// Bytes that were taken from the source.
     bytes: u64,
     /// How long it took.
     seconds: f64,
-    /// The sinks, in the order in which they were given.
+    /// The sinks, in the given order.
     sinks: Vec<Py<PySinkReport>>,
 }
 
@@ -168,7 +168,7 @@ impl PyTeeReport {
     }
 }
 
-/// Ends a copy from another thread.
+/// Cancels a copy from another thread.
 #[pyclass(module = "fullbore._fullbore", frozen)]
 pub struct Canceller(Cancel);
 
@@ -185,15 +185,15 @@ impl Canceller {
     }
 }
 
-/// A file to move bytes from or to: its descriptor, and what errors call it.
+/// A file to move bytes from or to: its descriptor, and its name in errors.
 type Named = (RawFd, Py<PyAny>);
 
-/// A descriptor for the time of one call.
+/// A descriptor for one call.
 enum Held {
     /// A duplicate, which no other thread can redirect.
     Own(OwnedFd),
-    /// The caller's own, of a regular file: closing a duplicate of that would drop the locks that the caller has on
-    /// it (fcntl_locking(2)).
+    /// The caller's own, for a regular file: closing a duplicate would release the caller's POSIX locks on the file
+    /// (fcntl_locking(2)).
     Callers(BorrowedFd<'static>),
 }
 
@@ -203,7 +203,7 @@ impl Held {
         if *number < 0 {
             return own();
         }
-        // SAFETY: it is not -1, and is used only as long as the call lasts, during which the caller keeps it open.
+        // SAFETY: it is not -1, and is used only during the call, in which the caller keeps it open.
         let callers = unsafe { BorrowedFd::borrow_raw(*number) };
         match rustix::fs::fstat(callers) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
@@ -223,7 +223,7 @@ impl AsFd for Held {
     }
 }
 
-/// Moves bytes from one descriptor to another; copy() opens the files for it.
+/// Moves bytes from one descriptor to another, for copy(), which opens the files.
 #[pyfunction]
 #[pyo3(signature = (source, sink, ahead, guarantee, plain, limit, progress, pipe_size, cancel))]
 #[allow(clippy::too_many_arguments)]
@@ -311,7 +311,7 @@ pub fn transfer(
 fn reported(report: &fullbore::TransferReport, transfer: Transfer<Held, Held>) -> PyReport {
     let (_, _, unsent) = match transfer.into_parts() {
         Ok(parts) => parts,
-        // A sandbox refuses to read a pipe back. `taken` shows how much it holds.
+        // A sandbox does not allow reading a pipe back. `taken` shows how many bytes it holds.
         Err(_) => return PyReport::new(report, Vec::new()),
     };
     PyReport::new(report, unsent)
@@ -352,7 +352,7 @@ fn guarantee_of(text: &str) -> PyResult<Guarantee> {
     }
 }
 
-/// Moves bytes from one descriptor to several; tee() opens the files for it.
+/// Moves bytes from one descriptor to several, for tee(), which opens the files.
 #[pyfunction]
 #[pyo3(signature = (source, sinks, limit, on_error, plain, pipe_size))]
 pub fn split(
@@ -384,7 +384,7 @@ pub fn split(
         tee = tee.pipe_size(bytes);
     }
     loop {
-        // A tee waits for no sink alone, so it does without calls that sleep and loses nothing by a deadline.
+        // A tee never sleeps in a call on a single sink, so a deadline costs it nothing.
         tee = tee.deadline(Instant::now() + TICK);
         let (report, error) = match py.detach(|| tee.run()) {
             Ok(report) if report.ended == EndReason::TimedOut => match py.check_signals() {

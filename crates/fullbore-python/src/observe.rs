@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::errors::without_file;
 
-/// Takes samples of a pipeline that this process has started, in a thread of its own.
+/// Samples a pipeline that this process has started, in a separate thread.
 #[pyclass(module = "fullbore._fullbore", frozen)]
 pub struct Watcher {
     sampling: Arc<Sampling>,
@@ -29,7 +29,7 @@ pub struct Watcher {
 
 struct Sampling {
     state: Mutex<State>,
-    /// Is signalled when the thread has to end.
+    /// Signalled when the thread has to end.
     changed: Condvar,
 }
 
@@ -39,10 +39,10 @@ struct State {
     is_over: bool,
 }
 
-/// A watch has many files of /proc open, until it is over.
+/// A watch keeps many files of /proc open until it has ended.
 enum Watched {
     Now(Box<Watch>),
-    /// The JSON of its findings.
+    /// Its findings as JSON.
     Before(String),
 }
 
@@ -83,8 +83,7 @@ impl Sampling {
 }
 
 impl Stage {
-    /// Reads the last counters of a process that has ended, as long as nobody has waited for it: until then
-    /// /proc has them.
+    /// Reads the final counters of a process that has ended and was not waited for: until then they are in /proc.
     fn look(&mut self, watch: &mut Watch, number: usize) {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return;
@@ -103,9 +102,8 @@ impl Stage {
 
 #[pymethods]
 impl Watcher {
-    /// Begins to watch processes, each with the text of its command, and the pipes between them: a descriptor
-    /// of each, its capacity, and the capacity that was asked for. The first process was started `ago` seconds
-    /// ago.
+    /// Begins to watch processes, each with the text of its command, and the pipes between them: a descriptor, the
+    /// capacity and the requested capacity of each. The first process was started `ago` seconds ago.
     #[new]
     fn new(
         stages: Vec<(String, u32)>,
@@ -116,7 +114,7 @@ impl Watcher {
             .into_iter()
             .enumerate()
             .map(|(number, (fd, capacity, wanted))| {
-                // This makes the process neither a reader nor a writer of the pipe.
+                // O_PATH makes this process neither a reader nor a writer of the pipe.
                 let path = format!("/proc/self/fd/{fd}");
                 let handle = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
                     .map_err(without_file)?;
@@ -153,7 +151,7 @@ impl Watcher {
             changed: Condvar::new(),
         });
         let sampled = sampling.clone();
-        // Signals are for the threads of Python, whose calls they have to interrupt.
+        // Signals must reach the threads of Python, to interrupt their calls.
         let thread = without_signals(|| {
             let thread = thread::Builder::new().name("fullbore".into());
             thread.spawn(move || sampled.sample())
@@ -164,7 +162,7 @@ impl Watcher {
         })
     }
 
-    /// Reads the last counters of a stage that has ended and that nobody has waited for yet.
+    /// Reads the final counters of a stage that has ended and was not waited for yet.
     fn ended(&self, py: Python<'_>, number: usize) {
         py.detach(|| {
             let state = &mut *self.sampling.lock();
@@ -176,7 +174,7 @@ impl Watcher {
         });
     }
 
-    /// Records how a stage has ended, as `subprocess.Popen.returncode`.
+    /// Records how a stage has ended, as a `subprocess.Popen.returncode`.
     fn status(&self, py: Python<'_>, number: usize, returncode: i32) {
         let raw = match returncode {
             signal if signal < 0 => -signal,
@@ -197,7 +195,7 @@ impl Watcher {
         })
     }
 
-    /// Ends the thread, and keeps what was found.
+    /// Ends the thread, and keeps the findings.
     fn stop(&self, py: Python<'_>) {
         py.detach(|| {
             {
@@ -221,7 +219,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // In a child of fork(2) the thread does not exist, and may have had the lock.
+        // In a forked child the thread does not exist, and may have held the lock.
         if let Ok(mut state) = self.sampling.state.try_lock() {
             state.is_over = true;
         }
@@ -233,7 +231,7 @@ fn json_of(found: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(found).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Starts a thread that gets no signals.
+/// Starts a thread that receives no signals.
 fn without_signals<T>(start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let mut before = SigSet::empty();
     pthread_sigmask(
@@ -246,7 +244,7 @@ fn without_signals<T>(start: impl FnOnce() -> std::io::Result<T>) -> std::io::Re
     started
 }
 
-/// Observes the pipelines that are running, for some seconds, and returns the JSON of `fullbore top --json`.
+/// Observes the running pipelines for some seconds, and returns the JSON of `fullbore top --json`.
 #[pyfunction]
 pub fn overview(
     py: Python<'_>,
@@ -265,7 +263,7 @@ pub fn overview(
         (None, None) => Whose::Everybody,
     };
     let (sender, receiver) = mpsc::channel();
-    // The exception of a signal handler leaves the thread alone, which then ends by itself.
+    // An exception of a signal handler does not stop the thread, which ends by itself.
     without_signals(|| {
         thread::Builder::new().spawn(move || {
             let overview = Monitor::new(Scope { whose, all: false })
@@ -303,8 +301,8 @@ pub fn overview(
     }
 }
 
-/// Returns the capacity that each of these pipes may have: all together get a sixteenth of the memory that the
-/// cgroup of this process allows.
+/// Returns the capacity that each of these pipes may have: together at most a sixteenth of the memory limit of this
+/// process's cgroup.
 #[pyfunction]
 pub fn affordable(pipes: usize, wanted: usize) -> usize {
     fullbore_observe::affordable(pipes, wanted, fullbore_linux::memory_limit())

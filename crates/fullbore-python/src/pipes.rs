@@ -1,4 +1,4 @@
-//! What a pipe is: made, its capacity, grown, and how much is in it.
+//! Pipes: creating and growing them, their capacity, and their queued bytes.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
@@ -13,10 +13,10 @@ use crate::errors::exception;
 use crate::file::{duplicate, number_of};
 use crate::sizes::Size;
 
-/// Makes a pipe, and returns the numbers of its two ends, as os.pipe() does: (reader, writer).
+/// Creates a pipe, and returns the numbers of its two ends, as os.pipe() does: (reader, writer).
 ///
-/// It has a capacity of `size` bytes, or less if the limits of this user do not allow it; capacity() tells.
-/// Without a size it has the default of the kernel, 64 KiB. The ends are not inherited by programs.
+/// It has a capacity of `size` bytes, or less if this user's limits do not allow it, as capacity() shows. Without a
+/// size it has the kernel's default, 64 KiB. The ends are not inherited by programs.
 #[pyfunction]
 #[pyo3(signature = (size = None))]
 pub fn pipe(py: Python<'_>, size: Option<Size>) -> PyResult<(RawFd, RawFd)> {
@@ -30,14 +30,13 @@ pub fn pipe(py: Python<'_>, size: Option<Size>) -> PyResult<(RawFd, RawFd)> {
 
 /// Returns the capacity of a pipe in bytes.
 ///
-/// `file` is an end of a pipe: a descriptor, or an object with fileno(). Raises ValueError if it is no pipe.
+/// `file` is an end of a pipe: a descriptor, or an object with fileno(). Raises ValueError if it is not a pipe.
 #[pyfunction]
 pub fn capacity(file: &Bound<'_, PyAny>) -> PyResult<usize> {
     with_end(file, |end| end.capacity())
 }
 
-/// Grows a pipe to `size` bytes, as far as the limits of this user allow, and returns its capacity. It never
-/// shrinks it.
+/// Grows a pipe to `size` bytes, as far as this user's limits allow, and returns its capacity. It is never shrunk.
 #[pyfunction]
 pub fn grow(file: &Bound<'_, PyAny>, size: Size) -> PyResult<usize> {
     with_end(file, |end| end.grow(size.0).map(|growth| growth.after))

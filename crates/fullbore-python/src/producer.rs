@@ -1,4 +1,4 @@
-//! `Producer`: memory to any file, as `io.BufferedWriter`, and pages that are lent and given away.
+//! `Producer`: memory to any file, like `io.BufferedWriter`, and memory that is lent.
 
 #![allow(unsafe_code)]
 
@@ -19,10 +19,10 @@ use crate::file::{self, File};
 use crate::sizes::Size;
 use crate::turn::Turns;
 
-/// Writes bytes to any file as fast as its guarantee allows: what a reader gets is what the bytes were when
-/// the call returned.
+/// Writes bytes to any file as fast as its guarantee allows: a reader gets the bytes as they were when the call
+/// returned.
 ///
-/// It has the interface of io.BufferedWriter. Into a pipe it gives whole pages instead of copying them; to
+/// It has the interface of io.BufferedWriter. Into a pipe it sends whole pages by reference instead of copying them; to
 /// anything else it calls write(2). See help(fullbore) for `file`, `pipe_size`, `shared` and threads.
 #[pyclass(name = "Producer", module = "fullbore", frozen, subclass, weakref)]
 pub struct PyProducer {
@@ -34,17 +34,17 @@ pub struct PyProducer {
 struct Output {
     producer: Producer<OwnedFd>,
     loan: Option<Loan>,
-    /// What reserve() lends while the producer shares memory with its reader: that memory is not there in a forked
-    /// child, where a view of it would crash.
+    /// Memory that reserve() lends while the producer shares memory with its reader: a forked child does not have the
+    /// shared memory, so using a view of it there would crash.
     apart: Vec<u8>,
-    /// Whether this is what it has lent.
+    /// Whether `apart` is what it has lent.
     lends_apart: bool,
-    /// Whether the last call was broken off by an exception: it is then freed without sending the rest.
+    /// Whether an exception ended the last call: the producer is then freed without sending the rest.
     failed: bool,
 }
 
 impl Output {
-    /// Makes a call that sends, and notes whether it failed.
+    /// Makes a call that sends, and records whether it failed.
     fn sending<T: Send>(
         &mut self,
         py: Python<'_>,
@@ -56,7 +56,7 @@ impl Output {
         } = self;
         waiting(py, &file.name, || {
             let answer = call(producer);
-            // Also if a signal handler ends it: what is left is sent only if close() or flush() asks for it.
+            // Also if a signal handler ended it: then only close() and flush() send the rest.
             *failed = answer.is_err();
             answer
         })
@@ -77,7 +77,7 @@ impl Output {
         self.sending(py, file, |producer| producer.flush().map_err(inner))
     }
 
-    /// Sends everything, also what its reader has not had of memory that both share, and returns the sink.
+    /// Sends everything, including unread bytes of the shared memory, and returns the sink.
     fn end(self, py: Python<'_>, file: &File) -> (OwnedFd, PyResult<()>) {
         let (mut open, mut sink) = (Some(self.producer), None);
         let ended = waiting(py, &file.name, || {
@@ -148,7 +148,7 @@ impl PyProducer {
         Loan::end_any(&mut output.loan, py)?;
         let bytes = shared.bytes();
         if bytes.len() < output.producer.room() {
-            // This makes no system call, so no other thread need run meanwhile.
+            // This makes no system call, so it keeps the interpreter's lock.
             let written = output.producer.write_all(bytes).map_err(inner);
             return written
                 .map(|()| bytes.len())
@@ -166,7 +166,7 @@ impl PyProducer {
         Ok(())
     }
 
-    /// Sends what was gathered.
+    /// Sends the gathered bytes.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let mut output = self.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
@@ -175,8 +175,8 @@ impl PyProducer {
 
     /// Lends n bytes of the memory that will be sent, as a writable memoryview.
     ///
-    /// Fill the view and call commit(). At most `chunk` bytes, and by default as many. The view is dead after
-    /// the next call of this object: using it raises ValueError. What it holds at first is unspecified.
+    /// Fill the view and call commit(). n is at most `chunk`, which is the default. The next call of this object ends
+    /// the view: using it then raises ValueError. Its initial contents are unspecified.
     #[pyo3(signature = (n = None))]
     fn reserve<'py>(
         slf: &Bound<'py, Self>,
@@ -210,9 +210,9 @@ impl PyProducer {
         Ok(view)
     }
 
-    /// Sends the first n bytes of the memory that reserve() lent last.
+    /// Sends the first n bytes of the memory that the last reserve() lent.
     ///
-    /// Raises BufferError, and sends nothing, as long as slices of the view or arrays made from it exist.
+    /// While slices of the view or arrays made from it exist, raises BufferError, and sends nothing.
     fn commit(&self, py: Python<'_>, n: i64) -> PyResult<()> {
         let n = count(n)?;
         let mut output = self.turns.take(py)?;
@@ -246,7 +246,7 @@ impl PyProducer {
         })
     }
 
-    /// Sends what was gathered, and closes the file (unless closefd is false).
+    /// Sends the gathered bytes, and closes the file (unless closefd is false).
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if !self.turns.is_here() || self.turns.is_closed() {
             return Ok(());
@@ -261,7 +261,7 @@ impl PyProducer {
         also
     }
 
-    /// Sends what was gathered, and returns the file. This object cannot be used any more.
+    /// Sends the gathered bytes, and returns the file. This object cannot be used any more.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut output = self.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
@@ -276,7 +276,7 @@ impl PyProducer {
         self.turns.is_closed()
     }
 
-    /// The file that it was made from.
+    /// The file that it was created from.
     #[getter]
     fn raw(&self, py: Python<'_>) -> Py<PyAny> {
         self.file.given.clone_ref(py)
@@ -306,8 +306,8 @@ impl PyProducer {
         Ok(self.turns.take(py)?.producer.unsent())
     }
 
-    /// How bytes are sent now: 'fresh' (pages are given away), 'socket', 'copy', or 'ring' (memory that the reader
-    /// shares).
+    /// How bytes are sent now: 'fresh' (pages by reference), 'socket', 'copy', or 'ring' (memory shared with the
+    /// reader).
     #[getter]
     fn way(&self, py: Python<'_>) -> PyResult<String> {
         let producer = &self.turns.take(py)?.producer;
@@ -323,7 +323,7 @@ impl PyProducer {
         self.chunk
     }
 
-    /// The number of the descriptor of the file.
+    /// The number of the file's descriptor.
     fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
         let output = self.turns.take(py)?;
         Ok(self.file.fileno(py, output.producer.inner().get_ref()))
@@ -392,7 +392,7 @@ impl PyProducer {
         slf: &Bound<'_, Self>,
         _exception: &Bound<'_, pyo3::types::PyTuple>,
     ) -> PyResult<()> {
-        // A class that is derived from this one may close more.
+        // A subclass may close more.
         slf.call_method0("close").map(drop)
     }
 
@@ -402,15 +402,14 @@ impl PyProducer {
 }
 
 /// # Errors
-/// `ValueError` for a number of bytes below 0.
+/// `ValueError` for a negative number of bytes.
 fn count(n: i64) -> PyResult<usize> {
     usize::try_from(n).map_err(|_| {
         PyValueError::new_err(format!("invalid n {n}: expected a number of bytes from 0"))
     })
 }
 
-/// Returns the memory that the producer has just reserved: the same call again sends nothing and finds the
-/// same memory.
+/// Returns the memory that the producer has just reserved: a repeated call sends nothing and returns the same memory.
 fn producer_memory(producer: &mut Producer<OwnedFd>, n: usize) -> Result<*mut [u8], Error> {
     producer.reserve(n).map(std::ptr::from_mut)
 }
@@ -426,7 +425,7 @@ impl Drop for PyProducer {
                 if output.failed && output.producer.is_sharing() {
                     let mut producer = output.producer;
                     self.file.let_go(py, producer.inner().get_ref());
-                    // The reader still finds what it has not had where it is, and nothing waits for that.
+                    // The reader finds the unread bytes in the shared memory, so there is nothing to wait for.
                     producer.set_deadline(Some(Instant::now()));
                     return;
                 }

@@ -1,10 +1,10 @@
-//! Sizes as the caller gives them: a number of bytes, or text such as "1M".
+//! Sizes from the caller: a number of bytes, or text such as "1M".
 
 use fullbore_host::size;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// A number of bytes that fits into memory.
+/// A number of bytes that fits into the address space.
 #[derive(Debug, Clone, Copy)]
 pub struct Size(pub usize);
 
@@ -30,7 +30,7 @@ impl<'py> FromPyObject<'_, 'py> for Size {
     }
 }
 
-/// Reads a size: a number of bytes, or a text such as '64K', '1M' or '1MiB' (powers of 1024).
+/// Parses a size: a number of bytes, or text such as '64K', '1M' or '1MiB' (powers of 1024).
 #[pyfunction]
 pub fn parse_size(size: Size) -> usize {
     size.0

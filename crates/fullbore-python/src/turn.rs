@@ -9,10 +9,10 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// How long to wait for another thread before signals are handled.
+/// How long to wait for another thread before handling signals.
 const A_WHILE: Duration = Duration::from_millis(50);
 
-/// How many forks lie between this process and the first that imported the module.
+/// The number of forks between the process that first imported the module and this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Records that this process is a new child (`os.register_at_fork`).
@@ -21,9 +21,9 @@ pub fn _after_fork() {
     FORKS.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A value that one thread has at a time, until it is closed. Threads that wait for it get it in the order in
-/// which they came: a thread that uses it again and again gives it back only while it holds the interpreter's
-/// lock, so without an order the others would find it taken whenever they look.
+/// A value that one thread at a time may use, until it is closed. Waiting threads get it in order: a thread that uses
+/// it in a loop releases it only while it holds the interpreter's lock, so otherwise the others would always find it in
+/// use.
 pub struct Turns<T> {
     state: Mutex<State<T>>,
     freed: Condvar,
@@ -33,13 +33,13 @@ pub struct Turns<T> {
 
 struct State<T> {
     value: Value<T>,
-    /// Who waits, in the order in which they came.
+    /// The waiting calls, in order.
     queue: VecDeque<Waiting>,
-    /// How many have waited.
+    /// The number of calls that have waited so far.
     tickets: u64,
 }
 
-/// A call that waits. A thread has several if a signal handler uses the object that its thread waits for.
+/// A waiting call. A thread has several if a signal handler uses the object that its thread is waiting for.
 struct Waiting {
     ticket: u64,
     thread: usize,
@@ -47,12 +47,12 @@ struct Waiting {
 
 enum Value<T> {
     Free(Box<T>),
-    /// This thread has it.
+    /// This thread uses the value.
     Taken(usize),
     Closed,
 }
 
-/// A value while this thread has it.
+/// The value while this thread uses it.
 pub struct Turn<'a, T> {
     turns: &'a Turns<T>,
     value: Option<Box<T>>,
@@ -71,7 +71,7 @@ impl<T: Send> Turns<T> {
         }
     }
 
-    /// Returns whether it was made in this process, and not in a parent.
+    /// Returns whether it was created in this process, and not in a parent.
     pub fn is_here(&self) -> bool {
         self.forks == FORKS.load(Ordering::Acquire)
     }
@@ -80,11 +80,11 @@ impl<T: Send> Turns<T> {
         self.is_here() && matches!(self.lock().value, Value::Closed)
     }
 
-    /// Waits until no other thread has the value, and takes it.
+    /// Waits until no other thread uses the value, and takes it.
     ///
     /// # Errors
-    /// `ValueError` if it is closed, or belongs to the parent process; `RuntimeError` if this thread has it
-    /// already: a signal handler uses the object that it has interrupted.
+    /// `ValueError` if it is closed, or belongs to the parent process; `RuntimeError` if this thread already uses it: a
+    /// signal handler uses the object that it has interrupted.
     pub fn take(&self, py: Python<'_>) -> PyResult<Turn<'_, T>> {
         if !self.is_here() {
             return Err(PyValueError::new_err(
@@ -104,8 +104,8 @@ impl<T: Send> Turns<T> {
         taken
     }
 
-    /// Has `work` use the value without taking it, if nobody has it or waits for it. Returns `None` otherwise, or
-    /// if `work` does. It has the lock meanwhile, so it must neither wait nor run Python code.
+    /// Runs `work` on the value without taking it, if no thread uses it or waits for it. Returns `None` otherwise, or
+    /// if `work` does. The lock is held meanwhile, so `work` must neither wait nor run Python code.
     #[inline]
     pub fn at_once<R>(&self, work: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
         let mut state = self.is_here().then(|| self.lock())?;
@@ -141,7 +141,7 @@ impl<T: Send> Turns<T> {
         }
     }
 
-    /// Closes the object, to which nobody else refers any more, and returns its value.
+    /// Closes the object, which has no other references, and returns its value.
     pub fn take_out(&mut self) -> Option<T> {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut state.value, Value::Closed) {
@@ -156,7 +156,7 @@ impl<T: Send> Turns<T> {
 }
 
 impl<T> State<T> {
-    /// Returns whether another thread has the value, or is the first of those who wait for it.
+    /// Returns whether another thread uses the value, or is first in the queue.
     fn is_to_wait(&self, me: usize) -> bool {
         match self.value {
             Value::Free(_) => self.queue.front().is_some_and(|first| first.thread != me),
@@ -224,7 +224,7 @@ impl<T> Drop for Turn<'_, T> {
         };
         // Notifying is a system call, which would take as long as reading two lines.
         if !state.queue.is_empty() {
-            // Who may take it knows by its place.
+            // Each thread checks its own position in the queue.
             self.turns.freed.notify_all();
         }
     }

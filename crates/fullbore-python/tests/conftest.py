@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Code that the tests share."""
 
 import gc
 import hashlib
@@ -11,7 +11,7 @@ import pytest
 
 import fullbore
 
-#: More than any wait of a correct program takes.
+#: Longer than any wait of a correct program.
 LIMIT = 120
 
 
@@ -21,7 +21,7 @@ def pair() -> Iterator[tuple[int, int]]:
     ends = os.pipe()
     pipe = os.fstat(ends[0]).st_ino
     yield ends
-    # What the test has made closes its ends first.
+    # Objects of the test close their ends first.
     gc.collect()
     for fd in ends:
         try:
@@ -62,7 +62,7 @@ def reader() -> Callable[..., Reader]:
 
 
 def stream(size: int, seed: int = 1) -> Iterator[bytes]:
-    """Pieces of a stream that repeats nowhere, of different lengths; each is in the same memory."""
+    """Pieces of different lengths of a stream without repetitions, all in the same memory."""
     block = bytearray(1 << 20)
     words = memoryview(block).cast("Q")
     n = seed
@@ -76,7 +76,7 @@ def stream(size: int, seed: int = 1) -> Iterator[bytes]:
 
 
 def resident() -> int:
-    """The bytes of memory that this process has."""
+    """The resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -1,4 +1,4 @@
-"""Consumer: as io.BufferedReader, and with views of its buffer."""
+"""Consumer: the interface of io.BufferedReader, and views of its buffer."""
 
 import csv
 import errno
@@ -160,7 +160,7 @@ def test_a_gibibyte_arrives_by_every_way_of_reading() -> None:
         ends = os.pipe()
 
         def write(fd: int = ends[1]) -> None:
-            # Its memory is used again for the next piece.
+            # Its memory is reused for the next piece.
             with fullbore.Producer(fd) as out:
                 for piece in stream(GIB):
                     out.write(piece)

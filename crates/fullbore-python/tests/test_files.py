@@ -1,4 +1,4 @@
-"""What is taken as a file: only objects that add nothing to their descriptors, with all that they hold."""
+"""Accepted files: only objects that add nothing to their descriptors, with their buffered bytes."""
 
 import asyncio
 import bz2
@@ -38,7 +38,7 @@ def python(code: str, **options: Any) -> "subprocess.CompletedProcess[bytes]":
 
 
 class Upper(io.FileIO):
-    """A file object of a program, which changes what it reads."""
+    """A file object of a program, which changes the bytes that it reads."""
 
     def readall(self) -> bytes:
         return super().readall().upper()
@@ -175,7 +175,7 @@ def test_what_a_reader_has_read_ahead_comes_first(size: int, tmp_path: Path) -> 
             fullbore.Pipeline(["cat"], stdin=process.stdout)
         assert process.stdout is not None
         assert process.stdout.read() == expected
-    # Nothing waits for bytes that nobody has sent.
+    # It does not wait for bytes that were never sent.
     end, other = os.pipe()
     with open(end, "rb") as file:
         os.write(other, b"first\nsecond\n")
@@ -280,7 +280,7 @@ def test_stderr_of_a_pipeline_holds_nobody_up() -> None:
     with fullbore.Pipeline([talk, "cat"], stdout=fullbore.PIPE, stderr=fullbore.PIPE) as p:
         assert p.stdout.read() == b"1\n2\n3\n"
         assert p.stderr.read() == bytes(3_000_000)
-    # And who does not read it gets an end all the same.
+    # Without reading it, the end is reported all the same.
     with fullbore.Pipeline([talk], stdout=fullbore.DEVNULL, stderr=fullbore.PIPE, check=True):
         pass
     p = fullbore.Pipeline([talk], stdout=fullbore.PIPE, stderr=fullbore.PIPE)
@@ -346,7 +346,7 @@ def test_a_cancelled_acopy_tells_what_was_under_way() -> None:
 
     async def cancelled() -> fullbore.Report:
         task = asyncio.create_task(fullbore.acopy(source, sink, pipe_size=0))
-        # As much as both pipes hold: it fits however little the copy has in hand.
+        # As much as both pipes hold: it fits, however few bytes the copy has in flight.
         await asyncio.to_thread(lambda: [os.write(feed, data[at : at + 4096]) for at in range(0, 131_072, 4096)])
         await asyncio.to_thread(wait_until_full, full)
         task.cancel()

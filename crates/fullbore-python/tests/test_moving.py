@@ -335,7 +335,7 @@ def test_acopy_of_a_fifo_that_nobody_opens_can_be_cancelled(tmp_path: Path, is_s
             await asyncio.wait_for(fullbore.acopy(*ends), 0.2)
 
     asyncio.run(main())
-    # The thread opens it now, and changes nothing.
+    # Now the thread opens it, and changes nothing.
     os.close(os.open(fifo, os.O_RDWR))
     assert other.read_bytes() == b"kept"
 

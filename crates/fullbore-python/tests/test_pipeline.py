@@ -48,9 +48,9 @@ def test_pipes_are_roomy_and_stages_inherit_nothing_else() -> None:
         ["true", [sys.executable, "-c", program], "cat"], stdout=PIPE, pipe_size="256K"
     ) as p:
         found = p.stdout.read().decode().split(maxsplit=2)
-    # All pipes of a user have a limit together.
+    # One limit applies to all pipes of a user.
     assert [int(one) for one in found[:2]] == [size, size]
-    # 3 is the folder that was listed.
+    # 3 is the directory that is being listed.
     assert found[2].strip() == "['0', '1', '2', '3']"
 
 
@@ -61,7 +61,7 @@ def test_descriptors_are_closed() -> None:
     for _ in range(runs):
         with Pipeline(["true", "cat", "cat"], stdout=PIPE) as p:
             assert p.stdout.read() == b""
-    # The first one that is observed opens a folder of /proc once for all.
+    # The first observation opens a directory of /proc that stays open.
     assert len(os.listdir("/proc/self/fd")) < before + runs
 
 
@@ -78,7 +78,7 @@ def test_communicate_feeds_and_reads_at_the_same_time() -> None:
     assert (out, sorted(err.split())) == (b"out\n", [b"err", b"two"])
     with Pipeline([loud], stdout=PIPE, stderr=fullbore.STDOUT) as p:
         assert p.communicate() == (b"out\nerr\n", None)
-    # The first stage has enough, as with subprocess.
+    # The first stage stops reading, as with subprocess.
     with Pipeline(["head -c 3"], stdin=PIPE, stdout=PIPE) as p:
         assert p.communicate(data) == (data[:3], None)
     with pytest.raises(ValueError, match="stdin=PIPE"):
@@ -164,7 +164,7 @@ def test_a_timeout_leaves_everything_as_it_is() -> None:
     with Pipeline([slow], stdin=PIPE, stdout=PIPE) as p:
         reader, writer = os.pipe()
         with pytest.raises(TimeoutExpired):
-            # The first communicate() begins to read, and the input comes with it.
+            # The first communicate() gets the input, and begins to read.
             with Pipeline(["cat"], stdin=reader, stdout=PIPE) as waits:
                 try:
                     waits.communicate(timeout=0.01)
@@ -217,7 +217,7 @@ def test_a_report_has_stages_pipes_and_a_bottleneck() -> None:
     assert report.seconds > 0 and str(report.bottleneck) == report.bottleneck.words
     assert str(report).endswith(report.bottleneck.words)
     assert report.bottleneck.sure in ("sure", "likely", "not_sure")
-    # Nobody else does anything. On a busy machine it may be less sure, or too little to say.
+    # No other stage does anything. On a busy machine the verdict may be less sure, or missing.
     assert report.bottleneck.kind in ("stage", "too_short", "nobody", "cpus")
     if report.bottleneck.kind == "stage":
         assert report.bottleneck.stages == (3,)
@@ -256,7 +256,7 @@ import os, signal, subprocess, time, fullbore
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 class Late(subprocess.Popen):
-    "A process that has ended, and is gone, before anybody looks."
+    "A process that has ended and was reaped before it is examined."
     def __init__(self, *words, **options):
         super().__init__(*words, **options)
         while os.path.exists(f"/proc/{self.pid}"):

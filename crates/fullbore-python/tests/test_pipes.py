@@ -1,4 +1,4 @@
-"""The nouns: pipe, capacity, grow, queued."""
+"""The functions pipe, capacity, grow and queued."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ def test_a_pipe_has_the_capacity_that_was_asked_for() -> None:
     for size, at_least in [("256K", 256 << 10), (131072, 131072), (None, 4096)]:
         reader, writer = fullbore.pipe(size)
         try:
-            # A user whose pipes are at their limit gets less.
+            # A user at the limit on pipes gets less.
             assert fullbore.capacity(reader) == fullbore.capacity(writer)
             assert fullbore.capacity(reader) >= min(at_least, 4096)
             assert not os.get_inheritable(reader) and not os.get_inheritable(writer)

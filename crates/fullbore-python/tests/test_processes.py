@@ -39,8 +39,8 @@ def run(program: str, **more: object) -> "subprocess.CompletedProcess[bytes]":
     ],
 )
 def test_ctrl_c_ends_every_wait(call: str) -> None:
-    # SIGINT comes again and again: one that arrives before the wait begins is noticed after it only, as by
-    # all files of Python.
+    # SIGINT is repeated: one that arrives before the wait begins is handled only after it, as with all
+    # files of Python.
     done = run(
         f"""
         import asyncio, os, signal, threading, time, fullbore
@@ -220,7 +220,7 @@ def test_a_child_of_fork_cannot_use_and_sends_nothing_of_its_parent() -> None:
                 pass
             del out, source, pipeline
             gc.collect()
-            # An object of its own works.
+            # An object that it creates works.
             with fullbore.Producer(os.dup(1)) as mine:
                 mine.write(b"child:%d " % refused)
             sys.exit(0)
@@ -313,7 +313,7 @@ def test_the_types_are_right(tmp_path: Path) -> None:
 
 def test_the_stubs_say_what_is_there(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="skipped: mypy cannot be had")
-    # Names that only type checkers see, and the list that PyO3 makes.
+    # Names that only type checkers see, and the list that PyO3 generates.
     only_types = ["_files.File", "_files.HasFileno", "_files.Path", "_moving.Guarantee"]
     allowed = [f"fullbore.{name}" for name in [*only_types, "_fullbore.__all__"]]
     (tmp_path / "allowed").write_text("\n".join(allowed))
@@ -344,7 +344,7 @@ def test_threads_that_share_an_object_take_turns() -> None:
 
 
 def test_close_in_one_thread_and_use_in_another() -> None:
-    # A thread that uses an object without a pause does not keep it from the others.
+    # A thread that uses an object without a pause does not block the others.
     for _ in range(100):
         ends = os.pipe()
         source = fullbore.Consumer(ends[0])

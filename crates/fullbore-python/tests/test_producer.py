@@ -1,4 +1,4 @@
-"""Producer: as io.BufferedWriter, and with memory that is lent."""
+"""Producer: the interface of io.BufferedWriter, and lent memory."""
 
 import csv
 import errno
@@ -117,7 +117,7 @@ def test_numpy_and_arrow_write_to_it(tmp_path: Path, reader: Callable[..., Reade
     file = io.BytesIO(got.join().bytes)
     assert (numpy.load(file) == array).all()
     assert file.read() == array.tobytes()
-    # ndarray.tofile() asks for the position, which only a file has.
+    # ndarray.tofile() queries the position, which only a file has.
     with fullbore.Producer(open(tmp_path / "array", "wb")) as out:
         out.write(b"head")
         array.tofile(out)
@@ -161,7 +161,7 @@ def test_a_gibibyte_arrives_by_write(reader: Callable[..., Reader]) -> None:
     total = hashlib.blake2b()
     with fullbore.Producer(ends[1]) as out:
         for piece in stream(GIB):
-            # Some pieces are one bytearray that is used again at once.
+            # Some pieces are one bytearray that is reused at once.
             total.update(piece)
             out.write(piece)
         assert out.sent + out.unsent == GIB
@@ -172,7 +172,7 @@ def test_a_gibibyte_arrives_by_write(reader: Callable[..., Reader]) -> None:
 def test_a_gibibyte_arrives_by_reserve_and_commit_behind_a_reader_that_splices(
     reader: Callable[..., Reader],
 ) -> None:
-    # The bytes go on by reference into a pipe that is read late.
+    # The bytes are passed on by reference into a pipe that is read late.
     ends, further = os.pipe(), os.pipe()
     got = reader(further[0], keep=False)
     splicing = threading.Thread(

@@ -1,4 +1,4 @@
-"""Producer and Consumer that share memory instead of using the pipe between them."""
+"""Producer and Consumer that share memory and bypass the pipe between them."""
 
 import hashlib
 import multiprocessing
@@ -81,7 +81,7 @@ def test_lent_memory_is_dead_after_commit_and_survives_a_fork(pair: tuple[int, i
     view[:] = b"1234"
     pid = os.fork()
     if pid == 0:
-        # The child has the view and may use it: it reaches nobody.
+        # The child has the view and may use it, without an effect on any other process.
         view[:] = b"evil"
         os._exit(0 if bytes(view) == b"evil" else 1)
     assert os.waitpid(pid, 0)[1] == 0
@@ -107,7 +107,7 @@ def test_what_the_consumer_leaves_is_in_the_pipe(pair: tuple[int, int]) -> None:
     source.close()
     out.write(b"c")
     out.close()
-    # What the consumer had in its buffer is lost with it, as with any pipe.
+    # The buffered bytes of the consumer are lost with it, as with any pipe.
     assert os.read(next_reader, 5000) == b"b" * (1000 - taken) + b"c"
     assert os.read(next_reader, 1) == b""
     os.close(next_reader)
@@ -167,7 +167,7 @@ def test_two_programs_that_ask_for_it_meet() -> None:
         way = writer.stderr.read().split()
         writer.stderr.close()
         assert writer.wait() == 0 and reader.returncode == 0
-        # Whether they meet before the end is a matter of when they start.
+        # Whether they connect before the end depends on when they start.
         assert way in ([b"ring"], [b"fresh"], [b"copy"], [b"socket"])
 
 

@@ -1,8 +1,7 @@
-//! [`Consumer`]: a consumer of `fullbore` that looks for the offer of a ring before it reads.
+//! [`Consumer`]: a consumer of `fullbore` that checks for the offer of a ring before it reads.
 //!
-//! What comes through the pipe before a ring begins, and after it has ended, is read by the consumer
-//! inside. What comes through a ring, and what another writer puts into the pipe meanwhile, goes through
-//! the buffer here.
+//! The inner consumer reads the bytes that come through the pipe before the ring begins and after it has ended. Bytes
+//! of the ring, and bytes that another writer puts into the pipe meanwhile, use the buffer here.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
@@ -15,15 +14,15 @@ use fullbore_linux::{Calls, Errno, Waiter, error, pipe, suits_copying};
 use crate::errors::{after, of_io};
 use crate::taking::{Joining, Next};
 
-/// The most bytes of a ring that are lent at a time, unless the caller sets the size of the buffer.
+/// The most bytes of a ring that are lent at once, unless the caller sets the size of the buffer.
 const LENT: usize = 256 * 1024;
 
 /// Reads bytes from a pipe, or from memory that its [`Producer`](crate::Producer) shares with it.
 ///
-/// The bytes are copied out of the shared memory before they are lent, so it does not matter what the
-/// producer does to it. While memory is shared, nothing else may read from the source, and poll(2) on it
-/// does not tell when there are bytes to read. A consumer that is dropped leaves what it has not taken
-/// yet to the next reader of the pipe, which gets it when the producer sends or finishes.
+/// The bytes are copied out of the shared memory before they are lent, so the producer cannot change them afterwards.
+/// While memory is shared, nothing else may read from the source, and poll(2) on it does not report the bytes in the
+/// ring. If the consumer is dropped, the next reader of the pipe gets its unread bytes when the producer sends or
+/// finishes.
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -39,24 +38,24 @@ pub struct Consumer<Fd: AsFd> {
     inner: fullbore::Consumer<Fd>,
     waiter: Waiter,
     joining: Joining,
-    /// Reads what others write into the pipe while there is a ring.
+    /// Reads bytes of other writers from the pipe while there is a ring.
     calls: Calls,
     /// The size of the buffer, if the caller has set it.
     size: Option<usize>,
-    /// Empty until it is needed.
+    /// Allocated when it is needed.
     buffer: Vec<u8>,
     /// The bytes of the buffer, or of the ring if it is lent, that were not consumed yet.
     unread: Range<usize>,
-    /// Whether shared memory itself is lent instead of a copy.
+    /// Whether the shared memory itself is lent instead of a copy.
     in_place: bool,
     /// Whether `unread` is a part of the ring.
     lent: bool,
-    /// Bytes that did not come through the consumer inside.
+    /// Bytes that did not come through the inner consumer.
     taken: u64,
 }
 
 impl<Fd: AsFd> From<fullbore::Consumer<Fd>> for Consumer<Fd> {
-    /// Creates a consumer that takes up no ring, and reads everything as `inner` does.
+    /// Creates a consumer that accepts no ring, and reads everything as `inner` does.
     fn from(inner: fullbore::Consumer<Fd>) -> Self {
         let waiter = Waiter::new(fullbore::Wait::Block);
         Self {
@@ -75,9 +74,9 @@ impl<Fd: AsFd> From<fullbore::Consumer<Fd>> for Consumer<Fd> {
 }
 
 impl<Fd: AsFd> Consumer<Fd> {
-    /// Creates a consumer that takes up a ring if `inner` reads from a pipe, and that waits for bytes in
-    /// it with `waiter`, which has to be as that of `inner`. A `waiter` that never waits takes up none,
-    /// because poll(2) knows nothing about the ring.
+    /// Creates a consumer that accepts a ring if `inner` reads from a pipe. It waits for bytes in the ring with
+    /// `waiter`, which must have the settings of `inner`. A `waiter` that never waits accepts no ring, because poll(2)
+    /// does not see the ring.
     pub fn new(inner: fullbore::Consumer<Fd>, waiter: Waiter) -> Self {
         let is_pipe = matches!(pipe::of(inner.get_ref()), Ok(Some(_)));
         let joining = match is_pipe && !waiter.never_waits() {
@@ -95,16 +94,15 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Lends the shared memory itself instead of a copy.
     ///
     /// # Safety
-    /// The producer, and every other process of this user that could take its place, must be one of this
-    /// library, or as honest: it must not change bytes of the shared memory after it has published them.
-    #[allow(unsafe_code)] // It only passes the promise on.
+    /// The producer, and every other process of this user that could take its place, must be one of this library, or
+    /// equally honest: it must not change bytes of the shared memory after it has published them.
+    #[allow(unsafe_code)] // It only passes the condition on.
     pub unsafe fn in_place(mut self) -> Self {
         self.in_place = true;
         self
     }
 
-    /// Sets the size of the buffer for what comes through a ring, in bytes. The default is half of the
-    /// second-level cache.
+    /// Sets the size of the buffer for the bytes of a ring, in bytes. The default is half of the L2 cache.
     pub fn buffer_size(mut self, bytes: usize) -> Self {
         self.size = Some(bytes.max(1));
         self
@@ -115,14 +113,13 @@ impl<Fd: AsFd> Consumer<Fd> {
         self.taken + self.inner.report().bytes
     }
 
-    /// Sets the time at which to stop waiting; `None` removes it.
+    /// Sets the deadline for waits; `None` removes it.
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.waiter = self.waiter.clone().until_deadline(at);
         self.inner.set_deadline(at);
     }
 
-    /// Returns the bytes that were read from the source and not yet from this consumer. Makes no system
-    /// call.
+    /// Returns the buffered bytes that the caller has not read yet. Makes no system call.
     #[inline]
     pub fn buffer(&self) -> &[u8] {
         match self.joining.ring() {
@@ -132,19 +129,17 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Returns whether bytes come through memory that is shared with the producer.
+    /// Returns whether bytes come through memory shared with the producer.
     pub fn is_sharing(&self) -> bool {
         self.joining.ring().is_some()
     }
 
-    /// Returns the source. Bytes that are read from it directly come after those in the
-    /// [`buffer`](Self::buffer).
+    /// Returns the source. Bytes that are read from it directly come after those in the [`buffer`](Self::buffer).
     pub fn get_ref(&self) -> &Fd {
         self.inner.get_ref()
     }
 
-    /// Returns the source, and the bytes that were read from it and not yet from this consumer. These
-    /// include all that is in memory that is shared with the producer.
+    /// Returns the source and the bytes that the caller has not read yet, including all bytes in the shared memory.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let mut unread = self.buffer().to_vec();
         if let Some(ring) = self.joining.ring_mut() {
@@ -159,8 +154,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         self.inner.report().calls + self.calls.made()
     }
 
-    /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many it
-    /// discarded.
+    /// Discards the next `n` bytes, or all up to the end, and returns how many.
     ///
     /// # Errors
     /// As [`fullbore::Consumer::discard`].
@@ -191,7 +185,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 }
 
 impl<Fd: AsFd> Consumer<Fd> {
-    /// Returns the number of bytes that the buffer has when it is used.
+    /// Returns the size of the buffer once it is allocated.
     fn buffer_len(&self) -> usize {
         self.size.unwrap_or_else(suits_copying)
     }
@@ -230,7 +224,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Returns where at most `most` bytes are.
+    /// Returns where the next bytes are, at most `most`.
     #[inline]
     fn next(&mut self, most: usize) -> Result<Next> {
         let next = (self.joining).next(self.inner.get_ref().as_fd(), most, &mut self.waiter);
@@ -240,8 +234,8 @@ impl<Fd: AsFd> Consumer<Fd> {
         })
     }
 
-    /// Gets the bytes that were found in the ring, or in the pipe while there is a ring. Returns 0 if
-    /// another process has read them.
+    /// Gets the bytes that were found in the ring, or in the pipe while there is a ring. Returns 0 if another process
+    /// has read them.
     fn get(&mut self, found: Next, into: &mut [u8]) -> Result<usize> {
         let n = match found {
             Next::Claimed(claimed) => {
@@ -257,7 +251,7 @@ impl<Fd: AsFd> Consumer<Fd> {
                 let source = self.inner.get_ref().as_fd();
                 match self.calls.try_read(source, &mut into[..most]) {
                     Ok(n) => n,
-                    // The end is found by looking once more, because a ring may come first.
+                    // Returning 0 makes the caller check again, because a ring may come before the end.
                     Err(Errno::AGAIN) => 0,
                     Err(errno) => {
                         return Err(error::moving(
@@ -275,7 +269,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
-    /// Releases what the caller has consumed of the shared memory, once it has consumed all of it.
+    /// Releases the shared memory once the caller has consumed all of it.
     #[inline]
     fn release(&mut self) {
         if let Some(ring) = self.joining.ring_mut() {
@@ -296,7 +290,7 @@ impl<Fd: AsFd> Read for Consumer<Fd> {
             return Ok(0);
         }
         if self.buffer().is_empty() && buf.len() >= self.buffer_len() {
-            // The bytes get directly into the caller's memory, because the buffer would only add a copy.
+            // Read directly into the caller's memory: the buffer would only add a copy.
             loop {
                 let n = match self.next(buf.len())? {
                     Next::Pipe => return self.inner.read(buf),

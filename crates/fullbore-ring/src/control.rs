@@ -1,54 +1,53 @@
-//! The words that the two sides of a ring share, and the rules for them. No memory is touched here.
+//! The words that the two sides of a ring share, and their rules. No memory is accessed here.
 //!
 //! | word | written by | meaning |
 //! |---|---|---|
-//! | head | producer | bytes that were published: the consumer may claim up to here |
-//! | claim | consumer; `CLOSED` by either | bytes that the consumer has claimed: up to here they are the consumer's |
-//! | released | consumer | bytes that the consumer no longer reads: their memory may be filled again |
-//! | two flags | the side that sleeps, cleared by the one that wakes it | whether and how that side has to be woken ([`Sleep`]) |
+//! | head | producer | bytes published: the consumer may claim up to here |
+//! | claim | consumer; `CLOSED` by either | bytes that the consumer has claimed and owns |
+//! | released | consumer | bytes whose memory the producer may fill again |
+//! | two flags | the side that sleeps; cleared by the side that wakes it | whether and how that side must be woken ([`Sleep`]) |
 //!
-//! All of them count from the start of the ring and never go back. The one idea is `CLOSED`, a bit of
-//! the word that the consumer claims with. Either side sets it, in one atomic operation that also
-//! returns how much was claimed. So each byte is either the consumer's, or the producer's to send
-//! through the pipe, and both sides agree which, whenever one of them goes.
+//! All of them count from the start of the ring and never decrease, except that a consumer gives claimed bytes back
+//! when it closes the ring. The main idea is `CLOSED`, a bit of the word that the consumer claims with. Either side
+//! sets it, in one atomic operation that also returns how much was claimed. So each byte belongs either to the
+//! consumer, or to the producer, which sends it through the pipe, and both sides agree on it, whenever one ends.
 //!
-//! Three more bits of that word say who sends what was left. `LEFT` is set by a producer that ends without closing
-//! the ring: all is the consumer's then, and the bit cannot be set once the ring is closed. `TAKEN_BACK` is set by the
-//! producer's close, and `RETURNED` by a consumer that has closed the ring and finds the producer gone: the first of
-//! the two to set its bit owns the bytes.
+//! Three more bits of that word decide who sends the unclaimed bytes. A producer that ends without closing the ring
+//! sets `LEFT`: then the consumer owns everything. This bit cannot be set once the ring is closed. The producer's close
+//! sets `TAKEN_BACK`; a consumer that has closed the ring and finds that the producer has exited sets `RETURNED`. Of
+//! these two, the first bit that is set decides who owns the bytes.
 //!
-//! docs/ring-memory-order.md argues for each ordering.
+//! docs/ring-memory-order.md explains each ordering.
 //!
-//! Each side keeps its own copies of the numbers that it writes. A number of the other side is
-//! checked each time that it is read: `Broken` if it is not one that an honest side could have
-//! written.
+//! Each side keeps its own copies of the numbers that it writes, and checks each number of the other side when it reads
+//! it: `Broken` means that no honest side could have written it.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Set in `claim` once nothing can be claimed any more.
+/// Set in `claim` once nothing more can be claimed.
 pub(crate) const CLOSED: u64 = 1 << 63;
 
-/// Set in `claim` by the producer, which sends what was left through the pipe.
+/// Set in `claim` by the producer, which sends the unclaimed bytes through the pipe.
 const TAKEN_BACK: u64 = 1 << 62;
 
-/// Set in `claim` by a consumer, which writes what was left into the pipe because the producer is gone.
+/// Set in `claim` by a consumer, which writes the unclaimed bytes into the pipe because the producer has exited.
 const RETURNED: u64 = 1 << 61;
 
-/// Set in `claim` by a producer that ends, and leaves what it has published to the consumer.
+/// Set in `claim` by a producer that ends and leaves all published bytes to the consumer.
 const LEFT: u64 = 1 << 60;
 
-/// All bits of `claim` that are no number of bytes.
+/// All bits of `claim` that are not part of the number of bytes.
 pub(crate) const BITS: u64 = CLOSED | TAKEN_BACK | RETURNED | LEFT;
 
-/// A shared word. The model check has one of its own.
+/// A shared word. The model check has its own implementation.
 pub(crate) trait Word: Debug {
     fn load(&self, ordering: Ordering) -> u64;
     fn store(&self, value: u64, ordering: Ordering);
     fn swap(&self, value: u64, ordering: Ordering) -> u64;
     fn compare_exchange(&self, current: u64, new: u64) -> Result<u64, u64>;
     fn fetch_or(&self, bits: u64) -> u64;
-    /// A fence of sequential consistency.
+    /// A sequentially consistent fence.
     fn fence();
 }
 
@@ -84,12 +83,12 @@ impl Word for AtomicU64 {
     }
 }
 
-/// A word on cache lines of its own: CPUs fetch lines in pairs of 64 bytes, and some have lines of 128.
+/// A word on its own cache lines: CPUs fetch lines of 64 bytes in pairs, and some have lines of 128 bytes.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Line<W>(pub(crate) W);
 
-/// The shared words. Zeros are those of a ring that nothing was put into.
+/// The shared words. All zeros are the state of a new ring.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Control<W> {
@@ -100,7 +99,7 @@ pub(crate) struct Control<W> {
     pub(crate) producer_sleeps: Line<W>,
 }
 
-/// Where a side sleeps, as its flag says it: 0 is none.
+/// Where a side sleeps, as encoded in its flag; 0 means that it is awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sleep {
     /// On its flag, by futex(2).
@@ -126,9 +125,9 @@ impl Sleep {
     }
 }
 
-/// Announces that a side is about to sleep. It has to check once more afterwards.
+/// Announces that a side is about to sleep. It must check once more afterwards.
 pub(crate) fn will_sleep<W: Word>(flag: &W, sleep: Sleep) {
-    // All changes of a flag are of this kind, so that they have one order, also for loom (`model.rs`).
+    // All changes of a flag are read-modify-write operations, which gives them one order, also in loom (`model.rs`).
     flag.swap(sleep.flag(), Ordering::Relaxed);
     W::fence();
 }
@@ -138,25 +137,23 @@ pub(crate) fn is_awake<W: Word>(flag: &W) {
 }
 
 impl<W: Word> Control<W> {
-    /// Returns whether something has happened that a producer which waits for `released` bytes to be
-    /// released has to see.
+    /// Returns whether a producer that waits for `released` bytes to be released can continue.
     pub(crate) fn is_released(&self, released: u64) -> bool {
         self.released.0.load(Ordering::Acquire) >= released
             || self.claim.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Returns whether something has happened that a consumer which has claimed `claimed` bytes has to
-    /// see.
+    /// Returns whether a consumer that has claimed `claimed` bytes has something to see.
     pub(crate) fn is_published(&self, claimed: u64) -> bool {
         self.head.0.load(Ordering::Acquire) != claimed
             || self.claim.0.load(Ordering::Acquire) & CLOSED != 0
     }
 }
 
-/// Clears the flag of a side that sleeps; returns how this side has to wake it.
+/// Clears the flag of a side that sleeps; returns how to wake it.
 fn has_to_be_woken<W: Word>(flag: &W) -> Option<Sleep> {
-    // The flag is read after what it was set for has been written: either this side sees the flag, or
-    // the other side sees what was written when it checks once more before it sleeps.
+    // The flag is read after the data has been written: either this side sees the flag, or the other side sees the data
+    // when it checks once more before it sleeps.
     W::fence();
     match flag.load(Ordering::Relaxed) {
         0 => None,
@@ -173,7 +170,7 @@ pub(crate) struct Broken;
 pub(crate) struct Giver {
     size: u64,
     head: u64,
-    /// The last number of released bytes that was seen.
+    /// The last value of `released` that was read.
     released: u64,
 }
 
@@ -191,8 +188,7 @@ impl Giver {
         self.head
     }
 
-    /// Returns how many bytes can be filled; if these are less than `wanted`, also those that were
-    /// released since the last look.
+    /// Returns how many bytes can be filled; it reads `released` again only if these are less than `wanted`.
     #[inline]
     pub(crate) fn free<W: Word>(
         &mut self,
@@ -211,18 +207,18 @@ impl Giver {
         Ok(self.size - (self.head - released))
     }
 
-    /// Returns how many bytes the consumer has not released, if it is honest.
+    /// Returns how many bytes an honest consumer has not released.
     pub(crate) fn unreleased<W: Word>(&self, control: &Control<W>) -> u64 {
         let released = control.released.0.load(Ordering::Relaxed);
         self.head.saturating_sub(released)
     }
 
-    /// Returns the number of released bytes with which `wanted` bytes can be filled.
+    /// Returns the value of `released` from which on `wanted` bytes can be filled.
     pub(crate) fn released_for(&self, wanted: u64) -> u64 {
         (self.head + wanted).saturating_sub(self.size)
     }
 
-    /// Publishes the next `n` bytes, which have been filled; returns how the consumer has to be woken.
+    /// Publishes the next `n` bytes, which have been filled; returns how to wake the consumer.
     #[inline]
     pub(crate) fn publish<W: Word>(&mut self, control: &Control<W>, n: u64) -> Option<Sleep> {
         self.head += n;
@@ -235,8 +231,8 @@ impl Giver {
         control.claim.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never
-    /// will. The consumer has to see it, [wherever it sleeps](Self::wakes).
+    /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never will. The consumer
+    /// must be [woken](Self::wakes) afterwards.
     pub(crate) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
         let found = control.claim.0.fetch_or(CLOSED | TAKEN_BACK);
         let claimed = found & !BITS;
@@ -249,8 +245,8 @@ impl Giver {
         }
     }
 
-    /// Leaves all that was published to the consumer; returns `false` if that has closed the ring before. Nothing may be
-    /// published afterwards, and the ring is not to be closed.
+    /// Leaves all published bytes to the consumer; returns `false` if it has closed the ring before. Afterwards nothing
+    /// may be published, and the ring must not be closed.
     pub(crate) fn leave<W: Word>(&self, control: &Control<W>) -> bool {
         let mut found = control.claim.0.load(Ordering::Acquire);
         while found & CLOSED == 0 {
@@ -262,7 +258,7 @@ impl Giver {
         false
     }
 
-    /// Returns how the consumer has to be woken.
+    /// Returns how to wake the consumer.
     pub(crate) fn wakes<W: Word>(&self, control: &Control<W>) -> Option<Sleep> {
         has_to_be_woken(&control.consumer_sleeps.0)
     }
@@ -271,21 +267,21 @@ impl Giver {
 /// What a consumer finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// So many bytes, which follow those that were claimed before, are the consumer's.
+    /// This many bytes, after those claimed before, are the consumer's.
     Bytes(u64),
-    /// There is nothing yet.
+    /// The ring is empty.
     Nothing,
-    /// The ring was closed: what follows comes through the pipe.
+    /// The ring was closed: the following bytes come through the pipe.
     Closed,
 }
 
-/// What a consumer that closes the ring leaves.
+/// The state that a consumer leaves when it closes the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closing {
-    /// The bytes at the end that this side no longer reads, as far as they were published until now; `None` if the
-    /// producer has closed the ring before.
+    /// The number of bytes at the end that this side does not read, of those published so far; `None` if the producer
+    /// has closed the ring before.
     pub(crate) left: Option<u64>,
-    /// How the producer has to be woken.
+    /// How to wake the producer.
     pub(crate) wakes: Option<Sleep>,
 }
 
@@ -295,9 +291,9 @@ pub(crate) struct Taker {
     size: u64,
     claimed: u64,
     released: u64,
-    /// The last number of published bytes that was seen.
+    /// The last value of `head` that was read.
     head: u64,
-    /// `LEFT` once the producer was seen to have set it, and 0 before.
+    /// `LEFT` once this side has seen it, and 0 before.
     left: u64,
 }
 
@@ -350,7 +346,7 @@ impl Taker {
         }
     }
 
-    /// Sets the word of the claims, if it is what this side has left there; otherwise returns what it is.
+    /// Sets the `claim` word if it has the value that this side has left there; otherwise returns its value.
     #[inline]
     fn exchange<W: Word>(&mut self, control: &Control<W>, new: u64) -> Result<(), u64> {
         loop {
@@ -363,7 +359,7 @@ impl Taker {
         }
     }
 
-    /// Releases all claimed bytes but the last `kept`; returns how the producer has to be woken.
+    /// Releases all claimed bytes but the last `kept`; returns how to wake the producer.
     #[inline]
     pub(crate) fn release<W: Word>(&mut self, control: &Control<W>, kept: u64) -> Option<Sleep> {
         let released = self.claimed - kept;
@@ -375,11 +371,11 @@ impl Taker {
         has_to_be_woken(&control.producer_sleeps.0)
     }
 
-    /// Closes the ring. The last `unread` of the claimed bytes, which were not released, go back to the
-    /// producer, unless it has closed the ring before.
+    /// Closes the ring. The last `unread` of the claimed bytes, which were not released, go back to the producer,
+    /// unless it has closed the ring before.
     pub(crate) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> Closing {
         let back_to = self.claimed - unread;
-        // An error means that the producer was first, or is not honest: nothing is to be done.
+        // An error means that the producer was first, or is not honest; either way there is nothing to do.
         let closed = self.exchange(control, back_to | CLOSED);
         Closing {
             left: closed.ok().and_then(|()| self.left_from(control, back_to)),
@@ -387,18 +383,19 @@ impl Taker {
         }
     }
 
-    /// Returns whether the producer has ended and left everything to this side, as far as was seen.
+    /// Returns whether the producer has ended and left everything to this side, as far as this side has seen.
     pub(crate) fn is_left_to_this_side(&self) -> bool {
         self.left != 0
     }
 
-    /// Makes what was left of a ring that this side has [closed](Self::close) with so many `unread` bytes this side's, to
-    /// write it into the pipe, and returns how many bytes that are; `None` if the producer has taken it back.
+    /// Makes this side the owner of the unclaimed bytes of a ring that it has [closed](Self::close) with so many
+    /// `unread` bytes, in order to write them into the pipe, and returns their number; `None` if the producer has taken
+    /// them back.
     pub(crate) fn own_the_rest<W: Word>(&self, control: &Control<W>, unread: u64) -> Option<u64> {
         let back_to = self.claimed - unread;
         let closed = back_to | CLOSED | self.left;
         let owned = control.claim.0.compare_exchange(closed, closed | RETURNED);
-        // The producer may have published more since this side has closed the ring.
+        // The producer may have published more since this side closed the ring.
         owned.ok().and_then(|_| self.left_from(control, back_to))
     }
 

@@ -1,11 +1,11 @@
-//! The errors of an end whose bytes go through a ring as well as through the end inside.
+//! The errors of an end whose bytes go through a ring as well as through its inner end.
 
 use std::io;
 
 use fullbore::{Error, TransferSide};
 use fullbore_linux::{Errno, error};
 
-/// Adds `moved` bytes, which went through the ring, to those that an error of the end inside counts.
+/// Adds `moved` bytes, which went through the ring, to the count in an error of the inner end.
 pub(crate) fn after(moved: u64, mut error: Error) -> Error {
     if let Error::Moving { moved: inside, .. } | Error::Stopped { moved: inside, .. } = &mut error {
         *inside += moved;
@@ -13,7 +13,7 @@ pub(crate) fn after(moved: u64, mut error: Error) -> Error {
     error
 }
 
-/// Returns the error of `fullbore` that an error of [`io::Write`] or [`io::Read`] was made from.
+/// Returns the error of `fullbore` that an error of [`io::Write`] or [`io::Read`] was converted from.
 pub(crate) fn of_io(
     error: io::Error,
     side: TransferSide,

@@ -18,16 +18,14 @@ use crate::turns::{Lengths, Turns};
 use fullbore_linux as linux;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
-/// How often a side tries to go on between two system calls that show whether the other side is gone,
-/// while it spins.
+/// While spinning, the number of tries between two system calls that check whether the other side still exists.
 pub(crate) const TRIES_BETWEEN_LOOKS: u32 = 1024;
 
-/// Fewer bytes than these are copied by ordinary stores: after stores that bypass the caches, the CPU waits
-/// until they are done.
+/// Shorter copies use ordinary stores: after non-temporal stores, the CPU waits until they are complete.
 const PAST_CACHES_FROM: usize = 16 * 1024;
 
-/// Returns the lengths of the trial that compares ordinary stores with those that bypass the caches. The host of a
-/// virtual machine may move its CPUs at any time, so the trial is repeated.
+/// Returns the lengths of the trial that compares ordinary with non-temporal stores. The host of a virtual machine may
+/// move its CPUs at any time, so the trial is repeated.
 fn lengths(size: u64) -> Lengths {
     Lengths {
         // By then, all pages of the ring have been touched.
@@ -44,59 +42,59 @@ pub(crate) struct Giving {
     shared: Shared,
     giver: Giver,
     link: OwnedFd,
-    /// The file of the words, which others find here (`view.rs`).
+    /// The file of the words, which observers find here (`view.rs`).
     _words: OwnedFd,
-    /// Whoever connects now is a second reader.
+    /// Any process that connects now is a second reader.
     listener: Listener,
     /// Whether the producer is the only writer of the pipe.
     only_writer: bool,
-    /// The tick of the last look.
+    /// The tick of the last check.
     looked: Tick,
-    /// Whether nothing may be published any more.
+    /// Whether nothing more may be published.
     over: bool,
     closed: bool,
-    /// Whether the consumer has written a number that no honest one writes. The stream has ended then.
+    /// Whether the consumer has written a number that no honest one writes, which ends the stream.
     is_broken: bool,
     looks: Looks,
-    /// The second way are stores that bypass the caches.
+    /// Its second way is non-temporal stores.
     stores: Turns,
-    /// Whether `stores` chose how the bytes that are published next were stored.
+    /// Whether `stores` chose how the bytes to be published were stored.
     chosen: bool,
 }
 
-/// What became of bytes that were to be published.
+/// The result of publishing bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Published {
     /// The consumer may claim them.
     Yes,
-    /// They were not, because they and all that follow must go through the pipe.
+    /// They were not published: they and everything after them must go through the pipe.
     No,
 }
 
-/// A producer that has offered nothing yet.
+/// A producer that has not offered a ring yet.
 #[derive(Debug)]
 pub(crate) struct Offering {
     listener: Listener,
-    /// Bytes of the ring.
+    /// The size of the ring in bytes.
     size: usize,
     /// Whether the producer is the only writer of the pipe.
     pub(crate) only_writer: bool,
-    /// How often the producer has sent something.
+    /// The number of sends.
     sends: u64,
-    /// The number of bytes that were sent at the last look.
+    /// The number of bytes that were sent at the last check.
     looked_at: u64,
-    /// The connection to the consumer, once it has asked.
+    /// The connection of the consumer, once it has connected.
     link: Option<OwnedFd>,
-    /// How often the producer has waited for an empty pipe.
+    /// How often the producer has waited for the pipe to drain.
     waits: u32,
 }
 
 impl Offering {
-    /// Bytes that are sent between two looks for a consumer; a look takes less than a microsecond.
+    /// Bytes between two checks for a consumer; a check takes less than a microsecond.
     const LOOK_EVERY: u64 = 256 * 1024;
 
-    /// Waits for the consumer of `pipe`, without blocking, to offer it a ring of `size` bytes; `None` if
-    /// there cannot be one.
+    /// Listens for the consumer of `pipe`, without blocking, to offer it a ring of `size` bytes; `None` if that is
+    /// impossible.
     pub(crate) fn new(pipe: BorrowedFd<'_>, size: usize) -> Option<Self> {
         Some(Self {
             listener: Listener::new(pipe)?,
@@ -109,8 +107,8 @@ impl Offering {
         })
     }
 
-    /// Returns whether it is time to look for a consumer: often at first, and then after every few
-    /// hundred kilobytes. `sent` is the number of bytes sent so far.
+    /// Returns whether to check for a consumer: often at first, and then every few hundred kilobytes. `sent` is the
+    /// number of bytes sent so far.
     pub(crate) fn is_due(&mut self, sent: u64) -> bool {
         self.sends += 1;
         let due =
@@ -121,7 +119,7 @@ impl Offering {
         due
     }
 
-    /// Returns whether the consumer of `pipe` has asked for a ring.
+    /// Returns whether the consumer of `pipe` has connected.
     pub(crate) fn is_asked(&mut self, pipe: BorrowedFd<'_>) -> bool {
         if self.link.is_none() {
             self.link = self.listener.accept(pipe);
@@ -129,14 +127,13 @@ impl Offering {
         self.link.is_some()
     }
 
-    /// Returns whether no consumer will be found any more.
+    /// Returns whether no consumer can be found any more.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.link.is_none() && self.listener.is_exhausted()
     }
 
-    /// Offers a ring to the consumer of `pipe`, if it has asked for one and has read everything in the
-    /// pipe. From then on, everything must be sent through the ring, and nothing into the pipe before
-    /// the ring is closed.
+    /// Offers a ring to the consumer of `pipe`, if it has connected and drained the pipe. From then on, everything must
+    /// be sent through the ring, and nothing into the pipe before the ring is closed.
     ///
     /// Returns itself if no consumer has connected yet, and `None` if there will be no ring.
     pub(crate) fn offer(
@@ -147,7 +144,7 @@ impl Offering {
         let Some(link) = self.link.take() else {
             return Err(Some(self));
         };
-        // With an empty pipe, all that is found in the pipe later was written by another process.
+        // After an empty pipe, all bytes found in the pipe were written by another process.
         if !self.wait_until_empty(pipe, waiter) {
             self.link = Some(link);
             return Err(Some(self));
@@ -178,8 +175,8 @@ impl Offering {
 }
 
 impl Offering {
-    /// Waits a little until `pipe` is empty, and returns whether it is. A consumer that takes longer than
-    /// that gains little from a ring, and has bytes to read all the time.
+    /// Waits briefly until `pipe` is empty, and returns whether it is. A consumer that takes longer gains little from a
+    /// ring, because it always has bytes to read.
     fn wait_until_empty(&mut self, pipe: BorrowedFd<'_>, waiter: &mut Waiter) -> bool {
         const MOST: Duration = Duration::from_millis(2);
         const PAUSE: Duration = Duration::from_micros(20);
@@ -201,13 +198,13 @@ impl Offering {
     }
 }
 
-/// Returns the number of bytes of a ring for chunks of this size; `None` if they are too large.
+/// Returns the size in bytes of a ring for chunks of this size; `None` if they are too large.
 pub(crate) fn size_for(chunk: usize) -> Option<usize> {
-    /// One chunk is filled and one is read, and the others make up for pauses of either side.
+    /// One chunk is filled and one is read; the others absorb pauses of either side.
     const CHUNKS: usize = 4;
-    /// Memory that the consumer has read is written again sooner if there is less of it. While it is still
-    /// in the cache of the consumer's CPU, writing takes longer: with 1 MiB, 22 GiB/s were measured instead
-    /// of 33, and with 8 MiB, which the other caches hardly hold, 27.
+    /// A smaller ring is refilled sooner, while its memory is still in the cache of the consumer's CPU, which slows the
+    /// stores: with 1 MiB, 22 GiB/s were measured instead of 33. With 8 MiB, which hardly fit into the other caches, it
+    /// was 27.
     const LEAST: usize = 4 << 20;
     let bytes = chunk.checked_mul(CHUNKS)?.max(LEAST);
     let size = bytes.checked_next_power_of_two()?;
@@ -215,7 +212,7 @@ pub(crate) fn size_for(chunk: usize) -> Option<usize> {
 }
 
 impl Giving {
-    /// Returns all memory of the ring, twice in a row.
+    /// Returns the memory of the ring, mapped twice in a row.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.shared.bytes()
@@ -227,7 +224,7 @@ impl Giving {
         self.shared.bytes_mut()
     }
 
-    /// Copies `bytes` to `at` in the last window.
+    /// Copies `bytes` to offset `at` of the last window.
     #[inline]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         let past_caches = self.stores_past_caches(bytes.len(), PAST_CACHES_FROM);
@@ -238,7 +235,7 @@ impl Giving {
         }
     }
 
-    /// Fills a part of the last window, in one piece or in several.
+    /// Fills a part of the last window, in one or several pieces.
     pub(crate) fn fill(&mut self, part: Range<usize>, mut fill: impl FnMut(&mut [u8])) {
         let past_caches = self.stores_past_caches(part.len(), 2 * PIECE);
         let to = &mut self.shared.bytes_mut()[part];
@@ -248,7 +245,7 @@ impl Giving {
         }
     }
 
-    /// Returns whether to store this many bytes past the caches, which is not worthwhile for fewer than `from`.
+    /// Returns whether to use non-temporal stores for this many bytes; never for fewer than `from`.
     #[inline]
     fn stores_past_caches(&mut self, bytes: usize, from: usize) -> bool {
         let chooses = bytes >= from;
@@ -261,13 +258,12 @@ impl Giving {
         !self.closed
     }
 
-    /// Returns whether the consumer was found to be dishonest, which ends the stream.
+    /// Returns whether the consumer is dishonest, which ends the stream.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Returns whether the ring has to be closed, because the consumer is gone, or because there is
-    /// another reader.
+    /// Returns whether the ring must be closed, because the consumer has exited, or because there is another reader.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
@@ -276,8 +272,8 @@ impl Giving {
         (self.giver.head() % self.shared.size() as u64) as usize
     }
 
-    /// Returns the next window, of at least `at_least` bytes and at most `chunk`, once the consumer has
-    /// released it; `None` if the ring has to be closed.
+    /// Returns the next window, of at least `at_least` bytes and at most `chunk`, once the consumer has released it;
+    /// `None` if the ring must be closed.
     pub(crate) fn window(
         &mut self,
         chunk: usize,
@@ -305,8 +301,7 @@ impl Giving {
             self.look(pipe);
             self.looked = now;
         }
-        // What another process has written into the pipe comes before these bytes, and after those that
-        // were published before.
+        // Bytes that another process has written into the pipe belong between the bytes published before and these.
         if !self.over && !self.only_writer && is_anything_in(pipe) {
             let all = self.shared.size() as u64;
             let free = self.wait_for_room(all, pipe, waiter, || !is_anything_in(pipe))?;
@@ -327,8 +322,8 @@ impl Giving {
         Ok(Published::Yes)
     }
 
-    /// If another process has written into the pipe, waits until the consumer has released everything: what is taken
-    /// back from the ring would come after those bytes.
+    /// If another process has written into the pipe, waits until the consumer has released everything: bytes taken back
+    /// from the ring would be reordered behind that process's bytes.
     pub(crate) fn wait_if_others_wrote(
         &mut self,
         pipe: BorrowedFd<'_>,
@@ -342,8 +337,8 @@ impl Giving {
         Ok(())
     }
 
-    /// Closes the ring, and returns how many bytes at the end of what was published the consumer will
-    /// never have. They are still in the memory before the last window.
+    /// Closes the ring, and returns how many published bytes the consumer will never claim. They are still in the
+    /// memory before the last window.
     pub(crate) fn close(&mut self) -> Result<usize, Errno> {
         self.check()?;
         self.closed = true;
@@ -360,8 +355,8 @@ impl Giving {
         sleeping::wake(self.shared.consumer(), sleep, self.link.as_fd())
     }
 
-    /// Publishes nothing any more, and takes nothing back, if the consumer is there: it claims what there
-    /// is, as if the producer had been killed.
+    /// Publishes nothing more, and takes nothing back, if the consumer still exists: it claims the rest, as if the
+    /// producer had been killed.
     pub(crate) fn leave_to_consumer(&mut self) {
         let is_there = meeting::is_woken(self.link.as_fd()) == Peer::Here;
         self.closed |= is_there && self.giver.leave(self.shared.control());
@@ -378,8 +373,8 @@ impl Giving {
         }
     }
 
-    /// Waits until `wanted` bytes can be filled, or `or_until`, and returns how many can be; `None` if
-    /// the ring has to be closed.
+    /// Waits until `wanted` bytes can be filled, or `or_until`, and returns how many can be; `None` if the ring must be
+    /// closed.
     fn wait_for_room(
         &mut self,
         wanted: u64,
@@ -426,7 +421,7 @@ impl Giving {
         waited
     }
 
-    /// Finds out whether the ring has to be closed.
+    /// Checks whether the ring must be closed.
     fn look(&mut self, pipe: BorrowedFd<'_>) {
         self.over |= self.giver.is_closed(self.shared.control())
             || meeting::is_woken(self.link.as_fd()) == Peer::Gone
@@ -434,9 +429,8 @@ impl Giving {
     }
 }
 
-/// A time that changes every few milliseconds, which is how often a producer that writes to the ring looks
-/// whether the consumer is still there. Reading it costs a fraction of reading an exact one
-/// (`CLOCK_MONOTONIC_COARSE`, clock_gettime(2)).
+/// A coarse clock that advances every few milliseconds: how often a producer that fills the ring checks that the
+/// consumer still exists. Reading it costs a fraction of an exact clock (`CLOCK_MONOTONIC_COARSE`, clock_gettime(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tick(i64, i64);
 
@@ -457,11 +451,11 @@ impl Drop for Giving {
 }
 
 fn is_anything_in(pipe: BorrowedFd<'_>) -> bool {
-    // A pipe whose bytes cannot be counted is one that nothing more is said about.
+    // If FIONREAD fails, treat the pipe as empty.
     uninterrupted(|| rustix::io::ioctl_fionread(pipe)).is_ok_and(|queued| queued > 0)
 }
 
-/// The error for a side that is not honest, or whose memory was overwritten.
+/// The error for a dishonest side, or one whose memory was overwritten.
 pub(crate) fn broken(Broken: Broken) -> Errno {
     Errno::PROTO
 }

@@ -1,4 +1,4 @@
-//! Sides of a ring that are not honest, and others that should not be let in.
+//! Dishonest sides of a ring, and processes that must be refused.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use crate::taking::{Joining, Next};
 use fullbore_linux::Pipe;
 use fullbore_linux::wait::{Wait, Waiter};
 
-/// How long a test waits for what has to happen.
+/// The timeout of a test.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Offers a ring to whoever connects.
+/// Offers a ring to the first process that connects.
 fn give(pipe: &OwnedFd) -> Giving {
     let mut offering = Offering::new(pipe.as_fd(), 1 << 20).unwrap();
     let began = Instant::now();
@@ -44,14 +44,14 @@ fn take(pipe: &OwnedFd) -> (OwnedFd, Shared) {
             match meeting::receive(link.as_fd()) {
                 Ok(offer) => return (link, Shared::accept(&offer.files, offer.size).unwrap()),
                 Err(Errno::AGAIN) => thread::yield_now(),
-                // It was refused, because a process that another test started has the pipe too.
+                // Refused, because a process that another test has started holds the pipe, too.
                 Err(_) => break,
             }
         }
     }
 }
 
-/// Writes random numbers, and some that are nearly right, over all words, until it is stopped.
+/// Overwrites all words with random numbers, and some nearly valid ones, until it is stopped.
 fn scribble(control: &Control<AtomicU64>, stop: &AtomicBool) {
     let mut random = 88_172_645_463_325_252u64;
     while !stop.load(Ordering::Relaxed) {
@@ -153,12 +153,12 @@ fn a_producer_that_overwrites_all_words_gets_no_more_than_an_error() {
     }
 }
 
-/// Listens as a producer, and calls `offer` for the first that connects.
+/// Listens as a producer, and calls `offer` for the first process that connects.
 fn listen_and_offer<T>(pipe: &OwnedFd, offer: impl FnOnce(OwnedFd) -> T) -> T {
     let listener = Listener::new(pipe.as_fd()).unwrap();
     let began = Instant::now();
     loop {
-        // Unlike a real one, it does not care who else has the pipe.
+        // Unlike a real producer, it ignores which other processes hold the pipe.
         if let Ok(link) = rustix::net::accept(&listener) {
             return offer(link);
         }
@@ -179,7 +179,7 @@ fn connected(pipe: &OwnedFd) -> Joining {
     }
 }
 
-/// What a consumer does after such an offer.
+/// Returns what a consumer does after such an offer.
 fn after(offer: impl FnOnce(OwnedFd) + Send) -> Next {
     let pipe = Pipe::new().unwrap();
     thread::scope(|scope| {
@@ -271,7 +271,7 @@ fn connections_of_others_are_refused_and_change_nothing() {
         refuse_some(&mut listener);
     }
     assert!(!listener.is_exhausted());
-    // Nobody listens for the other one, and its name cannot be bound twice.
+    // The other pipe has no listener, and a name cannot be bound twice.
     assert!(meeting::connect(other.reader.as_fd()).is_none());
     let _first = Listener::new(other.writer.as_fd()).unwrap();
     assert!(Listener::new(other.writer.as_fd()).is_none());
@@ -290,7 +290,7 @@ fn another_user_is_refused() {
     drop(link);
 }
 
-/// Connects in a thread of another user, which has the pipe as this one has.
+/// Connects from a thread of another user that holds the same pipe.
 fn connect_as_another_user(source: &OwnedFd) -> OwnedFd {
     let connected = thread::scope(|scope| {
         let connecting = scope.spawn(|| {
@@ -320,7 +320,7 @@ fn another_user_who_connects_does_not_end_the_sharing() {
         let sink = pipe.writer.as_fd();
         let mut waiter = Waiter::new(Wait::Block);
         for _ in 0..10 {
-            // It looks every few milliseconds.
+            // It checks every few milliseconds.
             thread::sleep(std::time::Duration::from_millis(10));
             giving.window(100, 1, sink, &mut waiter).unwrap().unwrap();
             assert_eq!(giving.publish(1, sink, &mut waiter), Ok(Published::Yes));

@@ -1,17 +1,17 @@
-//! How the two ends of a pipe find each other, without a byte in the stream and without a file.
+//! How the two ends of a pipe connect, without a byte in the stream and without a file.
 //!
-//! The producer listens on an abstract Unix socket whose name is made of the pipe's inode and the user
-//! (unix(7)): such a name is gone with the process. Anybody may bind a name first, so a name proves
-//! nothing. What counts is what the kernel says:
+//! The producer listens on an abstract Unix socket whose name contains the pipe's inode and the user (unix(7)), and
+//! disappears with the process. Any process may bind a name first, so a name proves nothing. The kernel identifies the
+//! peer:
 //!
 //! - `SO_PEERCRED` has the user and the process at the other end of the socket;
 //! - `/proc/PID/fd` has the descriptors of that process, and whether it reads or writes with them.
 //!
-//! The two meet only if the peer is of the same user and holds the other end of the same pipe, and
-//! if no third process that this user can look into holds either end. No descriptor of the pipe is ever
-//! sent: one that is on its way in a socket would keep the pipe open.
+//! The two ends connect only if the peer has the same user and holds the other end of the same pipe, and if no third
+//! process that this user can inspect holds either end. No descriptor of the pipe is sent through the socket: in
+//! flight, it would keep the pipe open.
 //!
-//! Only pipes of pipe(2) are considered: others can open a FIFO at any time.
+//! Only pipes from pipe(2) qualify: any process can open a FIFO at any time.
 
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};
@@ -32,16 +32,15 @@ use rustix::net::{
 use fullbore_linux as linux;
 use fullbore_linux::wait::{Ready, uninterrupted};
 
-/// The version of all that the two sides must agree on; a part of the name.
+/// The version of everything that the two sides must agree on; a part of the name.
 const VERSION: u32 = 4;
 
-/// How many connections a producer looks at. Looking takes time, and an honest consumer needs one, or a few if
-/// a third process has an end of the pipe for a moment, as one has between fork(2) and execve(2).
+/// The number of connections that a producer examines. That takes time, and an honest consumer needs one, or a few if a
+/// third process holds an end of the pipe for a moment, as between fork(2) and execve(2).
 const MOST_TRIES: u32 = 16;
 
-/// How long a producer waits after it has looked at the first connection, before it looks at the next one;
-/// twice as long after each more. So it finds out when the third process is gone, and looks seldom at one that
-/// stays.
+/// The interval between the first connection that a producer examines and the next; it doubles each time. So the
+/// producer notices when the third process has exited, and rarely examines one that stays.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// One end of a pipe.
@@ -52,8 +51,7 @@ enum End {
 }
 
 impl End {
-    /// The permissions that `/proc/PID/fd/N` itself has for a descriptor of this end
-    /// (`tid_fd_update_inode`, fs/proc/fd.c).
+    /// The permissions of `/proc/PID/fd/N` for a descriptor of this end (`tid_fd_update_inode`, fs/proc/fd.c).
     fn mode(self) -> u32 {
         match self {
             End::Read => 0o400,
@@ -62,17 +60,17 @@ impl End {
     }
 }
 
-/// What a consumer that knows about rings connects to.
+/// The socket that a consumer with support for rings connects to.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
     tries: u32,
-    /// When the next connection may be looked at, after the first.
+    /// When the next connection may be examined, after the first.
     next: Option<Instant>,
 }
 
 impl Listener {
-    /// Listens for the consumer of `pipe`; `None` if it cannot, for whatever reason.
+    /// Listens for the consumer of `pipe`; `None` if that is impossible for any reason.
     pub(crate) fn new(pipe: BorrowedFd<'_>) -> Option<Self> {
         let name = name_for(pipe, rustix::process::geteuid().as_raw())?;
         let socket = socket()?;
@@ -85,13 +83,13 @@ impl Listener {
         })
     }
 
-    /// Returns whether it is useless to ask again.
+    /// Returns whether no more connections will be examined.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.tries >= MOST_TRIES
     }
 
-    /// Returns whether a process has connected. accept(2) makes a socket and its file before it looks, which
-    /// takes ten times as long as poll(2).
+    /// Returns whether a process has connected. accept(2) creates a socket and its file before it checks, which takes
+    /// ten times as long as poll(2).
     fn is_asked(&self) -> bool {
         linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
     }
@@ -100,14 +98,14 @@ impl Listener {
         self.next.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// Makes it look at the next connection at once.
+    /// Allows the next connection to be examined at once.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self) {
         self.next = None;
     }
 
-    /// Returns a connection to the consumer of `pipe`, if there is one and no third process holds the pipe.
-    /// Does not wait.
+    /// Returns a connection to the consumer of `pipe`, if it has connected and no third process holds the pipe. Does
+    /// not wait.
     pub(crate) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
         while !self.is_exhausted() && self.may_look() {
             let text = link_text(pipe)?;
@@ -121,10 +119,10 @@ impl Listener {
         None
     }
 
-    /// Returns the next connection of a process of this user that reads from the pipe, and the process. Connections
-    /// of others are closed: anybody may connect. Does not wait.
+    /// Returns the next connection of a process of this user that reads from the pipe, with that process. Closes all
+    /// other connections. Does not wait.
     fn next_reader(&self, text: &str) -> Option<(OwnedFd, u32)> {
-        /// Strangers that keep connecting cannot hold up the producer for longer.
+        /// Bounds the time that processes which keep connecting can cost the producer.
         const MOST: usize = 8;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..MOST {
@@ -152,7 +150,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Connects to the producer of `pipe`, if there is one that knows about rings. Does not wait.
+/// Connects to the producer of `pipe`, if it listens. Does not wait.
 pub(crate) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
     let link = connect_by(pipe, rustix::process::geteuid().as_raw())?;
     let peer = process_of_same_user(&link)?;
@@ -167,7 +165,7 @@ pub(crate) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
     Some(link)
 }
 
-/// What a producer sends to a consumer: the size of the ring in bytes, and its two files.
+/// The offer of a producer: the size of the ring in bytes, and its two files.
 #[derive(Debug)]
 pub(crate) struct Offer {
     pub(crate) size: usize,
@@ -197,7 +195,7 @@ pub(crate) fn offer(link: BorrowedFd<'_>, size: usize, files: &[OwnedFd; 2]) -> 
 /// Receives an offer. Does not wait.
 ///
 /// # Errors
-/// `EAGAIN` if there is none yet; `EPROTO` for anything else than an offer, or if the producer is gone.
+/// `EAGAIN` if there is none yet; `EPROTO` for anything but an offer, or if the producer has exited.
 pub(crate) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
     let mut message = [0; 16];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -228,7 +226,7 @@ pub(crate) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
     }
 }
 
-/// The answer to whether the other side is still there.
+/// Whether the other side still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     Here,
@@ -239,15 +237,15 @@ pub(crate) enum Peer {
 pub(crate) fn wake(link: BorrowedFd<'_>) -> Peer {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match uninterrupted(|| rustix::net::send(link, &[1], flags)) {
-        // A socket that is full has something to receive.
+        // If the socket is full, the other side has something to receive.
         Ok(_) | Err(Errno::AGAIN) => Peer::Here,
         Err(_) => Peer::Gone,
     }
 }
 
-/// Returns whether the other side is gone, whatever of it can still be received. The kernel may close the
-/// socket of a process a moment after the process has ended, if another process reads its descriptors in /proc just
-/// then, so this waits for a moment.
+/// Returns whether the other side has closed the socket, even if it can still be received from. The kernel may close
+/// the socket shortly after the process has ended, if another process is reading its descriptors in /proc, so this
+/// waits for a moment.
 pub(crate) fn is_gone(link: BorrowedFd<'_>) -> bool {
     const MOMENT: Timespec = Timespec {
         tv_sec: 0,
@@ -257,7 +255,7 @@ pub(crate) fn is_gone(link: BorrowedFd<'_>) -> bool {
     uninterrupted(|| poll(&mut fds, Some(&MOMENT))).map_or(true, |gone| gone > 0)
 }
 
-/// Receives what the other side has sent to wake this one.
+/// Receives the bytes that the other side has sent to wake this one.
 pub(crate) fn is_woken(link: BorrowedFd<'_>) -> Peer {
     let mut bytes = [0; 64];
     match uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT)) {
@@ -279,18 +277,18 @@ fn name_for(pipe: BorrowedFd<'_>, user: u32) -> Option<SocketAddrUnix> {
     SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()
 }
 
-/// Returns what `/proc/self/fd/N` refers to for a pipe of pipe(2), `pipe:[INODE]`, which no other file
-/// has; `None` for anything else, or without /proc.
+/// Returns the target of `/proc/self/fd/N` for a pipe from pipe(2), `pipe:[INODE]`, which no other file has; `None` for
+/// anything else, or without /proc.
 fn link_text(pipe: BorrowedFd<'_>) -> Option<String> {
     let link = fs::read_link(format!("/proc/self/fd/{}", pipe.as_raw_fd())).ok()?;
     let text = link.to_str()?;
     text.starts_with("pipe:[").then(|| text.to_owned())
 }
 
-/// Returns the process at the other end of a socket, if it belongs to the same user.
+/// Returns the process at the other end of a socket, if it has the same user.
 fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
     let peer = linux::peer_of(link).ok()?;
-    // /proc does not show a process of another PID namespace.
+    // The PID is 0 if the process is outside this PID namespace.
     let is_visible = peer.process != 0;
     let is_same_user = peer.user == rustix::process::geteuid().as_raw();
     (is_visible && is_same_user).then_some(peer.process)
@@ -304,8 +302,8 @@ fn holds(process: u32, text: &str, end: End) -> bool {
     })
 }
 
-/// Returns whether any process but this one and `peer` holds an end of the pipe, as far as this process
-/// may look; `true` if it cannot look at all.
+/// Returns whether any process but this one and `peer` holds an end of the pipe, among those that this process may
+/// inspect; `true` if /proc cannot be read.
 fn any_other_holds(peer: u32, text: &str) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
         return true;
@@ -331,14 +329,14 @@ fn any_descriptor(process: u32, is_it: impl Fn(&Path) -> bool) -> bool {
         .any(|path| is_it(&path))
 }
 
-/// Returns whether the descriptor reads or writes. One that was opened with `O_PATH` does neither, and is what
-/// a process has that only observes the pipe.
+/// Returns whether the descriptor reads or writes. One with `O_PATH`, which processes that only observe the pipe have,
+/// does neither.
 fn is_an_end(descriptor: &Path) -> bool {
     let ends = End::Read.mode() | End::Write.mode();
     fs::symlink_metadata(descriptor).map_or(true, |link| link.mode() & ends != 0)
 }
 
-/// Reads where the link leads, which never waits, whatever it leads to.
+/// Reads the target of the link, which never waits.
 fn is_of_pipe(descriptor: &Path, text: &str) -> bool {
     fs::read_link(descriptor).is_ok_and(|link| link.as_os_str() == text)
 }

@@ -1,13 +1,12 @@
-//! The memory of a ring, and all unsafe code about it.
+//! The memory of a ring, and all unsafe code for it.
 //!
-//! It consists of two memfds. The first holds the [`Control`] words, which both sides write. The second
-//! holds the bytes: the producer alone can write to them, because it maps them before it seals them
-//! (`F_SEAL_FUTURE_WRITE`, Linux 5.1). Neither can be made smaller (`F_SEAL_SHRINK`), so touching a
-//! mapping never raises SIGBUS.
+//! It consists of two memfds. The first holds the [`Control`] words, which both sides write. The second holds the
+//! bytes: only the producer can write to them, because it maps them before it seals them (`F_SEAL_FUTURE_WRITE`, Linux
+//! 5.1). Neither can shrink (`F_SEAL_SHRINK`), so accessing a mapping never raises SIGBUS.
 //!
-//! The bytes are mapped twice in a row, so that every stretch of them is in one piece.
+//! The bytes are mapped twice in a row, so every range of them is contiguous.
 //!
-//! A forked child has none of the mappings (`MADV_DONTFORK`).
+//! A forked child has neither mapping (`MADV_DONTFORK`).
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,14 +24,14 @@ use crate::view;
 use fullbore_linux as linux;
 use fullbore_linux::Owner;
 
-/// The largest ring that is made or accepted, in bytes.
+/// The largest ring that is created or accepted, in bytes.
 pub(crate) const MOST: usize = 64 << 20;
 
 /// The flag of a side that may sleep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flag<'a> {
     pub(crate) word: &'a AtomicU64,
-    /// The half of it that futex(2) compares. Nothing else uses it: a word is accessed as a whole.
+    /// The half of it that futex(2) compares. Only the kernel uses it: other code accesses the whole word.
     pub(crate) futex: &'a AtomicU32,
 }
 
@@ -40,13 +39,13 @@ impl<'a> Flag<'a> {
     fn of(word: &'a AtomicU64) -> Self {
         let halves = ptr::from_ref(word).cast::<AtomicU32>();
         let low = usize::from(cfg!(target_endian = "big"));
-        // SAFETY: both halves are inside of the word, and aligned. Only the kernel reads through it.
+        // SAFETY: both halves are inside the word, and aligned. Only the kernel reads through the reference.
         let futex = unsafe { &*halves.add(low) };
         Self { word, futex }
     }
 }
 
-/// The memory of a ring, as one side has mapped it.
+/// The memory of a ring, as mapped by one side.
 #[derive(Debug)]
 pub(crate) struct Shared {
     control: Mapping,
@@ -56,7 +55,7 @@ pub(crate) struct Shared {
     writable: bool,
 }
 
-/// A mapping that is unmapped in the process that made it, and that a forked child does not have.
+/// A mapping that is unmapped in the process that created it, and that a forked child does not have.
 #[derive(Debug)]
 struct Mapping {
     address: NonNull<u8>,
@@ -70,7 +69,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves addresses.
+    /// Reserves address space.
     fn reserve(len: usize) -> Result<Self, Errno> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let address = unsafe {
@@ -97,12 +96,12 @@ impl Mapping {
     ) -> Result<(), Errno> {
         assert!(offset + len <= self.len);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: it replaces a part of this mapping, to which nothing refers yet.
+        // SAFETY: replaces a part of this mapping, which nothing refers to yet.
         unsafe {
             let at = self.address.as_ptr().add(offset).cast();
             rustix::mm::mmap(at, len, protection, flags, file, 0)?;
             rustix::mm::madvise(at, len, Advice::LinuxDontFork)?;
-            // Huge pages are only faster. Memory comes as it is used: a short stream does not need all of it.
+            // Huge pages are only faster. Memory is allocated at first use: a short stream does not need all of it.
             let _ = rustix::mm::madvise(at, len, Advice::LinuxHugepage);
         }
         Ok(())
@@ -111,7 +110,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // In a forked child, these addresses may belong to something else.
+        // In a forked child, these addresses may belong to another mapping.
         if self.owner.is_here() {
             // SAFETY: nothing refers to the mapping any more.
             let _ = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.len) };
@@ -120,12 +119,12 @@ impl Drop for Mapping {
 }
 
 impl Shared {
-    /// Creates the memory of a ring of `size` bytes for the pipe with this inode, and returns it with the
-    /// files of the words and of the bytes, in this order, for the consumer.
+    /// Creates the memory of a ring of `size` bytes for the pipe with this inode, and returns it with the files of the
+    /// words and of the bytes, in this order, for the consumer.
     ///
     /// # Errors
-    /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`; `EFBIG` if files may not be so large
-    /// (RLIMIT_FSIZE).
+    /// `ENOSYS` or `EINVAL` on a kernel without the seals; `EMFILE`; `ENOMEM`; `EFBIG` if RLIMIT_FSIZE does not allow
+    /// files of this size.
     pub(crate) fn create(pipe: u64, size: usize) -> Result<(Self, [OwnedFd; 2]), Errno> {
         let files = [
             file(&view::name(pipe, size), words())?,
@@ -139,7 +138,7 @@ impl Shared {
         Ok((shared, files))
     }
 
-    /// Maps a ring of `size` bytes that another process has made, after checking that it cannot shrink.
+    /// Maps a ring of `size` bytes that another process has created, after checking that it cannot shrink.
     ///
     /// # Errors
     /// `EPROTO` for files that are not those of a ring of this size; `ENOMEM`.
@@ -168,7 +167,7 @@ impl Shared {
         })
     }
 
-    /// Returns the number of bytes that the ring holds.
+    /// Returns the size of the ring in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -181,8 +180,8 @@ impl Shared {
 
     #[inline]
     pub(crate) fn control(&self) -> &Control<AtomicU64> {
-        // SAFETY: the mapping is aligned to a page and as long as the words, every value of which is a
-        // valid number. All accesses on both sides are atomic.
+        // SAFETY: the mapping is aligned to a page and as long as the words, and every value of a word is valid. All
+        // accesses on both sides are atomic.
         unsafe { self.control.address.cast().as_ref() }
     }
 
@@ -196,31 +195,31 @@ impl Shared {
         Flag::of(&self.control().producer_sleeps.0)
     }
 
-    /// Returns all bytes, twice in a row.
+    /// Returns the bytes of the ring, mapped twice in a row.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is this long, and readable. On the producer's side, no other process can write
-        // to it. On the consumer's side, what is read through it was claimed, and an honest producer
-        // does not write to claimed bytes; one that is not trusted is read with `copy` only.
+        // SAFETY: the mapping is this long, and readable. On the producer's side, no other process can write to it. On
+        // the consumer's side, only claimed bytes are read through it, and an honest producer does not write to them;
+        // the bytes of an untrusted one are read only with `copy`.
         unsafe { slice::from_raw_parts(self.bytes.address.as_ptr(), 2 * self.size) }
     }
 
-    /// Returns all bytes, twice in a row, on the producer's side.
+    /// Returns the bytes of the ring, mapped twice in a row, on the producer's side.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.writable);
-        // SAFETY: the mapping is this long, and this process alone can write to it. The consumer reads
-        // only what was published, and the producer writes only to what was not. The two halves are
-        // the same memory: the producer uses each stretch of it through one half at a time.
+        // SAFETY: the mapping is this long, and only this process can write to it. The consumer reads only published
+        // bytes, and the producer writes only to others. The two halves are the same memory: the producer uses each
+        // range of it through one half at a time.
         unsafe { slice::from_raw_parts_mut(self.bytes.address.as_ptr(), 2 * self.size) }
     }
 
-    /// Copies claimed bytes, which another process may write to in the meantime.
+    /// Copies claimed bytes, which another process may write to meanwhile.
     pub(crate) fn copy(&self, from: Range<usize>, into: &mut [u8]) {
         assert!(from.start <= from.end && from.end <= 2 * self.size && from.len() <= into.len());
-        // SAFETY: both are this long, and `into` is not in the mapping, which no code has a mutable
-        // reference to. The source is only read through a raw pointer: whatever the other process
-        // writes meanwhile, each byte is some byte.
+        // SAFETY: both are this long, and `into` is not in the mapping, which no code has a mutable reference to. The
+        // source is read only through a raw pointer: whatever the other process writes meanwhile, each byte is a valid
+        // byte.
         unsafe {
             ptr::copy_nonoverlapping(
                 self.bytes.address.as_ptr().add(from.start),
@@ -231,13 +230,13 @@ impl Shared {
     }
 }
 
-/// Returns the number of bytes that the words take: whole pages.
+/// Returns the size of the words in bytes, rounded up to whole pages.
 fn words() -> usize {
     size_of::<Control<AtomicU64>>().next_multiple_of(linux::page_size())
 }
 
 fn file(name: &str, len: usize) -> Result<OwnedFd, Errno> {
-    // ftruncate(2) counts as writing a file, and beyond this limit it raises SIGXFSZ.
+    // ftruncate(2) counts against RLIMIT_FSIZE, and raises SIGXFSZ beyond it.
     let limit = getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < len as u64) {
         return Err(Errno::FBIG);
@@ -247,8 +246,8 @@ fn file(name: &str, len: usize) -> Result<OwnedFd, Errno> {
     Ok(file)
 }
 
-/// Returns whether `file` has `len` bytes and always will have. Only a memfd in the kernel's own tmpfs,
-/// which has no limit of its size, can be sealed so; huge pages of a pool, which may run dry, are refused.
+/// Returns whether `file` has `len` bytes and can never shrink. Only a memfd in the kernel's own tmpfs, which
+/// has no size limit, qualifies; huge pages of a pool, which may run out, are refused.
 fn is_sealed(file: &OwnedFd, len: usize) -> Result<bool, Errno> {
     const TMPFS: u32 = 0x0102_1994;
     let Ok(seals) = rustix::fs::fcntl_get_seals(file) else {
@@ -294,7 +293,7 @@ mod tests {
     #[test]
     fn no_ring_is_made_where_files_may_not_be_so_large() {
         use rustix::process::{Rlimit, setrlimit};
-        // In a process of its own, because the limit is that of a process, and SIGXFSZ would end it.
+        // In a separate process, because the limit applies to the process, and SIGXFSZ would kill it.
         if std::env::var_os("FULLBORE_TEST_FSIZE").is_some() {
             let limit = Rlimit {
                 current: Some(SIZE as u64 - 1),

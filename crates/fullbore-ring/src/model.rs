@@ -1,12 +1,12 @@
-//! Tries the protocol of `control.rs` in all orders in which two threads can run, with all values that
-//! the memory orderings allow them to see (the crate loom).
+//! Runs the protocol of `control.rs` in all orders of two threads, with all values that the memory orderings allow (the
+//! crate loom).
 //!
-//! The memory of the ring is checked too: loom reports two accesses that are not ordered. Sleeping is
-//! that of a thread which only the other side can wake, so loom reports a wake-up that was lost. The time that a
-//! side sleeps on its flag is over at once, or never.
+//! It also checks the memory of the ring: loom reports two unordered accesses. A sleeping thread can be woken only by
+//! the other side, so loom reports a lost wakeup. The time that a side sleeps on its flag is either over at once, or
+//! never.
 //!
-//! How the two sides meet is tried too: what they ask the kernel (for the connection, the offer, and what is in the
-//! pipe) is done under a lock, as the kernel does it, and nothing is ordered besides.
+//! Connecting is modelled, too: queries of the kernel (for the connection, the offer, and the contents of the pipe) are
+//! made under a lock, as in the kernel, and are not ordered otherwise.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use crate::control::{Claim, Control, Giver, Line, Sleep, Taker, Word, is_awake, will_sleep};
 use crate::taking::{Answer, Next, Queued, look_for_an_offer};
 
-/// Bytes of the ring: few, so that it is full and empty often.
+/// The size of the ring in bytes: small, so that it is often full and empty.
 const SIZE: u64 = 2;
 
 impl Word for AtomicU64 {
@@ -50,7 +50,7 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Where a side waits for the other one: a lock, and whether something was sent that is not received yet.
+/// Where a side waits for the other: a lock, and whether something was sent and not received yet.
 type Place = (Mutex<bool>, Condvar);
 
 /// A ring, with the sockets and the pipe between its sides.
@@ -62,14 +62,14 @@ struct Model {
     sockets: [Place; 2],
     /// Whether the time that a side sleeps on its flag is over at once.
     is_moment_over: bool,
-    /// What was written into the pipe.
+    /// The bytes that were written into the pipe.
     pipe: Mutex<Vec<u64>>,
-    /// How far the sides have met, and whether one of them has changed something that the other waits for.
+    /// The progress of connecting, and a signal that it has changed.
     meeting: Mutex<Meeting>,
     changed: Condvar,
 }
 
-/// What the kernel keeps for two sides that have not met.
+/// The kernel's state for two sides that are not connected.
 #[derive(Default)]
 struct Meeting {
     is_asked: bool,
@@ -78,12 +78,12 @@ struct Meeting {
     has_ended: bool,
 }
 
-// SAFETY: loom checks all accesses to the cells, which is what this is for.
+// SAFETY: loom checks all accesses to the cells, which is the purpose of the model.
 unsafe impl Send for Model {}
 // SAFETY: as above.
 unsafe impl Sync for Model {}
 
-/// What another process than the two sides writes.
+/// What a third process writes.
 const OTHER: u64 = 9;
 
 const PRODUCER: usize = 0;
@@ -146,8 +146,7 @@ impl Model {
         is_awake(flag);
     }
 
-    /// Sleeps on the flag as futex(2) does, which wakes only those who sleep; returns `false` if the moment is
-    /// over.
+    /// Sleeps on the flag as futex(2) does, where a wakeup reaches only sleepers; returns `false` if the time is over.
     fn sleeps_on_futex(&self, side: usize) -> bool {
         if self.is_moment_over {
             return false;
@@ -182,15 +181,15 @@ impl Model {
         self.pipe.lock().unwrap().extend(next..=n);
     }
 
-    /// Changes what the kernel keeps, and wakes the side that waits for it.
+    /// Changes the kernel's state, and wakes the side that waits for it.
     fn change(&self, change: impl FnOnce(&mut Meeting)) {
         change(&mut self.meeting.lock().unwrap());
         self.changed.notify_all();
     }
 
-    /// Sends 1, 2, 3 … `n`: through the pipe until the consumer has asked and the pipe is empty, and then through the
-    /// ring. Once the first number is in the ring, another process writes into the pipe. Returns what was sent, in
-    /// this order.
+    /// Sends 1, 2, 3 … `n`: through the pipe until the consumer has connected and the pipe is empty, and then through
+    /// the ring. Once the first number is in the ring, another process writes into the pipe. Returns what was sent, in
+    /// order.
     fn meet_and_produce(&self, n: u64) -> Vec<u64> {
         let mut sent = Vec::new();
         for next in 1..=n {
@@ -206,7 +205,7 @@ impl Model {
             self.put_and_publish(&mut giver, next);
             self.pipe.lock().unwrap().push(OTHER);
             sent.push(OTHER);
-            // What is published now would come before what the other process has written.
+            // Bytes published now would be reordered before those of the other process.
             while !self.control.is_released(giver.head()) {
                 self.sleep(PRODUCER, || self.control.is_released(giver.head()));
             }
@@ -231,14 +230,14 @@ impl Model {
         self.wake(CONSUMER, giver.publish(&self.control, 1));
     }
 
-    /// Returns all that arrives through the pipe and through a ring, if one is offered.
+    /// Returns all that arrives through the pipe, and through a ring if one is offered.
     fn meet_and_consume(&self) -> Vec<u64> {
         self.change(|meeting| meeting.is_asked = true);
         let mut got = Vec::new();
         let (mut may_be_offered, mut is_over) = (true, false);
         while !is_over {
             let queued = || {
-                // The end of a pipe is seen only after its bytes.
+                // The end of a pipe is reported only after its bytes.
                 let has_ended = self.meeting.lock().unwrap().has_ended;
                 Ok(match self.pipe.lock().unwrap().len() {
                     0 if has_ended => Queued::End,
@@ -273,14 +272,14 @@ impl Model {
         got
     }
 
-    /// Closes the ring, and puts everything that was not claimed into the pipe.
+    /// Closes the ring, and writes all unclaimed bytes into the pipe.
     fn close(&self, giver: &mut Giver) {
         let left = giver.close(&self.control).unwrap();
         self.wake(CONSUMER, giver.wakes(&self.control));
         self.put(giver.head() - left..giver.head());
     }
 
-    /// Puts a part of the ring into the pipe.
+    /// Writes a part of the ring into the pipe.
     fn put(&self, part: Range<u64>) {
         let mut pipe = self.pipe.lock().unwrap();
         for position in part {
@@ -290,7 +289,7 @@ impl Model {
         }
     }
 
-    /// Sends as many numbers as fit into the ring, and then leaves them to the consumer, or closes the ring.
+    /// Publishes as many numbers as fit into the ring, and then leaves them to the consumer, or closes the ring.
     fn produce_and_end(&self, leaves: bool) {
         let mut giver = Giver::new(SIZE);
         for at in 0..SIZE {
@@ -301,9 +300,9 @@ impl Model {
         }
     }
 
-    /// Claims what there is, at most `tries` times one number, and ends. It returns what it consumed, which is all but
-    /// the last number. Unless it sees that the producer has left everything to it, it `believes` that the producer is
-    /// gone, or that it is there, both of which may be wrong.
+    /// Claims one number at most `tries` times, and ends. Returns what it consumed: all but the last number. Unless it
+    /// sees that the producer has left everything to it, `believes` says whether it takes the producer for dead; either
+    /// may be wrong.
     fn consume_and_end(&self, tries: usize, believes: bool) -> Vec<u64> {
         let mut taker = Taker::new(SIZE);
         let mut got = Vec::new();
@@ -328,13 +327,14 @@ impl Model {
         got
     }
 
-    /// Takes at most `most` numbers, up to `at_once` at a time, and returns them. If it ends early, it
-    /// closes the ring, and does not consume the last number that it has claimed.
+    /// Reads at most `most` numbers, up to `at_once` at a time, and returns them. If it ends early, it closes the ring,
+    /// and does not consume the last number that it has claimed.
     fn consume(&self, most: usize, at_once: u64) -> Vec<u64> {
         let mut taker = Taker::new(SIZE);
         let mut got = Vec::new();
         loop {
-            // What others have written into the pipe comes after what is in the ring by now, and is looked for first.
+            // Bytes of another writer in the pipe come after the current bytes of the ring, so the pipe is checked
+            // first.
             let queued = self.pipe.lock().unwrap().len();
             match taker.claim(&self.control, at_once).unwrap() {
                 Claim::Bytes(n) => {
@@ -361,7 +361,7 @@ impl Model {
     }
 }
 
-/// Tries it with both lengths of the time that a side sleeps on its flag.
+/// Runs the model with both durations of a sleep on the flag.
 fn check(body: impl Fn(Arc<Model>) + Sync + Send + Clone + 'static) {
     for is_moment_over in [true, false] {
         let mut builder = loom::model::Builder::new();
@@ -421,7 +421,7 @@ fn one_side_alone_owns_what_is_left_whoever_ends_first_and_whatever_it_believes(
                 producer.join().unwrap();
                 got.append(&mut model.pipe.lock().unwrap());
                 let all = [1, 2];
-                // A consumer that believes that the producer is gone owns only what was published until then.
+                // A consumer that takes the producer for dead owns only what was published until then.
                 assert_eq!(got, all[..got.len()], "{leaves} {believes} {tries}");
                 assert!(believes || got.len() == all.len(), "{leaves} {tries}");
             });

@@ -1,9 +1,9 @@
-//! [`Producer`]: a producer of `fullbore` that offers a ring to its consumer, fills it as long as the
-//! consumer takes it, and then continues with the producer inside.
+//! [`Producer`]: a producer of `fullbore` that offers a ring to its consumer, fills it as long as the consumer reads
+//! it, and then continues with its inner producer.
 //!
-//! While there is a ring, the producer inside has nothing to send. When the ring is closed, what the
-//! consumer has not had lies in its memory just before the window: the window begins there from then on,
-//! and its bytes are *gathered*, as if they had never been sent. They are handed to the producer inside.
+//! While there is a ring, the inner producer has nothing to send. When the ring is closed, the unclaimed bytes are in
+//! its memory just before the window: the window is extended to begin there, and they become *gathered* bytes, as if
+//! they had never been sent. They are passed to the inner producer.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -19,22 +19,20 @@ use fullbore_linux::{Errno, Geometry, Owner, Waiter, error};
 use crate::errors::{after, of_io};
 use crate::giving::{Giving, Offering, Published, size_for};
 
-/// The producer waits for this much room in the ring, unless a chunk is smaller: a window costs an atomic
-/// operation that the consumer's CPU sees.
+/// The producer waits for this much room in the ring, unless a chunk is smaller: a window costs an atomic operation
+/// that the consumer's CPU sees.
 const LEAST_WINDOW: usize = 32 * 1024;
 
-/// Sends bytes from memory to a pipe, or through memory that it shares with the consumer of the pipe, if
-/// that is a [`Consumer`](crate::Consumer) of the same user.
+/// Sends bytes from memory to a pipe, or through memory that it shares with the consumer of the pipe, if that is a
+/// [`Consumer`](crate::Consumer) of the same user.
 ///
-/// The two ends of a pipe of pipe(2) find each other without a byte in the pipe and without a file, and
-/// only if no third process holds either end. From then on the bytes no longer go through the pipe, and
-/// [`is_sharing`](Self::is_sharing) returns `true`. If either end goes, what was not consumed goes into
-/// the pipe, at the latest when the producer finishes or is dropped. A producer whose [`Waiter`] has a
-/// deadline or a [`Cancel`](fullbore::Cancel), either of which could stop it on the way, leaves it to the
-/// consumer when it is dropped.
+/// The two ends of a pipe from pipe(2) connect without a byte in the pipe and without a file, and only if no third
+/// process holds either end. From then on the bytes bypass the pipe, and [`is_sharing`](Self::is_sharing) returns
+/// `true`. If either end is dropped or exits, unconsumed bytes are written into the pipe, at the latest when the
+/// producer finishes or is dropped. A producer whose [`Waiter`] has a deadline or a [`Cancel`](fullbore::Cancel), which
+/// could stop that write, leaves them to the consumer when it is dropped.
 ///
-/// What others write into the pipe in the meantime keeps its place among what the producer sends. The
-/// size of the pipe does not matter.
+/// Bytes of other writers into the pipe keep their place in the order. The size of the pipe does not matter.
 ///
 /// ```
 /// use std::io::Write;
@@ -56,15 +54,15 @@ pub struct Producer<Fd: AsFd> {
     sent: u64,
     /// Whether an error about the gathered bytes has been returned to the caller.
     error_reported: bool,
-    /// Whether the producer inside has lent memory.
+    /// Whether the inner producer has lent memory.
     lent_inside: bool,
     owner: Owner,
 }
 
 enum Sharing {
-    /// No ring exists or is offered.
+    /// There is no ring, and none is offered.
     No,
-    /// No ring exists; a consumer may ask for one.
+    /// There is no ring; a consumer may connect.
     Offering {
         offering: Offering,
         pipe: OwnedFd,
@@ -72,28 +70,28 @@ enum Sharing {
     Ring(Box<Filling>),
 }
 
-/// A ring, and what of it is filled.
+/// A ring, and the bytes to be published.
 struct Filling {
     ring: Giving,
-    /// A duplicate of the output, which no other code can redirect.
+    /// A duplicate of the output's descriptor, which no other code can redirect.
     pipe: OwnedFd,
-    /// The part of the memory that can be filled, and before it what is gathered.
+    /// The memory to fill; the gathered bytes are at its start.
     window: Range<usize>,
     /// Bytes at the start of the window that were accepted and not published.
     gathered: usize,
-    /// Bytes that were lent.
+    /// Bytes lent by the last `reserve`.
     reserved: usize,
     /// Pages that were handed over, and how many bytes of each were sent.
     pages: VecDeque<(Pages, usize)>,
 }
 
-/// What a [`Producer`] has sent, and how.
+/// The totals of a [`Producer`], and how it sent the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProducerReport {
     /// Bytes that were sent, through the ring or through the pipe.
     pub bytes: u64,
-    /// How the producer inside sent.
+    /// How the inner producer sent.
     pub way: Way,
     /// System calls that were made to send bytes through the pipe.
     pub calls: u64,
@@ -117,12 +115,12 @@ impl<Fd: AsFd> From<fullbore::Producer<Fd>> for Producer<Fd> {
 }
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// Creates a producer that offers a ring if `inner` sends to a pipe, and that waits for room in it
-    /// with `waiter`, which has to be as that of `inner`. A `waiter` that never waits offers none,
-    /// because poll(2) knows nothing about the ring.
+    /// Creates a producer that offers a ring if `inner` sends to a pipe. It waits for room in the ring with `waiter`,
+    /// which must have the settings of `inner`. A `waiter` that never waits offers none, because poll(2) does not see
+    /// the ring.
     pub fn new(inner: fullbore::Producer<Fd>, waiter: Waiter) -> Self {
         let size = size_for(inner.chunk())
-            // A small memory cgroup has no room for it.
+            // A small memory cgroup has no room for a ring.
             .filter(|&size| !waiter.never_waits() && Geometry::here().buffer(size) == size);
         let sharing = size.and_then(|size| {
             let pipe = own_writable(inner.get_ref().as_fd()).ok()?;
@@ -135,8 +133,8 @@ impl<Fd: AsFd> Producer<Fd> {
         this
     }
 
-    /// Promises that nothing but the producer writes into the pipe while the producer exists, which saves
-    /// a system call for each send. If another process does write into the pipe, its bytes may be reordered.
+    /// Promises that only the producer writes into the pipe, which saves a system call for each send. If another
+    /// process does write into it, bytes may be reordered.
     pub fn only_writer(mut self) -> Self {
         if let Sharing::Offering { offering, .. } = &mut self.sharing {
             offering.only_writer = true;
@@ -144,7 +142,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self
     }
 
-    /// Returns the producer inside, which knows nothing of the bytes that went through a ring.
+    /// Returns the inner producer, which does not count bytes that went through a ring.
     pub fn inner(&self) -> &fullbore::Producer<Fd> {
         self.inner.as_ref().expect(FINISHING)
     }
@@ -153,7 +151,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.inner.as_mut().expect(FINISHING)
     }
 
-    /// Returns whether bytes are sent through memory that is shared with the consumer.
+    /// Returns whether bytes are sent through memory shared with the consumer.
     pub fn is_sharing(&self) -> bool {
         matches!(self.sharing, Sharing::Ring(_))
     }
@@ -172,8 +170,8 @@ impl<Fd: AsFd> Producer<Fd> {
         here + self.inner().unsent()
     }
 
-    /// Returns the bytes that were accepted and not sent yet, without pages that were handed over. While
-    /// a ring is left, these are those of them that the producer inside has accepted.
+    /// Returns the bytes that were accepted and not sent yet, without pages that were handed over. While a ring is
+    /// being closed, these are only the bytes that the inner producer has accepted.
     pub fn buffer(&self) -> &[u8] {
         match &self.sharing {
             Sharing::Ring(filling) if self.inner().unsent() == 0 => filling.gathered(),
@@ -181,8 +179,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Returns a number of bytes: fewer than these are gathered by a [`write`](Write::write) without a
-    /// system call.
+    /// Returns the number of bytes that are left in the window: a shorter [`write`](Write::write) makes no system call.
     #[inline]
     pub fn room(&self) -> usize {
         match &self.sharing {
@@ -196,7 +193,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.inner().chunk()
     }
 
-    /// Sets the time at which to stop waiting and sending; `None` removes it.
+    /// Sets the deadline for waiting and sending; `None` removes it.
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.waiter = self.waiter.clone().until_deadline(at);
         self.inner_mut().set_deadline(at);
@@ -209,7 +206,7 @@ impl<Fd: AsFd> Producer<Fd> {
     #[inline]
     pub fn reserve(&mut self, n: usize) -> Result<&mut [u8]> {
         if n <= self.chunk() {
-            // The same call again lends the same memory.
+            // A repeated call lends the same memory.
             if !self.lent_inside {
                 self.look()?;
             }
@@ -230,8 +227,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Publishes what is gathered, and makes the window of the ring long enough for `n` bytes, if there
-    /// is a ring.
+    /// Publishes the gathered bytes, and extends the window of the ring to `n` bytes, if there is a ring.
     fn prepare(&mut self, n: usize) -> Result<()> {
         if let Sharing::Ring(filling) = &mut self.sharing {
             filling.reserved = 0;
@@ -243,7 +239,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Sends the first `n` bytes of the memory that [`reserve`](Self::reserve) lent last.
+    /// Sends the first `n` bytes of the memory that the last [`reserve`](Self::reserve) lent.
     ///
     /// # Errors
     /// As [`fullbore::Producer::commit`].
@@ -270,17 +266,17 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends `n` bytes that `fill` makes. It is called with memory for all of them in one piece, or with
-    /// one piece after the other, each of which but the last has a multiple of 4096 bytes. The contents of
-    /// a piece are unspecified at first. Bytes that were gathered by [`Write`] are sent first.
+    /// Sends `n` bytes that `fill` produces. It is called with memory for all of them, or repeatedly with one piece
+    /// after the other; the length of each piece but the last is a multiple of 4096 bytes. The initial contents of a
+    /// piece are unspecified. Bytes that were gathered by [`Write`] are sent first.
     ///
-    /// This is [`reserve`](Self::reserve) and [`commit`](Self::commit) in one, and leaves it to the
-    /// producer how the bytes get into the ring: where the CPUs of the two sides are far apart, it is
-    /// faster to make them in the cache and to store them past it.
+    /// It combines [`reserve`](Self::reserve) and [`commit`](Self::commit), and lets the producer choose how the bytes
+    /// get into the ring: if the CPUs of the two sides are far apart, it is faster to produce them in the cache and
+    /// copy them with non-temporal stores.
     ///
     /// # Errors
-    /// As [`reserve`](Self::reserve), and then `fill` was not called; or as [`commit`](Self::commit), and
-    /// then the bytes are in the producer and must not be made again.
+    /// As [`reserve`](Self::reserve), if `fill` was not called; or as [`commit`](Self::commit), and then the producer
+    /// has the bytes, and they must not be produced again.
     pub fn fill(&mut self, n: usize, mut fill: impl FnMut(&mut [u8])) -> Result<()> {
         self.reserve(n)?;
         if n == 0 {
@@ -305,7 +301,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.commit(n)
     }
 
-    /// Sends all of `pages`, after what was gathered before. Through a ring, a copy of them is sent.
+    /// Sends all of `pages`, after the gathered bytes. Through a ring, a copy of them is sent.
     ///
     /// # Errors
     /// As [`fullbore::Producer::send_pages`].
@@ -324,10 +320,10 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends what is left, and returns the sink.
+    /// Sends the remaining bytes, and returns the sink.
     ///
     /// # Errors
-    /// The errors of sending. The error contains the producer, which still has what was not sent.
+    /// The errors of sending. The error contains the producer with its unsent bytes.
     pub fn into_inner(mut self) -> Result<Fd, Unfinished<Self>> {
         match self.end_ring().and_then(|()| self.flush_inside()) {
             Ok(()) => Ok(self.inner.take().expect(FINISHING).into_parts().0),
@@ -335,8 +331,8 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Returns the sink and the bytes that were not sent, with those of a ring that the consumer has not claimed.
-    /// Sends nothing.
+    /// Returns the sink and the unsent bytes, including those of a ring that the consumer has not claimed. Sends
+    /// nothing.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let _ = self.close_ring();
         let (sink, mut unsent) = self.inner.take().expect(FINISHING).into_parts();
@@ -349,10 +345,10 @@ impl<Fd: AsFd> Producer<Fd> {
         (sink, unsent)
     }
 
-    /// Sends what is left, and returns the totals of what was sent.
+    /// Sends the remaining bytes, and returns the totals.
     ///
     /// # Errors
-    /// The errors of sending. The error contains the producer, which still has what was not sent.
+    /// The errors of sending. The error contains the producer with its unsent bytes.
     pub fn finish(mut self) -> Result<ProducerReport, Unfinished<Self>> {
         let shared = self.is_sharing();
         if let Err(error) = self.end_ring() {
@@ -374,7 +370,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn unfinished(mut self, error: Error) -> Unfinished<Self> {
-        // The number of sent bytes in the error would become wrong if dropping the producer sent the rest.
+        // If dropping the producer sent the rest, the number of sent bytes in the error would be wrong.
         self.error_reported = true;
         Unfinished {
             error,
@@ -383,7 +379,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 }
 
-/// The producer inside is taken only by what consumes this one.
+/// Only methods that consume this producer take the inner one.
 const FINISHING: &str = "a producer is not used after it has finished";
 
 impl Filling {
@@ -415,7 +411,7 @@ impl Filling {
         }
     }
 
-    /// Copies as many of `bytes` into the window as it has room for, and returns how many.
+    /// Copies as many of `bytes` into the window as fit, and returns how many.
     #[inline]
     fn put(&mut self, bytes: &[u8]) -> usize {
         let start = self.window.start + self.gathered;
@@ -425,7 +421,7 @@ impl Filling {
         n
     }
 
-    /// Hands all that was not sent to the producer inside, which may send it now or later.
+    /// Passes all unsent bytes to the inner producer, which may send them now or later.
     fn hand_over<Fd: AsFd>(&mut self, inner: &mut fullbore::Producer<Fd>) -> Result<()> {
         let mut accept = |bytes: &[u8]| {
             let sent = inner.report().bytes;
@@ -449,8 +445,8 @@ impl Filling {
 }
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// Looks for a consumer that asks for a ring, if it is time to, and begins one. What the producer
-    /// inside has gathered is sent before.
+    /// If it is time to, checks whether a consumer has connected, and begins a ring. Bytes that the inner producer has
+    /// gathered are sent first.
     #[inline]
     fn look(&mut self) -> Result<()> {
         match &mut self.sharing {
@@ -468,7 +464,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Has the producer inside send what it has gathered.
+    /// Makes the inner producer send its gathered bytes.
     fn flush_inside(&mut self) -> Result<()> {
         let (sent, inner) = (self.sent, self.inner.as_mut().expect(FINISHING));
         inner.flush().map_err(|error| {
@@ -491,8 +487,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Sets the next window, of at least `at_least` bytes. If the ring has to be closed, there is none
-    /// afterwards.
+    /// Sets the next window, of at least `at_least` bytes. If the ring must be closed, there is no ring afterwards.
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         let chunk = self.chunk();
         let Sharing::Ring(filling) = &mut self.sharing else {
@@ -513,8 +508,8 @@ impl<Fd: AsFd> Producer<Fd> {
         self.leave_ring()
     }
 
-    /// Sends what is gathered and handed over through the ring. If the ring had to be closed, the
-    /// producer inside has got it.
+    /// Sends the gathered bytes and the pages that were handed over through the ring. If the ring must be closed,
+    /// passes them to the inner producer.
     fn send_gathered(&mut self) -> Result<()> {
         while let Sharing::Ring(filling) = &mut self.sharing {
             if !filling.ring.is_open() {
@@ -549,7 +544,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Closes the ring, if there is one. What the consumer has not claimed is gathered from then on.
+    /// Closes the ring, if there is one. Unclaimed bytes become gathered bytes.
     fn close_ring(&mut self) -> Result<()> {
         let Sharing::Ring(filling) = &mut self.sharing else {
             return Ok(());
@@ -562,7 +557,7 @@ impl<Fd: AsFd> Producer<Fd> {
             Ok(left) => {
                 let window = &mut filling.window;
                 if window.start < left {
-                    // The same bytes follow a second time.
+                    // The same memory follows a second time.
                     window.start += twice / 2;
                     window.end = (window.end + twice / 2).min(twice);
                 }
@@ -578,7 +573,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Closes the ring, hands what the consumer has not claimed to the producer inside, and continues with that.
+    /// Closes the ring, passes the unclaimed bytes to the inner producer, and continues with that.
     #[cold]
     fn leave_ring(&mut self) -> Result<()> {
         self.close_ring()?;
@@ -600,7 +595,7 @@ impl<Fd: AsFd> Producer<Fd> {
         left
     }
 
-    /// Ends the ring, if there is one, so that all of its bytes are in the pipe, or have been read.
+    /// Ends the ring, if there is one: all of its bytes are in the pipe, or have been claimed.
     fn end_ring(&mut self) -> Result<()> {
         if let Sharing::Offering { .. } = self.sharing {
             self.sharing = Sharing::No;
@@ -627,8 +622,8 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Ends the ring before the producer is dropped. What was sent must not be lost because writing it
-    /// into the pipe is stopped: if it may be, the ring is left to the consumer.
+    /// Ends the ring before the producer is dropped. If a deadline or a cancel could stop writing its bytes into the
+    /// pipe, which would lose them, the ring is left to the consumer.
     fn end_ring_before_drop(&mut self) {
         let may_close = self.waiter.may_wait() && self.wait_if_others_wrote().is_ok();
         if !may_close {
@@ -641,17 +636,17 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_the_rest();
     }
 
-    /// Sends what is left before the producer is dropped, unless an error about it has been returned.
+    /// Sends the remaining bytes before the producer is dropped, unless an error about them has been returned.
     fn send_the_rest(&mut self) {
         let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
         let has_rest = matches!(&self.sharing, Sharing::Ring(filling) if filling.unsent() > 0);
         if has_rest && !self.error_reported {
-            // After this, no caller could continue after a signal.
+            // A caller could not resume after a signal any more.
             while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
     }
 
-    /// Records that sending stopped early; what was not sent stays gathered.
+    /// Records that sending stopped early; unsent bytes stay gathered.
     #[cold]
     fn broke_off(&mut self, errno: Errno) -> Error {
         self.error_reported = self.waiter.stopped().is_none();
@@ -671,15 +666,14 @@ impl<Fd: AsFd> Write for Producer<Fd> {
             return Ok(0);
         }
         self.lent_inside = false;
-        // What is gathered would have to go through the pipe first, and the offer to wait for its reader. So this is
-        // the moment in which a producer that flushes each message can offer.
+        // Gathered bytes would have to go through the pipe first, and the offer would wait until they are read. So a
+        // producer that flushes each message can make an offer only here.
         let is_offering = matches!(self.sharing, Sharing::Offering { .. });
         if is_offering && (self.inner().unsent() == 0 || buf.len() >= self.inner().room()) {
             self.look()?;
         }
         if let Sharing::Ring(filling) = &mut self.sharing {
-            // This overwrites the memory that was lent, and no error about the bytes that are written
-            // now has been returned to the caller.
+            // This overwrites the lent memory, and the caller has got no error about the bytes that are written now.
             filling.reserved = 0;
             self.error_reported = false;
             if filling.room() == 0 {

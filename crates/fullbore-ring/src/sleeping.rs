@@ -1,10 +1,10 @@
 //! How a side of a ring sleeps, and how the other side wakes it.
 //!
-//! futex(2) is the cheapest way to do both, but does not watch the pipe and the socket. So a
-//! side sleeps there for a moment only, and then in poll(2), where it also notices at once that the
-//! other side is gone, or that another process writes into the pipe. Its flag says where it is ([`Sleep`]).
+//! futex(2) is the cheapest way to do both, but does not watch the pipe and the socket. So a side sleeps there only
+//! briefly, and then in poll(2), where it also notices at once that the other side has exited, or that another process
+//! writes into the pipe. Its flag says where it sleeps ([`Sleep`]).
 //!
-//! Sleeping and being woken takes microseconds, so a side spins for a few tries before it sleeps, as locks do.
+//! Sleeping and waking take microseconds, so a side first spins for a few tries, as locks do.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -18,14 +18,13 @@ use crate::meeting::{self, Peer};
 use crate::memory::Flag;
 use fullbore_linux::wait::Waiter;
 
-/// How long a side sleeps in futex(2), and so how late it may notice what does not wake it: the end of the
-/// other side, bytes of another writer in the pipe, and a [`Cancel`](fullbore::Cancel). A time that is over before
-/// the next tick of the kernel, which comes every 1 to 10 ms, would cost a microsecond in a virtual machine:
-/// the kernel then has to set the clock for it, and to set it back.
+/// How long a side sleeps in futex(2), and so the delay before it notices events that do not wake it: the end of the
+/// other side, bytes of another writer in the pipe, and a [`Cancel`](fullbore::Cancel). A timeout before the next tick
+/// of the kernel, which comes every 1 to 10 ms, would cost a microsecond in a virtual machine: the kernel would have to
+/// program the timer for it, and reprogram it afterwards.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// How often a side looks before it sleeps: less often if that was in vain, as it always is where both sides
-/// share a CPU.
+/// How often a side tries before it sleeps: less often after failures, which are the rule if both sides share a CPU.
 #[derive(Debug)]
 pub(crate) struct Looks {
     next: u32,
@@ -33,9 +32,9 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// These take a few microseconds, about as much as to sleep and to be woken.
+    /// These take a few microseconds, about as long as sleeping and waking.
     const MOST: u32 = 100;
-    /// All are tried again once in so many sleeps.
+    /// The maximum is tried again once per this many sleeps.
     const SLEEPS: u32 = 64;
 
     pub(crate) fn new() -> Self {
@@ -45,7 +44,7 @@ impl Looks {
         }
     }
 
-    /// Looks, and returns whether it is there.
+    /// Tries, and returns whether the condition holds.
     fn find(&mut self, is_there: impl Fn() -> bool) -> bool {
         for _ in 0..self.next {
             if is_there() {
@@ -63,8 +62,8 @@ impl Looks {
     }
 }
 
-/// Sleeps until the other side wakes this one, or one of `fds`, of which the first is the socket, is ready.
-/// `is_there` looks whether what it waits for is there already. May return sooner.
+/// Sleeps until the other side wakes this one, or one of `fds`, the first of which is the socket, is ready. `is_there`
+/// returns whether the condition already holds. May return early.
 ///
 /// # Errors
 /// As [`Waiter::sleep_on`].
@@ -93,7 +92,7 @@ fn announced(
     if is_there() || waiter.sleep_on_futex(flag.futex, Sleep::OnFlag.flag() as u32, MOMENT)? {
         return Ok(());
     }
-    // What woke this side the last time is still in the socket.
+    // The byte of the last wakeup is still in the socket.
     if fds
         .first()
         .is_some_and(|&(link, _)| meeting::is_woken(link) == Peer::Gone)
@@ -107,11 +106,11 @@ fn announced(
     }
 }
 
-/// Wakes the other side, which sleeps there, and returns whether it is gone, as far as that shows.
+/// Wakes the other side, which sleeps there, and returns whether it has exited, as far as that shows.
 pub(crate) fn wake(flag: Flag<'_>, sleep: Sleep, link: BorrowedFd<'_>) -> Peer {
     match sleep {
         Sleep::OnFlag => {
-            // If this is refused, the other side goes on after a moment.
+            // If this is refused, the other side continues after its timeout.
             let _ = futex::wake(flag.futex, futex::Flags::empty(), 1);
             Peer::Here
         }
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_that_are_in_vain_become_few_and_those_that_help_many() {
+    fn failed_spins_become_short_and_successful_ones_long() {
         let mut looks = Looks::new();
         let made = Cell::new(0);
         let in_vain = |looks: &mut Looks| {

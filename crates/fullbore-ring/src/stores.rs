@@ -1,6 +1,6 @@
-//! Stores that bypass the caches of the CPU, *non-temporal* ones: what they store goes to memory, and the CPU
-//! need not have the lines before. An ordinary store to a line that another CPU has waits until that one
-//! has given it up, and a CPU has room for few stores that wait.
+//! *Non-temporal* stores, which bypass the caches of the CPU: they go to memory, and the CPU need not fetch the lines
+//! first. An ordinary store to a line that another CPU owns waits until that CPU has given it up, and a CPU has room
+//! for few pending stores.
 //!
 //! The `unsafe` code is the copy by vector instructions.
 
@@ -8,16 +8,15 @@
 #[cfg(any(target_arch = "x86_64", test))]
 const LINE: usize = 64;
 
-/// Bytes that are made in the cache before they are stored past it. Few, so that the CPU still has stores under
-/// way while the next ones are made.
+/// Bytes that are produced in the cache before they are stored to the ring: few, so that the previous stores are still
+/// in flight meanwhile.
 pub(crate) const PIECE: usize = 4096;
 
-/// Copies `from` into `to`, which has the same length, by stores that bypass the caches of the CPU where
-/// they are known: on x86-64 by `movntdq`, on aarch64 by `stnp`, which is only a hint. Elsewhere it is an
-/// ordinary copy.
+/// Copies `from` into `to`, which has the same length, with non-temporal stores where they are available: `movntdq` on
+/// x86-64, and `stnp`, which is only a hint, on aarch64. Elsewhere it is an ordinary copy.
 ///
-/// For memory that is shared with another CPU which has it in its cache, and is far away, this is faster than
-/// an ordinary copy. Otherwise it is slower.
+/// This is faster than an ordinary copy into memory that is in the cache of another, distant CPU. Otherwise it is
+/// slower.
 ///
 /// # Panics
 /// Panics if the lengths differ.
@@ -28,7 +27,7 @@ pub fn copy_past_caches(from: &[u8], to: &mut [u8]) {
     store(from, to);
 }
 
-/// Fills `to` from its start in pieces of `PIECE` bytes and a last one, each of which `fill` makes in the cache.
+/// Fills `to` from its start in pieces of `PIECE` bytes and a last one, each of which `fill` produces in the cache.
 pub(crate) fn fill_past_caches(to: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
     let mut made = Lines([0; PIECE]);
     let _wait = WaitForStores;
@@ -39,15 +38,15 @@ pub(crate) fn fill_past_caches(to: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
     }
 }
 
-/// When it is dropped, also because of a panic, it makes sure that what has been stored is there before anything
-/// else is done with that memory. Until then, it must not be touched, not even by this thread.
+/// When dropped, also by a panic, it completes the stores before any later access to that memory. Until then, not even
+/// this thread may access the memory.
 struct WaitForStores;
 
 impl Drop for WaitForStores {
     fn drop(&mut self) {
-        // Elsewhere, these stores are ordered as all others are.
+        // Elsewhere, these stores are ordered like all others.
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: every x86-64 CPU has the instruction.
+        // SAFETY: every x86-64 CPU has this instruction.
         unsafe {
             std::arch::x86_64::_mm_sfence();
         }
@@ -64,7 +63,7 @@ fn store(from: &[u8], to: &mut [u8]) {
 
     const WORD: usize = size_of::<__m128i>();
 
-    // Only whole, aligned words can be stored so, and only whole lines are stored fast.
+    // Only whole, aligned words can be stored in this way, and only whole lines are fast.
     let head = (to.as_ptr().addr().wrapping_neg() % LINE).min(to.len());
     let (from_head, from) = from.split_at(head);
     let (to_head, to) = to.split_at_mut(head);
@@ -74,8 +73,8 @@ fn store(from: &[u8], to: &mut [u8]) {
         let (from, to): (*const __m128i, *mut __m128i) =
             (from.as_ptr().cast(), to.as_mut_ptr().cast());
         for i in 0..LINE / WORD {
-            // SAFETY: both are a line long, and the second one is aligned to a line. The caller waits for the
-            // stores before that memory is used again.
+            // SAFETY: both are a line long, and the second one is aligned to a line. The caller waits for the stores
+            // before that memory is used again.
             unsafe { _mm_stream_si128(to.add(i), _mm_loadu_si128(from.add(i))) };
         }
     }
@@ -88,7 +87,7 @@ fn store(from: &[u8], to: &mut [u8]) {
 
     let (mut from, mut to) = (from.chunks_exact(PAIR), to.chunks_exact_mut(PAIR));
     for (from, to) in from.by_ref().zip(to.by_ref()) {
-        // SAFETY: both are a pair of words long, which need no alignment.
+        // SAFETY: both are a pair of words long, and need no alignment.
         unsafe {
             std::arch::asm!(
                 "ldp q0, q1, [{from}]",

@@ -17,7 +17,7 @@ use crate::sleeping::{self, Looks};
 use fullbore_linux as linux;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 
-/// The ring of a consumer that was offered one.
+/// The ring of a consumer that has accepted an offer.
 #[derive(Debug)]
 pub(crate) struct Taking {
     shared: Shared,
@@ -28,18 +28,18 @@ pub(crate) struct Taking {
     /// Whether the producer has ended without closing the ring.
     gone: bool,
     looks: Looks,
-    /// The pipe, opened with `O_PATH`, which is no end of it.
+    /// The pipe, opened with `O_PATH`, which does not count as an end of it.
     pipe: Option<OwnedFd>,
 }
 
-/// How far a consumer is on its way to a ring.
+/// The progress of a consumer towards a ring.
 #[derive(Debug)]
 pub(crate) enum Joining {
-    /// No ring exists or is looked for.
+    /// There is no ring, and no offers are checked for.
     Never,
-    /// No ring exists; offers are looked for from time to time.
+    /// There is no ring; it tries to connect from time to time.
     Looking { reads: u64 },
-    /// It is connected to the producer, which has not offered one yet.
+    /// It is connected to the producer, which has not made an offer yet.
     Connected { link: OwnedFd, reads: u64 },
     /// It has a ring.
     Taking(Box<Taking>),
@@ -80,7 +80,7 @@ impl Joining {
         }
     }
 
-    /// Returns where to read at most `most` bytes, and waits until it knows, except for [`Next::Pipe`].
+    /// Returns where to read at most `most` bytes. It waits until that is known, except for [`Next::Pipe`].
     ///
     /// # Errors
     /// `EPROTO` if the producer is not honest; `EPERM` in a forked child; the errors of waiting.
@@ -126,8 +126,8 @@ impl Joining {
         }
     }
 
-    /// Takes up the ring that was offered. If this fails, the producer sees the connection end, and
-    /// takes back what it has put into the ring.
+    /// Accepts the ring that was offered. If this fails, the producer sees the connection close, and takes back the
+    /// bytes in the ring.
     fn take_up(&mut self, offer: Offer, pipe: BorrowedFd<'_>) {
         let Joining::Connected { link, .. } = mem::replace(self, Joining::Never) else {
             return;
@@ -146,7 +146,7 @@ impl Joining {
     }
 }
 
-/// What a connected consumer finds. The model check has an offer of its own.
+/// What a connected consumer finds. The model check has its own type of offer.
 #[derive(Debug)]
 pub(crate) enum Answer<O> {
     Bytes(Next),
@@ -154,13 +154,13 @@ pub(crate) enum Answer<O> {
     Refused,
 }
 
-/// Looks for an offer, and for bytes in the pipe that were written before one.
+/// Checks for an offer, and for bytes in the pipe that were written before one.
 pub(crate) fn look_for_an_offer<O>(
     queued: impl FnOnce() -> Result<Queued, Errno>,
     receive: impl FnOnce() -> Result<O, Errno>,
     most: usize,
 ) -> Result<Answer<O>, Errno> {
-    // An offer that was sent before these bytes were written is there when they are.
+    // If these bytes were written after an offer, the offer has arrived by now.
     let queued = queued()?;
     match (receive(), queued) {
         (Ok(offer), _) => Ok(Answer::Offer(offer)),
@@ -171,12 +171,12 @@ pub(crate) fn look_for_an_offer<O>(
     }
 }
 
-/// What is in a pipe.
+/// The contents of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queued {
     Bytes(usize),
     Nothing,
-    /// Nothing, and there is no writer.
+    /// Nothing, and no writer is left.
     End,
 }
 
@@ -219,10 +219,10 @@ impl Taking {
         self.kept = kept;
     }
 
-    /// Claims all that there is, and returns it.
+    /// Claims and returns all bytes of the ring.
     pub(crate) fn claim_all(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
-        // The first claim is of what was seen before, and the second of all that is there now.
+        // The first claim gets the bytes seen before, and the second all bytes published by now.
         for _ in 0..2 {
             if !self.shared.is_here() {
                 continue;
@@ -255,15 +255,14 @@ impl Taking {
         }
     }
 
-    /// Looks for bytes in the ring, and then also in the pipe, where only another writer than the
-    /// producer can have put some.
+    /// Checks for bytes in the ring, and then also in the pipe, where they can only be those of another writer.
     fn claim_or_look(&mut self, pipe: BorrowedFd<'_>, most: usize) -> Result<Found, Errno> {
         self.gone |= meeting::is_woken(self.link.as_fd()) == Peer::Gone;
         let queued = queued(pipe)?;
-        // All writers are gone, the producer among them.
+        // No writer is left, so the producer has exited, too.
         self.gone |= queued == Queued::End;
-        // What was published before the bytes were written into the pipe, or before the producer
-        // ended, comes first. So the ring is looked at once more.
+        // Bytes that were published before the other writer wrote, or before the producer ended, come first. So the
+        // ring is checked once more.
         match (self.claim(most)?, queued) {
             (Found::Nothing, Queued::Bytes(n)) => Ok(Found::Next(Next::Queued(n.min(most)))),
             (Found::Nothing, _) if self.gone => {
@@ -327,12 +326,12 @@ impl Taking {
     }
 }
 
-/// The answer of a look.
+/// The result of a check.
 #[derive(Debug)]
 enum Found {
     Next(Next),
     Nothing,
-    /// Nothing will follow in the ring.
+    /// The ring will have no more bytes.
     End,
 }
 
@@ -345,7 +344,7 @@ impl Drop for Taking {
         if let Some(sleep) = closing.wakes {
             sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
         }
-        // Once the ring is closed, a producer that is there puts into the pipe what is left.
+        // Once the ring is closed, a running producer writes the rest into the pipe.
         let is_anything_left = closing.left.is_some_and(|left| left > 0);
         let is_alone = || self.taker.is_left_to_this_side() || meeting::is_gone(self.link.as_fd());
         if is_anything_left && is_alone() {
@@ -358,9 +357,9 @@ impl Drop for Taking {
 }
 
 impl Taking {
-    /// Does for a producer that is gone what it would have done: writes what the consumer has not consumed
-    /// into the pipe, as far as there is room, which is as much as a pipe would have held. If there is
-    /// something else in the pipe, it would come before these bytes, so they are not written.
+    /// Acts for a producer that has exited: writes the unconsumed bytes into the pipe, as far as there is room, which
+    /// is as much as the pipe would have held. Bytes of another writer in the pipe would come before them, so then
+    /// nothing is written.
     fn put_back(&self, left: usize) {
         let Some(pipe) = &self.pipe else {
             return;
@@ -378,7 +377,7 @@ impl Taking {
         self.shared.copy(start..start + left, &mut bytes);
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            // The source may be closed by now.
+            // No reader may be left.
             let write = || uninterrupted(|| rustix::io::write(&end, rest));
             match linux::without_sigpipe(write) {
                 Ok(n) => rest = &rest[n..],
@@ -388,7 +387,7 @@ impl Taking {
     }
 }
 
-/// Opens a pipe once more.
+/// Reopens a pipe.
 fn open_pipe(pipe: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
     let open = || rustix::fs::open(&path, flags | OFlags::CLOEXEC, Mode::empty());

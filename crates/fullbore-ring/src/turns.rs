@@ -1,35 +1,35 @@
-//! Which of two ways to store bytes is faster here, as the stream itself shows.
+//! Measures, on the stream itself, which of two ways to store bytes is faster here.
 //!
-//! What is faster depends on how far apart the CPUs of the two sides are, which a virtual machine cannot know. So
-//! a long stream goes by either way in turn, until one turn has shown that the second way is not clearly
-//! faster, or several turns that it is. Both are tried again later.
+//! That depends on how far apart the CPUs of the two sides are, which a virtual machine cannot know. So a long stream
+//! alternates between the two ways, until one turn has shown that the second is not clearly faster, or several turns
+//! that it is. Later the trial is repeated.
 //!
-//! What counts is what the reader has got: bytes that only wait for it are no throughput.
+//! Only bytes that the reader has got count: queued bytes are not throughput.
 
 use std::time::Instant;
 
-/// The turns of each way that have to show that the second one is faster.
+/// The number of turns that must show that the second way is faster.
 const TURNS: u32 = 3;
 
-/// The time that the second way may take at most, as a part of the time of the first. The bytes of a stream
-/// seldom come at a steady rate.
+/// The second way counts as faster if it takes at most this fraction of the first way's time. Streams seldom have a
+/// steady rate.
 const CLEARLY_LESS: f64 = 0.9;
 
-/// The numbers of bytes of a trial.
+/// The lengths of a trial in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths {
-    /// Bytes that are sent before anything is tried: shorter streams would only pay for it.
+    /// Bytes that are sent before the first trial, which would not pay off for shorter streams.
     pub(crate) before: u64,
-    /// Bytes of each turn that are not timed: what was sent in the other way is still on its way.
+    /// Bytes at the start of each turn that are not timed: bytes of the other way are still queued.
     pub(crate) lead: u64,
     /// Bytes of each turn that are timed.
     pub(crate) timed: u64,
-    /// Bytes after which both ways are tried again, at most. These are `before` after a change of the
-    /// way, and twice as many each time that there is none.
+    /// The longest retry interval in bytes. The interval starts at `before`, doubles after each unchanged result, and
+    /// returns to `before` after a change of the way.
     pub(crate) again: u64,
 }
 
-/// The bytes per second of both ways in the last turn, and what was decided.
+/// The bytes per second of both ways in the last turn, and the decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rates {
     first: f64,
@@ -42,15 +42,15 @@ struct Rates {
 pub(crate) struct Turns {
     lengths: Lengths,
     part: Part,
-    /// Whether the next bytes go by the second way.
+    /// Whether the next bytes are sent by the second way.
     second: bool,
     /// Bytes that were sent in this part.
     bytes: u64,
-    /// The turns that showed that the second way is faster.
+    /// The number of turns that showed that the second way is faster.
     turns: u32,
-    /// Bytes per second by the first way in this turn.
+    /// Bytes per second of the first way in this turn.
     first: f64,
-    /// Bytes of the next rest.
+    /// The current retry interval in bytes.
     rest: u64,
     result: Option<Rates>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Turns {
 /// A part of a stream.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    /// Bytes for which nothing is tried, as many as this.
+    /// So many bytes without a trial.
     Rest(u64),
     /// Bytes at the start of a turn that are not timed.
     Lead,
@@ -71,7 +71,7 @@ enum Part {
 }
 
 impl Turns {
-    /// Tries both once the stream is long.
+    /// Starts the first trial once the stream is long enough.
     pub(crate) fn new(lengths: Lengths) -> Self {
         Self {
             lengths,
@@ -85,14 +85,14 @@ impl Turns {
         }
     }
 
-    /// Returns whether the next bytes go by the second way.
+    /// Returns whether to send the next bytes by the second way.
     #[inline]
     pub(crate) fn is_second(&self) -> bool {
         self.second
     }
 
-    /// Records that `n` bytes were sent by the way of this turn. `queued` returns how many bytes the reader has
-    /// not got yet.
+    /// Records that `n` bytes were sent by the way of this turn. `queued` returns how many bytes the reader has not got
+    /// yet.
     #[inline]
     pub(crate) fn sent(&mut self, n: usize, queued: impl FnOnce() -> u64) {
         self.sent_at(n, queued, Instant::now);
@@ -145,7 +145,7 @@ impl Turns {
             is_second_faster: self.second,
         };
         let before = self.result.replace(result);
-        // Until the first result, the first way is what is used.
+        // Until the first result, the first way is used.
         let before = before.is_some_and(|before| before.is_second_faster);
         self.turns = 0;
         self.rest = match before == self.second {
@@ -171,14 +171,14 @@ mod tests {
         again: 4 << 30,
     };
 
-    /// A pipe whose reader takes bytes at a steady rate, and a writer that waits while it is full.
+    /// A pipe whose reader has a steady rate, and a writer that waits while it is full.
     struct Stream {
         now: Instant,
         queued: f64,
     }
 
     impl Stream {
-        /// Writes a step at a rate in bytes per second, while the reader reads at another.
+        /// Writes a step at a rate in bytes per second, while the reader reads at another rate.
         fn write(&mut self, writer: f64, reader: f64, capacity: f64) {
             let mut seconds = STEP as f64 / writer;
             let full = self.queued + STEP as f64 - reader * seconds - capacity;
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Sends `steps` more MiB. Returns how many bytes went by the second way. `rates` are those of writer and
+    /// Sends `steps` more MiB. Returns how many bytes went by the second way. `rates` are those of the writer and the
     /// reader, for the first way and for the second, in GiB/s.
     fn send(
         turns: &mut Turns,
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Sends a GiB, with these rates in each turn.
+    /// Sends 1 GiB, with these rates in each turn.
     fn tried(rates: &[[f64; 4]]) -> (Turns, u64) {
         tried_with(1024, rates)
     }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn one_turn_is_enough_to_stay_with_the_first_way() {
-        // Long enough for the first trial, and too short for the next one.
+        // Long enough for the first trial, and too short for the next.
         let steps = 200;
         for rates in [
             [6.0, 9.0, 3.0, 9.0],
@@ -258,7 +258,7 @@ mod tests {
             assert!(!turns.is_second() && !turns.result.unwrap().is_second_faster);
             assert_eq!(by_second, LENGTHS.lead + LENGTHS.timed);
         }
-        // A stream that stood still for a moment does not decide it.
+        // A short pause of the stream does not decide it.
         let (turns, by_second) = tried_with(steps, &[[0.1, 9.0, 4.0, 9.0], [4.0, 9.0, 4.0, 9.0]]);
         assert!(!turns.is_second() && !turns.result.unwrap().is_second_faster);
         assert_eq!(by_second, 2 * (LENGTHS.lead + LENGTHS.timed));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn filling_the_pipe_is_not_taken_for_speed() {
-        // Both ways are limited by the reader, and a writer by the second way runs ahead of it.
+        // The reader limits both ways, and a writer with the second way runs ahead of it.
         for ahead in [1.1, 1.25, 1.4, 2.0, 3.0] {
             let (turns, _) = tried(&[[3.0 * ahead, 3.0, 3.0 * ahead, 3.0]]);
             let result = turns.result.unwrap();

@@ -1,8 +1,8 @@
-//! What a third process can see of a ring.
+//! The view of a ring from a third process.
 //!
-//! The producer keeps the file of the words open. The name of this file has the inode of the pipe and the
-//! size of the ring, and the links in `/proc/PID/fd` show it. Whoever may open such a link reads the words with
-//! read(2): that maps nothing, writes nothing, and holds neither end of the pipe.
+//! The producer keeps the file of the words open. The name of this file contains the inode of the pipe and the size of
+//! the ring, and the links in `/proc/PID/fd` show it. A process that may open such a link reads the words with read(2):
+//! that maps nothing, writes nothing, and holds neither end of the pipe.
 
 use std::fs;
 use std::mem::offset_of;
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::control::{BITS, CLOSED, Control};
 use fullbore_linux::{Result, error};
 
-/// What the name of the file begins with. The inode and the size follow, with a colon between them.
+/// The prefix of the name. The inode and the size follow, separated by a colon.
 const NAME: &str = "fullbore-ring:";
 
 /// Returns the name for the file of the words of a ring.
@@ -26,7 +26,7 @@ pub(crate) fn name(pipe: u64, size: usize) -> String {
     format!("{NAME}{pipe}:{size}")
 }
 
-/// Reads the inode and the size from a link in `/proc/PID/fd`.
+/// Parses the inode and the size from a link in `/proc/PID/fd`.
 fn parse(link: &[u8]) -> Option<(u64, u64)> {
     let link = std::str::from_utf8(link).ok()?.strip_prefix("/memfd:")?;
     let (pipe, size) = link.strip_prefix(NAME)?.split_once(':')?;
@@ -34,10 +34,10 @@ fn parse(link: &[u8]) -> Option<(u64, u64)> {
     Some((pipe.parse().ok()?, size.parse().ok()?))
 }
 
-/// A ring of other processes, which is only looked at.
+/// A read-only view of a ring of other processes.
 ///
-/// A ring begins when the producer and the consumer of a pipe have met, and replaces the pipe until it is
-/// closed. `fullbore top` and `fullbore run --report` see with it what went past the pipe.
+/// A ring begins when the producer and the consumer of a pipe have connected, and replaces the pipe until it is closed.
+/// It shows `fullbore top` and `fullbore run --report` the bytes that bypass the pipe.
 #[derive(Debug)]
 pub struct RingView {
     words: OwnedFd,
@@ -50,32 +50,32 @@ pub struct RingView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingState {
-    /// Bytes that the producer has put into it since it began.
+    /// Bytes that the producer has published since the ring began.
     pub published: u64,
-    /// Bytes of these that the consumer has taken.
+    /// Bytes that the consumer has claimed.
     pub claimed: u64,
-    /// Bytes of these whose memory may be filled again.
+    /// Bytes whose memory may be filled again.
     pub released: u64,
     /// Whether the producer sleeps until there is room.
     pub producer_sleeps: bool,
     /// Whether the consumer sleeps until there are bytes.
     pub consumer_sleeps: bool,
-    /// Whether nothing is taken any more, and everything that follows goes through the pipe.
+    /// Whether the ring is closed: everything that was not claimed goes through the pipe.
     pub is_closed: bool,
 }
 
 impl RingView {
-    /// Returns the inode of the pipe whose ring a link in `/proc/PID/fd` refers to, such as
+    /// Returns the inode of the pipe if a link in `/proc/PID/fd` refers to its ring, such as
     /// `/memfd:fullbore-ring:4711:2097152 (deleted)`; `None` for all other links.
     pub fn pipe_of(link: &[u8]) -> Option<u64> {
         parse(link).map(|(pipe, _)| pipe)
     }
 
-    /// Opens the ring that a link refers to, which is the path of an fd such as `/proc/4711/fd/5`; `None` if
-    /// it is another file. It does not wait, whatever the link refers to.
+    /// Opens the ring that a link refers to, such as `/proc/4711/fd/5`; `None` if it is another file. It does not wait,
+    /// whatever the link refers to.
     ///
     /// # Errors
-    /// `Error::System`: `EACCES` if this user may not look into that process; `ENOENT` if it is gone.
+    /// `Error::System`: `EACCES` if this user may not inspect that process; `ENOENT` if it has exited.
     pub fn open(link: &Path) -> Result<Option<Self>> {
         let text = fs::read_link(link).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -84,8 +84,8 @@ impl RingView {
         let Some((pipe, size)) = parse(text.as_os_str().as_bytes()) else {
             return Ok(None);
         };
-        // Other files can have such a name too. Opening one of them might wait, or have an effect. The
-        // kernel's own tmpfs has no files with a path, and all its files are memory.
+        // Other files can have such a name, and opening one of them might wait, or have an effect. The kernel's own
+        // tmpfs has no files with a path, and all its files are memory.
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let stat = rustix::fs::statx(CWD, link, flags, StatxFlags::BASIC_STATS)
             .map_err(error::system("statx"))?;
@@ -106,22 +106,22 @@ impl RingView {
         }))
     }
 
-    /// Returns the inode of its pipe, as the producer has it.
+    /// Returns the inode of its pipe, as the producer states it.
     pub fn pipe(&self) -> u64 {
         self.pipe
     }
 
-    /// Returns its size in bytes, as the producer has it.
+    /// Returns its size in bytes, as the producer states it.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the inode of its file, which tells it from other rings.
+    /// Returns the inode of its file, which distinguishes it from other rings.
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Reads its state; `None` if its numbers do not fit together, as while they change.
+    /// Reads its state; `None` if its numbers are inconsistent, as while they change.
     pub fn state(&self) -> Option<RingState> {
         let mut words = [0; LEN];
         if rustix::io::pread(&self.words, &mut words, 0) != Ok(LEN) {
@@ -137,7 +137,7 @@ impl RingView {
             consumer_sleeps: word(offset_of!(Control<AtomicU64>, consumer_sleeps)) != 0,
             is_closed: claim & CLOSED != 0,
         };
-        // A consumer that closes the ring may give back what it has not released.
+        // A consumer that closes the ring may give back bytes that it has claimed and not released.
         let fits = state.claimed <= state.published
             && state.released <= state.claimed
             && state.published - state.released <= self.size;

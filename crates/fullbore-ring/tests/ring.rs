@@ -1,9 +1,8 @@
-//! Memory that a producer and a consumer share: who meets, and where each byte goes when one of them
-//! goes.
+//! Memory that a producer and a consumer share: which ends connect, and where each byte goes when one of them ends.
 //!
-//! The stream consists of numbers of eight bytes, each of which says its own place. The two ends of a
-//! pipe only meet if no other process holds the pipe, and a process that another test starts does so for
-//! a moment. So producers here go on until they have met their consumer.
+//! The stream consists of numbers of eight bytes, each of which is its own position. The two ends of a pipe connect
+//! only if no other process holds the pipe, and a process that another test starts does so for a moment. So producers
+//! here send until their consumer has connected.
 
 #![allow(unsafe_code)]
 
@@ -27,12 +26,12 @@ use fullbore::{ConsumerOptions, Pages, Pipe, ProducerOptions, Wait};
 use fullbore_linux::Waiter;
 use fullbore_ring::{Consumer, Producer};
 
-/// How long a producer sends before it gives up meeting anybody.
+/// How long a producer waits for its consumer to connect.
 const LONG: Duration = Duration::from_secs(300);
 
 const NUMBER: usize = size_of::<u64>();
 
-/// The stream from byte number `at` on.
+/// Writes the stream from position `at` on.
 fn numbers(bytes: &mut [u8], at: u64) {
     assert!(at % NUMBER as u64 == 0 && bytes.len() % NUMBER == 0);
     for (i, number) in (at / NUMBER as u64..).zip(bytes.chunks_exact_mut(NUMBER)) {
@@ -64,7 +63,7 @@ impl Numbers {
         self.begun.drain(..whole);
     }
 
-    /// Checks everything up to the end, and returns the number of bytes of the whole stream.
+    /// Checks everything up to the end, and returns the length of the whole stream in bytes.
     fn rest_of(mut self, mut source: impl Read) -> u64 {
         let mut buffer = vec![0; MIB];
         loop {
@@ -88,7 +87,7 @@ fn consumer(source: OwnedFd, wait: Wait, in_place: bool) -> Consumer<OwnedFd> {
     sharing(inner, wait, in_place)
 }
 
-/// Creates a consumer that has a buffer of this size, also inside.
+/// Creates a consumer whose buffer, and that of its inner consumer, have this size.
 fn consumer_with_buffer(
     bytes: usize,
     source: OwnedFd,
@@ -102,13 +101,13 @@ fn consumer_with_buffer(
 fn sharing(inner: fullbore::Consumer<OwnedFd>, wait: Wait, in_place: bool) -> Consumer<OwnedFd> {
     let consumer = Consumer::new(inner, Waiter::new(wait));
     match in_place {
-        // SAFETY: the producers here are of this library.
+        // SAFETY: the producers here are those of this library.
         true => unsafe { consumer.in_place() },
         false => consumer,
     }
 }
 
-/// Sends at least `least` bytes, and until it has met its consumer if it `meets`; returns how many.
+/// Sends at least `least` bytes, and, if it `meets`, until its consumer has connected; returns how many.
 fn send_in_pieces(
     out: &mut Producer<OwnedFd>,
     least: u64,
@@ -155,8 +154,8 @@ fn send_in_pieces(
         }
         at += n as u64;
         if meets && !out.is_sharing() {
-            // They meet while the pipe is empty. A reader that is slower than the writer never gets it so far.
-            // One that has met it and is gone has left something in the pipe that nobody takes.
+            // They connect while the pipe is empty, which a reader that is slower than the writer never achieves. A
+            // consumer that has connected and exited has left bytes in the pipe that no process reads.
             out.flush().unwrap();
             while queued(out.inner().get_ref()) > 0 && has_reader(out.inner().get_ref()) {
                 assert!(began.elapsed() < LONG, "nobody reads");
@@ -167,7 +166,7 @@ fn send_in_pieces(
     at
 }
 
-/// Reads the stream up to the end, in all ways; returns its length, and whether memory was shared.
+/// Reads the stream to the end, in all ways; returns its length, and whether memory was shared.
 fn read_in_pieces(mut source: Consumer<OwnedFd>, random: &mut Random) -> (u64, bool) {
     let mut checker = Numbers::from(0);
     let mut shared = false;
@@ -235,7 +234,7 @@ fn two_ends_that_allow_it_meet_and_every_byte_arrives_in_order() {
 #[test]
 fn a_long_stream_tries_both_kinds_of_stores_and_every_byte_arrives() {
     let _watch = watch("a_long_stream_tries_both_kinds_of_stores_and_every_byte_arrives");
-    /// Enough for a turn of each: 32 MiB before, 8 MiB into the caches, and 12 MiB past them.
+    /// Enough for a turn of each: 32 MiB before, 8 MiB of ordinary stores, and 12 MiB of non-temporal ones.
     const LEN: u64 = 64 << 20;
     let pipe = Pipe::new().unwrap();
     let sending = thread::spawn(move || {
@@ -326,7 +325,7 @@ fn what_others_write_into_the_pipe_keeps_its_place() {
             let mut out = producer(pipe.writer, wait);
             let mut at = send_in_pieces(&mut out, 1, true, &mut random);
             for _ in 0..10 {
-                // Everything that was written before is in the output, so a direct write comes next.
+                // Everything written before is in the output, so a direct write comes next.
                 out.flush().unwrap();
                 let mut bytes = vec![0; (random.up_to(200) + 1) * NUMBER];
                 numbers(&mut bytes, at);
@@ -354,7 +353,7 @@ enum End {
     Panic,
     IntoInner,
     IntoParts,
-    /// What is in the ring is left to the consumer then.
+    /// Leaves the bytes in the ring to the consumer.
     DropWithDeadline,
 }
 
@@ -363,7 +362,7 @@ enum End {
 enum Leave {
     /// It reads everything.
     AtEnd,
-    /// The caller goes on with the bytes that it returns, and then reads the pipe.
+    /// The caller uses the returned bytes, and then reads the pipe.
     IntoInner,
     /// It is dropped, and then the pipe is read.
     Drop,
@@ -371,7 +370,7 @@ enum Leave {
     DropLate,
 }
 
-/// Waits up to so many microseconds, or not at all.
+/// Waits for up to this many microseconds, or not at all.
 fn pause(random: &mut Random, most: usize) {
     match random.up_to(1) {
         0 => {}
@@ -379,7 +378,7 @@ fn pause(random: &mut Random, most: usize) {
     }
 }
 
-/// Writes the numbers from `at` on directly; returns where they end.
+/// Writes the numbers from `at` on directly; returns the position after them.
 fn write_directly(sink: &mut File, at: u64, numbers_most: usize, random: &mut Random) -> u64 {
     let mut bytes = vec![0; (random.up_to(numbers_most) + 1) * NUMBER];
     numbers(&mut bytes, at);
@@ -387,8 +386,8 @@ fn write_directly(sink: &mut File, at: u64, numbers_most: usize, random: &mut Ra
     at + bytes.len() as u64
 }
 
-/// Sends a stream, and ends the producer in this way; returns the length of the stream. With `others`, bytes are also
-/// written past the producer, after a flush.
+/// Sends a stream, and ends the producer in this way; returns the length of the stream. With `others`, it also writes
+/// bytes directly into the pipe, after a flush.
 fn send_and_end(sink: OwnedFd, end: End, others: bool, random: &mut Random) -> u64 {
     let mut direct = File::from(sink.try_clone().unwrap());
     let mut out = producer(sink, Wait::Block);
@@ -412,7 +411,7 @@ fn send_and_end(sink: OwnedFd, end: End, others: bool, random: &mut Random) -> u
         End::Panic => {
             let panics = AssertUnwindSafe(move || {
                 let _out = out;
-                // Without the hook, which would print.
+                // Without the panic hook, which would print.
                 resume_unwind(Box::new(()));
             });
             catch_unwind(panics).unwrap_err();
@@ -445,13 +444,14 @@ fn read_some(source: &mut Consumer<OwnedFd>, checker: &mut Numbers, least: u64) 
     false
 }
 
-/// Sends one stream whose two ends are left at any time, and checks every byte of it.
+/// Sends one stream whose two ends are dropped at random times, and checks every byte of it.
 fn change_hands(seed: u64) {
     use {End::*, Leave::AtEnd};
     let random = &mut Random::new(seed * 7919);
     let leave = [AtEnd, Leave::IntoInner, Leave::Drop, Leave::DropLate][random.up_to(3)];
     let ends = [Finish, Drop, Panic, IntoInner, IntoParts, DropWithDeadline];
-    // Only a consumer that stays gets what a producer with a deadline leaves, and keeps the order of other writers.
+    // Only a consumer that stays gets the bytes that a producer with a deadline leaves, and keeps the order of other
+    // writers.
     let stays = leave == AtEnd;
     let end = ends[random.up_to(ends.len() - if stays { 1 } else { 2 })];
     let others = stays && random.up_to(1) == 0;
@@ -475,7 +475,7 @@ fn change_hands(seed: u64) {
         let next = checker.at + (random.up_to(100_000) as u64) + 1;
         ended = read_some(&mut source, &mut checker, next.min(least));
     }
-    // A number that was cut between the consumer and the pipe is checked where it ends.
+    // A number that was split between the consumer and the pipe is checked where it ends.
     let total = match leave {
         AtEnd => checker.at,
         Leave::IntoInner => {
@@ -498,14 +498,14 @@ fn change_hands(seed: u64) {
 }
 
 #[test]
-fn a_stream_whose_ends_change_hands_loses_doubles_and_moves_nothing() {
+fn no_byte_is_lost_doubled_or_reordered_when_the_ends_change() {
     let streams = match env::var_os("FULLBORE_TEST_LOAD") {
         None => 300,
         Some(load) if load == "quick" => 2_000,
         Some(_) => 20_000,
     };
     for seed in 1..=streams {
-        let _watch = watch("a_stream_whose_ends_change_hands_loses_doubles_and_moves_nothing");
+        let _watch = watch("no_byte_is_lost_doubled_or_reordered_when_the_ends_change");
         change_hands(seed);
     }
 }
@@ -518,7 +518,7 @@ fn finishing_does_not_wait_for_the_consumer_and_leaves_the_bytes_in_the_pipe() {
         let mut out = producer(pipe.writer, Wait::Block);
         let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, in_place);
         let at = meet_in_turns(&mut out, &mut source);
-        // Nobody reads now. The pipe has room for this.
+        // No process reads now. The pipe has room for these bytes.
         let n = 4000 * NUMBER;
         numbers(out.reserve(n).unwrap(), at);
         out.commit(n).unwrap();
@@ -532,11 +532,11 @@ fn finishing_does_not_wait_for_the_consumer_and_leaves_the_bytes_in_the_pipe() {
     }
 }
 
-/// Sends and reads a little in turns until the two have met, and returns how many bytes that took.
+/// Sends and reads a little in turns until the two have connected, and returns how many bytes that took.
 fn meet_in_turns(out: &mut Producer<OwnedFd>, source: &mut Consumer<OwnedFd>) -> u64 {
     let began = Instant::now();
     let mut checker = Numbers::from(0);
-    // The consumer asks for memory the first time that it reads.
+    // The consumer connects at its first read.
     let n = NUMBER;
     while !out.is_sharing() || !source.is_sharing() {
         assert!(began.elapsed() < LONG, "have not met");
@@ -550,7 +550,7 @@ fn meet_in_turns(out: &mut Producer<OwnedFd>, source: &mut Consumer<OwnedFd>) ->
     checker.at
 }
 
-/// Who flushes each message has nothing to offer while a message is in the pipe.
+/// A producer that flushes each message cannot make an offer while a message is in the pipe.
 #[test]
 fn ends_that_flush_and_read_each_message_in_turns_meet() {
     let _watch = watch("ends_that_flush_and_read_each_message_in_turns_meet");
@@ -585,7 +585,7 @@ fn a_consumer_that_is_dropped_leaves_the_rest_to_the_next_reader() {
                 let available = source.fill_buf().unwrap();
                 assert_eq!(available.len(), n);
                 source.consume(consumed);
-                // What was copied out is lost with the buffer, as what is read from a pipe.
+                // Bytes that were copied out are lost with the buffer, like bytes that were read from a pipe.
                 next += if in_place { consumed } else { n } as u64;
             }
             drop(source);
@@ -607,7 +607,7 @@ fn a_consumer_that_has_consumed_all_that_was_shared_can_be_taken_apart() {
     let mut out = producer(pipe.writer, Wait::Block);
     let mut source = consumer(pipe.reader, Wait::Block, true);
     let at = meet_in_turns(&mut out, &mut source);
-    // More than the buffer of the consumer has.
+    // More bytes than fit into the consumer's buffer.
     let n = 60_000 * NUMBER;
     numbers(out.reserve(n).unwrap(), at);
     out.commit(n).unwrap();
@@ -693,7 +693,7 @@ fn a_deadline_ends_the_wait_of_either_side() {
         }
     };
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    // What was sent is not lost, although nothing may be sent any more.
+    // Bytes that were sent are not lost, although nothing may be sent any more.
     drop(out);
     let mut checker = Numbers::from(at);
     let mut rest = Vec::new();
@@ -706,13 +706,13 @@ fn a_deadline_ends_the_wait_of_either_side() {
 fn a_producer_with_a_deadline_is_dropped_at_once_and_loses_nothing() {
     let _watch = watch("a_producer_with_a_deadline_is_dropped_at_once_and_loses_nothing");
     let hour = Duration::from_secs(3600);
-    // The first one may pass while the producer is dropped.
+    // The first deadline may pass while the producer is dropped.
     for (left, gathered) in [(Duration::from_millis(5), 0), (hour, 10)] {
         let pipe = Pipe::new().unwrap();
         let mut out = producer(pipe.writer, Wait::Block);
         let mut source = consumer(pipe.reader, Wait::Block, false);
         let at = meet_in_turns(&mut out, &mut source);
-        // More than the pipe has room for.
+        // More than fits into the pipe.
         let (n, mut sent) = (10_000 * NUMBER, at);
         while sent < at + 3 * MIB as u64 {
             numbers(out.reserve(n).unwrap(), sent);
@@ -743,7 +743,7 @@ fn what_a_producer_with_a_deadline_leaves_to_a_consumer_that_goes_meanwhile_is_i
         let mut out = producer(pipe.writer, Wait::Block);
         let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, true);
         let at = meet_in_turns(&mut out, &mut source);
-        // No more than the pipe has room for.
+        // No more than fits into the pipe.
         let n = (random.up_to(4000) + 1) * NUMBER;
         numbers(out.reserve(n).unwrap(), at);
         out.commit(n).unwrap();
@@ -790,17 +790,17 @@ fn what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe() {
     let _watch = watch("what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe");
     for in_place in [false, true] {
         for (numbers_left, other) in [(1000, false), (1000, true), (60_000, false)] {
-            // Another test that meets its peer looks at all descriptors in /proc, and whoever it holds one of at
-            // that moment seems to live on; a thread that gets no CPU just then does so for longer than a consumer
-            // waits. That is seen in fewer than 1 of 10 tries on a busy machine.
+            // A test that examines its peer briefly opens every descriptor in /proc, and keeps alive the process whose
+            // descriptor it has open; if its thread is not scheduled, for longer than a consumer waits. On a busy
+            // machine, this happens in fewer than 1 of 10 tries.
             let is_left = (0..100).any(|_| is_left_in_the_pipe(in_place, numbers_left, other));
             assert!(is_left, "{in_place} {numbers_left}");
         }
     }
 }
 
-/// Ends a producer as if it had been killed, and then its consumer, and returns whether what they had not read is
-/// in the pipe. If it is there at all, it has to be right; nothing has to be there behind `other` bytes.
+/// Ends a producer as if it had been killed, and then its consumer, and returns whether the bytes that they had not
+/// read are in the pipe. If so, they must be right. With `other` bytes in the pipe, nothing has to follow them.
 fn is_left_in_the_pipe(in_place: bool, numbers_left: usize, other: bool) -> bool {
     let pipe = Pipe::new().unwrap();
     let (next_reader, other_writer) = (
@@ -822,13 +822,13 @@ fn is_left_in_the_pipe(in_place: bool, numbers_left: usize, other: bool) -> bool
     } else {
         source.read_exact(&mut [0; 500 * NUMBER]).unwrap();
     }
-    // What was copied out is lost with the buffer, as what is read from a pipe.
+    // Bytes that were copied out are lost with the buffer, like bytes that were read from a pipe.
     let from = match in_place {
         true => at + (500 * NUMBER) as u64,
         false => source.taken(),
     };
     let forking = forking();
-    // It ends as if it had been killed: the ring is neither closed nor emptied.
+    // Ends as if it had been killed: the ring is neither closed nor drained.
     out.set_deadline(Some(Instant::now()));
     drop(out);
     if other {
@@ -882,14 +882,14 @@ fn a_second_reader_ends_the_sharing() {
     drop(source);
 }
 
-/// Held while a process is forked, or while it matters that none is: until it executes its program or ends, a
-/// child has a copy of every descriptor, and so of the producer's end of a connection.
+/// Held while a process is forked, or while no process may be forked: until a child executes its program or exits, it
+/// has a copy of every descriptor, and so of the producer's end of a connection.
 fn forking() -> MutexGuard<'static, ()> {
     static FORKING: Mutex<()> = Mutex::new(());
     FORKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a command for `plays_a_part` in a process of its own.
+/// Returns a command that runs `plays_a_part` in a separate process.
 fn part_of(part: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -898,14 +898,14 @@ fn part_of(part: &str) -> Command {
     command
 }
 
-/// Starts `plays_a_part` once more, with the stdin of this process.
+/// Starts `plays_a_part` again, with the stdin of this process.
 fn start_again(part: &str) -> Child {
     let end = rustix::io::dup(io::stdin()).unwrap();
     let _forking = forking();
     part_of(part).stdin(end).spawn().unwrap()
 }
 
-/// Starts `plays_a_part` in a process of its own, with one end of a pipe as its stdin.
+/// Starts `plays_a_part` in a separate process, with one end of a pipe as its stdin.
 fn start(part: &str, end: OwnedFd) -> Child {
     let _forking = forking();
     part_of(part)
@@ -921,7 +921,7 @@ fn kill_myself() -> ! {
     unreachable!("a killed process does not go on");
 }
 
-/// The bytes of all streams here are a multiple of this many.
+/// The length of every stream here is a multiple of this many bytes.
 const ROUND: u64 = 8 << 20;
 
 #[test]
@@ -978,7 +978,7 @@ fn plays_a_part() {
             println!("sent {at}");
         }
         ["produce-until-sigpipe"] => {
-            // SAFETY: sets the disposition that a program in C starts with.
+            // SAFETY: sets the default disposition, which a program in C starts with.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
             let mut out = producer(end, Wait::Block);
             send_in_pieces(&mut out, u64::MAX, true, &mut Random::new(8));
@@ -1010,10 +1010,10 @@ fn plays_a_part() {
                 }
             }
             println!("read {}", checker.at);
-            // The successor reads after the end of this process.
+            // The successor reads after this process has exited.
         }
         ["succeed", parent] => {
-            // It may have ended before this process looks for the first time.
+            // The parent may have exited before the first check.
             let parent: u32 = parent.parse().unwrap();
             while std::os::unix::process::parent_id() == parent {
                 thread::sleep(Duration::from_millis(1));
@@ -1046,7 +1046,7 @@ fn plays_a_part() {
             }
             match ending {
                 "drop" => {
-                    // Only a part of what is lent is consumed.
+                    // Only a part of the lent bytes is consumed.
                     let bytes = source.fill_buf().unwrap();
                     let n = bytes.len().min(3 * NUMBER);
                     checker.check(&bytes[..n]);
@@ -1077,7 +1077,7 @@ fn plays_a_part() {
     }
 }
 
-/// Runs both in processes of their own, and returns the number of bytes that arrived in the end.
+/// Runs both in separate processes, and returns the number of bytes that arrived.
 fn run_both(producing: &str, consuming: &str, disturb: impl FnOnce(&Child, &Child)) -> u64 {
     let pipe = Pipe::new().unwrap();
     let mut to = start(&format!("consume {consuming}"), pipe.reader);
@@ -1134,10 +1134,10 @@ fn a_producer_whose_consumer_ends_is_ended_by_sigpipe() {
     assert_eq!(from.wait().unwrap().signal(), Some(libc::SIGPIPE));
 }
 
-/// The buffer of a consumer that may be killed, and so the most that is lost with it.
+/// The buffer of a consumer that may be killed, and so the most bytes that are lost with it.
 const BUFFER: usize = 64 * 1024;
 
-/// Who is killed while messages are sent.
+/// Which process is killed while messages are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Killed {
     Nobody,
@@ -1171,7 +1171,7 @@ fn every_byte_of_many_messages_arrives_whoever_is_stopped_or_killed_and_whenever
                 assert!(lost <= BUFFER as u64, "lost {lost}, {what}");
                 assert_eq!(rest[1], sent[0], "{what}");
             }
-            // The consumer had read everything, or all that was left was lost with it.
+            // The consumer had read everything, or the rest was lost with it.
             (Killed::Consumer, Some(sent), None, None) => {
                 assert!(sent[0] - position <= BUFFER as u64, "{what}");
             }
@@ -1182,8 +1182,8 @@ fn every_byte_of_many_messages_arrives_whoever_is_stopped_or_killed_and_whenever
     }
 }
 
-/// Sends messages between two processes, which are stopped from time to time, and one of which is killed
-/// once the two have met; returns what they said.
+/// Sends messages between two processes, which are stopped from time to time, and one of which is killed once the two
+/// have connected; returns their output.
 fn send_messages(messages: u64, killed: Killed, random: &mut Random, seed: u64) -> String {
     let positions = tempfile::NamedTempFile::new().unwrap();
     let position = || {
@@ -1197,7 +1197,7 @@ fn send_messages(messages: u64, killed: Killed, random: &mut Random, seed: u64) 
     let mut to = start(&format!("consume-messages {path} {seed}"), pipe.reader);
     let mut from = start(&format!("produce-messages {messages} {seed}"), pipe.writer);
     let signal = |child: &Child, signal: i32| {
-        // SAFETY: these are children of this process, which were not waited for.
+        // SAFETY: these are children of this process, which have not been waited for.
         unsafe { libc::kill(child.id() as i32, signal) };
     };
     let began = Instant::now();
@@ -1243,7 +1243,7 @@ fn either_side_may_be_stopped_for_a_while() {
         let mut random = Random::new(11);
         for _ in 0..30 {
             let process = [from, to][random.up_to(1)].id() as i32;
-            // SAFETY: these are children of this process, which were not waited for.
+            // SAFETY: these are children of this process, which have not been waited for.
             unsafe {
                 libc::kill(process, libc::SIGSTOP);
                 thread::sleep(Duration::from_micros(random.up_to(3000) as u64));
@@ -1254,7 +1254,7 @@ fn either_side_may_be_stopped_for_a_while() {
     assert!(total > 0 && total % ROUND == 0, "{total}");
 }
 
-/// A process that has this end of a pipe too, until its stdin is closed.
+/// Starts a process that also holds this end of a pipe until its stdin is closed.
 fn holding(end: &OwnedFd) -> Child {
     let _forking = forking();
     Command::new("cat")
@@ -1298,7 +1298,7 @@ fn a_third_process_without_its_first_thread_keeps_the_two_apart() {
     third.wait().unwrap();
 }
 
-/// Checks that the two ends of a pipe use it, and no shared memory.
+/// Checks that the two ends of a pipe share no memory.
 fn keeps_the_two_apart(pipe: Pipe) {
     let sending = thread::spawn(move || {
         let mut out = producer(pipe.writer, Wait::Block);
@@ -1326,7 +1326,7 @@ fn the_two_meet_once_a_third_process_no_longer_has_an_end_of_the_pipe() {
         sent
     });
     let ending = thread::spawn(move || {
-        // Meanwhile the two ask each other many times.
+        // Meanwhile the two try to connect many times.
         thread::sleep(Duration::from_millis(300));
         drop(third.stdin.take());
         third.wait().unwrap();
@@ -1351,7 +1351,7 @@ fn a_forked_child_can_neither_send_nor_read_nor_disturb() {
     out.commit(n).unwrap();
     let (mut out, mut source) = (Some(out), Some(source));
     let forking = forking();
-    // SAFETY: the child allocates little, and ends by _exit without coming back here.
+    // SAFETY: the child allocates little, and ends by _exit without returning here.
     let process = unsafe { libc::fork() };
     if process == 0 {
         let mut theirs = (out.take().unwrap(), source.take().unwrap());
@@ -1362,7 +1362,7 @@ fn a_forked_child_can_neither_send_nor_read_nor_disturb() {
         unsafe { libc::_exit(if refused { 0 } else { 1 }) };
     }
     let mut status = 0;
-    // SAFETY: writes to where it is told.
+    // SAFETY: writes only to `status`.
     assert_eq!(unsafe { libc::waitpid(process, &mut status, 0) }, process);
     drop(forking);
     assert_eq!(status, 0);
@@ -1376,7 +1376,7 @@ fn a_forked_child_can_neither_send_nor_read_nor_disturb() {
     assert_eq!(total, at + (n + NUMBER) as u64);
 }
 
-/// More than what is left of the window, so that the producer has to look at the ring.
+/// Returns a length beyond the rest of the window, so that the producer has to check the ring.
 fn out_of_window<Fd: AsFd>(out: &Producer<Fd>) -> usize {
     out.chunk()
 }

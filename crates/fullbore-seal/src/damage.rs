@@ -5,27 +5,27 @@ use std::io;
 
 use crate::format::VERSION;
 
-/// The reason why a stream is not the one that was sealed.
+/// Why a stream is not the one that was sealed.
 ///
 /// `after` is the number of bytes of the sealed stream, not of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
-    /// It does not begin as a sealed stream does.
+    /// It does not begin like a sealed stream.
     NotSealed,
-    /// It has this version of the format, which this crate does not read.
+    /// It has this version of the format, which this crate does not support.
     Version(u8),
-    /// It ends too early.
+    /// It is truncated.
     NoSeal {
         /// Bytes before the end.
         after: u64,
     },
     /// A check, a length or the digest is wrong.
     Changed {
-        /// Bytes before the part of the stream that is wrong.
+        /// Bytes before the damaged part of the stream.
         after: u64,
     },
-    /// It goes on behind its end.
+    /// It continues after its seal.
     GoesOn {
         /// Bytes up to the end of the seal.
         after: u64,
@@ -33,7 +33,7 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// Returns the damage that `error` reports, if it reports one. Other errors are those of the source.
+    /// Returns the damage that `error` reports, if any. Other errors come from the source.
     pub fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }

@@ -1,7 +1,7 @@
-//! Streams that know their end.
+//! Sealed streams, whose truncation is detected.
 //!
-//! A reader of a pipe, a socket or a remote command sees the same end of file whether the writer has finished or has
-//! died. A *sealed* stream ends with its length and its digest, which only a writer that has finished writes:
+//! A reader of a pipe, a socket or a remote command sees the same end of file whether the writer has finished or
+//! crashed. A *sealed* stream ends with its length and its digest, which only a writer that has finished writes:
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -22,10 +22,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! The stream consists of frames. Each one has a check of everything up to its end, so an [`Unsealer`] returns only
-//! bytes that are right, and holds back at most one frame. docs/seal.md of the repository specifies the format.
+//! The stream consists of frames. Each has a check of everything up to its end, so an [`Unsealer`] returns only
+//! verified bytes, and holds back at most one frame. docs/seal.md in the repository specifies the format.
 //!
-//! The digest finds what has happened by accident. It is no signature: whoever can change a stream can seal it again.
+//! The digest detects accidental damage. It is not a signature: anyone who can change a stream can seal it again.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

@@ -9,12 +9,13 @@ use crate::format::{CHECK, FRAME, MAGIC, VERSION};
 /// Writes a sealed stream.
 ///
 /// Each [`write`](Write::write) makes one frame of up to 1 MiB, which costs 12 bytes and three writes to the sink.
-/// Gather small writes with a [`BufWriter`](io::BufWriter) before it, and frames with another one behind it.
+/// Gather small writes with a [`BufWriter`](io::BufWriter) around the sealer, and frames with another one around the
+/// sink.
 ///
-/// Only [`finish`](Self::finish) writes the seal. Without it, whether an error has happened or the value is dropped,
-/// the stream is one that was cut off, and its reader will say so.
+/// Only [`finish`](Self::finish) writes the seal. Without it, because of an error or because the value was dropped, the
+/// stream is truncated, and its reader reports that.
 ///
-/// The sink has to wait: after any error, the stream cannot be continued, and all further calls fail.
+/// The sink must be blocking: after any error, the stream cannot be continued, and all further calls fail.
 #[derive(Debug)]
 pub struct Sealer<W> {
     sink: W,
@@ -47,7 +48,7 @@ impl<W: Write> Sealer<W> {
     /// Writes the seal, flushes the sink, and returns it: the stream is complete.
     ///
     /// # Errors
-    /// Those of writing to the sink, also an earlier one.
+    /// Those of writing to the sink, including an earlier one.
     pub fn finish(mut self) -> io::Result<W> {
         let (total, digest) = (self.content.to_le_bytes(), self.hasher.finalize());
         let end = 0_u32.to_le_bytes();
@@ -70,7 +71,7 @@ impl<W: Write> Sealer<W> {
 
 impl<W: Write> Write for Sealer<W> {
     fn write(&mut self, content: &[u8]) -> io::Result<usize> {
-        // A frame without bytes would be the end.
+        // An empty frame would be the end.
         if content.is_empty() {
             return Ok(0);
         }

@@ -7,18 +7,18 @@ use blake3::Hasher;
 use crate::damage::Damage;
 use crate::format::{CHECK, DIGEST, FRAME, LENGTH, MAGIC, TOTAL, VERSION};
 
-/// Reads the content of a sealed stream. Its end of file means that the stream is complete: the seal was right, and
-/// the source has ended.
+/// Reads the content of a sealed stream. Its end of file means that the stream is complete: the seal was right, and the
+/// source has ended.
 ///
-/// It asks the source for a few bytes before each frame: read a file through a [`BufReader`](io::BufReader).
+/// It reads a few bytes before each frame: read a file through a [`BufReader`](io::BufReader).
 ///
-/// A stream that is not complete is an error with a [`Damage`] in it, once the content before the damage has been
-/// returned. An error of the source is returned as it is, and the next call goes on where it happened.
+/// An incomplete stream is an error that contains a [`Damage`], after the content before the damage has been returned.
+/// An error of the source is returned unchanged, and the next call continues where it happened.
 #[derive(Debug)]
 pub struct Unsealer<R> {
     source: R,
     hasher: Hasher,
-    /// Content bytes of all frames that were right.
+    /// Content bytes of all verified frames.
     content: u64,
     /// Bytes of the stream before those in `part`.
     before: u64,
@@ -119,7 +119,7 @@ impl<R: Read> Unsealer<R> {
         Ok(Ok(()))
     }
 
-    /// Reads the header byte by byte: whatever is no sealed stream is refused at once.
+    /// Reads the header byte by byte, so that anything but a sealed stream is refused at its first wrong byte.
     fn header(&mut self) -> io::Result<Result<Next, Damage>> {
         for (at, &expected) in MAGIC.iter().enumerate() {
             if let Err(damage) = self.fill(at + 1)? {

@@ -1,10 +1,10 @@
-//! Tests that a sealed stream gives back its content, and that whatever happens to it is told.
+//! Tests that a sealed stream returns its content, and that all damage is detected.
 
 use std::io::{self, ErrorKind, Read, Write};
 
 use fullbore_seal::{Damage, Sealer, Unsealer};
 
-/// Writes a stream as docs/seal.md specifies it, without the code that is tested.
+/// Writes a stream as specified in docs/seal.md, without the code under test.
 fn stream(frames: &[&[u8]]) -> Vec<u8> {
     let mut stream = b"\x8Ffbseal\x01".to_vec();
     let mut content = Vec::new();
@@ -41,7 +41,7 @@ fn unsealed(stream: impl Read) -> (Vec<u8>, Result<(), Damage>) {
     (content, damage)
 }
 
-/// Makes content of this length that no two places have in common.
+/// Returns content of this length in which no two positions are equal.
 fn content(len: usize) -> Vec<u8> {
     (0..len.div_ceil(8) as u64)
         .flat_map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes())
@@ -49,7 +49,7 @@ fn content(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Cuts content into frames of random lengths.
+/// Splits content into frames of random lengths.
 fn random_frames(content: &[u8]) -> Vec<&[u8]> {
     let (mut rest, mut frames) = (content, Vec::new());
     while !rest.is_empty() {
@@ -182,7 +182,7 @@ fn bytes_behind_the_seal_are_told() {
 
 #[test]
 fn what_is_no_sealed_stream_is_refused_at_its_first_wrong_byte() {
-    /// Fails the test if it is read behind its end.
+    /// Fails the test if it is read beyond its end.
     struct NoMore<'a>(&'a [u8]);
     impl Read for NoMore<'_> {
         fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
@@ -197,7 +197,7 @@ fn what_is_no_sealed_stream_is_refused_at_its_first_wrong_byte() {
     }
     let next = [&header[..7], &[2]].concat();
     assert_eq!(unsealed(NoMore(&next)).1, Err(Damage::Version(2)));
-    // Neither is a length waited for that no frame has.
+    // An impossible length is refused at once, too.
     let long = [header, &[1, 0, 16, 0]].concat();
     assert_eq!(unsealed(NoMore(&long)).1, Err(Damage::Changed { after: 8 }));
 }
@@ -214,7 +214,7 @@ fn content_is_returned_before_the_source_has_more() {
         }
     }
     let whole = sealed(SMALL);
-    // Behind the first frame, of one byte.
+    // After the first frame, of one byte.
     let mut unsealer = Unsealer::new(Waits(&whole[..8 + 4 + 1 + 8]));
     let mut byte = [0];
     assert_eq!(unsealer.read(&mut byte).unwrap(), 1);
@@ -227,7 +227,7 @@ fn content_is_returned_before_the_source_has_more() {
 
 #[test]
 fn an_error_of_the_source_loses_nothing() {
-    /// Gives a byte, fails, gives the next byte.
+    /// Returns a byte, fails, returns the next byte.
     struct Fails<'a>(&'a [u8], bool);
     impl Read for Fails<'_> {
         fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {

@@ -1,6 +1,6 @@
 //! A TCP proxy: `proxy LISTEN TO [--by-reference]`, as in `proxy 127.0.0.1:8080 127.0.0.1:80`.
 //!
-//! At SIGINT or SIGTERM it stops listening, lets connections finish for a minute, and prints what it has moved.
+//! At SIGINT or SIGTERM it stops listening, lets connections finish for a minute, and prints its totals.
 
 use std::{error::Error, io, time::Duration};
 
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((client, _)) => drop(connections.spawn(relay(client, to.clone(), options))),
-                // Too many open files, or a client that has gone already.
+                // Too many open files, or a client that has already closed.
                 Err(_) => time::sleep(Duration::from_millis(10)).await,
             },
             Some(ended) = connections.join_next() => count(ended),
@@ -56,8 +56,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Moves the bytes of a connection, and returns their number. Unless both peers have ended it, they see a reset when it
-/// is closed, and not an end, which would look like success.
+/// Moves the bytes of a connection, and returns their number. Unless both peers have ended it, closing it resets both,
+/// because an end would look like success.
 async fn relay(mut client: TcpStream, to: String, options: Options) -> io::Result<u64> {
     client.set_zero_linger()?;
     let mut server = TcpStream::connect(to).await?;

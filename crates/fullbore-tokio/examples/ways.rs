@@ -1,5 +1,5 @@
-//! A proxy that moves bytes by one of several ways: `ways WAY LISTEN TO`. An address with a `/` is the path of a Unix
-//! socket, any other one is of TCP. It prints the address at which it listens. `fullbore bench services` measures it.
+//! A proxy that moves bytes in one of several ways: `ways WAY LISTEN TO`. An address with a `/` is the path of a Unix
+//! socket, any other a TCP address. It prints the address that it listens on. `fullbore bench services` measures it.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! Moments at which a task is woken: a deadline, an idle timeout, and the next byte that a rate allows. tokio's timer is
-//! used only by a transfer that has one of them.
+//! Timers of a transfer: the deadline, the idle timeout, and the delay of a rate limit. Only transfers with one of
+//! these use tokio's timer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,12 +11,12 @@ use tokio::time::Sleep;
 use crate::options::Options;
 use crate::report::Ended;
 
-/// Wakes the task at a moment that may change.
+/// Wakes the task at a time that may change.
 #[derive(Default)]
 struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Returns whether this moment has come; otherwise the task is woken when it does.
+    /// Returns whether this time has come; otherwise the task is woken then.
     fn poll(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
         let at = at.into();
         let sleep = self
@@ -29,13 +29,13 @@ impl Alarm {
     }
 }
 
-/// How much of what a rate allowed before can be used later, and the longest time for which one call takes bytes.
+/// How much unused rate accumulates, and the longest time for which one call takes bytes.
 const BURST: Duration = Duration::from_millis(50);
 
-/// Limits how many bytes are taken in a second.
+/// Limits how many bytes are taken per second.
 pub(crate) struct Pace {
     rate: u64,
-    /// The time from which on more may be taken.
+    /// The time from which on more bytes may be taken.
     free_at: Instant,
     alarm: Alarm,
 }
@@ -59,9 +59,9 @@ impl Pace {
         Poll::Ready((most as usize).max(1))
     }
 
-    /// Notes that so many bytes were taken, which are no more than `poll` returned.
+    /// Records that this many bytes were taken, at most as many as `poll` returned.
     pub(crate) fn took(&mut self, bytes: usize) {
-        // At most a second: 50 ms, or one byte.
+        // At most a second's worth: 50 ms, or one byte.
         let takes = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
         let earliest = Instant::now().checked_sub(BURST).unwrap_or(self.free_at);
         self.free_at = self.free_at.max(earliest) + takes;
@@ -84,7 +84,7 @@ impl Timer {
         }
     }
 
-    /// Waits for whichever comes first, if the last byte arrived at this time.
+    /// Waits for the earlier one, if the last byte arrived at this time.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,

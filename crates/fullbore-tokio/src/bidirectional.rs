@@ -1,7 +1,7 @@
 //! Both directions of a connection: [`Bidirectional`].
 //!
-//! When one direction has ended, the sending side of its sink is closed, and the other direction goes on. When one
-//! has failed, the other delivers what has come, and both end.
+//! When one direction has ended, the sending side of its sink is closed, and the other direction continues. When one
+//! has failed, the other delivers the bytes that have arrived, and both end.
 
 use std::fmt;
 use std::future::Future;
@@ -50,12 +50,12 @@ impl Options {
     }
 }
 
-/// Moves bytes from `a` to `b` and from `b` to `a` until both have ended. [`Options::copy_bidirectional`] makes it.
+/// Moves bytes from `a` to `b` and from `b` to `a` until both have ended. [`Options::copy_bidirectional`] creates it.
 ///
-/// When one side has no more bytes, the sending side of the other is closed (shutdown(2)), so that its peer sees the
-/// end; the other direction goes on. Nothing is closed after a failure or a timeout: an end that a peer sees is always
-/// one that the other peer has made. Dropping the sockets then closes them, which looks like an end too; to tell the
-/// peers that bytes are missing, set `SO_LINGER` to zero before that, as the example `proxy` does.
+/// When one side has ended, the sending side of the other is closed (shutdown(2)), so that its peer sees the end; the
+/// connection is then half-closed, and the other direction continues. Nothing is closed after a failure or a timeout:
+/// an end that a peer sees always comes from the other peer. Dropping the sockets then closes them, which looks like an
+/// end; to reset the connections instead, set `SO_LINGER` to zero before that, as the example `proxy` does.
 pub struct Bidirectional<A, B> {
     a: Side<A>,
     b: Side<B>,
@@ -68,16 +68,15 @@ pub struct Bidirectional<A, B> {
 impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     /// Moves bytes until both directions have ended, or the deadline or the idle timeout is reached.
     ///
-    /// The future can be dropped at any time. The next call continues, and first sends the bytes that have not arrived
-    /// yet.
+    /// The future can be dropped at any time. The next call continues, and first sends the bytes in flight.
     ///
     /// # Errors
     /// [`Failure`], with `Error::Moving` if one side failed. The other direction has then delivered the bytes that had
-    /// come before. The report has the number of bytes that had arrived. After the failure of a source, every further call
-    /// returns its error, because the kernel would report an end; after one for lack of memory (`ENOMEM`, `ENOBUFS`), the
-    /// next call goes on.
+    /// come before. The report has the number of bytes that had arrived. After the failure of a source, every further
+    /// call returns its error, because the kernel would report an end; after one for lack of memory (`ENOMEM`,
+    /// `ENOBUFS`), the next call continues.
     pub async fn run(&mut self) -> Result<Both, Failure<Both>> {
-        // After a failure that no run has returned yet, the other direction still delivers what has come.
+        // After a failure that no run has returned yet, the other direction still delivers the bytes that have come.
         if self.error.is_none() {
             let (there, back) = (&mut self.there, &mut self.back);
             let kept = (there.resume(), back.resume());
@@ -91,7 +90,7 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
         Running(self).await
     }
 
-    /// Returns what was done so far.
+    /// Returns the totals so far.
     pub fn report(&mut self) -> Both {
         Both {
             a_to_b: self.there.report(),
@@ -102,7 +101,7 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     /// Returns `a` and `b`, and the bytes that were taken from one of them and have not arrived at the other.
     ///
     /// # Errors
-    /// `Error::Moving` if the bytes are in a pipe of our own and read(2) from it fails; a sandbox may refuse it.
+    /// `Error::Moving` if the bytes are in a private pipe and read(2) from it fails; a sandbox may refuse it.
     pub fn into_parts(mut self) -> Result<(A, B, UnderWay), Error> {
         let under_way = UnderWay {
             a_to_b: self.there.take_under_way()?,
@@ -141,7 +140,7 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
     }
 }
 
-/// Polls one direction, unless it is over.
+/// Polls one direction, unless it has ended.
 fn step<S: Duplex, W: Duplex>(
     cx: &mut Context<'_>,
     source: &mut Side<S>,
@@ -160,8 +159,8 @@ fn step<S: Duplex, W: Duplex>(
     };
     let is_at_end = matches!(polled, Ok(Ended::AtEnd));
     let shuts_down = is_at_end && error.is_none();
-    // If the other direction has failed at its sink, which is this source, the end may be what the kernel reports after
-    // an error.
+    // If the other direction has failed at its sink, which is this source, the kernel may report an end after that
+    // error.
     direction.owes_end = is_at_end
         && matches!(error, Some(Error::Moving { side, .. }) if *side == TransferSide::Source);
     let outcome = polled.and_then(|ended| match shuts_down {
@@ -177,7 +176,8 @@ fn step<S: Duplex, W: Duplex>(
     }
 }
 
-/// Ends a direction that has failed, and the other when it has delivered what has come. The first failure is reported.
+/// Ends a direction that has failed, and the other when it has delivered the bytes that have come. The first failure is
+/// reported.
 fn fail(
     direction: &mut Direction,
     other: &mut Direction,

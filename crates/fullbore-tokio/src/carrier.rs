@@ -1,7 +1,7 @@
-//! The bytes that are under way between a source and a sink: in a buffer, or in a private pipe.
+//! The bytes in flight between a source and a sink: in a buffer, or in a private pipe.
 //!
-//! It is filled only while it is empty, so an `EAGAIN` of a splice(2) into the private pipe is always one of the
-//! source, and one of a splice(2) out of it always one of the sink.
+//! It is filled only while it is empty, so an `EAGAIN` of a splice(2) into the private pipe always comes from the
+//! source, and one of a splice(2) out of it always from the sink.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,7 +13,7 @@ use crate::ends::Shape;
 use crate::pool::{Buffer, LentPipe};
 use fullbore_linux::{is_refusal, without_sigpipe};
 
-/// The bytes that are under way.
+/// The bytes in flight.
 #[derive(Default)]
 pub(crate) enum Carrier {
     #[default]
@@ -24,25 +24,25 @@ pub(crate) enum Carrier {
         from: usize,
         to: usize,
     },
-    /// So many bytes in a pipe.
+    /// This many bytes in a pipe.
     Piped { pipe: LentPipe, held: usize },
-    /// The first bytes that were in a pipe from which the others could not be read back, and why.
+    /// The bytes that could be read back from a pipe, and the error after them.
     Broken(Vec<u8>, Errno),
 }
 
-/// What one call has moved.
+/// The result of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moved {
     pub(crate) bytes: usize,
     pub(crate) spliced: bool,
-    /// Whether splice(2) was refused, and the bytes were moved otherwise.
+    /// Whether splice(2) was refused, and the bytes were moved by read(2) and write(2).
     pub(crate) refused: bool,
 }
 
-/// What a call has moved, or its name and error.
+/// The result of a call, or its name and error.
 pub(crate) type Done = Result<Moved, (&'static str, Errno)>;
 
-/// The most bytes that one splice(2) moves. The number is larger than what a private pipe holds.
+/// The most bytes that one splice(2) moves: more than a private pipe holds.
 const MOST: usize = 1 << 30;
 
 impl Carrier {
@@ -65,8 +65,8 @@ impl Carrier {
         Ok(n)
     }
 
-    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many. The pipe is left if
-    /// there are none. A 0 may be the end of the source; only read(2) tells.
+    /// Takes at most `most` bytes from the source by splice(2) into a pipe, and returns how many. After 0 bytes,
+    /// `pipe` is kept. A 0 may be the end of the source; only read(2) shows that.
     pub(crate) fn splice(
         &mut self,
         source: BorrowedFd<'_>,
@@ -102,7 +102,7 @@ impl Carrier {
                         refused,
                     });
                 }
-                // write(2) sends the bytes, or says why it cannot.
+                // write(2) either sends the bytes, or returns the reason why not.
                 Ok(0) => refused = true,
                 Err(errno) if is_refusal(errno) => refused = true,
                 Err(errno) => return Err(("splice", errno)),
@@ -150,17 +150,18 @@ impl Carrier {
         }
     }
 
-    /// Gives back a pipe that has become empty.
+    /// Returns a pipe that has become empty to the pool.
     fn give_back(&mut self) {
         if let Carrier::Piped { pipe, .. } = std::mem::take(self) {
             pipe.give_back();
         }
     }
 
-    /// Returns all bytes that are under way, and leaves none.
+    /// Removes and returns all bytes in flight.
     ///
     /// # Errors
-    /// As read(2) from a pipe of our own: a sandbox may refuse it. The next call returns what was read before that.
+    /// As read(2) from a private pipe, which a sandbox may refuse. The next call returns the bytes that were read
+    /// before.
     pub(crate) fn take_all(&mut self) -> Result<Vec<u8>, Errno> {
         let mut bytes = Vec::new();
         match self {

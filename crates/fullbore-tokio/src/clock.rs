@@ -1,4 +1,4 @@
-//! How long a direction has run, and waited for each side.
+//! How long a direction has run, and how long it waited for each side.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Creates one that has not been started, and may note when the last byte arrived.
+    /// Creates a clock that is not running. `notes_progress` says whether it records the time of the last byte.
     pub(crate) fn new(notes_progress: bool) -> Self {
         Self {
             notes_progress,
@@ -44,7 +44,7 @@ impl Clock {
         }
     }
 
-    /// Ends a wait, after bytes were moved on this side.
+    /// Ends a wait, because bytes were moved on this side.
     pub(crate) fn progresses(&mut self, side: TransferSide) {
         self.ends_wait();
         if self.notes_progress && side == TransferSide::Sink {

@@ -1,7 +1,7 @@
-//! The engine: moves bytes one way, in steps of one system call, and waits for the side that cannot go on.
+//! The engine: moves bytes in one direction, in steps of one system call, and waits for the side that would block.
 //!
-//! A step fills the carrier while it is empty, or sends what is in it. After each step, what was taken and what has
-//! arrived is known exactly, and all waits are between two steps. So a future can be dropped at any wait.
+//! A step fills the carrier while it is empty, or sends its contents. After each step, the numbers of bytes taken and
+//! arrived are exact, and all waits are between two steps. So a future can be dropped at any wait.
 
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,15 +25,15 @@ use crate::options::Options;
 use crate::pool::LentPipe;
 use crate::report::{Ended, Report};
 
-/// Bytes after which other tasks get a turn, even if there is more to move: this takes about an eighth of a millisecond.
-/// With more, 64 streams had so many bytes under way that their readers found them no longer in the cache; with fewer,
-/// the tasks were changed too often (docs/services.md). Bytes that are copied count as [`COPIED`] times as many.
+/// Bytes after which the task yields, even if there are more to move: about an eighth of a millisecond. With more, 64
+/// streams had so many bytes in flight that they were evicted from the cache before they were read; with fewer, tasks
+/// were switched too often (docs/services.md). A copied byte counts as [`COPIED`] bytes.
 const TURN: usize = 512 * 1024;
 
 /// How many bytes are spliced in the time in which one is copied.
 const COPIED: usize = 2;
 
-/// The fewest bytes of a read after which the next call is a splice(2): with fewer, copying is as cheap.
+/// The fewest bytes of a read after which the next call is a splice(2): shorter copies are as cheap.
 const STREAM: usize = 16 * 1024;
 
 /// One direction of a transfer.
@@ -42,27 +42,27 @@ pub(crate) struct Direction {
     limit: Option<u64>,
     shapes: Option<(Shape, Shape)>,
     carrier: Carrier,
-    /// A call on a thread, and the side that it uses.
+    /// A call on a blocking thread, and its side.
     job: Option<(TransferSide, Job)>,
     bytes: u64,
     taken: u64,
     spliced: u64,
-    /// Whether the last call took so much that splicing pays.
+    /// Whether the last call took so many bytes that splicing pays off.
     streams: bool,
     /// Whether splice(2) was refused for these two descriptors.
     refused: bool,
-    /// Whether it delivers what has come and does not wait for more.
+    /// Whether it delivers the bytes that have come, and does not wait for more.
     drains: bool,
-    /// The call and the error of a source that has failed and must not be asked again ([`is_reported_once`]).
+    /// The call and the error of a source that has failed and must not be read again ([`is_reported_once`]).
     source_failed: Option<(&'static str, Errno)>,
-    /// How it ends after the call that a thread is making.
+    /// The reason to end after the call that a blocking thread is making.
     ends_as: Option<Ended>,
     pace: Option<Pace>,
     nap: Nap,
     clock: Clock,
     ended: Ended,
     is_over: bool,
-    /// Whether the sink has to be told of the end by the next run, because this one has failed.
+    /// Whether the next run has to shut down the sink, because this one has failed.
     pub(crate) owes_end: bool,
 }
 
@@ -128,7 +128,7 @@ impl Direction {
                     return Poll::Ready(Ok(Ended::AtLimit));
                 }
                 if left == 0 {
-                    // This wakes the task after others had their turn, and no other thread for it, as its waker would.
+                    // This reschedules the task behind others, and wakes no other thread for it, as its waker would.
                     let _ = pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
@@ -152,7 +152,7 @@ impl Direction {
                 let (carrier, fd) = (&mut self.carrier, source.fd());
                 let mut call = || take(carrier, fd, splices, most);
                 match self.drains {
-                    // tokio may not have heard yet of bytes that have come.
+                    // tokio may not have been notified yet of bytes that have arrived.
                     true => call(),
                     false => source.try_io(Ready::ToRead, call),
                 }
@@ -219,7 +219,7 @@ impl Direction {
         }
     }
 
-    /// Records what a call has done, and returns the reason if that was the end.
+    /// Records the result of a call, and returns the reason if that was the end.
     fn note(&mut self, side: TransferSide, done: Done) -> Result<Option<Ended>, Error> {
         let moved = done.map_err(|(operation, errno)| self.error(side, operation, errno.into()))?;
         self.clock.progresses(side);
@@ -273,8 +273,8 @@ impl Direction {
         }
     }
 
-    /// Prepares for another run, unless the source has ended; returns the error of a source that must not be
-    /// asked again.
+    /// Prepares for another run, unless the source has ended; returns the error of a source that must not be read
+    /// again.
     pub(crate) fn resume(&mut self) -> Option<Error> {
         if self.ended != Ended::AtEnd {
             self.ended = Ended::NotYet;
@@ -286,8 +286,8 @@ impl Direction {
         Some(self.error(TransferSide::Source, operation, errno.into()))
     }
 
-    /// Returns whether it can end now. If a thread is making a call, it ends in this way after the call: until then, the
-    /// thread has the bytes.
+    /// Returns whether it can end now. If a blocking thread is making a call, it ends with this reason after the call:
+    /// until then, the thread owns the bytes.
     pub(crate) fn may_end(&mut self, ended: Ended) -> Poll<()> {
         match self.job {
             Some(_) => {
@@ -303,12 +303,12 @@ impl Direction {
         self.drains = true;
     }
 
-    /// Ends a call on a thread, if there is one.
+    /// Waits for a call on a blocking thread, if there is one.
     fn settle(&mut self) {
         if let Some((side, job)) = self.job.take() {
             let (carrier, done) = job.take();
             self.carrier = carrier;
-            // A failure is met again by the next run, and an end too.
+            // The next run finds a failure or an end again.
             if let Some(Ok(moved)) = done {
                 let _ = self.note(side, Ok(moved));
             }
@@ -328,7 +328,7 @@ impl Direction {
         }
     }
 
-    /// Returns the bytes that were taken and have not arrived, and leaves none.
+    /// Removes and returns the bytes in flight.
     pub(crate) fn take_under_way(&mut self) -> Result<Vec<u8>, Error> {
         self.settle();
         let taken = self.carrier.take_all();
@@ -345,7 +345,7 @@ impl Direction {
         self.is_over
     }
 
-    /// Notes that the future was dropped or has ended.
+    /// Records that the future was dropped or has ended.
     pub(crate) fn stop_clock(&mut self) {
         self.clock.stop();
     }
@@ -397,13 +397,13 @@ fn examine<S: End, W: End>(
     }
 }
 
-/// Returns whether the kernel may report this error once, and an end after that: the pending error of a socket. Of a
-/// device, nothing is known. That memory was short is said of one call.
+/// Returns whether the kernel may report this error only once, and an end afterwards, as it does with the pending error
+/// of a socket. For devices, this is unknown. A lack of memory concerns only one call.
 fn is_reported_once(source: Shape, errno: Errno) -> bool {
     !matches!(source, Shape::Pipe | Shape::File) && !matches!(errno, Errno::NOMEM | Errno::NOBUFS)
 }
 
-/// Takes at most `most` bytes from the source; it is spliced from if its shape is given.
+/// Takes at most `most` bytes from the source, by splice(2) if its shape is given.
 fn take(
     carrier: &mut Carrier,
     source: BorrowedFd<'_>,
@@ -428,11 +428,11 @@ fn take(
     let mut pipe = Some(pipe);
     let done = match carrier.splice(source, &mut pipe, most) {
         Ok(bytes @ 1..) => moved(bytes, true, false),
-        // Only read(2) tells whether this is the end.
+        // Only read(2) shows whether this is the end.
         Ok(0) => read(carrier).and_then(|bytes| moved(bytes, false, false)),
         Err(errno) if is_refusal(errno) => match read(carrier) {
-            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which has an end after it. A
-            // refusal is repeated.
+            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
+            // refusal would be repeated.
             Ok(0) if is_reported_once(shape, errno) => {
                 match carrier.splice(source, &mut pipe, most) {
                     Ok(bytes @ 1..) => moved(bytes, true, false),

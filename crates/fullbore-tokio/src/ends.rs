@@ -1,4 +1,4 @@
-//! What bytes can come from and go to: types that have a descriptor of their own, and no bytes in front of it.
+//! The types that bytes can be moved between: those with a descriptor, and without bytes buffered before it.
 
 use std::fs::File;
 use std::io;
@@ -16,25 +16,25 @@ use tokio::net::unix::pipe;
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-/// What bytes can be taken from. See [the list](crate#what-can-be-moved). It cannot be implemented elsewhere.
+/// A source of bytes. See [the list](crate#what-can-be-moved). The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no descriptor of its own that bytes can be taken from",
     note = "take the bytes that it has read ahead first, and then copy from the socket, pipe or file inside"
 )]
 pub trait Source: End {}
 
-/// What bytes can be sent to. See [the list](crate#what-can-be-moved). It cannot be implemented elsewhere.
+/// A sink for bytes. See [the list](crate#what-can-be-moved). The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no descriptor of its own that bytes can be sent to",
     note = "flush it first, and then copy to the socket, pipe or file inside"
 )]
 pub trait Sink: End {}
 
-/// What bytes can be taken from and sent to, and whose sending side can be closed alone if it is a socket.
+/// A source that is also a sink; if it is a socket, its sending side can be closed alone.
 #[diagnostic::on_unimplemented(message = "`{Self}` has no descriptor for both directions")]
 pub trait Duplex: Source + Sink {}
 
-/// The kind of file, as far as it decides how bytes are moved.
+/// The kind of file, as far as it determines how bytes are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     Pipe,
@@ -48,7 +48,7 @@ pub enum Shape {
     Other,
 }
 
-/// The side of a descriptor that is waited for.
+/// The direction in which a descriptor must be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     ToRead,
@@ -64,10 +64,10 @@ impl From<Ready> for Interest {
     }
 }
 
-/// What a transfer itself holds of one of its ends, besides the end.
+/// What a transfer creates in addition to an end.
 pub enum Own {
     Nothing,
-    /// A duplicate of a child's output, because tokio's type does not show readiness.
+    /// A duplicate of a child's output, because tokio's type does not expose its readiness.
     Receiver(pipe::Receiver),
     /// A duplicate of a child's input.
     Sender(pipe::Sender),
@@ -75,20 +75,20 @@ pub enum Own {
     File(Arc<OwnedFd>),
 }
 
-/// Why an end cannot be used: the name of the call that failed, if one did, and the error.
+/// Why an end cannot be used: the name of the call that failed, if any, and the error.
 pub type Unusable = (&'static str, io::Error);
 
-/// What was found out about an end.
+/// The result of examining an end.
 pub type Examined = Result<(Shape, Own), Unusable>;
 
-/// What a transfer needs of an end. The name is not visible outside of this crate, so that no other crate implements it.
+/// What a transfer needs of an end. The name is not visible outside this crate, which seals the trait.
 pub trait End {
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Waits as the type's own `poll_read_ready` and `poll_write_ready`.
+    /// Waits like the type's own `poll_read_ready` and `poll_write_ready`.
     fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>>;
 
-    /// Makes a call as the type's own `try_io`: if it fails with `EAGAIN`, the type is no longer ready.
+    /// Makes a call like the type's own `try_io`: if it fails with `EAGAIN`, the type is no longer ready.
     fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     /// Examines the descriptor.
@@ -204,7 +204,7 @@ pipes!(pipe::Receiver: poll_read_ready, pipe::Sender: poll_write_ready);
 impl Source for pipe::Receiver {}
 impl Sink for pipe::Sender {}
 
-/// Implements `End` for types whose readiness is only seen through what `examine` makes.
+/// Implements `End` for types whose readiness is visible only through the object that `examine` creates.
 macro_rules! examined {
     ($($kind:ty: $examine:expr),*) => {$(
         impl End for $kind {
@@ -241,7 +241,7 @@ impl Sink for ChildStdin {}
 impl Source for File {}
 impl Sink for File {}
 
-/// Names the call whose error this is.
+/// Adds the name of the failed call to an error.
 fn of<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Unusable {
     move |error| (operation, error.into())
 }
@@ -265,7 +265,7 @@ fn file_type(fd: BorrowedFd<'_>) -> Result<FileType, Unusable> {
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Refuses an end, for this reason.
+/// Rejects an end for this reason.
 fn refused(reason: &'static str) -> Examined {
     Err(("", io::Error::new(io::ErrorKind::InvalidInput, reason)))
 }
@@ -330,7 +330,7 @@ impl<T: AsFd + AsRawFd> Source for AsyncFd<T> {}
 impl<T: AsFd + AsRawFd> Sink for AsyncFd<T> {}
 impl<T: AsFd + AsRawFd> Duplex for AsyncFd<T> {}
 
-/// One end of a transfer, and what is known about it.
+/// One end of a transfer, and the result of examining it.
 pub(crate) struct Side<E> {
     pub(crate) end: E,
     examined: Option<(Shape, Own)>,
@@ -344,7 +344,7 @@ impl<E: End> Side<E> {
         }
     }
 
-    /// Examines the end, if that was not done yet.
+    /// Examines the end, unless that was done before.
     pub(crate) fn examine(&mut self) -> Result<Shape, Unusable> {
         let examined = match self.examined.take() {
             Some(examined) => examined,
@@ -361,7 +361,7 @@ impl<E: End> Side<E> {
         self.end.fd()
     }
 
-    /// Returns the file that blocking threads use, if it is one.
+    /// Returns the file for the blocking threads, if it is one.
     pub(crate) fn file(&self) -> Option<&Arc<OwnedFd>> {
         match self.own() {
             Own::File(file) => Some(file),
@@ -383,7 +383,7 @@ impl<E: End> Side<E> {
         ready: Ready,
         call: impl FnOnce() -> Result<T, (&'static str, Errno)>,
     ) -> Result<T, (&'static str, Errno)> {
-        // `try_io` of tokio makes an error of its own if the end is not ready.
+        // tokio's `try_io` returns its own error if the end is not ready.
         let mut outcome = Err(("wait", Errno::AGAIN));
         let call = || {
             outcome = call();
@@ -400,13 +400,13 @@ impl<E: End> Side<E> {
         outcome
     }
 
-    /// Closes the sending side of a socket, so that the peer sees the end. It does nothing to anything else.
+    /// Closes the sending side of a socket, so that the peer sees the end. Has no effect on other types.
     pub(crate) fn shut_down(&self) -> Result<(), Errno> {
         if !matches!(self.examined, Some((Shape::Socket | Shape::OtherSocket, _))) {
             return Ok(());
         }
         match rustix::net::shutdown(self.fd(), Shutdown::Write) {
-            // The peer has closed the connection already.
+            // The peer has already closed the connection.
             Err(Errno::NOTCONN) => Ok(()),
             outcome => outcome,
         }

@@ -1,7 +1,7 @@
 //! A read or a write of a file, on tokio's pool of blocking threads.
 //!
-//! The bytes that it moves stay in memory that the transfer shares with the thread, so that they are still there if
-//! the future is dropped, or the runtime ends before the thread has begun.
+//! The bytes stay in memory that the transfer shares with the thread, so that they are not lost if the future is
+//! dropped, or the runtime shuts down before the thread has begun.
 
 use std::future::Future;
 use std::mem;
@@ -31,7 +31,7 @@ fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 impl Job {
-    /// Starts a job with the bytes that are under way.
+    /// Starts a job with the bytes in flight.
     pub(crate) fn start(
         carrier: Carrier,
         work: impl FnOnce(&mut Carrier) -> Done + Send + 'static,
@@ -52,7 +52,7 @@ impl Job {
         Self { shared, thread }
     }
 
-    /// Waits until it is done, and returns the bytes that are under way.
+    /// Waits until it is done, and returns the bytes in flight.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Carrier, Done)> {
         // An error means that the runtime is shutting down, and that the thread did not begin.
         let _ = ready!(Pin::new(&mut self.thread).poll(cx));
@@ -63,8 +63,8 @@ impl Job {
         ))
     }
 
-    /// Ends the job, and returns the bytes that are under way, and what it has done if it had begun. It waits for a
-    /// call that is being made.
+    /// Ends the job, and returns the bytes in flight, and the result of the call if it had begun. It waits for a call
+    /// that is being made.
     pub(crate) fn take(&self) -> (Carrier, Option<Done>) {
         let mut shared = locked(&self.shared);
         shared.is_cancelled = true;

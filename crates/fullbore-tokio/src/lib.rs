@@ -1,5 +1,5 @@
-//! Moves bytes between sockets, pipes, child processes and files in programs that use tokio: as
-//! [`tokio::io::copy_bidirectional`] does, and, where it is asked to, without copying them.
+//! Moves bytes between sockets, pipes, child processes and files in programs that use tokio, like
+//! [`tokio::io::copy_bidirectional`], and, on request, without copying them.
 //!
 //! [`tokio::io::copy_bidirectional`]: https://docs.rs/tokio/1/tokio/io/fn.copy_bidirectional.html
 //!
@@ -14,18 +14,18 @@
 //! # }
 //! ```
 //!
-//! [`copy`] and [`copy_bidirectional`] take the place of tokio's functions of the same names. They move bytes by
-//! read(2) and write(2), which keeps [`Guarantee::Snapshot`]. With [`Guarantee::Reference`], bytes go through a
-//! private pipe by splice(2), and no CPU touches them. docs/guarantees.md in the repository says for which sources
-//! the two guarantees are the same, and docs/services.md for which services it is worth it.
+//! [`copy`] and [`copy_bidirectional`] replace tokio's functions of the same names. They move bytes by read(2) and
+//! write(2), which keeps [`Guarantee::Snapshot`]. With [`Guarantee::Reference`], bytes go through a private pipe by
+//! splice(2), and are not copied. docs/guarantees.md in the repository says for which sources the two guarantees are
+//! the same, and docs/services.md for which services this pays off.
 //!
-//! # What it costs
-//! An idle connection costs memory for its state, and nothing else: a buffer or a private pipe is lent to a
-//! connection only while bytes are under way in it. All private pipes together have at most half of what the pipes
-//! of an unprivileged user may have (`/proc/sys/fs/pipe-user-pages-soft`); beyond that, bytes are read and written.
+//! # Cost
+//! An idle connection costs only memory for its state: a buffer or a private pipe is lent to a connection only while it
+//! has bytes in flight. All private pipes together have at most half of the capacity that the pipes of an unprivileged
+//! user may have (`/proc/sys/fs/pipe-user-pages-soft`); beyond that, bytes are copied.
 //!
 //! # What can be moved
-//! The traits [`Source`] and [`Sink`] are implemented for what has a descriptor of its own, on which tokio waits:
+//! The traits [`Source`] and [`Sink`] are implemented for types that buffer no bytes before their descriptor:
 //!
 //! | type | is |
 //! |---|---|
@@ -36,8 +36,8 @@
 //! | `tokio::io::unix::AsyncFd<T>` | source and sink |
 //! | `std::fs::File`, for regular files and block devices | source and sink |
 //!
-//! A TLS stream, a `BufReader` or `tokio::io::Stdin` has bytes of its own in front of the descriptor, or changes
-//! them. Those types are refused when the program is compiled:
+//! A TLS stream, a `BufReader` and `tokio::io::Stdin` buffer bytes before the descriptor, or change them. The compiler
+//! rejects these types:
 //!
 //! ```compile_fail,E0277
 //! async fn refused(reader: tokio::net::TcpStream, mut writer: tokio::net::TcpStream) {
@@ -46,19 +46,19 @@
 //! }
 //! ```
 //!
-//! Write what `BufReader::buffer` shows to the sink, and then copy from `BufReader::into_inner`. Of an
-//! [`AsyncFd<T>`](tokio::io::unix::AsyncFd), the descriptor of `T` is used, so `T` must not have bytes of its own:
-//! std's `Stdin` does.
+//! Write the contents of `BufReader::buffer` to the sink, and then copy from `BufReader::into_inner`. With an
+//! [`AsyncFd<T>`](tokio::io::unix::AsyncFd), the descriptor of `T` is used, so `T` must not buffer bytes, as std's
+//! `Stdin` does.
 //!
-//! Linux has no readiness for regular files: poll(2) always reports them as ready, and a read then waits for the
-//! disk. So reads and writes of files run on tokio's pool of blocking threads, one at a time. A `tokio::fs::File` has
-//! a buffer; `into_std` returns the file.
+//! Linux has no readiness for regular files: poll(2) always reports them as ready, and a read then waits for the disk.
+//! So reads and writes of files run on tokio's pool of blocking threads, one at a time. A `tokio::fs::File` has a
+//! buffer; `into_std` returns the file.
 //!
 //! # Dropping a future
-//! A future of [`Transfer::run`] or [`Bidirectional::run`] can be dropped at any time, as `select!` does. What was
-//! moved and what is under way stays in the `Transfer`: `run` continues, and `into_parts` returns the bytes that were
-//! taken from the source and have not arrived. The futures of [`copy`] and [`copy_bidirectional`] own all of that, so
-//! these bytes go with them.
+//! A future of [`Transfer::run`] or [`Bidirectional::run`] can be dropped at any time, as `select!` does. The totals
+//! and the bytes in flight stay in the `Transfer`: `run` continues, and `into_parts` returns the bytes that were taken
+//! from the source and have not arrived. The futures of [`copy`] and [`copy_bidirectional`] own these bytes, so
+//! dropping one loses them.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -85,7 +85,7 @@ pub use transfer::Transfer;
 
 /// Copies all bytes from `source` to `sink`, and returns how many. It is a [`Transfer`] with the default options.
 ///
-/// As tokio's function of this name, it does not close the sink.
+/// Like tokio's function of this name, it does not close the sink.
 ///
 /// # Errors
 /// As [`Transfer::run`].

@@ -1,8 +1,8 @@
-//! A pause for a descriptor that is said to be ready, and is not.
+//! A pause for a descriptor that is reported as ready, and is not.
 //!
-//! A socket with a message in its error queue (MSG_ERRQUEUE, as timestamps are) is in an error condition to epoll(7) for
-//! as long as nobody takes it, and tokio never clears that. Without a pause, a task that waits for room in such a socket
-//! would never sleep. The pause is made on a thread, because the runtime may have no timer.
+//! A socket with a message in its error queue (MSG_ERRQUEUE, such as a timestamp) is in an error condition to epoll(7)
+//! until the message is read, and tokio never clears that. Without a pause, a task that waits for room in such a socket
+//! would never sleep. The pause runs on a blocking thread, because the runtime may have no timer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-/// When to pause, and the pause.
+/// Decides when to pause, and pauses.
 #[derive(Default)]
 pub(crate) struct Nap {
     /// How often the descriptor was not ready, without a wait in between.
@@ -19,7 +19,7 @@ pub(crate) struct Nap {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The number of vain tries after which a pause is made. One or two of them may be events that came during a call.
+/// The number of failed tries after which to pause. One or two may be events that arrived during a call.
 const VAIN: u32 = 3;
 
 /// The longest pause, in milliseconds.
@@ -43,7 +43,7 @@ impl Nap {
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(thread) = &mut self.thread {
-            // It fails only if the runtime is shutting down.
+            // Fails only if the runtime is shutting down.
             let _ = ready!(Pin::new(thread).poll(cx));
             self.thread = None;
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fullbore::Guarantee;
 
-/// The options of a transfer. They can be used for any number of transfers.
+/// The options of a transfer. They can be reused for any number of transfers.
 ///
 /// ```
 /// # async fn example(mut a: tokio::net::TcpStream, mut b: tokio::net::UnixStream) -> std::io::Result<()> {
@@ -37,15 +37,16 @@ impl Options {
         self
     }
 
-    /// Sets the maximum number of bytes to take from a source. Both directions of a connection have one each.
+    /// Sets the maximum number of bytes to take from a source. Each direction of a connection has this limit.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);
         self
     }
 
-    /// Ends the transfer with [`Ended::Idle`](crate::Ended::Idle) when no byte has arrived for this time, in neither direction.
+    /// Ends the transfer with [`Ended::Idle`](crate::Ended::Idle) when no byte has arrived in either direction for this
+    /// time.
     ///
-    /// It needs tokio's timer (`enable_time`), and so do `deadline` and `rate`.
+    /// It needs tokio's timer (`enable_time`), as do `deadline` and `rate`.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
@@ -53,15 +54,15 @@ impl Options {
 
     /// Ends the transfer with [`Ended::TimedOut`](crate::Ended::TimedOut) at this time.
     ///
-    /// A read or a write of a file that has begun is waited for, because it cannot be taken back. The same is true of
+    /// It waits for a read or a write of a file that has begun, because that cannot be cancelled. The same holds for
     /// `idle_timeout`.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
         self
     }
 
-    /// Sets the maximum number of bytes per second that are taken from a source. What was not used can be used later,
-    /// up to the bytes of 50 ms. Both directions of a connection have a rate each.
+    /// Sets the maximum number of bytes per second that are taken from a source. Unused rate accumulates, up to the
+    /// bytes of 50 ms. Each direction of a connection has this rate.
     pub fn rate(mut self, bytes_per_second: NonZero<u64>) -> Self {
         self.rate = Some(bytes_per_second);
         self

@@ -1,8 +1,8 @@
-//! The private pipes and buffers of this process: lent while bytes are under way in them, and kept for the next
+//! The private pipes and buffers of this process: lent while they hold bytes in flight, and kept for the next
 //! connection when they are empty.
 //!
-//! All pipes together never have more than half of what an unprivileged user may have in pipes, so that other
-//! programs of the user still get theirs. The first pipes are the largest: each gets a sixteenth of what is left.
+//! All pipes together have at most half of the capacity that the pipes of an unprivileged user may have, so that the
+//! user's other programs get pipes, too. The first pipes are the largest: each gets a sixteenth of the rest.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -13,31 +13,30 @@ use std::time::{Duration, Instant};
 use fullbore::Pipe;
 use fullbore_linux::{page_size, pipe, pipe_user_pages_soft};
 
-/// Bytes of a buffer.
+/// The size of a buffer in bytes.
 pub(crate) const BUFFER: usize = 256 * 1024;
 
-/// The most bytes of capacity of a private pipe, which is as many as one call takes from a socket. Large calls are
-/// cheap: for each of them, several tasks are woken.
+/// The largest capacity of a private pipe in bytes, and so of one call from a socket. Long calls are cheap: each call
+/// wakes several tasks.
 const LARGEST: usize = 1024 * 1024;
 
-/// The fewest slots of a pipe that is used. The kernel makes pipes of two slots or one if the user has used up what
-/// pipes may have.
+/// The fewest slots of a pipe that is used. Beyond the user's limit, the kernel creates pipes of one or two slots.
 const SLOTS: usize = 16;
 
 /// The most pipes, and the most buffers, that are kept while no connection uses them.
 const KEPT: usize = 16;
 
-/// The time for which no pipe is made after one was refused.
+/// The time after a refusal during which no pipe is created.
 const PAUSE: Duration = Duration::from_millis(100);
 
 struct Pool {
     pipes: Vec<CountedPipe>,
     buffers: Vec<Vec<u8>>,
-    /// The time before which no pipe is made.
+    /// No pipe is created before this time.
     not_before: Option<Instant>,
 }
 
-/// A pipe, and the share of the allowance that it uses.
+/// A pipe, and its share of the allowance.
 struct CountedPipe {
     pipe: Pipe,
     _allowance: Allowance,
@@ -49,19 +48,19 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     not_before: None,
 });
 
-/// Bytes of capacity of all pipes of this crate.
+/// The capacity of all pipes of this crate in bytes.
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs `job` with the pool, which no panic leaves in a wrong state.
+/// Runs `job` with the pool. A panic leaves it in a valid state.
 fn with_pool<T>(job: impl FnOnce(&mut Pool) -> T) -> T {
     job(&mut POOL.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Bytes of capacity that are counted as used until this is dropped.
+/// Capacity in bytes that counts as used until this is dropped.
 struct Allowance(usize);
 
 impl Allowance {
-    /// Takes the allowance for one more pipe.
+    /// Reserves the allowance for one more pipe.
     fn take() -> Option<Self> {
         static MOST: OnceLock<usize> = OnceLock::new();
         let most = *MOST.get_or_init(|| match pipe_user_pages_soft() {
@@ -78,7 +77,7 @@ impl Allowance {
     }
 }
 
-/// Returns the capacity of the next pipe, a power of two of pages, if all pipes together may have so many more bytes.
+/// Returns the capacity of the next pipe, a power of two of pages, if `left` bytes of the allowance suffice.
 fn size_of_next(left: usize) -> Option<usize> {
     let least = SLOTS * page_size();
     let share = (left / 16).clamp(least, LARGEST.max(least));
@@ -91,7 +90,7 @@ impl Drop for Allowance {
     }
 }
 
-/// An empty pipe that is lent. It has to be empty again when it is given back.
+/// A lent pipe. It is empty, and must be empty again when it is given back.
 pub(crate) struct LentPipe(Option<CountedPipe>);
 
 impl LentPipe {
@@ -121,7 +120,7 @@ impl LentPipe {
         })))
     }
 
-    /// Gives back a pipe in which nothing is left. One that is dropped otherwise is closed.
+    /// Gives back an empty pipe. A pipe that is dropped instead is closed.
     pub(crate) fn give_back(mut self) {
         let pipe = self.0.take();
         // A pipe that is not kept is closed after the lock was released.
@@ -147,7 +146,7 @@ impl Deref for LentPipe {
     }
 }
 
-/// A buffer of [`BUFFER`] bytes that is lent, or one of another size.
+/// A lent buffer of [`BUFFER`] bytes, or one of another size.
 #[derive(Default)]
 pub(crate) struct Buffer(Vec<u8>);
 
@@ -158,7 +157,7 @@ impl Buffer {
         Self(kept.unwrap_or_else(|| vec![0; BUFFER]))
     }
 
-    /// Makes a buffer of these bytes.
+    /// Creates a buffer of these bytes.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -236,7 +235,7 @@ mod tests {
         };
         assert_eq!(moved(50_000).spliced, 0);
         drop(held);
-        // After a refusal, no pipe is made for a while.
+        // After a refusal, no pipe is created for a while.
         std::thread::sleep(PAUSE);
         assert_eq!(moved(50_000).spliced, 50_000);
     }

@@ -1,4 +1,4 @@
-//! What a transfer reports, and its error.
+//! The report of a transfer, and its error.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,10 @@ use fullbore::{Error, TransferSide};
 pub struct Report {
     /// Bytes that arrived at the sink.
     pub bytes: u64,
-    /// Bytes that were taken from the source. There are more than `bytes` only if the transfer ended early: the
-    /// difference is what `into_parts` returns.
+    /// Bytes that were taken from the source. They are more than `bytes` only if the transfer ended early: `into_parts`
+    /// returns the difference.
     pub taken: u64,
-    /// How many of the bytes that arrived were moved by splice(2), without being copied to this process.
+    /// How many of the bytes that arrived were moved by splice(2), without being copied into this process.
     pub spliced: u64,
     /// How long it ran, without the time between two runs.
     pub elapsed: Duration,
@@ -46,9 +46,9 @@ pub enum Ended {
 }
 
 impl Report {
-    /// Returns the side that was slow: the one that the transfer waited for during at least half of its time.
+    /// Returns the slow side: the one that the transfer waited for during at least half of its time.
     ///
-    /// `None` means that neither was, or that a rate limit or this process was.
+    /// `None` means that neither side was slow, or that a rate limit or this process was.
     pub fn slow(&self) -> Option<TransferSide> {
         let (source, sink) = (self.waited_for_source, self.waited_for_sink);
         if source >= sink && source * 2 >= self.elapsed && !source.is_zero() {
@@ -86,7 +86,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The error of a transfer, with a report of what it had done before.
+/// The error of a transfer, with a report of what it did before.
 ///
 /// It becomes the kernel's `io::Error` by `?`.
 #[derive(Debug)]
@@ -94,12 +94,12 @@ impl fmt::Display for Report {
 pub struct Failure<R> {
     /// What was done before it failed.
     pub report: R,
-    /// The error: which side failed, in which call, and what the kernel said. Of a
-    /// [`Bidirectional`](crate::Bidirectional), the report says which direction [failed](Ended::Failed) first.
+    /// The error: which side failed, in which call, and the kernel's error. The report of a
+    /// [`Bidirectional`](crate::Bidirectional) says which direction [failed](Ended::Failed) first.
     pub error: Error,
 }
 
-/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
 impl<R> std::ops::Deref for Failure<R> {
     type Target = Error;
 

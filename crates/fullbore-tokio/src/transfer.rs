@@ -25,7 +25,7 @@ impl Options {
     }
 }
 
-/// Moves bytes from a source to a sink until the source ends. [`Options::copy`] makes it.
+/// Moves bytes from a source to a sink until the source ends. [`Options::copy`] creates it.
 pub struct Transfer<S, W> {
     source: Side<S>,
     sink: Side<W>,
@@ -37,14 +37,13 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     /// Moves bytes until the source ends, or the limit, the deadline or the idle timeout is reached. It does not close
     /// the sink.
     ///
-    /// The future can be dropped at any time. The next call continues, and first sends the bytes that have not arrived
-    /// yet.
+    /// The future can be dropped at any time. The next call continues, and first sends the bytes in flight.
     ///
     /// # Errors
-    /// [`Failure`], with `Error::Moving` if one side failed. Its report has the number of bytes that had arrived. After the
-    /// failure of a source that is a socket, every further call returns its error, because the kernel would report an
-    /// end. After any other failure, a file's, a pipe's, a sink's, or one for lack of memory (`ENOMEM`, `ENOBUFS`), the
-    /// next call goes on.
+    /// [`Failure`], with `Error::Moving` if one side failed. Its report has the number of bytes that had arrived. After
+    /// the failure of a source that is a socket, every further call returns its error, because the kernel would report
+    /// an end. After any other failure (of a file, a pipe or a sink, or for lack of memory: `ENOMEM`, `ENOBUFS`), the
+    /// next call continues.
     pub async fn run(&mut self) -> Result<Report, Failure<Report>> {
         match self.direction.resume() {
             Some(error) => Err(self.fail(error)),
@@ -52,9 +51,9 @@ impl<S: Source, W: Sink> Transfer<S, W> {
         }
     }
 
-    /// Returns what was done so far.
+    /// Returns the totals so far.
     ///
-    /// If the future was dropped during a read or a write of a file, it waits for the end of that call.
+    /// If the future was dropped during a read or a write of a file, this waits for that call.
     pub fn report(&mut self) -> Report {
         self.direction.report()
     }
@@ -62,10 +61,10 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     /// Returns the source, the sink, and the bytes that were taken from the source and have not arrived at the sink, in
     /// order.
     ///
-    /// If the future was dropped during a read or a write of a file, it waits for the end of that call.
+    /// If the future was dropped during a read or a write of a file, this waits for that call.
     ///
     /// # Errors
-    /// `Error::Moving` if the bytes are in a pipe of our own and read(2) from it fails; a sandbox may refuse it.
+    /// `Error::Moving` if the bytes are in a private pipe and read(2) from it fails; a sandbox may refuse it.
     pub fn into_parts(mut self) -> Result<(S, W, Vec<u8>), Error> {
         let under_way = self.direction.take_under_way()?;
         Ok((self.source.end, self.sink.end, under_way))

@@ -1,4 +1,4 @@
-//! The example `proxy`, run as the program that it is.
+//! The example `proxy`, run as a program.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,16 +8,16 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Connections at once.
+/// The number of concurrent connections.
 const CONNECTIONS: usize = 32;
 
-/// Bytes that each of them sends.
+/// Bytes that each connection sends.
 const SENT: usize = 400_000;
 
-/// Bytes that each of them gets back, after 8 bytes of a checksum.
+/// Bytes that each connection gets back, after a checksum of 8 bytes.
 const REPLIED: usize = 300_000;
 
-/// Bytes that depend on a number.
+/// Returns bytes that depend on a number.
 fn bytes_of(number: u64, len: usize) -> Vec<u8> {
     let mut word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {
@@ -29,14 +29,14 @@ fn bytes_of(number: u64, len: usize) -> Vec<u8> {
     words.flatten().take(len).collect()
 }
 
-/// FNV-1a, which tells also bytes in another order.
+/// FNV-1a, which also detects reordered bytes.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
 
-/// Reads all of a connection, and replies with a checksum of it and bytes that depend on that.
+/// Reads everything from a connection, and replies with its checksum and bytes that depend on that.
 fn reply(mut connection: TcpStream) {
     let mut all = Vec::new();
     connection.read_to_end(&mut all).unwrap();
@@ -52,7 +52,7 @@ fn the_proxy_moves_every_byte_of_many_connections_at_once_and_finishes_them_when
     }
 }
 
-/// A proxy that runs, its output, and where it listens.
+/// A running proxy, its output, and its address.
 struct Proxy {
     program: Child,
     stdout: BufReader<ChildStdout>,
@@ -60,7 +60,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// `None` if the example is not built.
+    /// Returns `None` if the example is not built.
     fn start(to: &str, option: Option<&str>) -> Option<Self> {
         let test = std::env::current_exe().unwrap();
         let program = test.parent().unwrap().with_file_name("examples/proxy");
@@ -94,7 +94,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A server that listens, and its address; `None` without a network.
+/// Returns a listening server and its address; `None` without a network.
 fn server() -> Option<(TcpListener, String)> {
     match TcpListener::bind("127.0.0.1:0") {
         Ok(server) => {
@@ -171,7 +171,7 @@ fn moves_every_byte(option: Option<&str>) {
         })
         .collect();
     all_are_connected.wait();
-    // Each connection has come to the server, or is one that the proxy has accepted.
+    // Each connection has reached the server, or the proxy has accepted it.
     serving.join().unwrap();
     kill_process(Pid::from_child(&proxy.program), Signal::TERM).unwrap();
     let outcomes: Vec<_> = clients.into_iter().map(thread::JoinHandle::join).collect();

@@ -1,12 +1,12 @@
 //! FizzBuzz at the speed of memory, to any last number up to 2^63.
 //!
-//! `fizzbuzz 100`, `fizzbuzz 1000000000 | wc -c`. `--recycle` sends by the way that needs a reader that
+//! `fizzbuzz 100`, `fizzbuzz 1000000000 | wc -c`. `--recycle` reuses pages, which is right only for a reader that
 //! copies, such as wc.
 //!
-//! How it is fast: both the game and the last three digits repeat themselves after 3000 lines, and the
-//! digits in front of them are the same for a thousand lines. So a block of 3000 lines is one that has
-//! nothing in these places, read from the fastest cache, with the digits put over each of its groups of
-//! fifteen lines, in which they always stand at the same places. Each byte is written once.
+//! Why it is fast: the words and the last three digits of the numbers repeat every 3000 lines, and the leading digits
+//! stay the same for 1000 lines. So every block of 3000 lines is made from one template, which stays in the L1 cache
+//! and has zeros in place of the leading digits. These are at the same places in every group of fifteen lines, and are
+//! ORed into it. Each byte is written once.
 
 use std::env;
 use std::error::Error;
@@ -15,13 +15,13 @@ use std::os::fd::AsFd;
 
 use fullbore::{Producer, ProducerOptions, Way};
 
-/// Lines after which the game and the last three digits begin anew.
+/// The number of lines after which the words and the last three digits repeat.
 const LINES: u64 = 3000;
 
-/// Which of 15 lines are numbers, counted from 1.
+/// The lines of a group of 15 that are numbers, counted from 1.
 const NUMBERS: [usize; 8] = [1, 2, 4, 7, 8, 11, 13, 14];
 
-/// Bytes of the words in 15 lines that stand in front of each of these numbers.
+/// Bytes of words before each of these numbers in a group of 15 lines.
 const WORDS: [usize; 8] = [0, 0, 5, 15, 15, 25, 30, 30];
 
 /// Bytes of all words in 15 lines: 4 times Fizz, 2 times Buzz, once FizzBuzz.
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("usage: fizzbuzz [--recycle] [LAST]".into()),
     };
     let out = if recycle {
-        // By its name this option is only for readers that copy.
+        // This way is right only for readers that copy.
         ProducerOptions::new()
             .way(Way::Recycle)
             .open(io::stdout())?
@@ -64,7 +64,7 @@ fn play<Fd: AsFd>(mut out: Producer<Fd>, last: u64) -> io::Result<()> {
     let mut next = 1;
     while next <= last {
         let end = next + (LINES - 1);
-        // A block has numbers of one length, of four digits at least, and ends where it should.
+        // A block is whole, and all of its numbers have the same number of digits, at least four.
         if end > last || next < 1000 || digits_of(next) != digits_of(end) {
             play_slowly(&mut out, next, end.min(last))?;
             next = end + 1;
@@ -105,7 +105,8 @@ fn digits_of(n: u64) -> usize {
     n.ilog10() as usize + 1
 }
 
-/// A block of numbers with this many digits, of which only the last three are filled in. The others are 0.
+/// Returns the template of a block for numbers with this many digits: the leading digits are 0, the last three are
+/// filled in.
 fn model_of(digits: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for n in 1..=LINES {
@@ -122,8 +123,8 @@ fn model_of(digits: usize) -> Vec<u8> {
     text
 }
 
-/// Makes `block` the one whose numbers have the decimal digits of `prefix` in front of their last three,
-/// those of `prefix` + 1 from its line 1000 on, and so forth.
+/// Fills `block` with `prefix` as the leading digits of its first 1000 lines, `prefix` + 1 for the next 1000, and so
+/// on.
 fn fill(block: &mut [u8], model: &[u8], digits: usize, prefix: u64) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
@@ -156,13 +157,13 @@ fn fill_by_digits(block: &mut [u8], model: &[u8], digits: usize, prefix: u64) {
     by_digits!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
 }
 
-/// With the number of digits known at compile time, all places are, too.
+/// The number of digits is a constant, so the compiler knows all offsets.
 #[inline(always)]
 fn fill_with<const DIGITS: usize>(block: &mut [u8], model: &[u8], prefix: u64) {
     let number = DIGITS + 4;
     let group = NUMBERS.len() * number + ALL_WORDS;
     let prefixes: [[u8; DIGITS]; 3] = std::array::from_fn(|k| decimal(prefix + k as u64));
-    // The lines 1000 and 2000 are in the groups 66 and 133, which have numbers of both sides.
+    // Lines 1000 and 2000 are in groups 66 and 133, which contain numbers with either prefix.
     for groups in [0..66, 66..67, 67..133, 133..134, 134..200] {
         let mut over = [0; NUMBERS.len() * 20 + ALL_WORDS];
         for (i, line) in NUMBERS.into_iter().enumerate() {
@@ -178,18 +179,18 @@ fn fill_with<const DIGITS: usize>(block: &mut [u8], model: &[u8], prefix: u64) {
     }
 }
 
-/// Fills `lines` with `model` where `over` is 0, and with `over` where `model` is 0.
+/// Writes `model | over` into `lines`.
 #[inline(always)]
 fn put_over(lines: &mut [u8], model: &[u8], over: &[u8]) {
     let whole = lines.len() / AT_ONCE;
     for i in 0..whole {
         put_at(i * AT_ONCE, lines, model, over);
     }
-    // The last ones of a group are mostly filled twice.
+    // The last register of a group overlaps the one before it.
     put_at(lines.len() - AT_ONCE, lines, model, over);
 }
 
-/// Bytes of one register of AVX2.
+/// Bytes of an AVX2 register.
 const AT_ONCE: usize = 32;
 
 #[inline(always)]

@@ -1,9 +1,8 @@
-//! Writes bytes that depend on their position, for checking what other programs do with them; or
-//! checks them.
+//! Writes bytes that depend on their position, to check what other programs do with them; or checks such bytes.
 //!
-//! `pattern 1000000 | some program | pattern --check` says where the first wrong byte is. Word i of
-//! the stream (8 bytes, little-endian) is i times an odd constant. `--recycle` sends by the way that
-//! needs a reader that copies.
+//! `pattern 1000000 | some program | pattern --check` says where the first wrong byte is. Word i of the stream (8
+//! bytes, little-endian) is i times an odd constant. `--recycle` reuses pages, which is right only for a reader that
+//! copies.
 
 use std::env;
 use std::error::Error;
@@ -20,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["--check"] => check(),
         [count] => write(Producer::new(io::stdout())?, count.parse()?),
         ["--recycle", count] => {
-            // By its name this option is only for readers that copy.
+            // This way is right only for readers that copy.
             let producer = ProducerOptions::new()
                 .way(Way::Recycle)
                 .open(io::stdout())?;

@@ -1,4 +1,4 @@
-//! Prints a line again and again, as fast as tee(2) can duplicate it.
+//! Prints a line repeatedly, as fast as tee(2) can duplicate it.
 //!
 //! `cargo run --release --example yes -- any text | head -3`
 

@@ -1,8 +1,7 @@
-//! Fd to memory: [`Consumer`], a [`BufRead`] over anything that can be read.
+//! Fd to memory: [`Consumer`], a [`BufRead`] for any readable fd.
 //!
-//! Its buffer is half of the second-level cache, so that bytes are still in the cache when they are
-//! used. It never resizes the pipe that it reads from: the writer on the other side may use the
-//! capacity to determine when a page is free.
+//! Its buffer is half of the L2 cache, so that bytes are still cached when they are used. It never resizes the pipe
+//! that it reads from, because the writer may infer from the capacity when a page is free.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
@@ -19,7 +18,7 @@ use fullbore_linux::pipe;
 use fullbore_linux::wait::{Cancel, Ready, Wait, Waiter};
 use fullbore_linux::{self as linux, Calls};
 
-/// Bytes of one splice(2) to `/dev/null`, which is more than the capacity of most pipes.
+/// Bytes of one splice(2) to `/dev/null`: more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 
 /// The options of a [`Consumer`].
@@ -39,20 +38,20 @@ impl ConsumerOptions {
         Self::default()
     }
 
-    /// Sets the size of the buffer in bytes. The default is half of the second-level cache.
+    /// Sets the size of the buffer in bytes. The default is half of the L2 cache.
     pub fn buffer(mut self, bytes: usize) -> Self {
         self.buffer = Some(bytes);
         self
     }
 
-    /// Sets what to do while there is nothing to read.
+    /// Sets how to wait for bytes.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Sets a time at which to stop waiting. Reading then fails with [`Error::Stopped`], whose kind
-    /// is [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] changes it later.
+    /// Sets a deadline for waits. Reading then fails with [`Error::Stopped`], whose kind is
+    /// [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] changes it.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
         self
@@ -71,9 +70,8 @@ impl ConsumerOptions {
         self
     }
 
-    /// Sets whether a signal that arrives during a wait ends it. Reading then fails with [`Error::Stopped`],
-    /// whose kind is [`io::ErrorKind::Interrupted`], and can be tried again. Without this, a wait goes
-    /// on after a signal.
+    /// Sets whether a signal that arrives during a wait ends it. Reading then fails with [`Error::Stopped`], whose kind
+    /// is [`io::ErrorKind::Interrupted`], and can be retried. By default, waits are resumed after a signal.
     pub fn interruptible(mut self, interruptible: bool) -> Self {
         self.interruptible = interruptible;
         self
@@ -114,10 +112,9 @@ impl ConsumerOptions {
 
 /// Reads bytes from any fd through a buffer.
 ///
-/// The end is reached when all writers have closed. A signal does not interrupt it. It also waits
-/// on an fd on which another program has set `O_NONBLOCK`, unless
-/// [`nonblocking`](ConsumerOptions::nonblocking) was asked for. When the timeout of a blocking
-/// socket passes (`SO_RCVTIMEO`), reading fails with [`io::ErrorKind::WouldBlock`].
+/// The stream ends when all writers have closed. Signals do not interrupt it. It waits even if another program has set
+/// `O_NONBLOCK` on the fd, unless it is [`nonblocking`](ConsumerOptions::nonblocking). When the timeout of a blocking
+/// socket (`SO_RCVTIMEO`) passes, reading fails with [`io::ErrorKind::WouldBlock`].
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -128,8 +125,8 @@ impl ConsumerOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// To read a header and to let [`Transfer`](crate::Transfer) move the body,
-/// [`into_parts`](Self::into_parts) returns the bytes that were read beyond the header:
+/// To read a header with a consumer and move the body with [`Transfer`](crate::Transfer), call
+/// [`into_parts`](Self::into_parts), which returns the bytes that were read beyond the header:
 ///
 /// ```
 /// use std::io::{BufRead, Read, Write};
@@ -155,12 +152,12 @@ pub struct Consumer<Fd: AsFd> {
     is_pipe: bool,
     calls: Calls,
     buffer: Memory,
-    /// The part of the buffer that was read from the source, and not yet by the caller.
+    /// The part of the buffer that the caller has not read yet.
     unread: Range<usize>,
     /// Bytes taken from the source.
     taken: u64,
     options: ConsumerOptions,
-    /// `/dev/null`, once bytes were discarded into it.
+    /// `/dev/null`, once bytes have been discarded into it.
     null: Option<OwnedFd>,
 }
 
@@ -191,33 +188,31 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Sets the time at which to stop waiting; `None` removes it. See
-    /// [`ConsumerOptions::deadline`].
+    /// Sets the deadline for waits; `None` removes it. See [`ConsumerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.options.deadline = at;
         self.calls.wait_as(self.options.waiter());
     }
 
-    /// Returns the bytes that were read from the source and not yet from this consumer. Makes no
-    /// system call.
+    /// Returns the buffered bytes that the caller has not read yet. Makes no system call.
     pub fn buffer(&self) -> &[u8] {
         &self.buffer[self.unread.clone()]
     }
 
-    /// Returns the source. Bytes that are read from it directly do not pass through the consumer;
-    /// they come after the bytes in the [`buffer`](Self::buffer).
+    /// Returns the source. Bytes that are read from it directly bypass the consumer, and come after those in the
+    /// [`buffer`](Self::buffer).
     pub fn get_ref(&self) -> &Fd {
         &self.source
     }
 
-    /// Returns the source, and the bytes that were read from it and not yet from this consumer.
+    /// Returns the source and the buffered bytes that the caller has not read yet.
     pub fn into_parts(self) -> (Fd, Vec<u8>) {
         let unread = self.buffer().to_vec();
         (self.source, unread)
     }
 
-    /// Discards the next `n` bytes, or all up to the end if there are fewer, and returns how many
-    /// it discarded. The bytes in a pipe are discarded without being copied first.
+    /// Discards the next `n` bytes, or all up to the end, and returns how many. Bytes in a pipe are discarded without
+    /// being copied.
     ///
     /// # Errors
     /// [`Error::Moving`] as read(2) or splice(2); bytes that were discarded before the error are
@@ -245,8 +240,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         }
     }
 
-    /// Splices up to `most` bytes to `/dev/null`; returns `None` if the kernel does not support
-    /// that.
+    /// Splices up to `most` bytes to `/dev/null`; returns `None` if the kernel does not support that.
     fn splice_away(&mut self, most: u64) -> Result<Option<u64>> {
         let null = match self.null.take() {
             Some(null) => null,
@@ -290,13 +284,13 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
-    /// Gets the buffer of full size, once more bytes were read than the small initial one holds.
+    /// Allocates the full-size buffer, once more bytes were read than the small initial one holds.
     fn settle(&mut self) {
         let len = self.options.buffer.unwrap_or_else(memory::suits_copying);
         self.buffer.grow_for_copying(len, linux::has_huge_pages());
     }
 
-    /// Calls read(2) into the buffer or into memory of the caller, once unless it gets an empty message.
+    /// Calls read(2) into the buffer or the caller's memory, and repeats it only after an empty message.
     fn read_source(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
         let source = self.source.as_fd();
         let into = into.unwrap_or(&mut self.buffer);
@@ -329,8 +323,7 @@ impl<Fd: AsFd> Read for Consumer<Fd> {
             return Ok(0);
         }
         if self.unread.is_empty() && buf.len() >= self.buffer.len() {
-            // The bytes are read directly into the caller's memory, because the buffer would only
-            // add a copy.
+            // Read directly into the caller's memory: the buffer would only add a copy.
             return Ok(self.read_source(Some(buf))?);
         }
         let n = self.fill_buf()?.read(buf)?;
@@ -392,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn o_nonblock_of_another_program_does_not_show() {
+    fn o_nonblock_set_by_another_program_has_no_effect() {
         let source = pieces(&[b"late", b"r"]);
         rustix::fs::fcntl_setfl(&source, rustix::fs::OFlags::NONBLOCK).unwrap();
         let mut text = String::new();
@@ -404,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn nonblocking_says_so_where_there_is_nothing_yet() {
+    fn nonblocking_fails_with_would_block_without_bytes() {
         let pipe = Pipe::new().unwrap();
         let mut consumer = ConsumerOptions::new()
             .nonblocking(true)
@@ -421,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn discarding_stops_where_it_should_in_pipes_and_files() {
+    fn discarding_stops_after_the_given_number_of_bytes_in_pipes_and_files() {
         let source = pieces(&[b"0123456789", b"abcdef"]);
         let mut consumer = ConsumerOptions::new().buffer(4).open(source).unwrap();
         assert_eq!(consumer.fill_buf().unwrap(), b"0123");

@@ -1,14 +1,14 @@
 //! *fresh*: pages are given to the pipe once, and never written to again.
 //!
-//! The memory is filled from its start to its end, one window at a time, and then again from its start.
-//! Before a stretch (one huge page, if there are any) is filled again, it is given back to the kernel
-//! (`MADV_DONTNEED`): this process no longer maps it, the pipe keeps it for as long as anything refers
-//! to it, and a new one is faulted in. So whatever a reader does with the pages, no process can write to
-//! them any more. This process maps two such stretches at least, however long the reader pauses.
+//! The memory is filled from start to end, one window at a time, and then again from its start. Before a stretch (a
+//! huge page, if available) is filled again, it is released to the kernel (`MADV_DONTNEED`): this process no longer
+//! maps its pages, the pipe keeps them as long as anything refers to them, and new pages are faulted in. So whatever a
+//! reader does with the pages, no process can write to them any more. This process maps at least two stretches, however
+//! long the reader pauses.
 //!
-//! A stretch is given back no sooner than that, because by then the reader is mostly done with it. So it
-//! is freed here, and this CPU gets the same page again, which is still in its caches. If the last one to
-//! let go of a page is the reader, it is freed on the CPU of the reader, and zeroing another one takes
+//! Stretches are released as late as this because the reader has usually finished with them by then. So the page is
+//! freed on this CPU, which then allocates it again while it is in its caches. If the reader drops the last reference,
+//! the page is freed on the reader's CPU, and zeroing a different one takes about twice as long.
 //! about twice as long.
 
 use std::ops::Range;
@@ -23,22 +23,20 @@ use fullbore_linux::pages::Pages;
 pub(crate) struct Fresh {
     /// Bytes of memory that one lap fills.
     lap: usize,
-    /// Bytes of one stretch that is given back.
+    /// Bytes that are released at once.
     stretch: usize,
     /// All bytes before this one were given to the pipe in this lap.
     at: usize,
-    /// All bytes before this one, and none after it, were given back to the kernel since the last lap. In
-    /// the first lap, there is nothing to give back.
+    /// The memory before this byte, and none after it, was released since the last lap. In the first lap, there is
+    /// nothing to release.
     given_back: usize,
 }
 
 impl Fresh {
-    /// Creates the state for chunks of this size, with memory on huge pages if there are any of a
-    /// suitable size.
+    /// Creates the state for chunks of this size, in huge pages if the machine has any of a suitable size.
     ///
-    /// A lap consists of at least two whole stretches, and of at least two chunks. So each lap sends at
-    /// least one chunk, however little of each window is used, and queued bytes cannot keep one huge page
-    /// each for a few bytes.
+    /// A lap is at least two stretches and at least two chunks. So each lap sends at least one chunk, however little of
+    /// each window is used, and a few queued bytes cannot keep a whole huge page each.
     pub(crate) fn new(chunk: usize, huge: bool, geometry: &Geometry) -> Self {
         let stretch = geometry.given_back_at_once(huge);
         let lap = (2 * chunk).max(2 * stretch).next_multiple_of(stretch);

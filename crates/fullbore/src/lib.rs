@@ -13,9 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Into a pipe, this gives whole pages to the reader instead of copying them; to anything else it
-//! calls write(2). In both cases the reader gets the bytes that were written, whatever it does with
-//! them.
+//! Into a pipe, this sends whole pages by reference instead of copying them; to anything else it calls write(2). In
+//! both cases the reader gets the bytes as they were written, whatever it does with them.
 //!
 //! # Two guarantees
 //! The fast calls of Linux, splice(2), vmsplice(2) and tee(2), move *references* to pages. A
@@ -24,34 +23,33 @@
 //! - **Snapshot** means that a reader gets the bytes as they were when the call returned.
 //!   [`Producer`], [`Repeat`], [`Consumer`], [`Tee`] and [`Buffer`] keep it, and [`Transfer`] keeps it by
 //!   default.
-//! - **Reference** has to be asked for by name: [`Guarantee::Reference`], and [`Way::Recycle`], which is right only
-//!   for readers that copy. Neither is `unsafe`: no memory of this process is at risk.
+//! - **Reference** has to be requested by name: [`Guarantee::Reference`], and [`Way::Recycle`], which is right only
+//!   for readers that copy. Neither is `unsafe`, because no memory of this process is at risk.
 //!
 //! docs/guarantees.md in the repository argues each guarantee from what the kernel does.
 //!
 //! # Roomy pipes
-//! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as this user may:
-//! this makes most outputs faster. The caller can choose another size, because large pipes can slow
-//! down other programs: 64 such pipes use up what all pipes of an unprivileged user may have
-//! together, and until some are closed, new pipes of all programs of this user get two pages or
-//! less. [`ProducerOptions::pipe_size`], [`Transfer::pipe_size`] and [`Tee::pipe_size`] set another
-//! size, or with 0 leave the pipe as it is. A pipe that bytes are read from is never resized.
+//! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as the user's limits allow: this makes
+//! most outputs faster. Large pipes can slow down other programs: 64 of them use up the limit on all pipes of an
+//! unprivileged user, and until some are closed, each new pipe of that user has one or two pages.
+//! [`ProducerOptions::pipe_size`], [`Transfer::pipe_size`] and [`Tee::pipe_size`] set another size; 0 leaves the pipe
+//! as it is. A pipe that bytes are read from is never resized.
 //!
 //! # The parts
 //! | module | for |
 //! |---|---|
-//! | [`producer`] | memory to fd: [`Producer`], and [`Repeat`] for what repeats itself |
+//! | [`producer`] | memory to fd: [`Producer`], and [`Repeat`] for a repeated pattern |
 //! | [`transfer`] | fd to fd: [`Transfer`] |
 //! | [`tee`] | fd to many: [`Tee`] |
 //! | [`buffer`] | fd to many, through a large memory: [`Buffer`] |
 //! | [`consumer`] | fd to memory: [`Consumer`], a [`BufRead`](std::io::BufRead) |
-//! | [`Pipe`], [`PipeEnd`] | what a pipe is: capacity, bytes queued, identity |
+//! | [`Pipe`], [`PipeEnd`] | a pipe: its capacity, queued bytes and identity |
 //! | [`Pages`] | page-aligned memory to send without a copy |
-//! | [`Wait`], [`Cancel`] | what to do while a pipe is full or empty, and how to end a wait |
-//! | [`copy`], [`close`] | the whole of a transfer in one call, and a close(2) that is checked |
+//! | [`Wait`], [`Cancel`] | how to wait while a pipe is full or empty, and how to end a wait |
+//! | [`copy`], [`close`] | a whole transfer in one call, and a close(2) whose errors are reported |
 //!
-//! The library never prints, never exits and reads no environment variable. It runs only on Linux.
-//! It gets the page size from the kernel, and assumes nothing else about the architecture.
+//! The library never prints, never exits and reads no environment variable. It runs only on Linux. It gets the page
+//! size from the kernel, and makes no other assumption about the architecture.
 
 #![warn(missing_docs)]
 #![deny(unsafe_code)]

@@ -1,9 +1,8 @@
-//! The memory of a producer or consumer: a little from the allocator at first, and a mapping once
-//! that is worthwhile.
+//! The memory of a producer or consumer: a little from the allocator at first, and a mapping once that pays off.
 //!
-//! A short stream is moved with memory of the allocator: a mapping takes system calls, and its first
-//! huge page takes longer to zero than a short stream takes to copy. If no memory can be mapped
-//! (RLIMIT_AS, overcommit), the initial memory is used instead.
+//! A short stream uses memory of the allocator: a mapping takes system calls, and zeroing its first huge page takes
+//! longer than copying a short stream. If no memory can be mapped (RLIMIT_AS, overcommit), the initial memory is used
+//! throughout.
 
 use std::ops::{Deref, DerefMut, Range};
 
@@ -11,12 +10,12 @@ use fullbore_linux::error::Result;
 use fullbore_linux::pages::{Backing, Pages};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
-/// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is
-/// filled while another is read.
+/// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is filled while the other
+/// is read.
 pub(crate) const CHUNK: usize = 512 * 1024;
 
-/// More bytes than a message of a socket has: an unprivileged user can send about 416 KiB over a Unix socket
-/// (twice `net.core.wmem_max` as the kernel has it), and 64 KiB by UDP.
+/// More than the longest message of a socket: an unprivileged user can send about 416 KiB over a Unix socket (twice
+/// `net.core.wmem_max`, as the kernel doubles it), and 64 KiB by UDP.
 pub(crate) const MESSAGE: usize = 512 * 1024;
 
 /// Memory that is filled with bytes to send or to return.
@@ -24,12 +23,11 @@ pub(crate) const MESSAGE: usize = 512 * 1024;
 pub(crate) enum Memory {
     /// Memory from the allocator, which a pipe must never refer to.
     First(Aligned),
-    /// A mapping of our own.
+    /// A private mapping.
     Pages(Pages),
 }
 
-/// Memory from the allocator that begins at a multiple of [`BLOCK`], as reading from a source with
-/// O_DIRECT requires (open(2)).
+/// Memory from the allocator that starts at a multiple of [`BLOCK`], as reading with O_DIRECT requires (open(2)).
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
@@ -40,7 +38,7 @@ pub(crate) struct Aligned {
 pub(crate) const BLOCK: usize = 4096;
 
 impl Aligned {
-    /// Uses `len` bytes of `bytes`, which is longer by [`BLOCK`].
+    /// Uses `len` bytes of `bytes`, which is [`BLOCK`] bytes longer.
     fn within(bytes: Vec<u8>, len: usize) -> Self {
         let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
         Self {
@@ -67,7 +65,7 @@ impl Memory {
         Memory::First(Aligned::within(vec![0; MESSAGE + BLOCK], MESSAGE))
     }
 
-    /// Maps `len` bytes, on huge pages if they are wanted and there are any of a suitable size.
+    /// Maps `len` bytes, in huge pages if wanted and if the machine has any of a suitable size.
     ///
     /// # Errors
     /// As [`PagesOptions::map`](fullbore_linux::pages::PagesOptions::map).
@@ -99,7 +97,7 @@ impl Memory {
         }
     }
 
-    /// Returns whether a pipe may refer to it.
+    /// Returns whether a pipe may refer to this memory.
     pub(crate) fn is_pages(&self) -> bool {
         matches!(self, Memory::Pages(_))
     }

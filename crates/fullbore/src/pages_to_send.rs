@@ -5,11 +5,10 @@ use std::ops::{Deref, DerefMut};
 use fullbore_linux as linux;
 use fullbore_linux::Result;
 
-/// Page-aligned memory that a [`Producer`](crate::Producer) can give to a pipe, so that no byte of it is
-/// copied ([`send_pages`](crate::Producer::send_pages)). It is zero at first.
+/// Page-aligned memory that a [`Producer`](crate::Producer) can give to a pipe without copying it
+/// ([`send_pages`](crate::Producer::send_pages)). It is zeroed at first.
 ///
-/// Memory of the allocator must not be given to a pipe: it is freed and used again while the pipe still
-/// refers to it.
+/// Memory of the allocator must not be given to a pipe: it may be freed and reused while the pipe still refers to it.
 ///
 /// ```
 /// let mut pages = fullbore::Pages::new(1 << 20)?;
@@ -21,16 +20,15 @@ use fullbore_linux::Result;
 pub struct Pages(linux::Pages);
 
 impl Pages {
-    /// Maps `len` bytes of base pages, which are allocated at their first use.
+    /// Maps `len` bytes of base pages, which are allocated at first use.
     ///
     /// # Errors
-    /// [`Error::Invalid`](crate::Error::Invalid) for no bytes, or more than memory can hold; `ENOMEM`.
+    /// [`Error::Invalid`](crate::Error::Invalid) for 0 bytes, or more than the address space holds; `ENOMEM`.
     pub fn new(len: usize) -> Result<Self> {
         linux::Pages::new(len).map(Self)
     }
 
-    /// Shortens the memory to its first `len` bytes. It has no effect if the memory is not longer than
-    /// that.
+    /// Shortens the memory to its first `len` bytes. Has no effect if it is not longer than that.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }

@@ -1,8 +1,8 @@
 //! Bytes between a source and its sinks: read once, and sent to one sink or to many, by reference
 //! where a sink is a pipe.
 //!
-//! This is correct for the same reason as *fresh* (`fresh.rs`): once a pipe was given a part of some
-//! memory, that memory is never written to again.
+//! This is correct for the same reason as *fresh* (`fresh.rs`): memory that was given to a pipe is never written to
+//! again.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use crate::outlet::{Failed, Outlet, Sent, least_to_give};
 use fullbore_linux as linux;
 use fullbore_linux::error::Result;
 
-/// The most bytes that a stage has memory for, whatever chunk was asked for.
+/// The largest memory of a stage, whatever the chunk.
 const MOST: usize = 16 << 20;
 
 /// Bytes that were read and have not reached every sink yet, and the memory that holds them.
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
     window: Range<usize>,
     /// The bytes that have been read and not been sent to every sink.
     held: Range<usize>,
-    /// The number of held bytes that at least one pipe was given.
+    /// The number of held bytes that at least one pipe refers to.
     given: usize,
     grown: bool,
 }
@@ -47,7 +47,7 @@ impl Stage {
         }
     }
 
-    /// Creates a small stage, which needs no system call, and whose bytes are only copied.
+    /// Creates a small stage, which needs no system call, and whose bytes are always copied.
     pub(crate) fn small(most: usize) -> Self {
         let memory = Memory::first(most.max(1));
         Self {
@@ -58,7 +58,7 @@ impl Stage {
         }
     }
 
-    /// Creates a stage that takes a whole message of a socket in each read, and whose bytes are only copied.
+    /// Creates a stage that reads a whole message of a socket at a time, and whose bytes are always copied.
     pub(crate) fn for_messages() -> Self {
         let memory = Memory::for_messages();
         Self {
@@ -70,14 +70,14 @@ impl Stage {
         }
     }
 
-    /// Gets memory of full size: `chunk` bytes for each read, and fresh memory each time if the bytes
-    /// are to be `given` to pipes and there is enough memory. If no memory can be mapped, the stage
-    /// keeps what it has. The stage must not hold any bytes.
+    /// Allocates full-size memory: `chunk` bytes for each read, and fresh memory each time if the bytes are to be
+    /// `given` to pipes and there is enough memory. If no memory can be mapped, the stage keeps what it has. The stage
+    /// must be empty.
     pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) {
         debug_assert!(self.held.is_empty());
         self.grown = true;
         let geometry = Geometry::here();
-        // Faulting in base pages one by one costs more than the copy that it would save.
+        // Faulting in base pages one by one costs more than a copy.
         if given && geometry.huge_that_suits().is_some() && linux::shares_pages() {
             let chunk = chunk.unwrap_or(memory::CHUNK).min(MOST);
             let fresh = Fresh::new(chunk, true, &geometry);
@@ -101,7 +101,7 @@ impl Stage {
         self.chunk == 0
     }
 
-    /// Returns whether it is still the small stage from the start.
+    /// Returns whether it is still the initial, small stage.
     pub(crate) fn is_small(&self) -> bool {
         !self.grown
     }
@@ -116,10 +116,10 @@ impl Stage {
         &self.memory[self.held.clone()]
     }
 
-    /// Returns the memory to read at most `most` bytes into. The stage must not hold any bytes.
+    /// Returns the memory to read at most `most` bytes into. The stage must be empty.
     ///
     /// # Errors
-    /// The kernel's error, if memory cannot be given back to it.
+    /// The kernel's error if memory cannot be released to it.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
         let at_least = least_to_give(self.chunk);
@@ -139,8 +139,7 @@ impl Stage {
         self.given = 0;
     }
 
-    /// Sends the held bytes, starting with byte number `from`, to `sink`, at most `most` of them, and
-    /// returns how many were sent.
+    /// Sends at most `most` of the held bytes to `sink`, starting at byte `from`, and returns how many were sent.
     ///
     /// # Errors
     /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call.
@@ -155,8 +154,8 @@ impl Stage {
         let bytes = &self.memory[self.held.start + from..self.held.end];
         let bytes = &bytes[..bytes.len().min(most)];
         let offered = self.fresh.is_some() && bytes.len() >= least_to_give(self.chunk);
-        // SAFETY: what was given is noted, and `let_go` tells it to `Fresh`, which gives it back to the kernel before
-        // anything could be written to it again. Fresh memory is a mapping of our own.
+        // SAFETY: `given` records the bytes, and `let_go` passes them to `Fresh`, which releases their pages to the
+        // kernel before anything is written there again. Fresh memory is a private mapping.
         let sent = unsafe { outlet.send(sink, bytes, offered, at) };
         if outlet.is_under_way() {
             self.given = self.held.len();
@@ -168,7 +167,7 @@ impl Stage {
         Ok(sent.bytes())
     }
 
-    /// Empties the stage, when every sink has got the held bytes or will never get them.
+    /// Empties the stage, once every remaining sink has got the held bytes.
     pub(crate) fn let_go(&mut self) {
         let held = std::mem::take(&mut self.held);
         if self.given > 0 {

@@ -9,37 +9,32 @@ use std::fmt;
 pub enum Way {
     /// write(2) copies the bytes, into anything that can be written to.
     Copy,
-    /// The bytes are copied into a Unix socket of the producer, and spliced from there into a pipe: fewer
-    /// and larger pages than by [`Copy`](Self::Copy), and a pipe holds eight times as many bytes (8 MiB
-    /// where its capacity is 1 MiB).
+    /// The bytes are copied into a private Unix socket, and spliced from there into a pipe: fewer and larger pages than
+    /// with [`Copy`](Self::Copy), and a pipe holds eight times as many bytes (8 MiB where its capacity is 1 MiB).
     ///
-    /// Less than 32 KiB at a time are sent by [`Copy`](Self::Copy). Everything is, and
-    /// [`Producer::report`](crate::Producer::report) says so, if the [`chunk`](crate::ProducerOptions::chunk) is
-    /// smaller, if the producer is [`nonblocking`](crate::ProducerOptions::nonblocking), on pages of 32 KiB and
-    /// more, if the memory cgroup has no room for the full pipe, and once the kernel has refused a socket or
-    /// splice(2).
+    /// Less than 32 KiB at a time are sent by [`Copy`](Self::Copy). So is everything, as
+    /// [`Producer::report`](crate::Producer::report) shows, if the [`chunk`](crate::ProducerOptions::chunk) is smaller
+    /// than that, if the producer is [`nonblocking`](crate::ProducerOptions::nonblocking), on base pages of 32 KiB and
+    /// more, if the memory cgroup has no room for the full pipe, and once the kernel has refused a socket or splice(2).
     Socket,
-    /// vmsplice(2) sends pages into a pipe that are never written to again. The reader gets the bytes as
-    /// they were when they were sent, whatever it does with them.
+    /// vmsplice(2) sends pages into a pipe, which are never written to again. The reader gets the bytes as they were
+    /// when they were sent, whatever it does with them.
     ///
-    /// If the kernel refuses vmsplice(2), which it does before the first byte is sent, or copies what it is
-    /// given, bytes are sent by [`Socket`](Self::Socket) instead, and
-    /// [`Producer::report`](crate::Producer::report) says so.
+    /// If the kernel refuses vmsplice(2), which it does before the first byte, or copies the bytes in it, they are sent
+    /// by [`Socket`](Self::Socket) instead, as [`Producer::report`](crate::Producer::report) shows.
     Fresh,
-    /// vmsplice(2) sends pages into a pipe that are used again once the number of queued bytes proves that
-    /// the pipe no longer refers to them, even if a process resizes it. It falls back to copying as
-    /// [`Fresh`](Self::Fresh) does.
+    /// vmsplice(2) sends pages into a pipe, which are reused once the number of queued bytes proves that the pipe no
+    /// longer refers to them, even if a process resizes it. The fallbacks are those of [`Fresh`](Self::Fresh).
     ///
     /// # The guarantee depends on the reader
-    /// Every reader of the pipe must *copy* the bytes out of it, as read(2) does, or drop them. A
-    /// reader that moves them on by reference (splice(2) or tee(2) into another pipe or into a socket)
-    /// takes them out of the queue while they can still be read elsewhere, and what is read there changes
-    /// as the pages are written to again. `cat`, `tee`, `pv` and others do just that in their newer
-    /// versions. No memory of this process is at risk, so it is asked for by name, as
+    /// Every reader of the pipe must *copy* the bytes out of it, as read(2) does, or drop them. A reader that forwards
+    /// references (splice(2) or tee(2) into another pipe or into a socket) takes them out of the queue while they can
+    /// still be read elsewhere, and what is read there changes when the pages are reused. Recent versions of `cat`,
+    /// `tee` and `pv` do that. No memory of this process is at risk, so this way is requested by name, as
     /// [`Guarantee::Reference`](crate::Guarantee::Reference) is, and is not `unsafe`.
     ///
-    /// Bytes that other writers write into the same pipe are counted as if the producer had sent
-    /// them: while these bytes keep the pipe from running empty, the producer waits.
+    /// Bytes of other writers into the same pipe count as the producer's own: while they keep the pipe from running
+    /// empty, the producer waits.
     Recycle,
     /// References to pages that never change are sent. Only a [`Repeat`](crate::Repeat) sends so.
     Repeat,

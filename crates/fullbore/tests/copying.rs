@@ -1,7 +1,7 @@
-//! A kernel on which vmsplice(2) copies: everything is right there, and nothing relies on shared pages.
+//! On a kernel whose vmsplice(2) copies, all bytes are right, and nothing relies on shared pages.
 //!
-//! The library finds out once in a process what the kernel does, so these tests have a program of their
-//! own. They emulate the kernel: a thread makes each vmsplice(2) of another one by pwritev2(2).
+//! The library determines once per process what the kernel does, so these tests are a separate program. They emulate
+//! the kernel: a thread replaces each vmsplice(2) of another one by pwritev2(2).
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ use fullbore_linux as linux;
 
 const BYTES: u64 = 16 << 20;
 
-/// A way to send [`BYTES`] of the stream; returns the way that was used in the end.
+/// Sends [`BYTES`] of the stream; returns the way that was used in the end.
 type Make = fn(OwnedFd) -> Way;
 
 fn reserved(mut out: Producer<OwnedFd>) -> Way {
@@ -54,12 +54,11 @@ fn written(sink: OwnedFd) -> Way {
 
 fn recycled(sink: OwnedFd) -> Way {
     let options = ProducerOptions::new().chunk(64 * 1024);
-    // `Reader` has readers that do not copy, but nothing is shared with them here, which is
-    // what is tested; a wrong byte would fail the test.
+    // Some of the readers here do not copy, but no pages are shared with them; a wrong byte would fail the test.
     reserved(options.way(Way::Recycle).open(sink).unwrap())
 }
 
-/// Uses its pages again at once, which is right only where vmsplice(2) copies.
+/// Reuses its pages at once, which is right only if vmsplice(2) copies.
 fn careless(sink: OwnedFd) -> Way {
     let mut pages = Pages::new(64 * 1024).unwrap();
     let mut calls = linux::Calls::new(fullbore::Wait::Block);
@@ -68,8 +67,8 @@ fn careless(sink: OwnedFd) -> Way {
         let mut sent = 0;
         while sent < pages.len() {
             let (fd, flags) = (std::os::fd::AsFd::as_fd(&sink), linux::SpliceFlags::empty());
-            // SAFETY: the memory is a mapping of our own, and the fd is the write end of a pipe. That the pages are
-            // written to again is what this tries.
+            // SAFETY: the memory is a private mapping, and the fd is the write end of a pipe. The test intends that the
+            // pages are written to again.
             sent += unsafe { calls.vmsplice(fd, &pages[sent..], flags) }.unwrap();
         }
     }
@@ -98,7 +97,7 @@ fn producers_copy_and_every_reader_gets_the_bytes() {
             };
             assert_eq!(reading.join().unwrap(), BYTES, "{name}, {reader:?}");
             assert!(matches!(way, Way::Copy | Way::Socket), "{name}: {way}");
-            // The calls that find out what the kernel does, once in the process.
+            // The calls that determine, once per process, what the kernel does.
             assert!(made <= 3, "{name}: {made} calls of vmsplice(2)");
         }
     }
@@ -124,7 +123,7 @@ fn a_pattern_is_repeated() {
 }
 
 #[test]
-fn what_comes_from_pages_that_are_used_again_is_moved_on_as_it_was() {
+fn bytes_of_reused_pages_are_forwarded_unchanged() {
     type Move = fn(OwnedFd, OwnedFd);
     let movers: [(&str, Move); 3] = [
         ("transfer", |source, sink| {
@@ -149,7 +148,7 @@ fn what_comes_from_pages_that_are_used_again_is_moved_on_as_it_was() {
                 Reader::Splicing.drain(second.reader, Checker::of_the_stream())
             });
             let done = copying_vmsplice(move || {
-                // The filter belongs to the threads that this thread starts, too.
+                // The filter also applies to threads that this thread starts.
                 let moving = thread::spawn(move || movement(first.reader, second.writer));
                 produce(first.writer);
                 moving.join().unwrap();
@@ -163,7 +162,7 @@ fn what_comes_from_pages_that_are_used_again_is_moved_on_as_it_was() {
 }
 
 #[test]
-fn it_is_found_out_that_pages_are_not_shared() {
+fn copying_by_vmsplice_is_detected() {
     if let Some((shares, _)) = copying_vmsplice(linux::vmsplice_shares) {
         assert!(!shares.unwrap());
     }

@@ -1,7 +1,6 @@
-//! Memory stays bounded, whatever the reader does.
+//! Memory is bounded, whatever the reader does.
 //!
-//! What is measured belongs to the whole process, so these tests take turns, and are alone in this
-//! file.
+//! The measurements concern the whole process, so these tests take turns, and are alone in this program.
 
 #![allow(unsafe_code)]
 
@@ -22,11 +21,11 @@ use rustix::pipe::SpliceFlags;
 static TURN: Mutex<()> = Mutex::new(());
 
 fn my_turn() -> MutexGuard<'static, ()> {
-    // A test that failed leaves nothing behind that the next would mind.
+    // A failed test leaves nothing behind that affects the next one.
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Bytes of this process's own memory that are there: `RssAnon` (proc_pid_status(5)).
+/// Returns the resident anonymous memory of this process in bytes: `RssAnon` (proc_pid_status(5)).
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("RssAnon:")).unwrap();
@@ -34,7 +33,7 @@ fn resident() -> usize {
     kib.parse::<usize>().unwrap() * 1024
 }
 
-/// Looks at [`resident`] all the time, and knows the most that it was.
+/// Samples [`resident`] continuously, and keeps the maximum.
 struct Gauge {
     before: usize,
     most: Arc<AtomicUsize>,
@@ -44,7 +43,7 @@ struct Gauge {
 
 impl Gauge {
     fn start() -> Self {
-        // What the tests themselves need once.
+        // Memory that the tests themselves need once.
         first(1);
         let (most, done) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let before = resident();
@@ -65,7 +64,7 @@ impl Gauge {
         }
     }
 
-    /// Bytes by which the memory had grown at most.
+    /// Returns the maximum growth of the memory in bytes.
     fn growth(self) -> usize {
         self.done.store(true, Ordering::Relaxed);
         self.looking.join().unwrap();
@@ -75,10 +74,10 @@ impl Gauge {
     }
 }
 
-/// A few huge pages, and what the tests' own buffers take.
+/// A few huge pages, and the buffers of the tests.
 const A_FEW_HUGE_PAGES: usize = 16 * MIB;
 
-/// Splices everything to `/dev/null`, and says how much that was.
+/// Splices everything to `/dev/null`, and returns the number of bytes.
 fn splice_away(source: &OwnedFd) -> u64 {
     let null = File::options().write(true).open("/dev/null").unwrap();
     let mut bytes = 0;
@@ -103,7 +102,7 @@ fn fresh_holds_no_more_than_a_few_huge_pages_while_the_reader_stalls() {
             send(&mut out, 0, 64 << 20, 256 * 1024).unwrap();
             out.finish().unwrap();
         });
-        // Stop-and-go: full, stalled, some of it taken, stalled.
+        // Stop-and-go: full, stalled, partly read, stalled.
         let mut checker = Checker::of_the_stream();
         let mut buf = vec![0; 3 * MIB];
         for _ in 0..4 {

@@ -3,7 +3,7 @@
  *     cc -O2 -o cat cat.c $(pkg-config --cflags --libs fullbore)
  *     ./cat cat.c | wc -l
  */
-/* What POSIX has, also with -std=c11. */
+/* The functions of POSIX, even with -std=c11. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 static int copy(int source, const char *name) {
     fullbore_error error;
     if (fullbore_copy(source, 1, &error) >= 0) return 0;
-    /* The reader has gone. That is how `cat file | head` ends. */
+    /* The reader has closed its end, as in `cat file | head`. */
     if (error.code == -EPIPE && error.side == FULLBORE_SIDE_SINK) return -1;
     fprintf(stderr, "cat: %s: %s\n", error.side == FULLBORE_SIDE_SINK ? "stdout" : name, error.message);
     return 1;

@@ -1,10 +1,10 @@
-/* numbers: prints the numbers from 1 to N, each on a line, and makes them where they are sent from:
- * in memory that the producer lends.
+/* numbers: prints the numbers from 1 to N, one per line, and writes them directly into memory that the
+ * producer lends.
  *
  *     cc -O2 -o numbers numbers.c $(pkg-config --cflags --libs fullbore)
  *     ./numbers 100000000 | tail -n 1
  */
-/* What POSIX has, also with -std=c11. */
+/* The functions of POSIX, even with -std=c11. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than the digits of any number, and the end of its line. */
+/* More than the digits of any number and its newline. */
 enum { LONGEST = 24 };
 
 /* Adds one to a decimal number of `*len` digits. */

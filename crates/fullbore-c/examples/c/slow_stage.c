@@ -3,7 +3,7 @@
  *     cc -O2 -o slow_stage slow_stage.c $(pkg-config --cflags --libs fullbore)
  *     ./slow_stage $$
  */
-/* What POSIX has, also with -std=c11. */
+/* The functions of POSIX, even with -std=c11. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <fullbore-observe.h>

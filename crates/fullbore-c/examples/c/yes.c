@@ -1,9 +1,9 @@
-/* yes: prints its arguments, or "y", until nobody reads any more.
+/* yes: prints its arguments, or "y", until the reader closes its end.
  *
  *     cc -O2 -o yes yes.c $(pkg-config --cflags --libs fullbore)
  *     ./yes all work and no play | head -n 2
  */
-/* What POSIX has, also with -std=c11. */
+/* The functions of POSIX, even with -std=c11. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
         fullbore_repeat_free(repeat);
     }
     free(line);
-    /* There is no SIGPIPE: a reader that has gone is an error like any other. */
+    /* There is no SIGPIPE: a closed reader is an ordinary error. */
     if (code == 0 || code == -EPIPE) return 0;
     fprintf(stderr, "yes: %s\n", error.message);
     return 1;

@@ -79,7 +79,7 @@ public:
         check(fullbore_consumer_new(source, nullptr, &made, &error), error);
         consumer.reset(made);
     }
-    // Passes all bytes to `use`, as they lie in the buffer.
+    // Passes all bytes to `use`, directly from the buffer.
     template <typename Use> void each(Use use) {
         fullbore_error error;
         const void *memory;

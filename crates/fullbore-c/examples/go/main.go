@@ -1,5 +1,5 @@
-// Command copy copies standard input to standard output, and says on standard error how many bytes there
-// were and by which system calls they went.
+// Command copy copies standard input to standard output, and prints the number of bytes for each system call
+// on standard error.
 //
 //	CGO_CFLAGS="$(pkg-config --cflags fullbore)" CGO_LDFLAGS="$(pkg-config --libs fullbore)" go build -o copy .
 package main
@@ -18,7 +18,7 @@ import (
 // Side is the side of a transfer that failed.
 type Side int
 
-// Error is what failed, as the library says it.
+// Error is an error of the library.
 type Error struct {
 	Errno   syscall.Errno
 	Side    Side
@@ -75,7 +75,7 @@ func main() {
 	err := Transfer(os.Stdin, os.Stdout, func(method string, bytes uint64) {
 		fmt.Fprintf(os.Stderr, "%d bytes by %s\n", bytes, method)
 	})
-	// A reader that has gone is no failure of a filter.
+	// A closed reader is not an error of a filter.
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintf(os.Stderr, "copy: %v\n", err)
 		os.Exit(1)

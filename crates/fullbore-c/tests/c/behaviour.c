@@ -1,6 +1,6 @@
-/* What the library promises to a program in C: no SIGPIPE, right bytes, errors with their side, cancels and
- * deadlines. With the argument "slow" no thread spins: valgrind runs one thread at a time, and a thread that
- * spins would keep the other from running. */
+/* Tests the promises of the header: no SIGPIPE, right bytes, errors with their side, cancels and deadlines.
+ * With the argument "slow" no thread spins: valgrind runs one thread at a time, and a spinning thread would
+ * block the other. */
 #define _GNU_SOURCE
 #include "check.h"
 #include "pipeline.h"
@@ -70,14 +70,14 @@ static void write_to_nobody(int sink, int way) {
     IS(-EPIPE, fullbore_producer_finish(producer, NULL));
     fullbore_producer_free(producer);
 
-    /* The error that a write cannot return, because it accepted bytes, is returned by the next one. */
+    /* A write that accepted bytes cannot return an error; the next one returns this deferred error. */
     IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
     int64_t n = fullbore_producer_write(producer, big, sizeof big, &error);
     if (n > 0) n = fullbore_producer_write(producer, big, sizeof big, &error);
     IS(-EPIPE, n);
     fullbore_producer_free(producer);
 
-    /* Freeing sends what is left. */
+    /* Freeing sends the remaining bytes. */
     IS(0, fullbore_producer_new(sink, &options, &producer, NULL));
     IS(3, fullbore_producer_write(producer, "abc", 3, NULL));
     fullbore_producer_free(producer);
@@ -157,14 +157,14 @@ static void no_sigpipe(void) {
     signal(SIGPIPE, count_signal);
     all_that_write_to_nobody();
     CHECK(signals == 0 && !is_pending() && !is_blocked());
-    /* One that is blocked is not left pending. */
+    /* A blocked one does not stay pending. */
     sigset_t set, before;
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &set, &before);
     all_that_write_to_nobody();
     CHECK(!is_pending() && is_blocked());
-    /* One that is the program's own stays. */
+    /* One that the program has raised itself stays pending. */
     raise(SIGPIPE);
     all_that_write_to_nobody();
     CHECK(is_pending() && is_blocked() && signals == 0);
@@ -301,7 +301,7 @@ static int see(void *user, const fullbore_progress *progress) {
     seen->bytes += progress->step;
     IS(seen->bytes, progress->bytes);
     CHECK(progress->method > 0);
-    /* The transfer is in use: by this very call. */
+    /* The transfer is in use by this very call. */
     IS(-EBUSY, fullbore_transfer_bytes(seen->transfer));
     IS(-EBUSY, fullbore_transfer_run(seen->transfer, NULL, NULL, &error));
     CHECK(error.cause == FULLBORE_CAUSE_IN_USE);
@@ -317,7 +317,7 @@ static void transfer(void) {
     fill(bytes, sizeof bytes, 0);
     CHECK(write(source, bytes, sizeof bytes) == sizeof bytes);
 
-    /* A part of a file, and then more. */
+    /* A part of a file, and then the rest. */
     fullbore_transfer *transfer;
     fullbore_transfer_options options = {.size = sizeof options,
                                          .limit = 10,
@@ -372,7 +372,7 @@ static void transfer(void) {
     IS(sizeof bytes, pread(sink, got, sizeof got, 0));
     compare(got, sizeof got, 0);
 
-    /* A side that fails is named: what is only for reading, and what is only for writing. */
+    /* The failing side is named: a read-only sink, and a write-only source. */
     int fds[2];
     pipe_of(fds);
     lseek(source, 0, SEEK_SET);
@@ -480,7 +480,7 @@ static void stops(void) {
     fullbore_transfer_free(transfer);
     signal(SIGALRM, SIG_DFL);
 
-    /* An end that has passed, and a cancel, are errors of what returns no reason. */
+    /* A passed deadline and a cancel are errors of functions that do not return a reason. */
     char byte;
     fullbore_consumer_options late = {.size = sizeof late, .deadline = fullbore_deadline_in(-1)};
     fullbore_consumer *consumer;
@@ -493,7 +493,7 @@ static void stops(void) {
     IS(-ECANCELED, fullbore_consumer_read(consumer, &byte, 1, &error));
     CHECK(error.cause == FULLBORE_CAUSE_STOPPED);
     fullbore_consumer_free(consumer);
-    /* A program that was built before there was a cancel. */
+    /* A program built before the field `cancel` existed. */
     stopped.size = offsetof(fullbore_consumer_options, cancel);
     stopped.deadline = fullbore_deadline_in(-1);
     IS(0, fullbore_consumer_new(fds[0], &stopped, &consumer, NULL));
@@ -522,7 +522,7 @@ static void stops(void) {
     }
 }
 
-/* A producer that must not wait keeps what it could not send. */
+/* A nonblocking producer keeps its unsent bytes. */
 static void nonblocking(void) {
     int fds[2];
     static char bytes[4 << 20], got[1 << 16];
@@ -560,7 +560,7 @@ static void nonblocking(void) {
 
 /* ---- sharing memory ---- */
 
-/* Both ends share memory, whether they are told so or the environment is, and the bytes are right. */
+/* Both ends share memory, and the bytes are right. */
 static void sharing(uint32_t flags) {
     int fds[2];
     static char bytes[4000], got[1 << 16];
@@ -643,7 +643,7 @@ static void watching(void) {
     size_t number = (size_t)pipe->chain;
     const fullbore_chain *chain = fullbore_overview_chain(overview, number);
     CHECK(chain && chain->stages == chain->pipes + 1);
-    /* What runs this program may have given it pipes that are part of the same pipeline. */
+    /* This program may have inherited pipes that are part of the same pipeline. */
     size_t place = 0, at = 0;
     while (fullbore_overview_pipe(overview, at) != pipe) at++;
     while (fullbore_overview_chain_pipe(overview, number, place) != (int64_t)at) CHECK(++place < chain->pipes);
@@ -678,7 +678,7 @@ static void watching(void) {
     fullbore_monitor_free(monitor);
     end_pipeline(&pipeline);
 
-    /* By the name of a process, and of a process that has ended. */
+    /* By the name of a process, and by the PID of one that has exited. */
     IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
     IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
     IS(0, fullbore_overview_pipes(overview));

@@ -1,4 +1,4 @@
-/* CHECK ends the program with the line of a check that failed. It is there also with NDEBUG. */
+/* CHECK ends the program with the line of a failed check, even with NDEBUG. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
         }                                                                             \
     } while (0)
 
-/* The call has to return this. */
+/* Checks that the call returns this value. */
 #define IS(value, call)                                                                                 \
     do {                                                                                                \
         long long got_ = (long long)(call), wanted_ = (long long)(value);                                  \

@@ -1,5 +1,5 @@
-/* A program without stdin, stdout and stderr gets none of them from the library: what it prints later would go into
- * a pipe. Every descriptor that a call makes or leaves is at least 3. */
+/* In a program without stdin, stdout and stderr, the library never uses their numbers: later output of the
+ * program would go into a pipe. Every descriptor that a call creates is at least 3. */
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* Two processes with a pipe between them, for a monitor to see: a monitor leaves its own process out. */
+/* Two processes with a pipe between them, for a monitor, which does not show its own process. */
 #include "check.h"
 #include <fcntl.h>
 #include <fullbore-observe.h>
@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 struct pipeline {
-    /* The one that writes, and the one that reads. */
+    /* The writer and the reader. */
     pid_t children[2];
     fullbore_pipe_identity identity;
-    /* They live until its write end is closed. */
+    /* They run until its write end is closed. */
     int hold[2];
 };
 

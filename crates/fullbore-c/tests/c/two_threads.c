@@ -1,5 +1,5 @@
-/* Calls every function from two threads. One object that both use by mistake is refused to the second one with
- * -EBUSY; what several threads may use at a time gives each of them the right answer. A test compares the names
+/* Calls every function from two threads. A call with an object that the other thread uses returns -EBUSY;
+ * functions that several threads may use at a time return the right result to each. A test compares the names
  * here with the header. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -25,7 +25,7 @@ struct shared {
 static void *read_one(void *arg) {
     struct shared *shared = arg;
     char byte;
-    /* The main thread may just be asking whether this call has begun. */
+    /* The main thread may be checking at this moment whether this call has begun. */
     do shared->got = fullbore_consumer_read(shared->consumer, &byte, 1, NULL);
     while (shared->got == -EBUSY);
     return NULL;
@@ -86,7 +86,7 @@ static int64_t run_transfer(void *transfer) { return fullbore_transfer_run(trans
 
 static int64_t run_tee(void *tee) { return fullbore_tee_run(tee, NULL); }
 
-/* No function of an object waits for one that another thread has called, or gets between its bytes. */
+/* No function of an object waits for a call of another thread, or interleaves its bytes. */
 static void objects_that_another_thread_uses(void) {
     int source[2], sink[2];
     pthread_t thread;
@@ -197,7 +197,7 @@ static void objects_that_another_thread_uses(void) {
     }
 }
 
-/* A thread that samples again and again, and leaves the monitor to others only between two calls. */
+/* A thread that samples in a loop, and releases the monitor only between two calls. */
 struct sampling {
     fullbore_monitor *monitor;
     atomic_int stop;
@@ -212,7 +212,7 @@ static void *sample_on(void *arg) {
     return NULL;
 }
 
-/* Calls until the other thread is just in a call of its own. Nothing but that refuses a call. */
+/* Repeats a call until the other thread is in a call at the same time, the only reason to refuse it. */
 #define UNTIL_BUSY(call) \
     do { \
         int64_t got = (call); \
@@ -247,7 +247,7 @@ static void monitor_in_two_threads(void) {
 
 enum { ROUNDS = 20 };
 
-/* What both threads use. */
+/* The objects that both threads use. */
 struct common {
     pthread_barrier_t start;
     fullbore_cancel *cancel;
@@ -289,7 +289,7 @@ static void use_pipe(struct common *common, int64_t page) {
     IS(0, fullbore_close(null, NULL));
 }
 
-/* Each thread has objects of its own, of the same pipe and with the same cancel. */
+/* Each thread has its own objects, of the same pipe and with the same cancel. */
 static void make_objects(struct common *common, int with_monitors) {
     int *fds = common->fds;
     fullbore_cancel *cancel;
@@ -323,7 +323,7 @@ static void make_objects(struct common *common, int with_monitors) {
     fullbore_monitor_free(monitor);
 }
 
-/* An overview does not change. */
+/* An overview is immutable. */
 static void read_overview(const struct common *common) {
     const fullbore_overview *overview = common->overview;
     const fullbore_pipe_state *pipe = pipe_of_pipeline(&common->pipeline, overview);
@@ -357,7 +357,7 @@ static void *use_all(void *arg) {
         make_objects(common, round % 10 == 0);
         if (round % 2 == 0) read_overview(common);
     }
-    /* Both cancel, and each sees that it is so. */
+    /* Both cancel, and each sees that it is cancelled. */
     pthread_barrier_wait(&common->start);
     IS(0, fullbore_cancel_now(common->cancel));
     IS(1, fullbore_cancel_is_cancelled(common->cancel));

@@ -10,7 +10,7 @@ static fullbore_error error;
 static int fds[2];
 static int closed;
 
-/* The call fails with this code, says so in the error, and explains it. */
+/* Checks that the call fails with this code, in the result and in the error, with a message. */
 #define FAILS(wanted_code, call)                             \
     do {                                                     \
         memset(&error, 0, sizeof error);                     \
@@ -91,7 +91,7 @@ static void producers(void) {
         options.size = sizes[i];
         FAILS(-EINVAL, fullbore_producer_new(fds[1], &options, &producer, &error));
     }
-    /* What a later header may have after the options that this one knows. */
+    /* Fields of a later header, after the options known to this one. */
     struct {
         fullbore_producer_options known;
         uint64_t unknown;
@@ -262,7 +262,7 @@ static void transfers(void) {
     fullbore_transfer_free(NULL);
 
     IS(0, fullbore_transfer_new(fds[0], fds[1], NULL, &transfer, NULL));
-    /* Both are one pipe, which is found out by the run. */
+    /* Both are the same pipe, which the run detects. */
     FAILS(-EINVAL, fullbore_transfer_run(transfer, NULL, NULL, &error));
     FAILS(-EINVAL, fullbore_transfer_set_deadline(transfer, -1, &error));
     FAILS(-EINVAL, fullbore_transfer_set_cancel(transfer, NULL, &error));
@@ -321,15 +321,15 @@ static void tees(void) {
     fullbore_cancel_free(cancel);
 }
 
-/* Returns a copy of a file descriptor, with a number that nothing else gets. It is closed when an object has it:
- * then no call waits, and none of them uses another file. */
+/* Returns a duplicate of a file descriptor, with a number that no other file gets. It is closed once an object
+ * uses it, so that no call waits or uses another file. */
 static int duplicate(int fd) {
     int made = fcntl(fd, F_DUPFD_CLOEXEC, closed + 1);
     CHECK(made > closed);
     return made;
 }
 
-/* The call fails with EBADF at this side. */
+/* Checks that the call fails with EBADF on this side. */
 #define IS_CLOSED(wanted_side, call)    \
     do {                                \
         memset(&error, 0, sizeof error); \

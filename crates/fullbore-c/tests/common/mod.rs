@@ -1,4 +1,4 @@
-//! What the tests share: the header, the libraries that cargo has built, and programs to run.
+//! Code that the tests share: the header, the libraries that cargo has built, and programs to run.
 
 #![allow(dead_code, missing_docs)]
 
@@ -58,8 +58,7 @@ pub fn include() -> String {
     format!("-I{}", root().join("include").display())
 }
 
-/// Returns the folder with the libraries, which cargo builds before it runs a test: the tests are beside
-/// them.
+/// Returns the folder with the libraries, which cargo builds before it runs a test, beside the tests.
 pub fn libraries() -> PathBuf {
     let folder = env::current_exe().unwrap().parent().unwrap().to_owned();
     for name in ["libfullbore_c.so", "libfullbore_c.a"] {
@@ -84,7 +83,7 @@ pub fn program(name: &str) -> Option<Program> {
     found.into_iter().find(|path| path.is_file()).map(Program)
 }
 
-/// Runs a command, which has to succeed.
+/// Runs a command, which must succeed.
 #[track_caller]
 pub fn run(command: &mut Command) -> Output {
     let output = command

@@ -1,4 +1,4 @@
-//! What the kernel backs a stretch of this process's memory with, as far as /proc shows it.
+//! What the kernel backs a range of this process's memory with, as far as /proc shows it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -67,8 +67,8 @@ impl fmt::Display for BackedBy {
     }
 }
 
-/// Returns what the kernel backs the mapping with that these addresses are in, as `as_ptr_range` of a slice returns
-/// them.
+/// Returns what the kernel backs the mapping with that contains these addresses, which `as_ptr_range` of a slice
+/// returns.
 pub fn backed_by(memory: Range<*const u8>) -> BackedBy {
     let part = memory.start as usize..memory.end as usize;
     match read_smaps().map(|smaps| mappings_with(&smaps, &part)) {
@@ -77,7 +77,7 @@ pub fn backed_by(memory: Range<*const u8>) -> BackedBy {
     }
 }
 
-/// Returns the addresses of the mappings that have a part of `range`.
+/// Returns the addresses of the mappings that overlap `range`.
 fn mappings_with(smaps: &str, range: &Range<usize>) -> Range<usize> {
     let first_words = smaps.lines().filter_map(|line| line.split(' ').next());
     first_words
@@ -92,8 +92,8 @@ fn read_smaps() -> Result<String, String> {
     fs::read_to_string("/proc/self/smaps").map_err(|e| format!("/proc/self/smaps: {e}"))
 }
 
-/// Returns what the kernel backs these addresses with now: from the flags of the pages if those may be
-/// read, otherwise from the sums of the mappings.
+/// Returns what the kernel backs these addresses with now: from the flags of the pages if they are readable, otherwise
+/// from the sums of the mappings.
 pub(super) fn of_addresses(addresses: &Range<usize>) -> BackedBy {
     by_page_flags(addresses)
         .or_else(|closed| by_smaps(addresses).map_err(|also| format!("{closed}; {also}")))

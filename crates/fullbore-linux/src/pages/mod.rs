@@ -1,15 +1,14 @@
-//! Page-aligned memory directly from the kernel, and what the kernel really backs it with.
+//! Page-aligned memory directly from the kernel, and what the kernel backs it with.
 //!
-//! Memory that is given to a pipe by reference must not come from the allocator, which reuses freed
-//! memory while the pipe still refers to it. [`Pages`] is a private mapping of its own: once it is
-//! unmapped, no process can write to its pages any more, and pages that a pipe still refers to are
-//! kept until they are read.
+//! Memory that is given to a pipe by reference must not come from the allocator, which reuses freed memory while the
+//! pipe still refers to it. [`Pages`] is a separate private mapping: once it is unmapped, no process can write to its
+//! pages any more, and the pipe keeps the pages that it refers to until they are read.
 //!
-//! Every mapping begins at a multiple of [`sizes::page_table_span`] and has an inaccessible stretch
-//! on both sides. So no two of them share a page table (whose lock is a point of contention when
-//! two threads of a process look up pages), none is merged with an adjacent mapping in `/proc/self/smaps`, and
-//! huge pages can be used for as much of it as possible. Where a page table spans 32 or 512 MiB, as with base pages of
-//! 16 or 64 KiB, that would take up to 1.5 GiB of address space each: there, mappings may share a page table.
+//! Every mapping begins at a multiple of [`sizes::page_table_span`] and has an inaccessible guard range on both sides.
+//! So no two of them share a page table (whose lock is contended when two threads of a process look up pages), none is
+//! merged with an adjacent mapping in `/proc/self/smaps`, and huge pages can be used for as much of it as possible.
+//! Where a page table spans 32 or 512 MiB, as with base pages of 16 or 64 KiB, that would take up to 1.5 GiB of address
+//! space each: there, mappings may share a page table.
 
 mod backed_by;
 
@@ -26,15 +25,14 @@ use crate::geometry::MOST_HUGE;
 use crate::sizes;
 pub use backed_by::{BackedBy, backed_by};
 
-/// The kind of pages to ask the kernel for.
+/// The kind of pages to request from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backing {
     /// Base pages (4 KiB on x86-64).
     #[default]
     Base,
-    /// Transparent huge pages (`madvise(MADV_HUGEPAGE)`), which the kernel provides if it has free
-    /// ones.
+    /// Transparent huge pages (`madvise(MADV_HUGEPAGE)`), which the kernel provides if it has free ones.
     Huge,
     /// Pages from the pool that an administrator has reserved (`MAP_HUGETLB`, `vm.nr_hugepages`).
     HugeTlb,
@@ -49,19 +47,19 @@ pub struct PagesOptions {
 }
 
 impl PagesOptions {
-    /// Sets the kind of pages to ask for. The default is base pages.
+    /// Sets the kind of pages to request. The default is base pages.
     pub fn backing(mut self, backing: Backing) -> Self {
         self.backing = backing;
         self
     }
 
-    /// Sets whether all pages are allocated from the start, rather than at their first use.
+    /// Sets whether all pages are allocated at the start, rather than at first use.
     pub fn touched(mut self, touched: bool) -> Self {
         self.touched = touched;
         self
     }
 
-    /// Sets whether the pages are kept from being reclaimed (mlock(2)).
+    /// Sets whether the pages are locked into memory (mlock(2)).
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
@@ -70,20 +68,20 @@ impl PagesOptions {
     /// Maps `len` bytes, all zero.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for 0 bytes; [`Error::Unsupported`] if there are no such huge pages, with
-    /// a message that says how to get some; `EPERM` or `ENOMEM` beyond `ulimit -l` for locked
-    /// memory; `ENOMEM` if there is not enough memory.
+    /// [`Error::Invalid`] for 0 bytes; [`Error::Unsupported`] if there are no such huge pages, with a message that says
+    /// how to get them; `EPERM` or `ENOMEM` beyond `ulimit -l` for locked memory; `ENOMEM` if there is not enough
+    /// memory.
     pub fn map(self, len: usize) -> Result<Pages> {
         let mut pages = Pages::reserve(len, self.backing)?;
         if self.backing == Backing::Huge {
             pages.advise_huge()?;
         }
         if self.touched {
-            // Nothing is read before: a page that is read first is the zero page, and writing to the huge
-            // one gives base pages on Linux 6.12 (`do_huge_pmd_wp_page`, mm/huge_memory.c).
+            // Write without reading first: reading would map the zero page, and writing to the huge zero page gives
+            // base pages on Linux 6.12 (`do_huge_pmd_wp_page`, mm/huge_memory.c).
             for page in pages.chunks_mut(sizes::page_size()) {
-                // SAFETY: the pointer comes from a live `&mut u8`. The store is volatile, because the
-                // compiler may omit a store of the value that is already there.
+                // SAFETY: the pointer comes from a live `&mut u8`. The store is volatile, because the compiler may omit
+                // a store of the same value.
                 unsafe { ptr::write_volatile(&mut page[0], 0) };
             }
         }
@@ -94,7 +92,7 @@ impl PagesOptions {
     }
 }
 
-/// Page-aligned memory in a mapping of its own, which reads as zero at first.
+/// Page-aligned memory in a separate mapping, zeroed at first.
 ///
 /// ```
 /// let mut pages = fullbore::Pages::new(1 << 20)?;
@@ -103,17 +101,16 @@ impl PagesOptions {
 /// # Ok::<(), fullbore::Error>(())
 /// ```
 pub struct Pages {
-    /// The first byte that users of the memory get.
+    /// The first byte that users of the memory can access.
     start: NonNull<u8>,
-    /// The number of bytes that users of the memory get.
+    /// The number of bytes that users of the memory can access.
     len: usize,
-    /// Bytes that are accessible: `len` in whole pages of the backing.
+    /// Accessible bytes: `len`, rounded up to whole pages of the backing.
     mapped: usize,
-    /// The whole range that munmap has to unmap: the accessible bytes and the stretches around
-    /// them.
+    /// The whole range to unmap: the accessible bytes and the guard ranges around them.
     whole: Range<usize>,
     backing: Backing,
-    /// Whether `lock` was asked for.
+    /// Whether `lock` was requested.
     locked: bool,
 }
 
@@ -124,7 +121,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps `len` bytes on base pages, neither touched nor locked.
+    /// Maps `len` bytes in base pages, neither touched nor locked.
     ///
     /// # Errors
     /// As [`PagesOptions::map`].
@@ -137,14 +134,12 @@ impl Pages {
         PagesOptions::default()
     }
 
-    /// Returns the kind of pages that was asked for; [`backed_by`](Self::backed_by) returns what
-    /// the kernel gave.
+    /// Returns the requested kind of pages; [`backed_by`](Self::backed_by) returns the actual backing.
     pub fn backing(&self) -> Backing {
         self.backing
     }
 
-    /// Returns the number of bytes that are mapped: the length, rounded up to whole pages of the
-    /// backing.
+    /// Returns the number of mapped bytes: the length, rounded up to whole pages of the backing.
     pub fn mapped_len(&self) -> usize {
         self.mapped
     }
@@ -167,7 +162,7 @@ impl Pages {
                 "{len} bytes are more than can be mapped"
             )));
         };
-        // This is enough for an aligned start, with at least one inaccessible page on either side.
+        // Enough for an aligned start, with at least one inaccessible page on either side.
         let reserved = mapped.next_multiple_of(align) + 2 * align;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let whole = unsafe {
@@ -194,11 +189,11 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Makes the bytes that users of the memory get accessible.
+    /// Makes the bytes of the user accessible.
     fn open(&mut self) -> Result<()> {
         let start = self.start.as_ptr().cast();
         if self.backing == Backing::HugeTlb {
-            // SAFETY: replaces a part of our own reservation, which no code has a reference to yet.
+            // SAFETY: replaces a part of this object's reservation, which no code has a reference to yet.
             unsafe {
                 rustix::mm::mmap_anonymous(
                     start,
@@ -210,7 +205,7 @@ impl Pages {
             .map_err(|_| no_hugetlb())?;
             return Ok(());
         }
-        // SAFETY: opens a part of our own reservation, which no code has a reference to yet.
+        // SAFETY: opens a part of this object's reservation, which no code has a reference to yet.
         unsafe {
             rustix::mm::mprotect(
                 start,
@@ -220,16 +215,16 @@ impl Pages {
         }
         .map_err(error::system("mprotect"))?;
         if self.backing == Backing::Base {
-            // With transparent_hugepage=always, base pages have to be asked for too. Kernels
-            // without huge pages refuse the advice, which they do not need.
+            // With transparent_hugepage=always, base pages have to be requested too. Kernels without huge pages refuse
+            // the advice, and do not need it.
             let _ = self.advise(Advice::LinuxNoHugepage);
         }
         Ok(())
     }
 
     fn advise(&mut self, advice: Advice) -> rustix::io::Result<()> {
-        // SAFETY: the range is our own mapping, and the only advice given through here either
-        // leaves its contents alone or is given with `&mut self` and documented to zero it.
+        // SAFETY: the range is this mapping, and the only advice given here either leaves its contents alone or is
+        // given with `&mut self` and documented to zero it.
         unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.mapped, advice) }
     }
 
@@ -238,45 +233,42 @@ impl Pages {
             .map_err(|_| no_transparent_huge_pages())
     }
 
-    /// Makes every page present and writable, so that none has to be faulted in later. The contents
-    /// stay the same (`MADV_POPULATE_WRITE`, since Linux 5.14).
+    /// Makes every page present and writable, so that no page faults follow. The contents stay the same
+    /// (`MADV_POPULATE_WRITE`, since Linux 5.14).
     pub fn touch(&mut self) {
         if self.advise(Advice::LinuxPopulateWrite).is_ok() {
             return;
         }
         for page in self.chunks_mut(sizes::page_size()) {
-            // The store is volatile, because the compiler may omit a store of the value that is
-            // already there.
+            // The store is volatile, because the compiler may omit a store of the same value.
             // SAFETY: the pointer comes from a live `&mut u8`.
             unsafe { ptr::write_volatile(&mut page[0], page[0]) };
         }
     }
 
-    /// Keeps the pages from being reclaimed (mlock(2)), and faults in those that are missing.
+    /// Locks the pages into memory (mlock(2)), and faults in those that are missing.
     ///
     /// # Errors
     /// `EPERM` or `ENOMEM` beyond `ulimit -l`.
     pub fn lock(&mut self) -> Result<()> {
-        // SAFETY: locking changes no contents, and the range is our own.
+        // SAFETY: locking changes no contents, and the range is this mapping.
         unsafe { rustix::mm::mlock(self.start.as_ptr().cast(), self.mapped) }
             .map_err(error::system("mlock"))?;
         self.locked = true;
         Ok(())
     }
 
-    /// Shortens the memory to its first `len` bytes. It has no effect if the memory is not longer
-    /// than that.
+    /// Shortens the memory to its first `len` bytes. Has no effect if it is not longer than that.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Gives the pages that are completely in `range` back to the kernel (`MADV_DONTNEED`).
+    /// Releases the pages that are completely in `range` to the kernel (`MADV_DONTNEED`).
     ///
-    /// The memory is on new pages afterwards, and reads as zero. Pages that a pipe still refers to
-    /// are kept by the pipe, and no process can write to them any more: this is why giving pages to a
-    /// pipe is sound whatever the reader does. Locked pages, such as all those of a process that
-    /// called mlockall(2), are given back by `MADV_DONTNEED_LOCKED` (Linux 5.18), or replaced by a
-    /// new mapping.
+    /// Afterwards the memory is on new pages, and reads as zero. The pipe keeps pages that it still refers to, and no
+    /// process can write to them any more: this is why giving pages to a pipe is sound whatever the reader does. Locked
+    /// pages, for example after mlockall(2), are released by `MADV_DONTNEED_LOCKED` (Linux 5.18), or replaced by a new
+    /// mapping.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a range outside the mapping; `ENOMEM` if locked pages cannot be replaced.
@@ -294,8 +286,8 @@ impl Pages {
             return Ok(());
         }
         let give_back = |advice| {
-            // SAFETY: a whole-page range inside our own mapping; `&mut self` keeps references to
-            // it away, and private anonymous memory reads as zero afterwards (madvise(2)).
+            // SAFETY: a range of whole pages inside this mapping; `&mut self` excludes references to it, and private
+            // anonymous memory reads as zero afterwards (madvise(2)).
             unsafe {
                 let first = self.start.as_ptr().add(start).cast();
                 rustix::mm::madvise(first, end - start, advice)
@@ -312,10 +304,9 @@ impl Pages {
         }
     }
 
-    /// Replaces a range of whole pages by a new mapping, which is empty.
+    /// Replaces a range of whole pages by a new, empty mapping.
     fn replace(&mut self, range: Range<usize>) -> Result<()> {
-        // SAFETY: as in `give_back`; the range lies inside our own mapping, which the new one
-        // takes the place of at once.
+        // SAFETY: as in `give_back`; the range lies inside this mapping, and is replaced atomically.
         unsafe {
             rustix::mm::mmap_anonymous(
                 self.start.as_ptr().add(range.start).cast(),
@@ -325,8 +316,8 @@ impl Pages {
             )
         }
         .map_err(error::system("mmap"))?;
-        // The new mapping gets the same advice as the old one. Without it the pages are only
-        // slower, and a kernel without huge pages refuses both.
+        // The new mapping gets the same advice. Without it the pages are only slower, and a kernel without huge pages
+        // refuses both.
         let _ = match self.backing {
             Backing::Base => self.advise(Advice::LinuxNoHugepage),
             Backing::Huge => self.advise(Advice::LinuxHugepage),
@@ -335,8 +326,8 @@ impl Pages {
         if self.locked {
             return self.lock();
         }
-        // The pages were locked by mlockall(2), as these are now if the limit allows it.
-        // SAFETY: locking changes no contents, and the range is our own.
+        // The old pages were locked by mlockall(2); lock the new ones if the limit allows it.
+        // SAFETY: locking changes no contents, and the range is this mapping.
         let _ = unsafe {
             let first = self.start.as_ptr().add(range.start).cast();
             rustix::mm::mlock_with(first, range.len(), MlockFlags::ONFAULT)
@@ -346,8 +337,8 @@ impl Pages {
 
     /// Returns what the kernel backs this memory with now.
     ///
-    /// For root this is read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
-    /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or if those cannot be read, from
+    /// For root, the flags are read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
+    /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or if those cannot be read, the sums are read from
     /// `/proc/self/smaps`.
     pub fn backed_by(&self) -> BackedBy {
         backed_by::of_addresses(&self.mapped_range())
@@ -365,8 +356,8 @@ impl Deref for Pages {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes from `start` are mapped readable until `self` is dropped, anonymous
-        // memory is initialised (to zero), and whoever writes to it holds `&mut self`.
+        // SAFETY: `len` bytes from `start` are mapped readable until `self` is dropped, anonymous memory is initialised
+        // (to zero), and writing to it requires `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -391,8 +382,8 @@ impl fmt::Debug for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the range is the one this mapping was made with, and `self` was the last owner. A
-        // failure would be a leak, which cannot be repaired here.
+        // SAFETY: the range is the whole mapping, and `self` was its last owner. A failure would leak it, which cannot
+        // be repaired here.
         let _ = unsafe {
             rustix::mm::munmap(
                 ptr::with_exposed_provenance_mut(self.whole.start),
@@ -405,14 +396,14 @@ impl Drop for Pages {
 /// Maps the first `len` bytes of a regular file.
 ///
 /// # Safety
-/// Others can change the file, so only system calls may access the bytes. Where the file is shorter or
-/// the disk fails, they return `EFAULT`, while other accesses kill the process.
+/// Other processes can change the file, so only system calls may access the bytes. Where the file is shorter or the
+/// disk fails, they return `EFAULT`; other accesses raise SIGBUS.
 ///
 /// # Errors
 /// As mmap(2).
 pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
     let pages = Pages::reserve(len, Backing::Base)?;
-    // SAFETY: replaces a part of our own reservation, which no code has a reference to yet.
+    // SAFETY: replaces a part of this object's reservation, which no code has a reference to yet.
     unsafe {
         rustix::mm::mmap(
             pages.start.as_ptr().cast(),
@@ -427,8 +418,7 @@ pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
     Ok(pages)
 }
 
-/// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would cause a
-/// page fault that kills the process.
+/// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would raise SIGSEGV.
 ///
 /// # Errors
 /// As mprotect(2).
@@ -457,7 +447,7 @@ fn no_hugetlb() -> Error {
     )
 }
 
-/// Returns the number of bytes to whose multiple a mapping is aligned, for pages of `unit` bytes.
+/// Returns the alignment in bytes of a mapping with pages of `unit` bytes.
 fn alignment(unit: usize, page_table_span: usize) -> usize {
     match page_table_span <= MOST_HUGE {
         true => page_table_span.max(unit),
@@ -477,7 +467,7 @@ mod tests {
             (64 << 10, 512 << 20),
         ] {
             assert!(alignment(page, span) <= 2 << 20, "{page}");
-            // Huge pages of this size were asked for.
+            // Huge pages of this size were requested.
             assert_eq!(alignment(span, span), span);
         }
         let pages = Pages::new(1 << 20).unwrap();

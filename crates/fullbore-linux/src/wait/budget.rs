@@ -1,15 +1,14 @@
-//! How long spinning before a sleep is worthwhile.
+//! How long to spin before sleeping.
 
 use std::time::Duration;
 
-/// How long to spin, learned from the lengths of earlier waits.
+/// How long to spin, learned from earlier waits.
 ///
-/// A wait that ended while spinning sets the budget to four times the running mean of such waits;
-/// one that ended in a sleep halves it. To notice that a peer has become fast again, a spin of full
-/// length is tried from time to time, as long as waits are short enough for it to help.
+/// A wait that ended while spinning sets the budget to four times the running mean of such waits; one that ended in a
+/// sleep halves it. To detect that a peer has become fast again, it tries a full spin from time to time, as long as
+/// waits are short enough for it to help.
 ///
-/// Times are in nanoseconds: for a wait that ends at once, the accounting must cost no more than a
-/// few additions.
+/// Times are in nanoseconds: for a wait that ends at once, the accounting must cost no more than a few additions.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     now: u64,
@@ -18,8 +17,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Spinning for longer than a sleep and a wake-up take cannot gain much (this is the classical
-    /// two-competitive bound), and wake-ups of 100 µs are among the slowest in virtual machines.
+    /// Spinning for longer than a sleep and a wakeup cannot gain much (the classical two-competitive bound), and
+    /// wakeups of 100 µs are among the slowest in virtual machines.
     const MOST: u64 = 100_000;
     const LEAST: u64 = 1_000;
     /// A full spin is tried once per this many short sleeps.

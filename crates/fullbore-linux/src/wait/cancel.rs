@@ -1,4 +1,4 @@
-//! Ending a wait from outside.
+//! Ending a wait from another thread.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -20,21 +20,20 @@ use crate::own::not_standard;
 ///     std::thread::sleep(Duration::from_millis(5));
 ///     from_outside.cancel();
 /// });
-/// // Nobody ever writes into this pipe.
+/// // No process writes into this pipe.
 /// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
 /// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
 /// assert_eq!(report.ended, fullbore::EndReason::Cancelled);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A child of fork(2) shares it: a cancel in either process ends the waits of both, once they
-/// sleep.
+/// A child of fork(2) shares it: a cancel in either process ends the waits of both, once they sleep.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<Cancelled>);
 
 #[derive(Debug)]
 struct Cancelled {
-    /// The flag that a running thread checks.
+    /// Checked by a running thread.
     cancelled: AtomicBool,
     /// An eventfd that becomes readable with a cancel, and so wakes a sleeping thread.
     event: OwnedFd,
@@ -56,11 +55,10 @@ impl Cancel {
         })))
     }
 
-    /// Cancels all objects that have a clone of this, permanently. It may be called from a signal
-    /// handler.
+    /// Permanently cancels all objects that have a clone of this. May be called from a signal handler.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Release);
-        // This fails only if the counter is full, and then the eventfd is readable too.
+        // Fails only if the counter is full, and then the eventfd is readable, too.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
     }
 
@@ -70,15 +68,13 @@ impl Cancel {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Records that the fd became readable. If a parent or child process has cancelled, only the
-    /// fd shows it.
+    /// Records that the fd became readable. If a parent or child process has cancelled, only the fd shows it.
     pub(super) fn note_readable(&self) {
         self.0.cancelled.store(true, Ordering::Release);
     }
 }
 
-/// The fd becomes readable with a cancel, for programs that sleep in poll(2) or epoll(7) themselves. Do not read
-/// from it.
+/// The fd becomes readable with a cancel, for programs that call poll(2) or epoll(7) themselves. Do not read from it.
 impl AsFd for Cancel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()

@@ -1,10 +1,9 @@
-//! What an endpoint does while its pipe is full or empty: sleep in the call, sleep in poll(2),
-//! spin, or spin for a while and then sleep.
+//! How to wait while a pipe is full or empty: sleep in the call, sleep in poll(2), spin, or spin for a while and then
+//! sleep.
 //!
-//! Waking a sleeping task costs from a few to a hundred microseconds, and moving a chunk costs
-//! about as much, so the way of waiting decides how fast a pipe is. [`Wait`] names the choice, and
-//! a [`Waiter`] applies it to any call that returns [`Errno::AGAIN`] when it would have to wait.
-//! This module does not depend on pipes or memory.
+//! Waking a sleeping task costs from a few to a hundred microseconds, and moving a chunk costs about as much, so the
+//! way of waiting determines how fast a pipe is. [`Wait`] names the choice, and a [`Waiter`] applies it to any call
+//! that returns [`Errno::AGAIN`] when it would have to wait. This module does not depend on pipes or memory.
 
 mod budget;
 mod cancel;
@@ -25,25 +24,24 @@ use budget::Budget;
 pub use cancel::Cancel;
 pub use pace::Pace;
 
-/// What to do while a pipe is full (for a writer) or empty (for a reader).
+/// How to wait while a pipe is full (for a writer) or empty (for a reader).
 ///
-/// A timeout of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) is respected: when it passes, the
-/// call fails with `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only
-/// [`Spin`](Self::Spin) ignores it, because it never sleeps; a deadline
-/// ([`Waiter::until_deadline`]) also ends a spin.
+/// A timeout of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) is respected: when it passes, the call fails with
+/// `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only [`Spin`](Self::Spin) ignores it, because it never
+/// sleeps; a deadline ([`Waiter::until_deadline`]) also ends a spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Wait {
     /// Sleep in the call itself, as a blocking fd does.
     #[default]
     Block,
-    /// Try without waiting, and sleep in poll(2) until another try is worthwhile.
+    /// Try without waiting, and sleep in poll(2) before the next try.
     Poll,
-    /// Try without waiting, repeatedly. This uses a whole CPU. It is the fastest if a CPU is
-    /// idle, and the slowest if the other side has to run on the same CPU.
+    /// Try without waiting, repeatedly. This uses a whole CPU. It is the fastest if a CPU is idle, and the slowest if
+    /// the peer has to run on the same CPU.
     Spin,
-    /// Spin as long as recent waits have been short, at most 100 µs at a time, then sleep. This is as
-    /// fast as spinning on a steady stream, and uses no CPU while the other side is idle.
+    /// Spin as long as recent waits were short, at most 100 µs at a time, then sleep. This is as fast as spinning on a
+    /// steady stream, and uses no CPU while the peer is idle.
     Adaptive,
 }
 
@@ -72,7 +70,7 @@ impl Ready {
     }
 }
 
-/// Waits as a [`Wait`] says, and keeps what [`Wait::Adaptive`] has learned.
+/// Waits as a [`Wait`] says, with the state of [`Wait::Adaptive`].
 #[derive(Debug, Clone)]
 pub struct Waiter {
     wait: Wait,
@@ -81,17 +79,17 @@ pub struct Waiter {
     never: bool,
     cancel: Option<Cancel>,
     deadline: Option<Instant>,
-    /// Return `EINTR` instead of trying again.
+    /// Return `EINTR` instead of retrying.
     interruptible: bool,
     /// Whether a signal may have ended the last call after it had moved some bytes.
     was_short: bool,
-    /// Whether it waits for sockets, which may have timeouts of their own.
+    /// Whether it waits for sockets, which may have timeouts.
     for_sockets: bool,
     stopped: Option<Stopped>,
 }
 
 impl Waiter {
-    /// Creates a waiter that has learned nothing yet.
+    /// Creates a waiter that has no earlier waits to learn from.
     pub fn new(wait: Wait) -> Self {
         Self {
             wait,
@@ -126,21 +124,21 @@ impl Waiter {
         self
     }
 
-    /// Makes it return [`Errno::INTR`] if a signal interrupts a call or a wait, and the handler of that
-    /// signal does not restart calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call
-    /// begins to wait does not end the wait.
+    /// Makes it return [`Errno::INTR`] if a signal interrupts a call or a wait, unless the handler of that signal
+    /// restarts calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call begins to wait does not end
+    /// the wait.
     pub fn interruptible(mut self) -> Self {
         self.interruptible = true;
         self
     }
 
-    /// Returns what ended the last wait, if it was [`Cancel`], the deadline or a signal. If it returns
-    /// `None`, the last error came from the kernel.
+    /// Returns what stopped the last wait: [`Cancel`], the deadline or a signal. After `None`, the last error came from
+    /// the kernel.
     pub fn stopped(&self) -> Option<Stopped> {
         self.stopped
     }
 
-    /// Respects the timeouts of sockets also if no call sleeps.
+    /// Respects the timeouts of sockets even if no call sleeps.
     pub fn count_timeouts_of_sockets(&mut self) {
         self.for_sockets = true;
     }
@@ -155,12 +153,12 @@ impl Waiter {
         self.wait != Wait::Block || !self.may_wait()
     }
 
-    /// Returns whether a call may sleep, which it may if nothing can end the wait early.
+    /// Returns whether a call may sleep: nothing can end its wait early.
     pub fn may_wait(&self) -> bool {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
-    /// Returns whether a call returns at once instead of waiting.
+    /// Returns whether calls return at once instead of waiting.
     pub fn never_waits(&self) -> bool {
         self.never
     }
@@ -213,8 +211,8 @@ impl Waiter {
         Ok((!is_any_ready).then_some(i))
     }
 
-    /// Calls poll(2) for at most `at_most`, and returns whether one of these is ready, has an
-    /// error, or has its other end closed.
+    /// Calls poll(2) for at most `at_most`, and returns whether one of these is ready, has an error, or has its other
+    /// end closed.
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
@@ -248,9 +246,9 @@ impl Waiter {
         self.poll_for(fds.iter().copied(), None).map(drop)
     }
 
-    /// Sleeps for `at_most` on a futex that has this value and that another process may share, and returns
-    /// whether it is worthwhile to look; otherwise the time has passed. Nothing but its deadline and a signal
-    /// ends the sleep early.
+    /// Sleeps for at most `at_most` on a futex with this value, which another process may share, and returns whether
+    /// the caller should check again; `false` means that the time has passed. Only the deadline and a signal end the
+    /// sleep early.
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; `EINTR` if it is interruptible.
@@ -295,14 +293,12 @@ impl Waiter {
         Ok(is_any_ready)
     }
 
-    /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be
-    /// `ready`.
+    /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be `ready`.
     ///
-    /// After `EINTR` it tries again, unless it is [`interruptible`](Self::interruptible). It returns
-    /// every other answer. With [`Wait::Block`] the call
-    /// itself is expected to wait. If it returns `EAGAIN` nevertheless, either the timeout of a
-    /// socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and this returns `EAGAIN`; or another
-    /// program has set `O_NONBLOCK` on the description, and this sleeps in poll(2).
+    /// After `EINTR` it retries, unless it is [`interruptible`](Self::interruptible). It returns every other result.
+    /// With [`Wait::Block`] the call itself is expected to wait. If it returns `EAGAIN` nevertheless, either the
+    /// timeout of a socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and this returns `EAGAIN`; or another program has
+    /// set `O_NONBLOCK` on the description, and this sleeps in poll(2).
     #[inline]
     pub fn until_ready<T>(
         &mut self,
@@ -313,8 +309,7 @@ impl Waiter {
         self.until_one_ready(|| (fd, ready), call)
     }
 
-    /// Works as [`until_ready`](Self::until_ready), for calls where it is known only after an
-    /// `EAGAIN` which fd has to become ready.
+    /// As [`until_ready`](Self::until_ready), for calls where only an `EAGAIN` shows which fd has to become ready.
     #[inline]
     pub fn until_one_ready<'fd, T>(
         &mut self,
@@ -327,8 +322,8 @@ impl Waiter {
         })
     }
 
-    /// Works as [`until_ready`](Self::until_ready), for waits that do not end with an fd becoming
-    /// ready: `sleep` returns when another try is worthwhile, and may return sooner.
+    /// As [`until_ready`](Self::until_ready), for waits that do not end with an fd becoming ready: `sleep` returns when
+    /// `call` should be retried, and may return early.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -381,7 +376,7 @@ impl Waiter {
                         Err(Errno::AGAIN) => {}
                         answer => return answer,
                     }
-                    // The other side may be waiting for this CPU.
+                    // The peer may be waiting for this CPU.
                     tries = tries.wrapping_add(1);
                     if tries % TRIES_BETWEEN_YIELDS == 0 {
                         std::thread::yield_now();
@@ -392,14 +387,14 @@ impl Waiter {
         }
     }
 
-    /// Makes the next call fail with `EINTR`, because a signal has ended a call that has moved some bytes
-    /// and returns their number. It has no effect if the waiter is not interruptible.
+    /// Makes the next call fail with `EINTR`, because a signal has ended a call that moved some bytes and returns their
+    /// number. Has no effect unless the waiter is interruptible.
     pub fn note_signal(&mut self) {
         self.was_short = self.interruptible;
     }
 
-    /// Records that a call has moved fewer bytes into `sink` than it was given. If a signal may be the
-    /// reason, the rest could wait forever, so the next call is interrupted.
+    /// Records that a call has moved fewer bytes into `sink` than it was given. If a signal may be the reason, the next
+    /// call is interrupted, because the rest could wait forever.
     pub fn note_short(&mut self, sink: BorrowedFd<'_>) {
         if self.is_cut_short_by_signals(sink) {
             self.note_signal();
@@ -412,7 +407,7 @@ impl Waiter {
         may_sleep && !rustix::fs::fcntl_getfl(sink).is_ok_and(|f| f.contains(OFlags::NONBLOCK))
     }
 
-    /// Makes the call, and again as long as a signal interrupts it and must not end the wait.
+    /// Makes the call, and repeats it while signals interrupt it and must not end the wait.
     #[inline]
     fn attempt<T>(&mut self, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
         loop {
@@ -427,8 +422,8 @@ impl Waiter {
         }
     }
 
-    /// Waits until one of these may be ready, has an error, or has its other end closed, or returns the
-    /// index of a socket whose timeout has passed; returns at once with [`Wait::Spin`].
+    /// Waits until one of these may be ready, has an error, or has its other end closed, or returns the index of a
+    /// socket whose timeout has passed; returns at once with [`Wait::Spin`].
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
@@ -465,8 +460,7 @@ impl Waiter {
         mut call: impl FnMut() -> Result<T, Errno>,
         mut sleep: impl FnMut(&mut Self) -> Result<(), Errno>,
     ) -> Result<T, Errno> {
-        // Many waits are over sooner than a clock can be read, so the first tries are made without
-        // reading it.
+        // Many waits end sooner than a clock can be read, so the first tries do not read it.
         let mut first_look = None;
         let spin_for = self.budget.spin_for();
         for tries in 1u64.. {
@@ -500,8 +494,8 @@ impl Waiter {
     }
 }
 
-/// Returns the errno for a caller that gets only an errno. The kernel may return the
-/// same errno, so only [`Waiter::stopped`] distinguishes the two.
+/// Returns the errno for a caller that gets only an errno. The kernel may return the same one, so only
+/// [`Waiter::stopped`] distinguishes the two.
 fn errno_of(stopped: Stopped) -> Errno {
     match stopped {
         Stopped::Cancelled => Errno::CANCELED,
@@ -510,12 +504,11 @@ fn errno_of(stopped: Stopped) -> Errno {
     }
 }
 
-/// Tries between two readings of the clock, each of which costs about as much as a few of the
-/// cheapest tries.
+/// Tries between two readings of the clock, which costs about as much as a few of the cheapest tries.
 const TRIES_BETWEEN_LOOKS: u64 = 8;
 
-/// Tries between two calls of sched_yield(2) while spinning. The call returns at once where no other thread wants this
-/// CPU; where one does, it need not wait until the scheduler takes the CPU away.
+/// Tries between two calls of sched_yield(2) while spinning. The call returns at once if no other thread wants this
+/// CPU; otherwise that thread need not wait until it is preempted.
 const TRIES_BETWEEN_YIELDS: u32 = 256;
 
 /// Repeats the call as long as a signal interrupts it.
@@ -529,17 +522,17 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T,
     }
 }
 
-/// Returns the timeout that a blocking socket has for this; `None` if it has no timeout, is not a
-/// socket, or has `O_NONBLOCK`, so that no call on it waits.
+/// Returns the timeout of a blocking socket for this operation; `None` if it has no timeout, is not a socket, or has
+/// `O_NONBLOCK`, so that no call on it waits.
 fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
     let timeout = sockopt::socket_timeout(fd, ready.timeout()).ok()??;
     let flags = rustix::fs::fcntl_getfl(fd).ok()?;
     (!flags.contains(OFlags::NONBLOCK)).then_some(timeout)
 }
 
-/// Sleeps until one of these is ready, has an error, or has its other end closed, or `cancel` is
-/// cancelled, but no longer than `at_most`; returns whether any of this happened. A signal ends the
-/// sleep with `EINTR` if it is `interruptible`.
+/// Sleeps until one of these is ready, has an error, or has its other end closed, or `cancel` is cancelled, but no
+/// longer than `at_most`; returns whether any of this happened. A signal ends the sleep with `EINTR` if it is
+/// `interruptible`.
 fn poll_any<'fd>(
     fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
     cancel: Option<&Cancel>,
@@ -548,7 +541,7 @@ fn poll_any<'fd>(
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
     let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
-    // Nearly every wait is for one fd, and allocates no memory then.
+    // Nearly every wait is for one fd, which needs no allocation.
     let mut one;
     let mut many: Vec<PollFd<'_>>;
     let polled: &mut [PollFd<'_>] = match (fds.len(), cancel) {
@@ -567,7 +560,7 @@ fn poll_any<'fd>(
         let left = at_most
             .zip(began)
             .map(|(at_most, began)| at_most.saturating_sub(began.elapsed()));
-        // A time that is too long for a `Timespec` is treated as no limit.
+        // A time that is too long for a `Timespec` means no limit.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(polled, left.as_ref())
     };
@@ -628,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn interruption_is_not_an_answer() {
+    fn an_interrupted_call_is_repeated() {
         let mut answers = [Err(Errno::INTR), Err(Errno::INTR), Ok(7)].into_iter();
         assert_eq!(uninterrupted(|| answers.next().unwrap()), Ok(7));
     }

@@ -1,28 +1,28 @@
-//! A limit to the rate: how much to move at a time, and how long to wait after it.
+//! A rate limit: how much to move at a time, and how long to wait afterwards.
 //!
-//! The one idea: the limit alone determines when bytes are due. A sleep that took too long makes the next
-//! ones shorter, so the rate is right over time. Time in which the source delivered nothing is made up for
-//! only in part, because otherwise a late source would lift the limit.
+//! The limit alone determines when bytes are due. A sleep that took too long shortens the next ones, so the rate is
+//! right over time. Time in which the source delivered nothing is made up for only in part, because otherwise a late
+//! source would lift the limit.
 
 use std::time::{Duration, Instant};
 
-/// The longest delay that may be made up for.
+/// The longest delay that is made up for.
 const CREDIT: Duration = Duration::from_millis(200);
 
-/// Shorter waits are saved up, because a sleep takes longer than was asked for.
+/// Shorter waits are accumulated, because a sleep takes longer than requested.
 const SHORTEST: Duration = Duration::from_micros(500);
 
 /// Chunks per second: enough for a smooth flow.
 const PIECES: u64 = 20;
 
-/// Larger chunks do not save CPU time.
+/// The largest chunk: larger ones do not save CPU time.
 const LARGE: u64 = 1024 * 1024;
 
 /// A limit in bytes per second.
 #[derive(Debug)]
 pub struct Pace {
     per_second: u64,
-    /// When all bytes moved so far are due.
+    /// The time at which all bytes moved so far are due.
     due: Instant,
 }
 
@@ -58,8 +58,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Moves `bytes` in pieces of `piece`, each sleep taking `late` longer than it should, and says how
-    /// long that took.
+    /// Moves `bytes` in pieces of `piece`, where each sleep is `late`, and returns the time it took in seconds.
     fn time_for(per_second: u64, bytes: u64, piece: u64, late: Duration) -> f64 {
         let began = Instant::now();
         let (mut now, mut left) = (began, bytes);
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nothing_came_is_made_up_for_only_in_part() {
+    fn idle_time_is_made_up_for_only_in_part() {
         let began = Instant::now();
         let mut pace = Pace::new(1000, began);
         let later = began + Duration::from_secs(60);

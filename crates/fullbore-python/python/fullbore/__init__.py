@@ -1,4 +1,4 @@
-"""Fast Linux pipes, with the guarantee of each fast way stated.
+"""Fast Linux pipes, with a stated guarantee for each fast way.
 
     import fullbore
 
@@ -7,36 +7,37 @@
         print(p.report())                     # which stage is slow
 
     with fullbore.Producer(sys.stdout.buffer) as out:
-        out.write(data)                       # whole pages are given to a pipe
-        view = out.reserve(1 << 16)           # or filled where they are
+        out.write(data)                       # a pipe gets whole pages by reference
+        view = out.reserve(1 << 16)           # or fill the memory that will be sent
         ...
         out.commit(n)
 
     fullbore.copy("big.img", sys.stdout.buffer)
 
-Files. A `file` is a descriptor (int) or a file object that adds nothing but a buffer to its descriptor: what
-open() returns, a socket, a pipe of subprocess, a Producer or a Consumer. copy() and tee() also take paths. Bytes
-move through the descriptor, so other objects with a fileno(), such as a GzipFile or an SSLSocket, are refused:
-theirs has compressed or encrypted bytes. What a file object has gathered for writing is written first, also what
-print() has gathered for the same descriptor; what it has read ahead is taken first, or refused. Producer and
-Consumer close the file with themselves unless closefd is False: after that of sys.stdout.buffer, print() fails.
-They work on a duplicate of the descriptor, and closing that drops the POSIX locks (fcntl.lockf) that this process
-has on the file; copy() and tee() of file objects and descriptors keep them.
+Files. A `file` is a descriptor (int) or a file object that only adds a buffer to its descriptor: the result of
+open(), a socket, a pipe of subprocess, a Producer or a Consumer. copy() and tee() also accept paths. Bytes move
+through the descriptor, so other objects with a fileno(), such as a GzipFile or an SSLSocket, are refused: their
+descriptors have compressed or encrypted bytes. Bytes that a file object has buffered for writing are written
+first, also those that print() has buffered for the same descriptor; bytes that it has read ahead are read first,
+or the object is refused. Producer and Consumer close the file with themselves unless closefd is False: once
+sys.stdout.buffer is closed, print() fails. They use a duplicate of the descriptor, and closing that releases the
+POSIX locks (fcntl.lockf) that this process has on the file; copy() and tee() of file objects and descriptors keep
+the locks.
 
-Sizes. A size is a number of bytes, or a text such as '64K' or '1M' (powers of 1024). `pipe_size` is the
+Sizes. A size is a number of bytes, or text such as '64K' or '1M' (powers of 1024). `pipe_size` is the
 capacity that an output pipe is grown to once more than 64 KiB go through it; 0 leaves it as it is.
 
-Sharing. With shared=True, a Producer and a Consumer at the two ends of a pipe meet in memory that both share,
-and bytes no longer go through the pipe; to everybody else it is a pipe as before. The reader gets a copy of what
-is in that memory, so it need not trust the writer.
+Sharing. With shared=True, a Producer and a Consumer at the two ends of a pipe share memory, and bytes bypass the
+pipe; with any other reader or writer, they use the pipe. The reader gets a copy of the bytes in that memory, so
+it need not trust the writer.
 
 Errors. An error of the kernel is an OSError with `errno`, and with the file in `filename`. A wrong argument
 is a ValueError or a TypeError.
 
-Waiting, signals and threads. Whatever waits or copies releases the interpreter's lock. A signal ends a wait:
-its handler runs, and the call continues unless the handler raises an exception, as KeyboardInterrupt does.
-Also on a descriptor with O_NONBLOCK, calls wait. Several threads may use one object: it does one call at a
-time. After os.fork() the child cannot use objects of its parent, and sends nothing of what they hold.
+Waiting, signals and threads. Calls that wait or copy release the interpreter's lock. A signal interrupts a wait:
+its handler runs, and the call continues unless the handler raises an exception, such as KeyboardInterrupt. Calls
+also wait on a descriptor with O_NONBLOCK. Several threads may use one object, which does one call at a time.
+After os.fork() the child cannot use objects of its parent, and does not send their unsent bytes.
 """
 
 import io as _io
@@ -96,7 +97,7 @@ __all__ = [
     "tee",
 ]
 
-# What needs subprocess or asyncio is imported when it is used first.
+# Modules that need subprocess or asyncio are imported at first use.
 _LAZY = {
     "acopy": "_aio",
     **dict.fromkeys(

@@ -27,12 +27,13 @@ async def acopy(
     plain: bool = False,
     pipe_size: int | str | None = None,
 ) -> Report:
-    """Copies as copy() does, and lets other tasks run meanwhile.
+    """Copies like copy(), and lets other tasks run meanwhile.
 
-    It runs in a thread of its own. When the task is cancelled, the thread stops before the cancellation goes
-    on, also while it waits; the CancelledError then has the attribute `report`, as every exception that ends
-    copy(): what arrived, and in `report.unsent` what did not. Only a thread that opens a FIFO remains, until another
-    process opens the other end of the FIFO; it copies nothing then. `progress` is called in the thread of the event loop.
+    It runs in a separate thread. When the task is cancelled, the thread stops before the cancellation proceeds,
+    even during a wait; the CancelledError then has the attribute `report`, like every exception that ends
+    copy(): what arrived, and in `report.unsent` what did not. Only a thread that is opening a FIFO continues,
+    until another process opens the other end; it then copies nothing. `progress` is called in the thread of the
+    event loop.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Report] = loop.create_future()
@@ -79,7 +80,7 @@ async def acopy(
         except RuntimeError:
             pass  # The loop was closed.
 
-    # A thread of an executor could be one that all others wait for.
+    # Not in an executor, whose threads might all be busy waiting for this one.
     threading.Thread(target=run, name="fullbore.acopy", daemon=True).start()
     try:
         return await asyncio.shield(future)
@@ -87,7 +88,7 @@ async def acopy(
         is_cancelled = True
         canceller.cancel()
         if not began.is_set():
-            # It opens a FIFO, for which nothing ends the wait. No byte was moved, and none will be.
+            # It is opening a FIFO, which cannot be interrupted. No byte was moved, and none will be.
             future.cancel()
             raise
         while not future.done():

@@ -1,7 +1,7 @@
-"""Opens what a caller passes as a source or a sink: a path, a descriptor, or a file object.
+"""Opens the source or the sink of a call: a path, a descriptor, or a file object.
 
-Bytes move through the descriptor, so a file object is taken only if it adds nothing to what its descriptor
-reads and writes: a GzipFile or an SSLSocket has a descriptor too, but compressed or encrypted bytes are there.
+Bytes move through the descriptor, so a file object is accepted only if it adds nothing to what its descriptor
+reads and writes: a GzipFile or an SSLSocket has a descriptor too, but one with compressed or encrypted bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _is_path(file: object) -> bool:
 
 
 def _is_plain(file: Any) -> bool:
-    """Whether a file object adds nothing to its descriptor but a buffer, as far as this module knows its class."""
+    """Returns whether a file object only adds a buffer to its descriptor, as far as its class is known here."""
     kind = type(file)
     if kind is io.TextIOWrapper:
         return _is_plain(file.buffer)
@@ -39,7 +39,7 @@ def _is_plain(file: Any) -> bool:
         return _is_plain(file.raw)
     if kind in (io.FileIO, Producer, Consumer):
         return True
-    # If nobody has imported it, this is none of its classes.
+    # If the module was not imported, the object is not of its classes.
     socket = sys.modules.get("socket")
     if socket is None:
         return False
@@ -68,24 +68,24 @@ def plain(file: object, what: str = "a path, a file descriptor (int) or a file o
 
 
 def flush_standard(fd: int) -> None:
-    """Writes what print() has gathered for this descriptor, so that it comes before what is written next."""
+    """Flushes what print() has buffered for this descriptor, so that it comes before the next bytes."""
     for stream in (sys.stdout, sys.stderr):
         try:
             is_it = stream.fileno() == fd
         except (AttributeError, OSError, ValueError):
-            continue  # There is none, it is closed, or it is no file.
+            continue  # It is None, closed, or not a file.
         if is_it:
             stream.flush()
 
 
 def _nothing(_buffer: object) -> None:
-    """Stands for a raw read of a descriptor that has no bytes now."""
+    """Replaces the raw read of a descriptor, and returns no bytes."""
 
 
 def _has_decoded(text: io.TextIOWrapper) -> bool:
-    """Whether a text file has read anything: what it has decoded and not returned cannot be told."""
+    """Returns whether a text file has read anything: its decoded but unread text has no known position."""
     try:
-        # This changes nothing, and is refused after the first read.
+        # This changes nothing, and fails after the first read.
         text.reconfigure(errors=text.errors)
     except io.UnsupportedOperation:
         return True
@@ -93,13 +93,13 @@ def _has_decoded(text: io.TextIOWrapper) -> bool:
 
 
 class Opened:
-    """A file for the time of one call. It is closed at the end if it was opened here."""
+    """A file during one call. It is closed at the end if it was opened here."""
 
     def __init__(self, file: File, *, writes: bool, what: str = "") -> None:
         self._file: Any = None
-        #: A file object that has read ahead, and where its descriptor was.
+        #: A file object that has read ahead, and the position of its descriptor.
         self._seeks: int | None = None
-        #: The reader that has read ahead of a pipe or a socket, and what it has.
+        #: The reader that has read ahead of a pipe or a socket, and the bytes.
         self._reader: Any = None
         self._ahead = b""
         self.owns = False
@@ -127,7 +127,7 @@ class Opened:
             if not writes:
                 self._find_read_ahead()
             elif hasattr(self._file, "flush"):
-                # What the object has gathered comes first.
+                # Bytes that the object has buffered come first.
                 self._file.flush()
         if writes:
             flush_standard(self.fd)
@@ -136,7 +136,7 @@ class Opened:
         flags = os.O_WRONLY | os.O_CREAT if writes else os.O_RDONLY
         self.fd = os.open(path, flags | os.O_CLOEXEC, 0o666)
         if self.fd < 3:
-            # A program without stdout would print into it.
+            # Otherwise a program without stdout would print into it.
             low = self.fd
             try:
                 self.fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -145,7 +145,7 @@ class Opened:
         self.owns = True
 
     def _find_read_ahead(self) -> None:
-        """Begins at the position of the file object, which may have read ahead of it."""
+        """Begins at the position of the file object, which may have read ahead."""
         if not hasattr(self._file, "tell"):
             return  # A socket has no buffer.
         try:
@@ -158,14 +158,14 @@ class Opened:
         except io.UnsupportedOperation:
             return
         except (OSError, OverflowError) as error:
-            # After next(), and in the middle of what a decoder has got, a text file does not know its position.
+            # After next(), or in the middle of decoded text, the position of a text file is unknown.
             raise ValueError(
                 f"the position of {self.name!r} is not known ({error}): read it by readline(), or as bytes"
             ) from error
         self._seeks = at
 
     def _find_buffered(self) -> None:
-        """Notes what a file object that cannot seek has read ahead."""
+        """Records what a file object that is not seekable has read ahead."""
         reader = self._file
         if type(reader) is io.TextIOWrapper:
             if _has_decoded(reader):
@@ -177,7 +177,7 @@ class Opened:
         if type(reader) is Consumer:
             self._ahead = reader._buffered()
         elif type(reader) is io.BufferedReader:
-            # So it shows what it has, and reads no more.
+            # Then it returns its buffered bytes, and reads no more.
             raw: Any = reader.raw
             raw.readinto = _nothing
             try:
@@ -187,45 +187,45 @@ class Opened:
         self._reader = reader
 
     def ahead(self) -> int:
-        """How many bytes the file object has read ahead of a pipe or a socket."""
+        """Returns how many bytes the file object has read ahead of a pipe or a socket."""
         return len(self._ahead)
 
     def take_ahead(self, limit: int | None) -> bytes:
-        """Takes the bytes that the file object has read ahead of a pipe or a socket."""
+        """Removes the bytes that the file object has read ahead of a pipe or a socket, and returns them."""
         ahead, self._ahead = self._ahead[:limit], b""
-        # This many come out of its buffer.
+        # This many come from its buffer.
         return self._reader.read(len(ahead)) if ahead else b""
 
     def empty(self, source: Opened) -> None:
-        """Empties a sink that was opened here, as open(path, 'wb') does, unless it is the source."""
+        """Truncates a sink that was opened here, like open(path, 'wb'), unless it is the source."""
         if not self.owns:
             return
         status = os.fstat(self.fd)
         if os.path.samestat(status, os.fstat(source.fd)):
             raise ValueError(f"source and sink are the same file: {self.name!r}")
-        # To some file systems (ext4, XFS) a file that was emptied is one that is replaced, and they write it
-        # to the disk when it is closed. A new one may stay in memory.
+        # Some file systems (ext4, XFS) treat a truncated file as a replaced one, and write it to the disk
+        # when it is closed. A new file may stay in the page cache.
         if stat.S_ISREG(status.st_mode) and status.st_size > 0:
             os.ftruncate(self.fd, 0)
 
     def done(self) -> None:
-        """Sets the position of a source that is a file object to where the bytes were read up to."""
+        """Sets the position of a source that is a file object to the end of the bytes that were read."""
         if self._seeks is not None:
             try:
                 position = os.lseek(self.fd, 0, os.SEEK_CUR)
-                # It takes the descriptor to be where it left it.
+                # The file object assumes that the descriptor has not moved.
                 os.lseek(self.fd, self._seeks, os.SEEK_SET)
                 self._file.seek(position)
             except (AttributeError, OSError, ValueError):
                 pass
 
     def drop_read_ahead(self) -> None:
-        """Makes a file object that can seek forget what it has read ahead."""
+        """Discards what a seekable file object has read ahead."""
         if self._seeks is not None:
             position = os.lseek(self.fd, 0, os.SEEK_CUR)
-            # It takes the descriptor to be where it left it.
+            # The file object assumes that the descriptor has not moved.
             os.lseek(self.fd, self._seeks, os.SEEK_SET)
-            # Within its buffer, it would not move the descriptor.
+            # A seek within its buffer would not move the descriptor.
             self._file.seek(0, os.SEEK_END)
             self._file.seek(position)
 
@@ -239,7 +239,9 @@ class Opened:
 
 
 def taken(file: object, writes: bool) -> tuple[int, object, bytes]:
-    """For Producer and Consumer: the descriptor of a file, what errors call it, and what it has read ahead."""
+    """Returns, for Producer and Consumer, the descriptor of a file, its name in errors, and the bytes read
+    ahead.
+    """
     if _is_path(file):
         raise TypeError("expected a file descriptor (int) or a file object, not a path: open it first")
     opened = Opened(file, writes=writes)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The fast part of fullbore, written in Rust."""
+"""The compiled part of fullbore, written in Rust."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ _Guarantee = Literal["snapshot", "reference"]
 
 @disjoint_base
 class Producer(io.BufferedIOBase):
-    """Writes bytes to any file; into a pipe, it gives whole pages away instead of copying them."""
+    """Writes bytes to any file; into a pipe, it sends whole pages by reference instead of copying them."""
 
     def __new__(
         cls,
@@ -38,7 +38,7 @@ class Producer(io.BufferedIOBase):
         """Lends n bytes of the memory that will be sent, as a writable memoryview."""
 
     def commit(self, n: int) -> None:
-        """Sends the first n bytes of the memory that reserve() lent last."""
+        """Sends the first n bytes of the memory that the last reserve() lent."""
 
     def close(self) -> None: ...
     def detach(self) -> _File: ...  # type: ignore[override]
@@ -52,7 +52,7 @@ class Producer(io.BufferedIOBase):
     def mode(self) -> str: ...
     @property
     def sent(self) -> int:
-        """Bytes that were sent so far."""
+        """Bytes sent so far."""
 
     @property
     def unsent(self) -> int:
@@ -84,7 +84,7 @@ class Producer(io.BufferedIOBase):
 
 @disjoint_base
 class Consumer(io.BufferedIOBase):
-    """Reads bytes from any file through a buffer that suits the caches of this machine."""
+    """Reads bytes from any file through a buffer sized for this machine's caches."""
 
     def __new__(
         cls,
@@ -96,7 +96,7 @@ class Consumer(io.BufferedIOBase):
     ) -> Self: ...
     @property
     def shares(self) -> bool:
-        """Whether bytes come through memory that is shared with the producer."""
+        """Whether bytes come through memory shared with the producer."""
 
     def read(self, size: int | None = None, /) -> bytes: ...
     def read1(self, size: int | None = None, /) -> bytes: ...
@@ -109,7 +109,7 @@ class Consumer(io.BufferedIOBase):
     def peek(self, size: int = 0, /) -> bytes: ...
     def _buffered(self) -> bytes: ...
     def read_view(self, n: int = ..., /) -> memoryview:
-        """Takes up to n buffered bytes, as a read-only memoryview of the buffer."""
+        """Consumes up to n buffered bytes, and returns them as a read-only memoryview of the buffer."""
 
     def discard(self, n: int) -> int:
         """Discards the next n bytes, or fewer at the end; returns how many."""
@@ -146,7 +146,7 @@ class Consumer(io.BufferedIOBase):
 
 @final
 class Report:
-    """What copy() did."""
+    """The result of copy()."""
 
     def __new__(
         cls,
@@ -176,7 +176,7 @@ class Report:
 
 @final
 class SinkReport:
-    """What tee() did for one sink."""
+    """The result of tee() for one sink."""
 
     def __new__(cls, bytes: int, error: OSError | None) -> Self: ...
 
@@ -187,7 +187,7 @@ class SinkReport:
 
 @final
 class TeeReport:
-    """What tee() did."""
+    """The result of tee()."""
 
     def __new__(cls, bytes: int, seconds: float, sinks: list[SinkReport]) -> Self: ...
 
@@ -199,13 +199,13 @@ class TeeReport:
     def sinks(self) -> list[SinkReport]: ...
 
 def pipe(size: _Size | None = None) -> tuple[int, int]:
-    """Makes a pipe, and returns the numbers of its two ends: (reader, writer)."""
+    """Creates a pipe, and returns the numbers of its two ends: (reader, writer)."""
 
 def capacity(file: _File) -> int:
     """Returns the capacity of a pipe in bytes."""
 
 def grow(file: _File, size: _Size) -> int:
-    """Grows a pipe, as far as the limits allow, and returns its capacity."""
+    """Grows a pipe, as far as this user's limits allow, and returns its capacity."""
 
 def descriptor_of(path: bytes) -> int | None: ...
 def queued(file: _File) -> int:

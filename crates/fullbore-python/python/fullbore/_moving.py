@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _check(limit: int | str | None, pipe_size: int | str | None) -> int | None:
-    """Refuses wrong arguments, before a file is emptied, and returns the limit as a number."""
+    """Checks the arguments, before a file is truncated, and returns the limit as a number."""
     if pipe_size is not None:
         _size("pipe_size", pipe_size)
     return None if limit is None else _size("limit", limit)
@@ -42,8 +42,8 @@ def _copy(
     cancel: _fullbore.Canceller | None,
     begin: Callable[[bool], None] | None = None,
 ) -> Report:
-    """Copies as copy() does. It calls `begin(False)` when the source is open, and `begin(True)` when both files
-    are, before the sink is emptied.
+    """Copies like copy(). It calls `begin(False)` when the source is open, and `begin(True)` when both files
+    are, before the sink is truncated.
     """
     if guarantee not in ("snapshot", "reference"):
         raise ValueError(f"invalid guarantee {guarantee!r}: expected 'snapshot' or 'reference'")
@@ -74,7 +74,7 @@ def _copy(
             except OSError:
                 pass  # The first error says why.
             raise
-        # A file is only written when close(2) has said so.
+        # A file is completely written only once close(2) has succeeded.
         sink.close()
         return report
     finally:
@@ -94,18 +94,20 @@ def copy(
 ) -> Report:
     """Copies all bytes of `src`, or `limit` bytes, to `dst`, and returns a Report.
 
-    Both are paths, descriptors or file objects; a path is created or emptied, and closed at the end. What a file
-    object has read ahead comes first. help(fullbore) says which file objects are taken.
+    Both are paths, descriptors or file objects; a path is created or truncated, and closed at the end. Bytes
+    that a file object has read ahead come first. help(fullbore) says which file objects are accepted.
 
     With guarantee='snapshot' a reader gets the bytes as they were when they were copied. With 'reference' it
-    may get what the pages of the source hold when it looks: faster, and right if nobody changes the source.
+    may get what the pages of the source contain when it reads them: faster, and right if no process changes the
+    source.
 
-    With plain=True bytes are moved by read(2) and write(2) only, which is slower.
+    With plain=True it uses only read(2) and write(2), which is slower.
 
-    A pipe that is read from keeps its capacity; grow(src, '1M') before makes a copy between pipes faster.
+    A pipe that is read from keeps its capacity; grow(src, '1M') before the call makes a copy between pipes
+    faster.
 
-    `progress` is called with the bytes so far, at most ten times a second and at the end. An exception that it
-    raises ends the copy.
+    `progress` is called with the number of bytes so far, at most ten times a second and at the end. An
+    exception that it raises ends the copy.
 
     Raises OSError with the file that failed in `filename`. That exception, and any other that ends the copy,
     such as KeyboardInterrupt, has the attribute `report`: what arrived, and in `report.unsent` the bytes that
@@ -124,9 +126,9 @@ def tee(
 ) -> TeeReport:
     """Copies all bytes of `src`, or `limit` bytes, to every sink, and returns a TeeReport.
 
-    The files and `plain` are as in copy(), and a reader gets the bytes as they were when they were copied. A sink
-    that is full holds the others back only once its own pipe is full. With on_error='fail' the first error of a sink is raised; with 'drop' the others go on, and
-    the report has the error.
+    The files and `plain` are as in copy(), and a reader gets the bytes as they were when they were copied. A
+    stalled sink delays the others only once its own pipe is full. With on_error='fail' the first error of a
+    sink is raised; with 'drop' the other sinks continue, and the report has the error.
     """
     most = _check(limit, pipe_size)
     if on_error not in ("fail", "drop"):

@@ -1,4 +1,4 @@
-"""pipelines(): the pipelines that are running, as `fullbore top` shows them."""
+"""pipelines(): the running pipelines, as shown by `fullbore top`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class ProcessInfo:
 
 @dataclass(frozen=True)
 class RunningStage:
-    """A stage: the processes that share its pipes. Figures are None if they are not known."""
+    """A stage: the processes that share its pipes. Numbers are None if unknown."""
 
     processes: tuple[ProcessInfo, ...]
-    #: CPUs that it keeps busy.
+    #: The number of CPUs that it keeps busy.
     cpus: float | None
-    #: The share of the time in which it keeps others waiting, from 0 to 1.
+    #: The share of the time in which the other stages wait for it, from 0 to 1.
     blame: float | None
 
 
 @dataclass(frozen=True)
 class PipeInfo:
-    """A pipe. Shares are from 0 to 1, of the time that it was observed; None is unknown."""
+    """A pipe. Shares are from 0 to 1, of the time of observation; None if unknown."""
 
     inode: int
     #: The path of a FIFO; None for other pipes.
@@ -60,11 +60,11 @@ class RunningPipeline:
 
 @dataclass(frozen=True)
 class Overview:
-    """The pipelines, and the pipes that belong to none."""
+    """The pipelines, and the pipes that are not part of any."""
 
     pipelines: tuple[RunningPipeline, ...]
     pipes: tuple[PipeInfo, ...]
-    #: Seconds that were observed.
+    #: The duration of the observation in seconds.
     seconds: float
 
 
@@ -87,8 +87,8 @@ def pipelines(
 ) -> Overview:
     """Observes the pipelines of this machine for some seconds, and returns the Overview.
 
-    With `pid`, those of this process and its descendants; with `name`, those of processes with this name. Only
-    processes that this user may inspect are seen. Raises OSError if there is no /proc or no such process.
+    With `pid`, those of this process and its descendants; with `name`, those of processes with this name. It
+    shows only processes that this user may inspect. Raises OSError if there is no /proc or no such process.
     """
     found = json.loads(_overview(seconds, pid, name))
     pipes = [(pipe["chain"], _pipe(pipe)) for pipe in found["pipes"]]

@@ -1,4 +1,4 @@
-"""Pipeline: unmodified programs, one after the other, in roomy pipes."""
+"""Pipeline: a pipeline of unmodified programs, with roomy pipes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _words(number: int, stage: Stage) -> tuple[list[str | bytes | os.PathLike[st
 
 
 def _refuse_shell(number: int, stage: str) -> None:
-    """Refuses what would have a meaning only to a shell, instead of passing it to the program."""
+    """Refuses shell syntax instead of passing it to the program."""
     quote = ""
     skip = False
     for char in stage:
@@ -95,13 +95,13 @@ def _refuse_shell(number: int, stage: str) -> None:
 
 
 def _fileno(what: str, file: int | IO[Any] | None) -> int | None:
-    """Returns the descriptor that the stages use, or what subprocess means by a negative number or None."""
+    """Returns the descriptor for the stages, or a value with the meaning of subprocess: negative, or None."""
     if isinstance(file, int) and not isinstance(file, bool):
         return file
     reads = what == "stdin"
     if file is None:
         if not reads:
-            # What print() has gathered comes before what the stages write.
+            # Buffered output of print() comes before that of the stages.
             flush_standard(1 if what == "stdout" else 2)
         return None
     try:
@@ -118,29 +118,29 @@ def _fileno(what: str, file: int | IO[Any] | None) -> int | None:
 
 
 class Pipeline:
-    """Runs programs, each of which reads what the one before it writes, in pipes of `pipe_size` bytes.
+    """Runs programs, each of which reads the output of the one before it, in pipes of `pipe_size` bytes.
 
         with Pipeline(["zstd -dc a.zst", ["grep", "-c", "x"]], stdout=PIPE, check=True) as p:
             print(p.stdout.read())
 
-    A stage is a sequence of words, or a text that is split as a shell would split it; there is no shell, so
-    that variables, wildcards and redirections have no effect.
+    A stage is a sequence of words, or a text that is split like a shell command. There is no shell, so
+    variables, wildcards and redirections have no effect.
 
     `stdin` is for the first stage and `stdout` for the last: None (that of this process), PIPE, DEVNULL, a
     descriptor or a file object. `stderr` is for all, and may be STDOUT. With PIPE, the attributes `stdin`, a
     Producer, and `stdout` and `stderr`, Consumers, are the other ends; with `text`, `encoding` or `errors` they
-    are text files. What the stages write to stderr is kept in memory until it is read. Writing to stdin while
-    stdout is full can block for ever, as with subprocess.Popen: communicate() does not.
+    are text files. The stages' stderr is kept in memory until it is read. Writing to stdin while stdout is full
+    can deadlock, as with subprocess.Popen: communicate() does not.
 
-    With `check`, wait() and communicate() and the end of the block raise a PipelineError that names the stage
-    that failed. A stage that SIGPIPE ended because a later one had read enough has not failed.
+    With `check`, wait(), communicate() and the end of the block raise a PipelineError that names the stage that
+    failed. A stage that SIGPIPE ended because a later one stopped reading has not failed.
 
-    When the block is left by an exception, all processes and their descendants are ended: by SIGTERM, and
-    after `grace` seconds by SIGKILL. Otherwise the end of the block closes the pipes and waits.
+    If an exception leaves the block, all processes and their descendants are terminated: by SIGTERM, and after
+    `grace` seconds by SIGKILL. Otherwise the end of the block closes the pipes and waits.
 
-    With `watch`, a thread samples what the stages do, for at most 1% of the time, and report() tells.
+    With `watch`, a thread samples the stages, for at most 1% of the time, for report().
 
-    Raises OSError if a stage cannot be started; then nothing is left running.
+    Raises OSError if a stage cannot be started; then no process is left running.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Pipeline:
         self._grace = grace
         self._text = (encoding, errors) if text or encoding or errors else None
         self._processes: list[subprocess.Popen[bytes]] = []
-        # Whatever is raised where, this kills what it has when nobody refers to it any more.
+        # This kills its processes when its last reference is dropped, whatever was raised where.
         self._children = _fullbore.Children()
         self._watcher: _fullbore.Watcher | None = None
         self._threads: dict[str, _Thread] = {}
@@ -196,8 +196,8 @@ class Pipeline:
             )
         )
         try:
-            # The handler of a signal raises its exception in the main thread, and so not between the start of a
-            # process and its record.
+            # A signal handler raises its exception in the main thread, so not between starting a process and
+            # recording it.
             starter.start()
             starter.finish()
         except BaseException:
@@ -256,7 +256,7 @@ class Pipeline:
                 try:
                     self._children.add(process.pid)
                 except ProcessLookupError:
-                    pass  # It has ended, and nobody has to wait for it: SIGCHLD is ignored.
+                    pass  # It has ended, and was reaped already: SIGCHLD is ignored.
                 except BaseException:
                     process.kill()
                     process.wait()
@@ -290,13 +290,13 @@ class Pipeline:
                     os.close(fd)
 
     def _abort(self, starter: _Thread) -> None:
-        """Ends what a start that was broken off has started."""
+        """Ends the processes of a start that was interrupted."""
         starter.wait()
         self._end()
         self._close()
 
     def _end(self) -> None:
-        """Ends all processes; one call, which no signal interrupts."""
+        """Ends all processes, in one call, which no signal interrupts."""
         if self._owner != os.getpid():
             return
         self._children.end(self._grace)
@@ -306,14 +306,14 @@ class Pipeline:
         self._settle()
 
     def _settle(self) -> None:
-        """Gives back what is needed only as long as a process is there."""
+        """Releases what is needed only while a process exists."""
         if self._watcher is not None:
             self._watcher.stop()
         if None not in self.returncodes:
             self._children.forget()
 
     def _close(self) -> None:
-        """Closes our ends, whatever they say: the processes are gone."""
+        """Closes our ends and ignores errors, because the processes have ended."""
         for file in self._ends():
             try:
                 file.close()
@@ -321,7 +321,7 @@ class Pipeline:
                 pass
 
     def _ends(self) -> list[Any]:
-        """Our ends that no thread of communicate() uses: such a one is closed when the thread has ended."""
+        """Our ends that no thread of communicate() uses; it closes the others when it ends."""
         return [
             file
             for name in ("stdin", "stdout", "stderr")
@@ -331,23 +331,24 @@ class Pipeline:
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes, in order."""
+        """The PIDs of the processes, in order."""
         return [process.pid for process in self._processes]
 
     @property
     def returncodes(self) -> list[int | None]:
-        """How each stage ended, as Popen.returncode: None for one that has not been waited for."""
+        """How each stage ended, like Popen.returncode; None for one that has not been waited for."""
         return [process.returncode for process in self._processes]
 
     @property
     def returncode(self) -> int | None:
-        """How the pipeline ended: as the last stage that failed, or 0. None until all were waited for."""
+        """How the pipeline ended: like the last stage that failed, or 0. None until all have been waited for.
+        """
         failed = self._failed()
         return None if failed is None else failed[1]
 
     def _failed(self) -> tuple[int, int] | None:
-        """Returns the index of the stage that decides about the pipeline, and the code of the pipeline; None as
-        long as one is running.
+        """Returns the index of the stage that determines the result, and the return code of the pipeline; None
+        while a stage is running.
         """
         codes = [process.returncode for process in self._processes]
         if None in codes:
@@ -355,7 +356,7 @@ class Pipeline:
         last = len(codes) - 1
         # A shell exits with 141 if SIGPIPE has ended the program that it started.
         had_enough = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
-        # The last stage writes to us, or to a reader that is none of ours.
+        # The last stage writes to this process, or to a reader outside the pipeline.
         is_ours = self.stdout is not None and self.stdout.closed
         failed = [
             number
@@ -406,33 +407,33 @@ class Pipeline:
             elif not _ends_within(process.pid, timeout):
                 return False
             if self._watcher is not None:
-                # As long as nobody has waited for it, /proc has its last counters.
+                # Until it is waited for, /proc has its final counters.
                 self._watcher.ended(number)
         except (ChildProcessError, ProcessLookupError):
-            pass  # SIGCHLD is ignored, or somebody else has waited for it.
+            pass  # SIGCHLD is ignored, or other code has waited for it.
         code = process.wait()
         if self._watcher is not None:
             self._watcher.status(number, code)
         return True
 
     def send_signal(self, number: int) -> None:
-        """Sends a signal to every stage that is running."""
+        """Sends a signal to every running stage."""
         self._own()
         self._children.signal(int(number))
 
     def terminate(self) -> None:
-        """Sends SIGTERM to every stage that is running."""
+        """Sends SIGTERM to every running stage."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Sends SIGKILL to every stage that is running."""
+        """Sends SIGKILL to every running stage."""
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
         """Writes `input` to stdin, closes it, reads stdout and stderr to their ends, and waits.
 
-        Returns what was read from stdout and from stderr, each None without PIPE. After TimeoutExpired the
-        processes are still running, and it can be called again: nothing is lost.
+        Returns the contents of stdout and of stderr, each None without PIPE. After TimeoutExpired the processes
+        are still running, and it can be called again without losing output.
         """
         self._own()
         if input is not None and self.stdin is None:
@@ -467,8 +468,8 @@ class Pipeline:
         return read[1], read[2]
 
     def report(self) -> PipelineReport:
-        """Returns what was found out so far: what each stage did with its time, how full the pipes were, and
-        which stage is the bottleneck.
+        """Returns the findings so far: how each stage spent its time, how full the pipes were, and which stage
+        is the bottleneck.
 
         Raises RuntimeError without `watch`, and OSError if there is no /proc.
         """
@@ -496,7 +497,7 @@ class Pipeline:
             if kind is None:
                 self._finish()
         finally:
-            # After an exception this ends what is left, and otherwise there is nothing.
+            # After an exception this ends the remaining processes; otherwise there are none.
             if self._processes and None in self.returncodes:
                 self._end()
             self._close()
@@ -508,7 +509,7 @@ class Pipeline:
             try:
                 file.close()
             except OSError as error:
-                # The other stages can still come to their ends.
+                # The other stages can still end by themselves.
                 failed = error
         self.wait()
         if failed is not None:
@@ -519,7 +520,7 @@ class Pipeline:
 
 
 class _Thread:
-    """A call in a thread of its own, and its result."""
+    """A call in a separate thread, and its result."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -562,12 +563,12 @@ def _feed(stdin: Any, data: Any) -> None:
         finally:
             stdin.close()
     except BrokenPipeError:
-        pass  # The first stage had enough, as with subprocess.Popen.communicate().
+        pass  # The first stage stopped reading; ignored as in subprocess.Popen.communicate().
 
 
 def _pass_on(source: int, sink: int) -> None:
-    """Passes on what comes from one pipe to another, and keeps what that has no room for: who writes never waits
-    for who reads. It ends when all writers have, or the reader has gone.
+    """Copies from one pipe to another, and buffers what does not fit, so that writers never wait for the
+    reader. It ends when all writers have closed, or the reader has.
     """
     held = bytearray()
     poll = select.poll()

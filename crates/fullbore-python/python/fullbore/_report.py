@@ -1,4 +1,4 @@
-"""What was found out about a pipeline, as `fullbore run --report` shows it."""
+"""The findings about a pipeline, as in `fullbore run --report`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ _T = TypeVar("_T")
 
 
 def _made(cls: type[_T], found: dict[str, Any], **more: Any) -> _T:
-    """Makes an object of those values that it has fields for."""
+    """Creates an object from the values for which the class has fields."""
     names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
     return cls(**{name: found[name] for name in names & found.keys()}, **more)
 
 
 @dataclass(frozen=True)
 class StageReport:
-    """A stage. Shares are from 0 to 1, of the time that it existed."""
+    """A stage. Shares are from 0 to 1, of its lifetime."""
 
     number: int
     text: str
     seconds: float
     cpu_seconds: float
-    #: CPUs that it kept busy on average.
+    #: The average number of CPUs that it kept busy.
     cpus: float
     ran: float
     waited_for_cpu: float
     waited_for_input: float
     waited_for_output: float
     waited_elsewhere: float
-    #: The share of the pipeline's time in which it kept others waiting.
+    #: The share of the pipeline's time in which the other stages waited for it.
     blame: float
     exit_code: int | None = None
     signal: int | None = None
@@ -41,33 +41,33 @@ class PipeReport:
     """A pipe between two stages. Shares are from 0 to 1."""
 
     number: int
-    #: Numbers of stages.
+    #: The numbers of its two stages.
     writer: int
     reader: int
-    #: Bytes that it holds, and that were asked for.
+    #: Its capacity, and the requested capacity, in bytes.
     capacity: int
     wanted: int
-    #: Bytes that went through it; None if that is not known.
+    #: Bytes that went through it; None if unknown.
     bytes: int | None
-    #: How well that is known: 'counted', 'about' or 'unknown'.
+    #: The certainty of `bytes`: 'counted', 'about' or 'unknown'.
     bytes_are: str
     bytes_per_second: float | None
-    #: Percentiles of how full it was, over time.
+    #: Percentiles of its fill level over time.
     filled_10: float
     filled_50: float
     filled_90: float
-    #: Shares of the time in which it was empty, and full.
+    #: The shares of the time in which it was empty, and full.
     empty: float
     full: float
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Which stage is slow; str() is the sentence."""
+    """Which stage is slow. str() is a sentence."""
 
     #: 'stage', 'shared', 'by_turns', 'cpus', 'waking', 'nobody', 'too_short' or 'alone'.
     kind: str
-    #: The numbers of the stages that it names, from 1.
+    #: The numbers of the slow stages, from 1.
     stages: tuple[int, ...]
     #: What a slow stage spends its time on: 'cpu', 'queue', or what it waits for.
     bound_by: str | None
@@ -81,7 +81,7 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """What was found out about a pipeline. str() is a table and the bottleneck."""
+    """The findings about a pipeline. str() is a table and the bottleneck."""
 
     seconds: float
     stages: tuple[StageReport, ...]

@@ -1,5 +1,5 @@
-//! The calls that move bytes, between every pair of kinds: whichever fails, at the first, the second or a later time,
-//! the transfer has moved everything, or has failed and knows where everything is.
+//! The calls that move bytes, between every pair of kinds: whichever fails, for the first, the second or a later time,
+//! the transfer either moves everything, or fails and accounts for every byte.
 
 use std::io::Write;
 
@@ -24,8 +24,8 @@ const ALL: &[libc::c_long] = &[
 
 const KINDS: [Kind; 5] = [Kind::Tcp, Kind::Unix, Kind::Pipe, Kind::Child, Kind::File];
 
-/// Runs these calls of each pair of kinds with each guarantee that makes them, and returns the outcomes; fewer where
-/// calls cannot be made to fail.
+/// Runs these calls of each pair of kinds with each guarantee that makes them, and returns the outcomes; fewer if calls
+/// cannot be made to fail.
 fn outcomes(
     of: &[&'static [libc::c_long]],
     failing: Failing,
@@ -88,7 +88,7 @@ fn a_transfer_that_failed_for_lack_of_memory_goes_on_in_the_next_run() {
 }
 
 #[test]
-fn a_call_that_is_interrupted_is_made_again() {
+fn an_interrupted_call_is_retried() {
     let _watch = watch("interrupted calls");
     let failing = Failing::Every(2);
     for (_, outcome) in outcomes(&[READ, WRITE, SPLICE, ALL], failing, Errno::INTR) {
@@ -96,7 +96,7 @@ fn a_call_that_is_interrupted_is_made_again() {
     }
 }
 
-/// Of a socket or a pipe, the kernel sends another event after an `EAGAIN`, which cannot be imitated here.
+/// For a socket or a pipe, the kernel sends another event after an `EAGAIN`, which cannot be simulated here.
 #[test]
 fn a_file_that_would_have_to_be_waited_for_is_an_error_and_no_wait() {
     let _watch = watch("a file that would block");
@@ -115,7 +115,7 @@ fn a_splice_that_is_refused_is_made_up_for_by_reading_and_writing() {
     for errno in [Errno::INVAL, Errno::PERM, Errno::NOSYS] {
         for nth in [1, 2, 3] {
             for (case, outcome) in outcomes(&[SPLICE], Failing::Nth(nth), errno) {
-                // A refusal that is not repeated was the pending error of a socket, if an end comes after it.
+                // A refusal that is not repeated was the pending error of a socket, if an end follows it.
                 let at_end = outcome.failures.first().is_some_and(|failure| {
                     let report = &failure.report;
                     case.from.is_socket() && report.taken == crate::case::LEN as u64
@@ -160,14 +160,14 @@ fn where_every_splice_or_every_pipe_is_refused_everything_is_copied() {
     }
 }
 
-/// The kernel reports such an error once, and then an end. `EACCES` is also what a sandbox answers.
+/// The kernel reports such an error once, and then an end. A sandbox may also return `EACCES`.
 #[test]
 fn a_pending_error_that_looks_like_a_refusal_is_a_failure_and_no_end() {
     let _watch = watch("an error that looks like a refusal");
     let run = || {
         let (near, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
         let (sink, reader) = std::os::unix::net::UnixStream::pair().unwrap();
-        // So many that the next call is a splice.
+        // Long enough that the next call is a splice.
         peer.write_all(&content()[..20_000]).unwrap();
         drop(peer);
         move || {

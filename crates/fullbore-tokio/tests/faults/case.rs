@@ -15,7 +15,7 @@ use crate::common::calls::judging_by_arguments;
 use crate::common::ends::{From, same_bytes, tcp_pair};
 use crate::kinds::*;
 
-/// Bytes of a transfer: several calls of any kind, and more than one read takes.
+/// The length of a transfer: several calls of any kind, and more than one read takes.
 pub const LEN: usize = 300_003;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +25,7 @@ pub enum Kind {
     Pipe,
     Child,
     File,
-    /// A Unix socket in an `AsyncFd`, which is examined by more calls.
+    /// A Unix socket in an `AsyncFd`, which more calls examine.
     Async,
 }
 
@@ -40,10 +40,10 @@ impl Kind {
 pub enum Failing {
     /// Only this one, from 1.
     Nth(usize),
-    /// The first, and every so many after it. With 2, each call fails before it is made.
+    /// The first, and every nth one after it. With 2, each call fails before it is made.
     Every(usize),
     Always,
-    /// As `Nth`, of those that have a file among their descriptors.
+    /// As `Nth`, among the calls with a file among their descriptors.
     NthOfFiles(usize),
 }
 
@@ -69,7 +69,7 @@ pub struct Case {
     pub errno: Errno,
 }
 
-/// What came of a transfer that was run until it succeeded, or failed although no call had.
+/// The outcome of a transfer that was run until it succeeded, or failed although no call had failed.
 pub struct Outcome {
     what: String,
     /// The failures, in order.
@@ -86,14 +86,14 @@ pub struct Outcome {
 
 type Ran = (Vec<Failure<Report>>, Option<Report>, Vec<u8>);
 
-/// Whether calls may fail now, and how many have.
+/// Whether calls may fail now, and how many have failed.
 #[derive(Default)]
 struct Faults {
     armed: AtomicBool,
     failed: AtomicUsize,
 }
 
-/// Runs a transfer until it succeeds, or fails although no call has, or every call would fail.
+/// Runs a transfer until it succeeds, or fails although no call has failed, or would fail forever.
 async fn ran<S: Source, W: Sink>(faults: &Faults, guarantee: Guarantee, source: S, sink: W) -> Ran {
     let mut transfer = Options::new().guarantee(guarantee).copy(source, sink);
     let mut failures = Vec::<Failure<Report>>::new();
@@ -131,17 +131,17 @@ async fn ran_to<S: Source>(
     }
 }
 
-/// The output of a child process, of which this pipe is all that a transfer sees.
+/// Wraps a pipe as the output of a child process, which a transfer cannot distinguish from it.
 fn stdout_of_a_child(fd: OwnedFd) -> ChildStdout {
     ChildStdout::from_std(fd.into()).unwrap()
 }
 
-/// The input of a child process, likewise.
+/// Wraps a pipe as the input of a child process.
 fn stdin_of_a_child(fd: OwnedFd) -> ChildStdin {
     ChildStdin::from_std(fd.into()).unwrap()
 }
 
-/// A sink, and all that arrives at it.
+/// Returns a sink, and the collector of the bytes that arrive at it.
 fn collected(to: Kind) -> (OwnedFd, JoinHandle<Vec<u8>>, Option<File>) {
     let (ours, theirs): (OwnedFd, OwnedFd) = match to {
         Kind::Tcp => {
@@ -170,14 +170,14 @@ fn collected(to: Kind) -> (OwnedFd, JoinHandle<Vec<u8>>, Option<File>) {
     (ours, reading, None)
 }
 
-/// What a descriptor of this process refers to, as /proc says it.
+/// Returns the target of a descriptor of this process in /proc.
 pub fn named(fd: u64) -> String {
     let link = fs::read_link(format!("/proc/self/fd/{}", fd as i32));
     link.map_or(String::new(), |path| path.display().to_string())
 }
 
 impl Case {
-    /// `None` where calls cannot be made to fail.
+    /// Returns `None` if calls cannot be made to fail.
     pub fn run(self) -> Option<Outcome> {
         let source = match self.from {
             Kind::Tcp => From::Tcp,
@@ -194,8 +194,8 @@ impl Case {
             if !faults.armed.load(Ordering::SeqCst) {
                 return None;
             }
-            // The runtime wakes itself by an eventfd, and panics if it cannot. What is read from /proc is kept for all
-            // other tests.
+            // The runtime wakes itself by an eventfd, and panics if that fails. Values read from /proc are cached for
+            // all other tests.
             let name = named(arguments[0]);
             if name.contains("eventfd") || name.starts_with("/proc/") {
                 return None;
@@ -260,8 +260,8 @@ impl Case {
 }
 
 impl Outcome {
-    /// Nothing is lost, the reports know where everything is, each error is the one that a call has failed with, and
-    /// success means that all has arrived.
+    /// Checks that no byte is lost, that the reports account for every byte, that each error is the one of a failed
+    /// call, and that success means that every byte has arrived.
     fn check(&self, errno: Errno) {
         let what = &self.what;
         for failure in &self.failures {
@@ -285,7 +285,7 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the source has failed, as its error says.
+    /// Returns whether the source has failed, according to the error.
     pub fn source_failed(&self) -> bool {
         self.failures.last().is_some_and(|failure| {
             let source = TransferSide::Source.to_string();

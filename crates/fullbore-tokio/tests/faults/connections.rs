@@ -15,7 +15,7 @@ use crate::common::watch;
 
 const CONNECTIONS: usize = 1000;
 
-/// Descriptors of this process that are pipes.
+/// Returns the descriptors of this process that are pipes.
 fn pipes() -> HashSet<String> {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     let names = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok());
@@ -25,7 +25,7 @@ fn pipes() -> HashSet<String> {
         .collect()
 }
 
-/// Sends back what comes, until the end.
+/// Echoes everything until the end.
 async fn echo(listener: TcpListener) {
     loop {
         let (mut socket, _) = listener.accept().await.unwrap();
@@ -36,7 +36,7 @@ async fn echo(listener: TcpListener) {
     }
 }
 
-/// Connects, and waits until the server has answered: a listener has room for few connections that nobody has accepted.
+/// Connects, and waits for an answer of the server: the backlog of a listener is short.
 async fn connected(proxy: std::net::SocketAddr) -> TcpStream {
     let mut socket = TcpStream::connect(proxy).await.unwrap();
     socket.write_all(b"?").await.unwrap();
@@ -44,7 +44,7 @@ async fn connected(proxy: std::net::SocketAddr) -> TcpStream {
     socket
 }
 
-/// Sends bytes that differ from connection to connection, and compares what comes back.
+/// Sends bytes that differ between connections, and compares the reply.
 async fn ask(mut socket: TcpStream, number: usize) -> TcpStream {
     let len = 20_000 + number * 97;
     let bytes = &content()[number * 1009..][..len];
@@ -106,7 +106,7 @@ fn a_thousand_connections_get_their_own_bytes_and_idle_ones_hold_no_pipes() {
                 asking.spawn(ask(socket, number));
             }
             let idle = asking.join_all().await;
-            // The proxy may not have been told yet that its last bytes were taken. Other tests make pipes, too.
+            // The proxy may not have been notified yet that its last bytes were read. Other tests create pipes, too.
             let began = Instant::now();
             while pipes().len() > 100 {
                 let waited = began.elapsed();

@@ -1,5 +1,5 @@
-//! System calls that fail, and a thousand connections: tests that take the private pipes away from other transfers of the
-//! process, so they have a process of their own. None of them expects that anything is spliced.
+//! System calls that fail, and a thousand connections: these tests use up the private pipes of the process, so they are
+//! a separate program. None of them expects bytes to be spliced.
 
 #![allow(unsafe_code)]
 

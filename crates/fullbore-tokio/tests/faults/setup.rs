@@ -1,5 +1,5 @@
-//! The calls that examine and prepare both ends, make private pipes, and close a sending side: whichever fails, the
-//! bytes are copied, or the run fails before anything is moved and the next one succeeds.
+//! The calls that examine and prepare both ends, create private pipes, and close a sending side: whichever fails, the
+//! bytes are copied, or the run fails before a byte is moved and the next one succeeds.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -25,8 +25,8 @@ const KINDS: [Kind; 6] = [
     Kind::Async,
 ];
 
-/// Calls that may be made before bytes are moved, and an error of each. Nothing that only makes a transfer faster is
-/// one that it fails for.
+/// Calls that may be made before bytes are moved, and an error of each. A transfer does not fail with a call that only
+/// makes it faster.
 #[rustfmt::skip]
 const SETUP: [(&[libc::c_long], Errno, bool); 5] = [
     (&[libc::SYS_pipe2], Errno::MFILE, false),
@@ -88,10 +88,10 @@ fn two_ends_that_cannot_be_told_apart_are_an_error_of_fstat() {
     }
 }
 
-/// Makes an end of a descriptor.
+/// Wraps a descriptor in an end.
 type Make<End> = fn(OwnedFd) -> End;
 
-/// Moves bytes both ways; the nth shutdown(2) fails.
+/// Moves bytes in both directions; the nth shutdown(2) fails.
 fn half_closed<A: Duplex, B: Duplex>(
     nth: usize,
     (a, near): (OwnedFd, OwnedFd),
@@ -99,7 +99,7 @@ fn half_closed<A: Duplex, B: Duplex>(
     ends: (Make<A>, Make<B>),
 ) -> Option<()> {
     let talk = |peer: OwnedFd| {
-        // For reading and writing, any socket does.
+        // For reading and writing, any type of socket works.
         let mut peer = std::os::unix::net::UnixStream::from(peer);
         let mut sends = peer.try_clone().unwrap();
         thread::spawn(move || {
@@ -120,7 +120,7 @@ fn half_closed<A: Duplex, B: Duplex>(
             let failure = transfer.run().await.unwrap_err();
             assert!(failure.error.to_string().contains("shutdown"), "{failure}");
             assert_eq!(failure.error.raw_os_error(), Some(libc::EIO));
-            // The other direction may not have had everything to deliver, so it goes on.
+            // The other direction may not have delivered everything, so it continues.
             let both = transfer.run().await.unwrap();
             for report in [both.a_to_b, both.b_to_a] {
                 assert_eq!((report.bytes, report.ended), (LEN as u64, Ended::AtEnd));
@@ -155,7 +155,7 @@ fn a_sending_side_that_cannot_be_closed_is_a_failure_and_is_closed_by_the_next_r
 }
 
 #[test]
-fn an_end_that_was_met_in_a_run_that_failed_is_told_by_the_next_run() {
+fn an_end_found_in_a_failed_run_is_passed_on_by_the_next() {
     let _watch = watch("an end that is told later");
     let [(a, mut near), (b, far)] =
         [(); 2].map(|()| std::os::unix::net::UnixStream::pair().unwrap());
@@ -177,7 +177,7 @@ fn an_end_that_was_met_in_a_run_that_failed_is_told_by_the_next_run() {
     };
     let ended = (failure.report.a_to_b.ended, failure.report.b_to_a.ended);
     assert_eq!(ended, (Ended::Failed, Ended::AtEnd));
-    // This peer closes its half only when it has seen the end of the other.
+    // This peer closes its half only after it has seen the end of the other.
     let waiting = thread::spawn(move || near.read_to_end(&mut Vec::new()).unwrap());
     let both = runtime.block_on(transfer.run()).unwrap();
     assert_eq!((both.a_to_b.bytes, both.a_to_b.ended), (8, Ended::AtEnd));

@@ -1,4 +1,4 @@
-//! Futures that are dropped at random points, and transfers that go on after that or are taken apart.
+//! Futures that are dropped at random times, and transfers that continue or are taken apart afterwards.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::kinds::*;
 
 const TRIES: u64 = 10_000;
 
-/// A peer that sends and takes bytes without waiting, in amounts that are drawn.
+/// A peer that sends and reads random numbers of bytes without waiting.
 struct Peer {
     socket: StdUnixStream,
     sent: usize,
@@ -23,7 +23,7 @@ struct Peer {
 
 impl Peer {
     fn new(fd: impl Into<OwnedFd>) -> Self {
-        // For reading and writing, any socket does.
+        // For reading and writing, any type of socket works.
         let socket = StdUnixStream::from(fd.into());
         socket.set_nonblocking(true).unwrap();
         Self {
@@ -47,7 +47,7 @@ impl Peer {
         self.got.truncate(begun + n);
     }
 
-    /// Takes all that comes until the end.
+    /// Reads everything until the end.
     fn take_all(mut self) -> Vec<u8> {
         self.socket.set_nonblocking(false).unwrap();
         self.socket.read_to_end(&mut self.got).unwrap();
@@ -55,7 +55,7 @@ impl Peer {
     }
 }
 
-/// (ours, the peer's) of a connection.
+/// Returns a connection: our end, and the peer.
 fn connection(over_tcp: bool) -> (OwnedFd, Peer) {
     match over_tcp {
         true => {
@@ -77,7 +77,7 @@ fn amount(random: &mut fastrand::Rng) -> usize {
     }
 }
 
-/// Runs it for some turns of the other tasks, and drops it.
+/// Runs the transfer for some turns of the other tasks, and drops the future.
 macro_rules! run_for_a_while {
     ($transfer:expr, $random:expr) => {{
         let turns = $random.u32(..6);
@@ -95,7 +95,7 @@ macro_rules! run_for_a_while {
 }
 
 #[test]
-fn what_a_dropped_future_had_taken_is_had_from_the_transfer() {
+fn bytes_in_flight_of_a_dropped_future_stay_in_the_transfer() {
     let _watch = watch("dropped futures");
     let runtime = runtime();
     for seed in 0..TRIES {
@@ -180,13 +180,13 @@ fn both_directions_go_on_after_futures_were_dropped() {
 fn a_future_that_is_dropped_after_a_failure_still_delivers_what_has_come_and_then_fails() {
     let _watch = watch("a future dropped after a failure");
     let ((a, mut near), (b, mut far)) = (connection(false), connection(false));
-    // Nothing can be sent to `a` from now on.
+    // From now on, nothing can be sent to `a`.
     near.socket.shutdown(std::net::Shutdown::Read).unwrap();
     runtime().block_on(async {
         let mut transfer = Options::new().copy_bidirectional(unix(a), unix(b));
         let moment = Duration::from_millis(10);
         let mut both = transfer.report();
-        // In small amounts, so that the last of them has room in the sink when all others were taken.
+        // In small amounts, so that the last of them fits into the sink when all others were read.
         while both.a_to_b.taken == both.a_to_b.bytes {
             near.send(10_000, content());
             let ran = tokio::time::timeout(moment, transfer.run()).await;
@@ -202,7 +202,7 @@ fn a_future_that_is_dropped_after_a_failure_still_delivers_what_has_come_and_the
         while far.got.len() < both.a_to_b.bytes as usize {
             far.take(100_000);
         }
-        // tokio learns that there is room, so that the next run first comes to the source that has no more bytes.
+        // tokio is notified of the room, so that the next run first reads the source, which has no more bytes.
         tokio::time::sleep(moment).await;
         let failure = transfer.run().await.unwrap_err();
         assert_eq!(failure.error.raw_os_error(), Some(libc::EPIPE));

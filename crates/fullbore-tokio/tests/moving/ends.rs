@@ -1,4 +1,4 @@
-//! Peers that close one half, reset, or stop reading; and connections on which nothing happens.
+//! Peers that half-close, reset, or stop reading; and idle connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream as StdTcpStream};
@@ -95,7 +95,7 @@ fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
             let ended = [both.a_to_b.ended, both.b_to_a.ended];
             let failed = ended.iter().filter(|&&ended| ended == Ended::Failed);
             assert_eq!(failed.count(), 1, "{both:?}");
-            // The kernel reports a reset once, and an end after that.
+            // The kernel reports a reset once, and then an end.
             let again = transfer.run().await.unwrap_err();
             let reset = again.error.raw_os_error().unwrap();
             assert!(
@@ -103,11 +103,11 @@ fn a_reset_is_a_failure_of_its_side_and_the_other_peer_sees_no_end() {
                 "{again:?}"
             );
             let both = &again.report;
-            // Whether they could still be sent depends on when the reset came.
+            // Whether they could still be sent depends on when the reset arrived.
             let (_, sink, under_way) = transfer.into_parts().unwrap();
             let known = both.b_to_a.bytes + under_way.b_to_a.len() as u64;
             assert_eq!(known, both.b_to_a.taken);
-            // The peer waits, because nobody has closed this side.
+            // The peer waits, because this side is not closed.
             server.set_nonblocking(true).unwrap();
             let error = server.read(&mut [0; 9]).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
@@ -139,7 +139,7 @@ fn what_a_server_has_sent_before_it_went_reaches_the_client() {
     let _watch = watch("drained");
     for guarantee in GUARANTEES {
         let ((a, mut client), (b, mut server)) = (tcp_pair(), tcp_pair());
-        // The server answers and goes before the question comes, which it then resets.
+        // The server answers and closes before the question arrives, which resets the connection.
         server.write_all(&content()[..50_000]).unwrap();
         drop(server);
         client.write_all(&content()[..1000]).unwrap();
@@ -201,7 +201,7 @@ impl Stalled {
         }
     }
 
-    /// Returns the CPU time of a run for so long.
+    /// Returns the CPU time of a run of this duration.
     fn run_for(&mut self, time: Duration) -> Duration {
         let used = cpu_time();
         self.runtime.block_on(async {
@@ -256,9 +256,9 @@ fn a_connection_on_which_nothing_happens_costs_no_cpu_time() {
     }
 }
 
-/// A socket with a message in its error queue is in an error condition to epoll(7) all the time.
+/// A socket with a message in its error queue is permanently in an error condition to epoll(7).
 #[test]
-fn a_full_sink_in_an_error_condition_is_not_asked_all_the_time() {
+fn a_full_sink_in_an_error_condition_is_not_polled_in_a_loop() {
     let _watch = watch("error queue");
     for guarantee in GUARANTEES {
         let mut has_timestamps = false;
@@ -319,7 +319,7 @@ fn what_cannot_be_used_is_refused_before_anything_is_moved() {
             .await
             .unwrap_err();
         assert!(error.to_string().contains("boundaries"), "{error}");
-        // One pipe for both.
+        // The same pipe for both.
         let pipe = fullbore::Pipe::new().unwrap();
         let (mut source, mut sink) = (receiver(pipe.reader), sender(pipe.writer));
         let error = fullbore_tokio::copy(&mut source, &mut sink)
@@ -329,7 +329,7 @@ fn what_cannot_be_used_is_refused_before_anything_is_moved() {
     });
 }
 
-/// A socket that is not connected does: send(2) and shutdown(2) are refused, and write(2) is not.
+/// This socket is not connected: send(2) and shutdown(2) are refused, and write(2) is not.
 #[test]
 fn a_stream_socket_of_another_family_is_sent_to_and_shut_down_as_a_socket() {
     let _watch = watch("another family");
@@ -386,7 +386,7 @@ fn by_snapshot_bytes_stay_what_they_were_when_they_arrived_behind_a_peer_that_sp
             }
         });
         let report = runtime().block_on(async {
-            // So that there are several calls, of which the later ones are splices by reference.
+            // So that there are several calls, and the later ones are splices by reference.
             let rate = std::num::NonZero::new(LEN as u64 * 8).unwrap();
             let options = Options::new().guarantee(guarantee).rate(rate);
             let mut transfer = options.copy(tcp(a.into()), tcp(b.try_clone().unwrap().into()));
@@ -405,8 +405,7 @@ fn by_snapshot_bytes_stay_what_they_were_when_they_arrived_behind_a_peer_that_sp
     }
 }
 
-/// recvmsg(2) and read(2) end at such a message, so a read that is shorter than it could be does not prove that nothing
-/// is left.
+/// recvmsg(2) and read(2) stop at such a message, so a short read does not prove that the socket is empty.
 #[test]
 fn bytes_behind_a_message_with_a_descriptor_are_not_forgotten() {
     let _watch = watch("a message with a descriptor");

@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::common::set_nonblocking;
 
-/// A runtime on this thread, which a seccomp filter of the thread applies to.
+/// A runtime on this thread, so that a seccomp filter of the thread applies to it.
 pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -41,7 +41,7 @@ pub fn registered(fd: OwnedFd) -> AsyncFd<OwnedFd> {
     unsafe { AsyncFd::register(fd) }.unwrap()
 }
 
-/// The output of a program that passes on what comes from a pipe.
+/// Returns the output of a program that copies from a pipe.
 pub fn child_stdout(fd: OwnedFd) -> (ChildStdout, Child) {
     let mut command = Command::new("cat");
     command.stdin(Stdio::from(fd)).stdout(Stdio::piped());
@@ -49,7 +49,7 @@ pub fn child_stdout(fd: OwnedFd) -> (ChildStdout, Child) {
     (child.stdout.take().unwrap(), child)
 }
 
-/// The input of a program that passes on what it gets to a pipe.
+/// Returns the input of a program that copies to a pipe.
 pub fn child_stdin(fd: OwnedFd) -> (ChildStdin, Child) {
     let mut command = Command::new("cat");
     command.stdout(Stdio::from(fd)).stdin(Stdio::piped());

@@ -1,5 +1,5 @@
-//! Bytes between all kinds of ends, with dropped futures and peers that misbehave. What arrived, what is
-//! under way and what is left in the source is always all that was sent.
+//! Bytes between all kinds of ends, with dropped futures and misbehaving peers. The bytes that arrived, those in flight
+//! and those left in the source are always all that were sent.
 
 #![allow(unsafe_code)]
 

@@ -87,14 +87,14 @@ fn a_deadline_leaves_the_runtime_to_others_while_a_thread_reads_a_file() {
     let (from, to) = (source.fd.try_clone().unwrap(), sink.fd.try_clone().unwrap());
     let (release, released) = mpsc::channel::<()>();
     let pause = Duration::from_millis(50);
-    // Each read waits until the task that polls the transfer has released it.
+    // Each read blocks until the task that polls the transfer releases it.
     let wait = |_| released.recv().err().and(None);
     let ran = judging(&[libc::SYS_read], wait, move || {
         runtime().block_on(async {
             let options = Options::new().deadline(Instant::now() + pause);
             let mut transfer = options.copy(file(from), unix(to));
             let mut run = Box::pin(transfer.run());
-            // When this has passed, the deadline was seen, and the read still waits.
+            // After this timeout, the deadline has been noticed, and the read still waits.
             let ran = tokio::time::timeout(pause * 2, &mut run).await;
             assert!(ran.is_err(), "{ran:?}");
             drop(release);
@@ -135,7 +135,7 @@ fn bytes_that_arrive_put_off_the_idle_timeout() {
             .unwrap()
     });
     sending.join().unwrap();
-    // On a machine that stood still for two seconds it was idle.
+    // On a machine that stalled for two seconds, it was idle.
     if report.ended == Ended::AtEnd {
         assert!(report.elapsed >= pause + pause / 2);
     }
@@ -155,7 +155,7 @@ fn no_more_bytes_come_than_the_rate_allows() {
             let options = Options::new().guarantee(guarantee).rate(rate);
             options.copy(file(from), unix(to)).run().await.unwrap()
         });
-        // What was not used before can be used later, and the last bytes are not waited for.
+        // Unused rate accumulates, and the last bytes are not waited for.
         assert!(began.elapsed() >= Duration::from_millis(350), "{report:?}");
         assert_eq!(report.bytes, 500_000);
         sink.close_and_compare(&content()[..500_000], "rate");

@@ -1,21 +1,21 @@
-//! How the threads of a buffer are ended, and how it is known that they have ended.
+//! Stops the threads of a buffer, and signals when all of them have finished.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fullbore_linux::wait::Cancel;
 
-/// How the threads of a buffer are ended, and how it is known that they have ended.
+/// Stops the threads of a buffer, and signals when all of them have finished.
 #[derive(Debug)]
 pub(super) struct Ends {
-    /// Ends their waits.
+    /// Cancels their waits.
     pub(super) stop: Cancel,
-    /// Is cancelled once no writer is left.
+    /// Cancelled once no writer is left.
     pub(super) over: Cancel,
-    /// The number of writers that have not ended, and one more until all have been started.
+    /// The number of running writers, plus one until all have been started.
     pub(super) writers: AtomicUsize,
 }
 
-/// A writer that has not ended, or one that is still to be started.
+/// A guard: a running writer, or one that is about to be started.
 pub(super) struct Writer<'a>(&'a Ends);
 
 impl<'a> Writer<'a> {
@@ -33,7 +33,7 @@ impl Drop for Writer<'_> {
     }
 }
 
-/// Makes a call when it is dropped.
+/// Calls a function when it is dropped.
 pub(super) struct AtLast<Call: Fn()>(pub(super) Call);
 
 impl<Call: Fn()> Drop for AtLast<Call> {

@@ -1,5 +1,5 @@
-//! One fd to others through a large memory: [`Buffer`] reads on while its outputs are slow, and keeps them
-//! busy while its source is.
+//! Moves bytes from one fd to others through a large memory: [`Buffer`] keeps reading while its sinks are slow, and
+//! keeps its sinks busy while its source is slow.
 //!
 //! | file | contains |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `report.rs` | what a buffer reports, while it runs and at its end |
 //! | this one | the options |
 //!
-//! Bytes are copied once, from the source into memory. A pipe is given this memory, which is not written to
-//! again; every other sink is written to. The memory itself is in `store/`.
+//! Bytes are copied once, from the source into memory. Pipes get references to this memory, which is never written to
+//! again; other sinks get copies. The memory itself is in `store/`.
 
 mod ends;
 mod reading;
@@ -38,18 +38,18 @@ use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
 use writing::{Writing, Written};
 
-/// Bytes of one system call.
+/// The default number of bytes of one system call.
 const CHUNK: usize = 1 << 20;
 
-/// The memory of a buffer for which nothing else was asked.
+/// The default size of the memory.
 const MEMORY: usize = 64 << 20;
 
 /// Moves bytes from one source through a large memory to one sink or to many.
 ///
 /// Every sink that does not fail gets exactly the bytes of the source, as they were when they were read
-/// ([`Guarantee::Snapshot`](crate::Guarantee::Snapshot)). A byte is passed on as soon as it is there, unless
-/// [`start_at`](Self::start_at) or [`write_rate`](Self::write_rate) says otherwise. A sink that takes
-/// nothing holds the others back only once the memory is full.
+/// ([`Guarantee::Snapshot`](crate::Guarantee::Snapshot)). Bytes are passed on as soon as they arrive, unless
+/// [`start_at`](Self::start_at) or [`write_rate`](Self::write_rate) delays them. A stalled sink delays the others only
+/// once the memory is full.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -87,7 +87,7 @@ struct Options {
     plain: bool,
 }
 
-/// What is needed before the first byte.
+/// What is set up before the first byte.
 struct Prepared {
     store: Store,
     messages: Messages,
@@ -118,21 +118,21 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
     }
 
-    /// Adds a sink, and sets what its errors mean.
+    /// Adds a sink, and sets what happens after an error of this sink.
     pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
         self.sinks.push((sink, policy));
         self
     }
 
-    /// Sets the most bytes of memory to use. It is taken as it fills, on huge pages if there are any and it
-    /// has room for some, and is given back as it empties.
+    /// Sets the maximum size of the memory in bytes. Memory is allocated as the buffer fills, in huge pages if they are
+    /// available and fit, and freed as it drains.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.options.memory = bytes;
         self
     }
 
-    /// Keeps the bytes in this regular file, whose contents are lost, instead of memory. Room on the disk
-    /// for as many bytes as [`memory`](Self::memory) says is taken at the start.
+    /// Keeps the bytes in this regular file instead of memory. Its old contents are lost. Disk space for
+    /// [`memory`](Self::memory) bytes is allocated at the start.
     pub fn in_file(mut self, file: impl Into<OwnedFd>) -> Self {
         self.file = Some(file.into());
         self
@@ -144,16 +144,16 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
-    /// Makes a sink that has got everything wait until this many percent of the memory are full, also at
-    /// the beginning. It waits no longer once the source has ended or reading has to pause. The default is
-    /// 0: it never waits.
+    /// Sets a start threshold in percent: at the start, and whenever a sink has drained the buffer, the sink waits
+    /// until the memory is this full. It stops waiting when the source ends or reading is paused. The default is 0:
+    /// sinks never wait for a threshold.
     pub fn start_at(mut self, percent: f64) -> Self {
         self.options.start = percent;
         self
     }
 
-    /// Makes reading pause, once the memory is full, until no more than this many percent are. The default
-    /// is 100: reading continues as soon as there is room.
+    /// Sets a refill threshold in percent: once the memory is full, reading pauses until no more than this much of it
+    /// is in use. The default is 100: reading continues as soon as there is room.
     pub fn resume_at(mut self, percent: f64) -> Self {
         self.options.resume = percent;
         self
@@ -171,7 +171,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
-    /// Sets for how long a sink pauses after each write. By default it does not.
+    /// Sets how long a sink pauses after each write. The default is no pause.
     pub fn pause_after_write(mut self, pause: Duration) -> Self {
         self.options.pause = pause;
         self
@@ -184,8 +184,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
-    /// Stops when `cancel` is cancelled, also during a wait. What was read and not written by then is lost:
-    /// the report says how much of it each sink has got.
+    /// Stops when `cancel` is cancelled, also during a wait. Bytes that were read and not written by then are lost; the
+    /// report says how many bytes each sink got.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         self
@@ -204,20 +204,20 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
-    /// Sets whether to move bytes by read(2) and write(2) only, where other system calls are not trusted. It is
-    /// slower.
+    /// Sets whether to use only read(2) and write(2), for sandboxes and kernels whose other system calls are not
+    /// trusted. This is slower.
     pub fn plain(mut self, plain: bool) -> Self {
         self.options.plain = plain;
         self
     }
 
-    /// Moves bytes until the source ends, no sink is left, or it is told to stop.
+    /// Moves bytes until the source ends, no sink is left, or the buffer is stopped.
     ///
     /// # Errors
-    /// [`BufferFailure`]: with [`Error::Moving`] if the source failed, which every sink learns only after all
-    /// that was read before, or a sink whose policy says that the whole buffer then fails; with
-    /// [`Error::Invalid`] for options that make no sense, or a sink that is the source; with
-    /// [`Error::System`] if there is no memory, or no room for the file.
+    /// [`BufferFailure`]: with [`Error::Moving`] if a sink failed whose policy is to fail the whole buffer, or if the
+    /// source failed (the sinks still get all bytes that were read before); with [`Error::Invalid`] for invalid
+    /// options, or if a sink is the source; with [`Error::System`] if there is not enough memory, or not enough disk
+    /// space for the file.
     pub fn run(self) -> Result<BufferReport, BufferFailure> {
         self.run_with(Duration::MAX, |_| {})
     }
@@ -274,8 +274,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             store.stop();
             ends.stop.cancel();
         };
-        // It is over once no writer is left: when all of them have ended after the reader, or been dropped,
-        // so that no sink needs what it may still read.
+        // The buffer has finished once no writer is left: all have ended after the reader, or have failed, so that no
+        // sink needs what the reader may still read.
         let starting = Writer::new(&ends);
         let (read, written, stopped) = thread::scope(|scope| {
             let stop = &stop;
@@ -299,7 +299,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 stop();
             }
             let mut looking = || watch(&Level::of(store, capacity, began.elapsed()));
-            // Also if `watch` panics, since the threads are waited for then.
+            // Also if `watch` panics, because the scope then joins the threads.
             let at_last = AtLast(stop);
             let stopped = options.until_over(&ends.over, interval, &mut looking);
             drop(at_last);
@@ -309,7 +309,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let level = Level::of(store, capacity, began.elapsed());
         let (mut written, read) = match written.into_iter().collect::<Result<Vec<_>>>() {
             Ok(written) => (written, read.and_then(|read| read)),
-            // A thread could not be started, and there is no report of its output.
+            // A thread could not be started, so there is no report of its sink.
             Err(error) => (Vec::new(), Err(error)),
         };
         let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
@@ -337,7 +337,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
     }
 
-    /// Checks the options and the fds, and gets the memory.
+    /// Checks the options and the fds, and allocates the memory.
     fn prepare(&mut self) -> Result<Prepared> {
         let Options {
             memory,
@@ -385,8 +385,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
 }
 
 impl Options {
-    /// Sleeps until it is `over`, and calls `watch` about every `interval`. Returns what ended it earlier, if
-    /// something did.
+    /// Sleeps until `over` is cancelled, and calls `watch` about every `interval`. Returns what ended it early, if
+    /// anything.
     fn until_over(
         &self,
         over: &Cancel,
@@ -394,7 +394,7 @@ impl Options {
         mut watch: impl FnMut(),
     ) -> Option<Stopped> {
         while !over.is_cancelled() {
-            // An interval may be as long as there are numbers.
+            // `interval` may be too long for an `Instant`.
             let next = Instant::now().checked_add(interval);
             let mut waiter = Waiter::new(Wait::Block);
             if let Some(cancel) = &self.cancel {
@@ -407,7 +407,7 @@ impl Options {
                 _ if over.is_cancelled() => {}
                 Some(Stopped::TimedOut) if !is_late => watch(),
                 Some(stopped) => return Some(stopped),
-                // poll(2) fails if the kernel has no memory for a moment.
+                // poll(2) can fail for lack of kernel memory.
                 None if slept.is_err() => thread::sleep(Duration::from_millis(1).min(interval)),
                 None => {}
             }
@@ -428,7 +428,7 @@ fn spawn<'scope, T: Send + 'scope>(
     })
 }
 
-/// Waits for a thread.
+/// Joins a thread.
 fn joined<T>(thread: Result<ScopedJoinHandle<'_, T>>) -> Result<T> {
     match thread?.join() {
         Ok(value) => Ok(value),

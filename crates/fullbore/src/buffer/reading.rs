@@ -27,24 +27,24 @@ pub(super) struct Reading<'a> {
     pub(super) taken: u64,
 }
 
-/// What a source may keep together: a read(2) into less memory than a whole message has loses the rest of
-/// it. The memory of a buffer has less room than that at the ends of its parts.
+/// How to read a source that may preserve message boundaries: read(2) discards the part of a message that does not fit,
+/// and the room at the end of a slot can be shorter than a message.
 pub(super) struct Messages {
-    /// The most bytes of a message.
+    /// The longest message in bytes.
     most: usize,
-    /// Whether a longer one is an error. The kernel keeps those of a pipe short.
+    /// Whether a longer message is an error. The kernel limits the packets of a pipe.
     may_be_longer: bool,
-    /// A message for which there was too little room.
+    /// A message that did not fit into the room.
     aside: Vec<u8>,
-    /// What is left of it.
+    /// The part of it that was not returned yet.
     left: Range<usize>,
-    /// A file in memory with the same bytes, if the room is the mapping of a file: only system calls may
-    /// reach that.
+    /// A file in memory with the same bytes, if the room is the mapping of a file, which only system calls may access.
     copied: Option<OwnedFd>,
 }
 
 impl Messages {
-    /// Creates the state for a source of which fstat(2) returned `stat`, and for memory that may be a file.
+    /// Creates the state for a source whose fstat(2) is `stat`. `in_file` says whether the room is the mapping of a
+    /// file.
     ///
     /// # Errors
     /// As memfd_create(2).
@@ -61,7 +61,7 @@ impl Messages {
         })
     }
 
-    /// Reads into `room`. What does not fit is returned by the next calls.
+    /// Reads into `room`. The next calls return what does not fit.
     fn read(
         &mut self,
         calls: &mut Calls,
@@ -123,7 +123,7 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 impl Reading<'_> {
-    /// Reads until the source ends, or no sink is left, and pauses to keep the rate.
+    /// Reads until the source ends or no sink is left, and pauses to keep to the rate.
     pub(super) fn run(mut self) -> Result<()> {
         loop {
             let chunk = self.chunk;

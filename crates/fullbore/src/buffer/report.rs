@@ -16,28 +16,28 @@ use fullbore_linux::error::Error;
 pub struct Level {
     /// Bytes that were read.
     pub taken: u64,
-    /// Bytes of them that the slowest sink has not got yet.
+    /// Of these, the bytes that the slowest sink has not got yet.
     pub held: u64,
-    /// Bytes of memory: all that was asked for, in whole pieces.
+    /// Size of the memory in bytes: the requested size, rounded to whole slots.
     pub capacity: u64,
-    /// The most bytes that were held at a time.
+    /// The most bytes that were held at once.
     pub most: u64,
-    /// Waits of the first sink for bytes, without those before the first byte and after the last one.
+    /// Waits of the first sink for bytes, except before its first byte and after the last.
     pub empty: Waits,
     /// Waits of the source for room.
     pub full: Waits,
     /// How long the first sink waited for bytes after the memory had been full once. A larger memory could have saved
-    /// this time at most, and no more than that of the waits for room.
+    /// at most this time, and at most the time of the waits for room.
     pub empty_after_full: Duration,
-    /// Whether everything was read.
+    /// Whether the source has ended.
     pub has_ended: bool,
-    /// Whether reading waits for room at this moment, or for the memory to be as empty as
-    /// [`Buffer::resume_at`](crate::Buffer::resume_at) says.
+    /// Whether reading is waiting for room now, or for the memory to drain to
+    /// [`Buffer::resume_at`](crate::Buffer::resume_at).
     pub waits_for_room: bool,
-    /// Whether all sinks wait for bytes at this moment, or for as many of them as
-    /// [`Buffer::start_at`](crate::Buffer::start_at) says.
+    /// Whether all sinks are waiting for bytes now, or for the memory to fill to
+    /// [`Buffer::start_at`](crate::Buffer::start_at).
     pub waits_for_bytes: bool,
-    /// The number of sinks that have neither got everything nor failed.
+    /// The number of sinks that have neither finished nor failed.
     pub sinks_left: usize,
     /// Time since the start.
     pub elapsed: Duration,
@@ -81,7 +81,7 @@ impl Level {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BufferReport {
-    /// What was moved, and how full the memory was.
+    /// The bytes moved, and how full the memory was.
     pub level: Level,
     /// The results of the sinks, in the order in which they were added.
     pub sinks: Vec<SinkReport>,
@@ -89,19 +89,19 @@ pub struct BufferReport {
     pub ended: EndReason,
 }
 
-/// The error of a [`Buffer`](crate::Buffer), with a report of what it had done before.
+/// The error of a [`Buffer`](crate::Buffer), with a report of what it did before.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BufferFailure {
     /// What was done before it failed.
     pub report: Box<BufferReport>,
-    /// The number of the sink that failed, from 0; `None` if it was the source, or something else.
+    /// The index of the sink that failed, from 0; `None` if something else failed, such as the source.
     pub sink: Option<usize>,
     /// The error: which side failed, in which operation, and what the kernel said.
     pub error: Error,
 }
 
-/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
 impl std::ops::Deref for BufferFailure {
     type Target = Error;
 
@@ -111,7 +111,7 @@ impl std::ops::Deref for BufferFailure {
 }
 
 impl BufferFailure {
-    /// Makes the failure of a buffer that has moved nothing.
+    /// Creates the failure of a buffer that has moved nothing.
     pub(super) fn before(error: Error, began: Instant) -> Self {
         Self {
             report: Box::new(BufferReport {

@@ -1,4 +1,4 @@
-//! The threads that write, one for each output: an output that waits holds no other one back.
+//! The threads that write, one for each sink, so that a blocked sink does not block the others.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use fullbore_linux::error::{self, Error, TransferSide};
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::Pace;
 
-/// One output.
+/// One sink.
 pub(super) struct Writing<'a> {
     pub(super) store: &'a Store,
     pub(super) emptier: Emptier<'a>,
@@ -24,23 +24,23 @@ pub(super) struct Writing<'a> {
     pub(super) pipe_size: usize,
     pub(super) pace: Option<Pace>,
     pub(super) pause: Duration,
-    /// Whether the output was grown, if it is a pipe.
+    /// Whether the sink was grown, if it is a pipe.
     pub(super) is_roomy: bool,
     /// Whether to move bytes by write(2) only.
     pub(super) plain: bool,
 }
 
-/// What an output has got, and what ended it, if that was no end of the source.
+/// The bytes that a sink got, and why it ended, if not because the source did.
 #[derive(Debug)]
 pub(super) struct Written {
     bytes: u64,
     failed: Option<(&'static str, Errno, OnError)>,
-    /// The memory could not be given back to the kernel.
+    /// Memory could not be released to the kernel.
     broken: Option<Error>,
 }
 
 impl Writing<'_> {
-    /// Writes until everything is written, or it fails.
+    /// Writes until the buffer is drained and the source has ended, or the sink fails.
     pub(super) fn run(mut self) -> Written {
         loop {
             if let Some(written) = self.step() {
@@ -49,7 +49,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Waits for bytes, and writes once. Returns what came of it all, if this was the end.
+    /// Waits for bytes, and writes once. Returns the result if this was the end.
     fn step(&mut self) -> Option<Written> {
         let chunk = self.chunk;
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
@@ -81,10 +81,10 @@ impl Writing<'_> {
         }
     }
 
-    /// Grows the output if it is a pipe, and gives it pages from now on.
+    /// Grows the sink if it is a pipe, and gives it pages from now on.
     fn make_roomy(&mut self) {
         if let Ok(pipe) = PipeEnd::new(self.sink) {
-            // With a small pipe, writing is only slower.
+            // An error does not matter: with a small pipe, writing is only slower.
             let _ = pipe.grow(self.pipe_size);
             if !self.plain {
                 self.outlet.take_pages(self.sink, self.pipe_size);
@@ -106,7 +106,7 @@ impl Writing<'_> {
 }
 
 impl Written {
-    /// Returns whether the whole buffer fails with this output.
+    /// Returns whether the whole buffer fails with this sink.
     pub(super) fn fails_all(&self) -> bool {
         self.broken.is_some() || matches!(self.failed, Some((_, _, OnError::FailAll)))
     }

@@ -1,8 +1,8 @@
-//! Fresh pages into a Unix stream socket, through a pipe of our own.
+//! Fresh pages into a Unix stream socket, through a private pipe.
 //!
-//! vmsplice(2) gives pages only to a pipe, and splice(2) moves references from there into the socket. The
-//! receiver then has references to the pages, too, and may splice them on (H5). What was given is never
-//! written to again, so it gets the bytes as they were, as from a pipe.
+//! vmsplice(2) gives pages only to a pipe, and splice(2) moves references from there into the socket. The receiver then
+//! refers to the pages, too, and may splice them on (H5). They are never written to again, so it gets the bytes as they
+//! were, as from a pipe.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -14,26 +14,26 @@ use fullbore_linux::pipe::{self, Pipe};
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls, without_sigpipe};
 
-/// The pipe before a Unix stream socket.
+/// The private pipe before a Unix stream socket.
 #[derive(Debug)]
 pub(super) struct IntoSocket {
     pipe: Pipe,
-    /// Bytes in the pipe: the next ones of those that are to be sent.
+    /// Bytes in the pipe: the first ones of those that remain to be sent.
     held: usize,
-    /// Whether bytes have arrived through it.
+    /// Whether bytes have ever arrived through it.
     works: bool,
 }
 
 /// Why bytes did not arrive.
 pub(super) enum Refused {
-    /// The kernel or a sandbox does not do it for this socket: write(2) has to be used.
+    /// The kernel or a sandbox does not allow it for this socket: use write(2).
     Always,
     /// The call failed.
     Failed(&'static str, Errno),
 }
 
 impl IntoSocket {
-    /// Creates a pipe of up to `capacity` bytes; `None` if there is none that is worthwhile.
+    /// Creates a pipe of up to `capacity` bytes; `None` if no pipe of a useful size can be made.
     pub(super) fn new(capacity: usize) -> Option<Self> {
         let (pipe, growth) = pipe::with_capacity(capacity).ok()?;
         (growth.after >= memory::FIRST).then_some(Self {
@@ -43,17 +43,16 @@ impl IntoSocket {
         })
     }
 
-    /// Returns whether bytes are in the pipe that have not arrived.
+    /// Returns whether bytes in the pipe have not arrived yet.
     pub(super) fn is_under_way(&self) -> bool {
         self.held > 0
     }
 
-    /// Gives as many of `bytes` to the pipe as it takes, if it is empty, and moves them into `sink`.
-    /// Returns how many have arrived. After an error, or if it returns fewer than all, it must be called
-    /// with the rest of these bytes.
+    /// Gives as many of `bytes` to the pipe as it accepts, if it is empty, and moves them into `sink`. Returns how many
+    /// have arrived. After an error or a short count, the next call must pass the rest of these bytes.
     ///
     /// # Safety
-    /// The bytes must be in a mapping of our own, and must not be written to again.
+    /// The bytes must be in a private mapping, and must not be written to again.
     ///
     /// # Errors
     /// [`Refused`]. All bytes that have not arrived are still in the memory.

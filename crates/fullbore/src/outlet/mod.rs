@@ -1,10 +1,10 @@
-//! The one place that decides how bytes get to a sink: as pages, through a socket, or by write(2).
+//! Decides how bytes get to a sink: as pages, through a socket, or by write(2). No other code does.
 //!
 //! | how | into | when | file |
 //! |---|---|---|---|
 //! | pages, by vmsplice(2) | a pipe | the sender offers the memory, and the kernel shares its pages | this one |
-//! | pages, through a pipe of our own | a Unix stream socket | the same | `into_socket.rs` |
-//! | a copy, through a socket of our own | a pipe | 32 KiB and more that are not sent as pages | `socket.rs` |
+//! | pages, through a private pipe | a Unix stream socket | the same | `into_socket.rs` |
+//! | a copy, through a private socket | a pipe | 32 KiB and more that are not sent as pages | `socket.rs` |
 //! | write(2), pwrite(2) | anything | otherwise | this one |
 //!
 //! A [`Producer`](crate::Producer), a [`Transfer`](crate::Transfer), and each sink of a [`Tee`](crate::Tee) and a
@@ -26,11 +26,10 @@ use into_socket::{IntoSocket, Refused};
 use socket::Through;
 pub(crate) use socket::{Failed, RUN};
 
-/// Sends that are shorter than this are copied, because looking up the pages and replacing them would cost more
-/// than the copy.
+/// Shorter sends are copied, because looking up and replacing the pages would cost more than the copy.
 pub(crate) const BY_REFERENCE_FROM: usize = 32 * 1024;
 
-/// Returns the least number of bytes that are worth sending as pages, if they are sent in chunks of this size.
+/// Returns the fewest bytes that are worth sending as pages, if they are sent in chunks of this size.
 pub(crate) fn least_to_give(chunk: usize) -> usize {
     BY_REFERENCE_FROM.min(chunk)
 }
@@ -38,9 +37,9 @@ pub(crate) fn least_to_give(chunk: usize) -> usize {
 /// How some bytes were sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sent {
-    /// The pages of this many are referred to by a pipe or a socket.
+    /// A pipe or a socket refers to the pages of this many bytes.
     Given(usize),
-    /// This many were copied.
+    /// This many bytes were copied.
     Copied(usize),
 }
 
@@ -58,16 +57,16 @@ impl Sent {
 pub(crate) struct Outlet {
     pub(crate) calls: Calls,
     target: Target,
-    /// Whether pages are not given any more.
+    /// Whether pages are no longer given.
     copies_all: bool,
     /// How bytes are copied into a pipe.
     through: Through,
-    /// The capacity that the pipe is grown to (`None` is the default), if copies may go through a socket once pages
-    /// are not given any more.
+    /// Whether copies may go through a socket once pages are no longer given, and if so, the capacity that the pipe is
+    /// grown to (`None` is the default).
     socket_for: Option<Option<usize>>,
     /// Bytes that were sent as pages.
     given: u64,
-    /// How bytes were sent the last time.
+    /// How the last bytes were sent.
     pub(crate) last: Way,
 }
 
@@ -76,17 +75,17 @@ pub(crate) struct Outlet {
 enum Target {
     /// The sink, which gets only copies.
     Sink,
-    /// The sink, which is the write end of a pipe, through a descriptor that no other code can redirect.
+    /// The sink, which is the write end of a pipe, on a descriptor that no other code can redirect.
     Pipe,
-    /// The write end of a pipe: a duplicate of the sink, which no other code can redirect. `None` while no duplicate
-    /// is kept.
+    /// The write end of a pipe: a duplicate of the sink's descriptor, which no other code can redirect. `None` while it
+    /// is closed.
     Duplicate(Option<OwnedFd>),
     /// The sink, which is a Unix stream socket.
     Socket(IntoSocket),
 }
 
 impl Target {
-    /// Returns the pipe that may be given pages.
+    /// Returns the pipe that pages may be given to.
     fn pipe<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> Option<BorrowedFd<'fd>> {
         match self {
             Target::Pipe => Some(sink),
@@ -97,7 +96,7 @@ impl Target {
 }
 
 impl Outlet {
-    /// Creates an outlet that only writes, until it is told to give pages.
+    /// Creates an outlet that only copies, until `take_pages` is called.
     pub(crate) fn new(calls: Calls) -> Self {
         Self {
             calls,
@@ -110,8 +109,8 @@ impl Outlet {
         }
     }
 
-    /// Creates an outlet whose sinks are the write end of a pipe, through a descriptor that no other code can
-    /// redirect. [`copy_only`](Self::copy_only) says what `socket_for` is.
+    /// Creates an outlet into the write end of a pipe, on a descriptor that no other code can redirect.
+    /// [`copy_only`](Self::copy_only) explains `socket_for`.
     pub(crate) fn into_pipe(calls: Calls, socket_for: Option<Option<usize>>) -> Self {
         Self {
             target: Target::Pipe,
@@ -120,8 +119,8 @@ impl Outlet {
         }
     }
 
-    /// Gives pages to `sink` from now on if it is the write end of a pipe, and sends copies through a socket if
-    /// `capacity` bytes of pipe may be full of that. Returns whether either can be.
+    /// Gives pages to `sink` from now on if it is the write end of a pipe, and sends copies through a socket if the
+    /// memory cgroup has room for a pipe of `capacity` bytes full of them. Returns whether either is possible.
     pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, capacity: usize) -> bool {
         if !self.calls.waiter().never_waits() {
             self.through = Through::for_capacity(capacity);
@@ -135,8 +134,8 @@ impl Outlet {
         false
     }
 
-    /// Gives pages to a sink that is a Unix stream socket from now on, through a pipe of up to `capacity`
-    /// bytes. Returns whether they can be.
+    /// Gives pages to a Unix stream socket from now on, through a private pipe of up to `capacity` bytes. Returns
+    /// whether that is possible.
     pub(crate) fn take_pages_for_a_socket(&mut self, capacity: usize) -> bool {
         let into = linux::has_huge_pages().then(|| IntoSocket::new(capacity));
         match into.flatten() {
@@ -148,7 +147,7 @@ impl Outlet {
         }
     }
 
-    /// Only writes to a socket from now on. What its pipe holds has not been sent.
+    /// Only copies into the socket from now on. The bytes in the private pipe were not sent.
     pub(crate) fn give_no_pages_to_a_socket(&mut self) {
         if let Target::Socket(_) = self.target {
             self.target = Target::Sink;
@@ -163,12 +162,12 @@ impl Outlet {
         }
     }
 
-    /// Returns whether pages are given to the sink.
+    /// Returns whether pages can be given to the sink.
     pub(crate) fn gives(&self) -> bool {
         !self.copies_all && !matches!(self.target, Target::Sink)
     }
 
-    /// Returns the way in which long copies are sent.
+    /// Returns how long copies are sent.
     pub(crate) fn way_of_copies(&self) -> Way {
         match self.through.is_socket() {
             true => Way::Socket,
@@ -176,36 +175,35 @@ impl Outlet {
         }
     }
 
-    /// Returns whether pages of bytes that have not arrived are in a pipe before the sink.
+    /// Returns whether the private pipe holds pages that have not arrived.
     pub(crate) fn is_under_way(&self) -> bool {
         matches!(&self.target, Target::Socket(into) if into.is_under_way())
     }
 
-    /// Closes its duplicate of the sink, so that a reader sees the end of file once the caller has
-    /// closed the sink too. If there is more to send after all, the duplicate is made again.
+    /// Closes its duplicate of the sink, so that a reader sees the end of file once the caller has closed the sink too.
+    /// The duplicate is made again if more bytes follow.
     pub(crate) fn let_go(&mut self) {
         if let Target::Duplicate(own) = &mut self.target {
             *own = None;
         }
     }
 
-    /// Returns the descriptor to write to and to wait for. If there is a duplicate, this is it, because `sink` may
-    /// refer to another file by then.
+    /// Returns the descriptor to write to and to wait for: the duplicate if there is one, because `sink` may refer to
+    /// another file by then.
     pub(crate) fn fd<'fd>(&'fd self, sink: BorrowedFd<'fd>) -> BorrowedFd<'fd> {
         self.target.pipe(sink).unwrap_or(sink)
     }
 
-    /// Sends some of `bytes` to `sink`: as pages if they are `offered` and the sink can be given pages, and as a copy
-    /// otherwise. After an error, or if fewer than all were sent, it must be called with the rest of these bytes.
+    /// Sends some of `bytes` to `sink`: as pages if they are `offered` and the sink accepts pages, otherwise as a copy.
+    /// After an error or a short count, the next call must pass the rest of these bytes.
     ///
     /// # Safety
-    /// Bytes that are offered are in a mapping of our own. What was given ([`Sent::Given`], and all of `bytes` while
-    /// it [is under way](Self::is_under_way)) is not written to before it was given back to the kernel, or the caller
-    /// has been told what that means for readers.
+    /// Bytes that are offered are in a private mapping. Given bytes ([`Sent::Given`], and all of `bytes` while it [is
+    /// under way](Self::is_under_way)) are not written to before they were released to the kernel, unless the caller
+    /// accepts what that means for readers.
     ///
     /// # Errors
-    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call; `EIO` for a call that moves
-    /// nothing.
+    /// The errors of write(2), vmsplice(2) and splice(2), with the name of the call; `EIO` if a call moves nothing.
     pub(crate) unsafe fn send(
         &mut self,
         sink: BorrowedFd<'_>,
@@ -216,7 +214,7 @@ impl Outlet {
         self.duplicate_again(sink);
         if let Target::Socket(into) = &mut self.target {
             if offered || into.is_under_way() {
-                // SAFETY: the caller vouches for the memory.
+                // SAFETY: as this function's own condition.
                 match unsafe { into.send(&mut self.calls, sink, bytes) } {
                     Ok(n) => return Ok(self.gave(n)),
                     Err(Refused::Failed(operation, errno)) => return Err((operation, errno)),
@@ -227,11 +225,11 @@ impl Outlet {
         if offered && self.gives() && !linux::shares_pages() {
             self.copy_only();
         }
-        // An error that the last call kept comes first.
+        // A deferred error of the last call comes first.
         let may_give = offered && self.gives() && !self.through.has_failed();
         if let Some(pipe) = self.target.pipe(sink).filter(|_| may_give) {
-            // SAFETY: the caller vouches for the memory, which lives on in the pipe after munmap. `own_writable` made
-            // sure that this is the write end of a pipe, and no other code can redirect the descriptor.
+            // SAFETY: as this function's own condition; the pages live on in the pipe after munmap. `own_writable` has
+            // checked that this is the write end of a pipe, and no other code can redirect the descriptor.
             let answer = unsafe { self.calls.vmsplice(pipe, bytes, SpliceFlags::empty()) };
             match answer {
                 Ok(0) => return Err(("vmsplice", Errno::IO)),
@@ -244,10 +242,10 @@ impl Outlet {
         self.copy(sink, bytes, at).map(Sent::Copied)
     }
 
-    /// Copies some of `bytes` to `sink`, into a pipe or a socket, or into a file at offset `at`, and returns how many.
+    /// Copies some of `bytes` into a pipe or a socket, or into a file at offset `at`, and returns how many.
     ///
     /// # Errors
-    /// The errors of write(2) and splice(2), with the name of the call; `EIO` for a call that moves nothing.
+    /// The errors of write(2) and splice(2), with the name of the call; `EIO` if a call moves nothing.
     pub(crate) fn copy(
         &mut self,
         sink: BorrowedFd<'_>,
@@ -256,7 +254,7 @@ impl Outlet {
     ) -> Result<usize, Failed> {
         self.duplicate_again(sink);
         let (n, way) = match (self.target.pipe(sink), at) {
-            // A short rest is written to the same file as the bytes before it.
+            // A short remainder goes to the same pipe as the bytes before it.
             (Some(pipe), None) => self.through.write(&mut self.calls, pipe, bytes)?,
             (_, None) => socket::directly(&mut self.calls, sink, bytes)?,
             (_, Some(at)) => {

@@ -1,10 +1,9 @@
-//! *socket*: bytes are copied into a Unix stream socket of our own, and spliced from it into the pipe.
+//! *socket*: bytes are copied into a private Unix stream socket, and spliced from it into the pipe.
 //!
-//! What is written into such a socket is put into compound pages of 32 KiB (`unix_stream_sendmsg`,
-//! net/unix/af_unix.c: the fragments of a buffer are of order 3), which are not zeroed first, and
-//! splice(2) moves each of these runs as one slot. write(2) into the pipe allocates a page and uses a
-//! slot for every 4 KiB. No process can reach the pages that a run consists of: a reader gets the bytes
-//! as they were, as with write(2). This needs no vmsplice(2).
+//! The kernel copies what is sent into such a socket into compound pages of 32 KiB (`unix_stream_sendmsg`,
+//! net/unix/af_unix.c: the fragments of a buffer are of order 3), which are not zeroed first, and splice(2) moves each
+//! of these runs as one slot. write(2) into the pipe allocates a page and uses a slot for every 4 KiB. No process can
+//! access the pages of a run: a reader gets the bytes as they were, as with write(2). No vmsplice(2) is needed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -18,24 +17,24 @@ use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::{Ready, Stopped, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
-/// Bytes that one write into a Unix stream socket puts into one run: `UNIX_SKB_FRAGS_SZ`.
+/// Bytes of one run in a Unix stream socket: `UNIX_SKB_FRAGS_SZ`.
 pub(crate) const RUN: usize = 32 * 1024;
 
-/// How bytes that are not given are written into a pipe: through a socket, if there is one.
+/// How bytes are copied into a pipe: through a socket, if there is one.
 #[derive(Debug)]
 pub(super) enum Through {
     /// By write(2).
     Nothing,
-    /// Through a socket that is made once there are enough bytes.
+    /// Through a socket that is created once there are enough bytes.
     NewSocket,
     /// Through this socket, which is empty between two calls.
     Socket {
         near: OwnedFd,
         far: OwnedFd,
-        /// Whether bytes have arrived through it.
+        /// Whether bytes have ever arrived through it.
         works: bool,
     },
-    /// The next call returns this error, because the last one had sent some bytes before it.
+    /// The next call returns this deferred error: the last one had sent some bytes before it.
     Failed(&'static str, Errno),
 }
 
@@ -46,8 +45,8 @@ type Written = Result<(usize, Way), Failed>;
 pub(crate) type Failed = (&'static str, Errno);
 
 impl Through {
-    /// Returns the way for a pipe whose capacity is `capacity` bytes: through a socket, unless runs are
-    /// no longer than base pages, or the memory cgroup has no room for a pipe that is full of them.
+    /// Returns the way for a pipe of `capacity` bytes: through a socket, unless base pages are at least as long as
+    /// runs, or the memory cgroup has no room for a pipe full of runs.
     pub(super) fn for_capacity(capacity: usize) -> Self {
         match linux::page_size() < RUN && has_room_for_runs(capacity) {
             true => Through::NewSocket,
@@ -55,22 +54,21 @@ impl Through {
         }
     }
 
-    /// Returns whether many bytes at a time go through a socket, as far as is known.
+    /// Returns whether long copies go through a socket, as far as is known.
     pub(super) fn is_socket(&self) -> bool {
         !matches!(self, Through::Nothing)
     }
 
-    /// Returns whether the next call returns an error that the last one could not return.
+    /// Returns whether the next call returns a deferred error.
     pub(super) fn has_failed(&self) -> bool {
         matches!(self, Through::Failed(..))
     }
 
-    /// Writes to the pipe `sink`, and returns how many bytes it has got, and how those at the start were
-    /// sent. Less than a run, and what must not wait, is written directly; so is everything once a socket
-    /// or splice(2) is refused.
+    /// Writes to the pipe `sink`, and returns how many bytes were sent, and how the first of them were. Less than a
+    /// run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
     ///
     /// # Errors
-    /// The errors of write(2) and splice(2); `EIO` for a call that moves nothing.
+    /// The errors of write(2) and splice(2); `EIO` if a call moves nothing.
     pub(super) fn write(
         &mut self,
         calls: &mut Calls,
@@ -102,7 +100,7 @@ impl Through {
                 Err((operation, errno)) => {
                     match calls.stopped() {
                         None => *self = Through::Failed(operation, errno),
-                        // A signal came once, and the next call has to return.
+                        // The signal was consumed, so the next call must return.
                         Some(Stopped::Interrupted) => calls.waiter().note_signal(),
                         Some(_) => {}
                     }
@@ -113,7 +111,7 @@ impl Through {
         Ok((sent, first))
     }
 
-    /// Copies as many bytes into the socket as it takes, and moves them into the pipe.
+    /// Copies as many bytes into the socket as it accepts, and moves them into the pipe.
     fn through_the_socket(
         &mut self,
         calls: &mut Calls,
@@ -137,7 +135,7 @@ impl Through {
         }
     }
 
-    /// Copies the first bytes into the socket, and returns how many; 0 if there is none to be had.
+    /// Copies the first bytes into the socket, and returns how many; 0 if no socket can be used.
     fn fill(&mut self, calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> usize {
         if matches!(self, Through::NewSocket)
             && PipeEnd::new(sink)
@@ -170,9 +168,8 @@ impl Through {
         queued
     }
 
-    /// Moves all bytes of the socket into the pipe. If that fails, returns how many have got there, or
-    /// the error if there are none; what is left in the socket is discarded with it, and the caller still
-    /// has these bytes.
+    /// Moves all bytes of the socket into the pipe. If that fails, returns how many arrived, or the error if none did;
+    /// the bytes left in the socket are discarded with it, and the caller still has them.
     fn empty_into(
         &mut self,
         calls: &mut Calls,
@@ -209,7 +206,7 @@ impl Through {
     }
 }
 
-/// Returns whether the memory cgroup has room for a pipe of this capacity that is full of runs.
+/// Returns whether the memory cgroup has room for a pipe of this capacity full of runs.
 fn has_room_for_runs(capacity: usize) -> bool {
     let full = (RUN / linux::page_size().min(RUN)).saturating_mul(capacity);
     Geometry::here().buffer(full) == full

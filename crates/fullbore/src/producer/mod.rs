@@ -1,11 +1,11 @@
-//! Memory to fd: [`Producer`], and [`Repeat`] for what repeats itself.
+//! Memory to fd: [`Producer`], and [`Repeat`] for a repeated pattern.
 //!
 //! | way | guarantee | how a chunk goes out |
 //! |---|---|---|
 //! | copy | snapshot | write(2) |
-//! | socket | snapshot | send(2) into a socket of our own, and splice(2) from it |
+//! | socket | snapshot | send(2) into a private socket, and splice(2) from it |
 //! | fresh | snapshot | vmsplice(2); its pages are never written to again |
-//! | recycle | needs a reader that copies | vmsplice(2); its pages are used again once the pipe no longer refers to them |
+//! | recycle | needs a reader that copies | vmsplice(2); its pages are reused once the pipe no longer refers to them |
 //! | repeat | snapshot | tee(2) or vmsplice(2) of pages that never change |
 //!
 //! A producer fills *windows* of its memory (`windows.rs`), and sends each of them through its outlet, which decides
@@ -41,13 +41,12 @@ use windows::{Reuse, Windows};
 
 /// Sends bytes from memory to any fd as fast as its guarantee allows.
 ///
-/// It writes to the descriptor. std's `Stdout` holds the line that was printed last: flush it before
-/// `Producer::new(stdout())`, and print nothing until the producer has finished.
+/// It writes to the descriptor. std's `Stdout` buffers the last line: flush it before `Producer::new(stdout())`, and
+/// print nothing until the producer has finished.
 ///
-/// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with
-/// [`commit`](Self::commit); or hand over memory of your own with [`send_pages`](Self::send_pages); or use it
-/// through [`io::Write`], which gathers small writes and sends them in chunks.
-/// [`finish`](Self::finish) sends what is left, and returns how much was sent.
+/// Either lend a slice with [`reserve`](Self::reserve), fill it, and send it with [`commit`](Self::commit); or hand
+/// over your own memory with [`send_pages`](Self::send_pages); or use [`io::Write`], which gathers small writes and
+/// sends them in chunks. [`finish`](Self::finish) sends the remaining bytes, and returns how many were sent.
 ///
 /// ```
 /// use std::io::Write;
@@ -59,16 +58,15 @@ use windows::{Reuse, Windows};
 /// ```
 ///
 /// # Which file it writes to
-/// A producer that gives pages to a pipe, or sends through a socket, sends everything to the pipe that
-/// `sink` was when the producer was made, through a duplicate of its descriptor, even if standard output is replaced by another file
-/// (dup2(2)) afterwards. The pipe has no end of file before the producer is dropped. The producer grows
-/// the pipe; [`ProducerOptions::pipe_size`] says what that costs other programs.
+/// A producer that gives pages to a pipe, or sends through a socket, duplicates the descriptor of `sink` when it is
+/// created, and sends everything to that pipe, even if dup2(2) replaces standard output by another file afterwards. The
+/// reader sees no end of file until the producer is dropped. The producer grows the pipe;
+/// [`ProducerOptions::pipe_size`] says what that costs other programs.
 ///
 /// # Errors and waiting
-/// After an error, what was not sent stays in the producer and is sent first by the next call: it must not
-/// be written, committed or sent again. [`unsent`](Self::unsent) returns how much that is. An error that a
-/// [`write`](io::Write::write) could not return, because it had accepted the bytes, is returned by the next
-/// call.
+/// After an error, unsent bytes stay in the producer, and the next call sends them first: do not write, commit or send
+/// them again. [`unsent`](Self::unsent) returns their number. If a [`write`](io::Write::write) has accepted bytes
+/// before an error, it cannot return the error; the next call returns this deferred error.
 ///
 /// To continue after [`WouldBlock`](io::ErrorKind::WouldBlock) with [`ProducerOptions::nonblocking`],
 /// wait until the sink can be written to (poll(2)), and call [`flush`](io::Write::flush) until it
@@ -100,13 +98,13 @@ use windows::{Reuse, Windows};
 /// ```
 ///
 /// # Dropping
-/// Dropping a producer sends what it still has, and ignores errors, as [`io::BufWriter`] does: call
-/// [`finish`](Self::finish) to see them. Nothing is sent if a call has returned an error, other
-/// than `WouldBlock` and [`Error::Stopped`], since the caller last passed bytes in.
+/// Dropping a producer sends its unsent bytes, and ignores errors, as [`io::BufWriter`] does: call
+/// [`finish`](Self::finish) to get them. It sends nothing if a call has returned an error, other than `WouldBlock`
+/// and [`Error::Stopped`], since the caller last passed bytes in.
 ///
 /// # fork
-/// A child that fork(2) made must not use its copy of a producer: what was gathered in it would be
-/// sent twice. A copy that is dropped in the child sends nothing.
+/// A child of fork(2) must not use its copy of a producer: gathered bytes would be sent twice. If the child drops its
+/// copy, the copy sends nothing.
 #[derive(Debug)]
 pub struct Producer<Fd: AsFd> {
     sink: Output<Fd>,
@@ -115,7 +113,7 @@ pub struct Producer<Fd: AsFd> {
     options: ProducerOptions,
     /// Whether the producer has tried to grow the output pipe.
     roomy: bool,
-    /// Pages from the caller that are to be sent after what is gathered.
+    /// Pages from the caller, to be sent after the gathered bytes.
     handed_over: VecDeque<HandedOver>,
     /// Bytes lent by the last `reserve`.
     reserved: usize,
@@ -140,26 +138,26 @@ impl HandedOver {
 /// The last error of sending, since the caller last passed bytes in.
 #[derive(Debug)]
 enum LastError {
-    /// There was none that matters after the call.
+    /// There was none that matters to the next call.
     None,
-    /// It was returned: dropping the producer sends nothing.
+    /// The error was returned: dropping the producer sends nothing.
     Reported,
-    /// It was not returned, because the call had accepted bytes. The next call that sends returns it.
+    /// The error was not returned, because the call had accepted bytes. The next call that sends returns it.
     Deferred(Failed),
 }
 
-/// The default number of bytes of one system call with recycled pages. Smaller chunks can be used again
-/// sooner, while they are still in a fast CPU cache.
+/// The default number of bytes of one system call with recycled pages. Smaller chunks are reused sooner, while they are
+/// still in the CPU cache.
 const RECYCLED_CHUNK: usize = 256 * 1024;
 
 impl ProducerOptions {
-    /// Creates a producer that sends to `sink` in the [`way`](Self::way) that was chosen. If none was, the
-    /// one that suits: into a pipe [`Way::Fresh`] if there are huge pages and [`Way::Socket`] otherwise,
-    /// and into anything else [`Way::Copy`].
+    /// Creates a producer that sends to `sink` in the chosen [`way`](Self::way). By default, the way is [`Way::Fresh`]
+    /// into a pipe if there are huge pages, [`Way::Socket`] into a pipe otherwise, and [`Way::Copy`] into anything
+    /// else.
     ///
     /// # Errors
-    /// [`Error::NotAPipe`] if the way needs a pipe; [`Error::Invalid`] for a chunk of 0 bytes, for
-    /// [`memory`](Self::memory) of less than two chunks, and for [`Way::Repeat`]; `ENOMEM`.
+    /// [`Error::NotAPipe`] if the way needs a pipe; [`Error::Invalid`] for a chunk of 0 bytes, for less
+    /// [`memory`](Self::memory) than two chunks, and for [`Way::Repeat`]; `ENOMEM`.
     pub fn open<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
         let way = match self.way {
             Some(way) => way,
@@ -207,7 +205,7 @@ impl ProducerOptions {
 }
 
 impl<Fd: AsFd> Producer<Fd> {
-    /// Creates a producer that sends in the way that suits `sink`; see [`ProducerOptions::open`].
+    /// Creates a producer that chooses the way by the kind of `sink`; see [`ProducerOptions::open`].
     ///
     /// # Errors
     /// As [`ProducerOptions::open`].
@@ -264,8 +262,8 @@ impl<Fd: AsFd> Producer<Fd> {
         self.windows.gathered()
     }
 
-    /// Returns a number of bytes: fewer than these are gathered by a [`write`](io::Write::write) without
-    /// a system call.
+    /// Returns the number of bytes that are left in the window: a shorter [`write`](io::Write::write) makes no system
+    /// call.
     #[inline]
     pub fn room(&self) -> usize {
         match self.handed_over.is_empty() {
@@ -279,8 +277,7 @@ impl<Fd: AsFd> Producer<Fd> {
         self.sink.given()
     }
 
-    /// Sets the time at which to stop waiting and sending; `None` removes it. See
-    /// [`ProducerOptions::deadline`].
+    /// Sets the deadline for waiting and sending; `None` removes it. See [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.options.deadline = at;
         self.outlet.calls.wait_as(self.options.waiter());
@@ -302,8 +299,8 @@ impl<Fd: AsFd> Producer<Fd> {
         self.windows.chunk()
     }
 
-    /// Lends `n` bytes of memory to fill, whose contents are unspecified at first. Bytes that were
-    /// gathered through [`io::Write`] are sent first.
+    /// Lends `n` bytes of memory to fill. Their contents are unspecified. Bytes that were gathered through
+    /// [`io::Write`] are sent first.
     ///
     /// # Errors
     /// [`Error::Invalid`] for more than [`chunk`](Self::chunk) bytes; `ENOMEM` if there is not enough
@@ -325,10 +322,10 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(self.windows.lend(n))
     }
 
-    /// Sends the first `n` bytes of the memory that [`reserve`](Self::reserve) lent last.
+    /// Sends the first `n` bytes of the memory that the last [`reserve`](Self::reserve) lent.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for more than was lent; [`Error::Moving`] as write(2) or vmsplice(2).
+    /// [`Error::Invalid`] for more bytes than were lent; [`Error::Moving`] as write(2) or vmsplice(2).
     #[inline]
     pub fn commit(&mut self, n: usize) -> Result<()> {
         if n > self.reserved {
@@ -346,9 +343,8 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends all of `pages`, after what was gathered before. A pipe gets the pages themselves, and
-    /// no process can write to them any more. Any other output, and a pipe that cannot be given
-    /// pages, gets a copy of the bytes.
+    /// Sends all of `pages`, after the gathered bytes. A pipe gets the pages themselves, and no process can write to
+    /// them any more. Any other output, and a pipe that does not accept pages, gets a copy of the bytes.
     ///
     /// ```
     /// let pipe = fullbore::Pipe::new()?;
@@ -361,8 +357,8 @@ impl<Fd: AsFd> Producer<Fd> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Moving`] as write(2) or vmsplice(2). The producer keeps the pages even then: what
-    /// was not sent of them is sent first by the next call.
+    /// [`Error::Moving`] as write(2) or vmsplice(2). The producer keeps the pages: the next call sends the rest of them
+    /// first.
     pub fn send_pages(&mut self, pages: Pages) -> Result<()> {
         // If the lent memory were committed now, its bytes would be sent before the pages.
         self.reserved = 0;
@@ -376,13 +372,12 @@ impl<Fd: AsFd> Producer<Fd> {
         self.send_gathered()
     }
 
-    /// Sends what is left, and returns the totals of what was sent. With [`Way::Recycle`] it
-    /// returns only when the last byte has been read, unless the producer is
-    /// [`nonblocking`](ProducerOptions::nonblocking).
+    /// Sends the remaining bytes, and returns the totals. With [`Way::Recycle`] it returns once the last byte has been
+    /// read, unless the producer is [`nonblocking`](ProducerOptions::nonblocking).
     ///
     /// # Errors
-    /// The errors of sending. The error contains the producer, which still has what was not sent,
-    /// so that a nonblocking producer, or one whose deadline has passed, can continue:
+    /// The errors of sending. The error contains the producer with its unsent bytes, so that a nonblocking producer, or
+    /// one whose deadline has passed, can continue:
     ///
     /// ```
     /// use std::io::{ErrorKind, Read, Write};
@@ -412,8 +407,7 @@ impl<Fd: AsFd> Producer<Fd> {
         match self.send_gathered().and_then(|()| self.wait_for_readers()) {
             Ok(()) => Ok(self.report()),
             Err(error) => {
-                // The number of sent bytes in the error would become wrong if dropping the producer sent
-                // the rest.
+                // If dropping the producer sent the rest, the number of sent bytes in the error would be wrong.
                 self.last_error = LastError::Reported;
                 Err(Unfinished {
                     error,
@@ -464,8 +458,7 @@ impl<Fd: AsFd> Producer<Fd> {
         if buf.is_empty() {
             return Ok(0);
         }
-        // This overwrites the memory that was lent, and no error about the bytes that are written
-        // now has been returned to the caller.
+        // This overwrites the lent memory, and the caller has got no error about the bytes that are written now.
         self.reserved = 0;
         self.forget_reported();
         if buf.len() < self.room() {
@@ -482,8 +475,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         let is_copied = matches!(self.windows.way(), Way::Copy);
         if self.buffer().is_empty() && buf.len() >= self.chunk() && is_copied {
-            // There is nothing to gather: the bytes are sent from the caller's memory, once the
-            // pipe has been grown.
+            // Nothing to gather: once the pipe has been grown, the bytes are sent from the caller's memory.
             if !self.windows.is_settled() {
                 self.next_window(1)?;
             }
@@ -498,15 +490,15 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         let n = self.windows.put(buf);
         if self.windows.room() == 0 {
-            // The bytes are accepted, whether or not they can be sent: what could not be sent stays
-            // gathered, and the next call returns the error.
+            // The bytes are accepted, whether or not they can be sent now: unsent bytes stay gathered, and the next
+            // call returns the error.
             if let Err(error) = self.send_gathered() {
                 self.defer(&error);
             }
         }
         Ok(n)
     }
-    /// Sends what is gathered, and then what was handed over. What was not sent stays where it is.
+    /// Sends the gathered bytes, and then the pages that were handed over. Unsent bytes stay where they are.
     #[inline]
     fn send_gathered(&mut self) -> Result<()> {
         if let LastError::Deferred((operation, errno)) = self.last_error {
@@ -534,9 +526,9 @@ impl<Fd: AsFd> Producer<Fd> {
         let mut given = false;
         while !self.windows.gathered().is_empty() {
             let bytes = self.windows.gathered();
-            // SAFETY: fresh pages are given back to the kernel before they could be written to again; recycled ones
-            // are written to after the pipe has let go of them, and `Way::Recycle` tells its caller that readers have
-            // to copy. The memory is a mapping of our own.
+            // SAFETY: fresh pages are released to the kernel before they could be written to again; recycled pages are
+            // written to after the pipe has released them, and `Way::Recycle` documents that readers have to copy. The
+            // memory is a private mapping.
             let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
             let sent = self.went(sent)?;
             given = matches!(sent, Sent::Given(_));
@@ -554,8 +546,8 @@ impl<Fd: AsFd> Producer<Fd> {
         while let Some(first) = self.handed_over.front() {
             let bytes = first.rest();
             let offered = bytes.len() >= least_to_give(self.windows.chunk());
-            // SAFETY: no other code has the pages, nothing writes to them from here on, and they are a mapping of
-            // our own, which may live on in the pipe after munmap.
+            // SAFETY: no other code can access the pages, nothing writes to them any more, and they are a private
+            // mapping, whose pages may live on in the pipe after munmap.
             let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
             let sent = self.went(sent)?.bytes();
             if let Some(first) = self.handed_over.front_mut() {
@@ -568,7 +560,7 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(())
     }
 
-    /// Records what came of a call of the outlet.
+    /// Records the result of a call of the outlet.
     fn went(&mut self, sent: Result<Sent, Failed>) -> Result<Sent> {
         if self.sink.is_own() && !self.outlet.gives() {
             self.windows.copy_only();
@@ -599,7 +591,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         if !self.windows.is_settled() {
             self.make_roomy();
-            // Faulting in fresh base pages one by one is slower than the copy that it would save.
+            // Faulting in fresh base pages one by one is slower than copying.
             let is_slower = self.options.any_way
                 && !(linux::has_huge_pages() && Geometry::here().huge_that_suits().is_some());
             if self.outlet.gives() && (is_slower || !linux::shares_pages()) {
@@ -618,7 +610,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn make_roomy(&mut self) {
         if !std::mem::replace(&mut self.roomy, true) && self.options.pipe_size != Some(0) {
             if let Ok(pipe) = PipeEnd::new(self.sink.as_fd()) {
-                // An error does not matter here: with a small pipe, sending is only slower.
+                // An error does not matter: with a small pipe, sending is only slower.
                 let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
             }
         }
@@ -630,7 +622,7 @@ impl<Fd: AsFd> Producer<Fd> {
         (self.windows).wait_for_readers(self.sent, self.sink.as_fd(), waiter)
     }
 
-    /// The caller passes bytes in, about which no error has been returned.
+    /// Clears a reported error: the caller passes in bytes to which it does not apply.
     #[inline]
     fn forget_reported(&mut self) {
         if let LastError::Reported = self.last_error {
@@ -643,7 +635,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn defer(&mut self, error: &Error) {
         self.last_error = LastError::None;
         let failed = match error {
-            // A signal came once.
+            // The signal was consumed.
             Error::Stopped {
                 by: Stopped::Interrupted,
                 ..
@@ -656,7 +648,7 @@ impl<Fd: AsFd> Producer<Fd> {
             | Error::System { operation, errno } => (*operation, Errno::from_io_error(errno)),
             _ => ("write", None),
         };
-        // The next call also finds out by itself whether it would have to wait.
+        // Nor is EAGAIN deferred: the next call finds out by itself.
         if failed.1 != Some(Errno::AGAIN) {
             self.last_error = LastError::Deferred((failed.0, failed.1.unwrap_or(Errno::IO)));
         }
@@ -666,7 +658,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn send_the_rest(&mut self) {
         let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
         if self.unsent() > 0 && !matches!(self.last_error, LastError::Reported) {
-            // After this, no caller could continue after a signal.
+            // A caller could not resume after a signal any more.
             while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
     }
@@ -680,7 +672,7 @@ impl<Fd: AsFd> Drop for Producer<Fd> {
     }
 }
 
-/// The error of a producer that could not finish, with the producer, which still has the bytes that were not sent.
+/// The error of a producer that could not finish, with the producer and its unsent bytes.
 ///
 /// Dropping it sends nothing: the unsent bytes are lost.
 pub struct Unfinished<Producer> {

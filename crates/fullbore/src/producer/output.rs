@@ -1,9 +1,9 @@
-//! The fd that a producer sends to, which must stay the one that was checked.
+//! The fd that a producer sends to, which must remain the one that was checked.
 //!
-//! vmsplice(2) on the *read* end of a pipe writes into the memory that it is given. So it is not
-//! enough that an fd was a write end once: an [`AsFd`] may return another fd each time, and any
-//! code in the process can replace standard output by another file (dup2(2)). Pages are given only
-//! through a descriptor of our own, which was duplicated before it was checked.
+//! vmsplice(2) on the *read* end of a pipe writes into the memory that it is given. It is not enough to check the fd
+//! once: an [`AsFd`] may return another fd each time, and any code in the process can replace standard output by
+//! another file (dup2(2)). So pages are given only through a private duplicate of the descriptor, which is checked
+//! after it was made.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -22,7 +22,7 @@ pub(super) struct Output<Fd> {
 }
 
 impl<Fd: AsFd> Output<Fd> {
-    /// Creates an output that is only written to, through `sink` itself.
+    /// Creates an output that gets no pages, and is written to through `sink` itself.
     pub(super) fn shared(sink: Fd) -> Self {
         Self {
             given: Some(sink),
@@ -30,8 +30,8 @@ impl<Fd: AsFd> Output<Fd> {
         }
     }
 
-    /// Creates an output that can be given pages: a duplicate of `sink`, which has to be the write
-    /// end of a pipe. If this process has no descriptor left, the output is only written to.
+    /// Creates an output that accepts pages: a duplicate of `sink`, which has to be the write end of a pipe. If no
+    /// descriptor is left, it gets no pages.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; `EBADF` for the read end.
@@ -50,7 +50,7 @@ impl<Fd: AsFd> Output<Fd> {
         })
     }
 
-    /// Returns whether pages can be given to it.
+    /// Returns whether it accepts pages.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }

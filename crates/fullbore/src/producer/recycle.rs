@@ -1,10 +1,9 @@
-//! *recycle*: pages are used again once the pipe no longer refers to them.
+//! *recycle*: pages are reused once the pipe no longer refers to them.
 //!
-//! The number of *queued* bytes (FIONREAD) shows what the pipe no longer refers to: all sent bytes
-//! that are not queued any more have been read. The capacity of the pipe shows nothing about that,
-//! because every process that has an end open can change it at any time. Bytes that another process
-//! writes into the same pipe are counted as if they were ours, so this may wait longer than needed,
-//! but never less.
+//! The number of *queued* bytes (FIONREAD) shows what the pipe still refers to: sent bytes that are not queued any more
+//! have been read. The capacity does not show it, because every process that has an end open can change it at any time.
+//! Bytes that another process writes into the same pipe count as the producer's own, so it may wait longer than needed,
+//! but never too short.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,16 +19,16 @@ use fullbore_linux::wait::{Waiter, uninterrupted};
 #[derive(Debug, Default)]
 pub(super) struct Recycle {
     len: usize,
-    /// The end of the stretch that was given last.
+    /// The end of the last stretch that was given.
     at: usize,
-    /// What was given and may not have been read yet, oldest first.
+    /// Stretches that were given and may not have been read yet, oldest first.
     given: VecDeque<Given>,
 }
 
 #[derive(Debug)]
 struct Given {
     memory: Range<usize>,
-    /// The number of bytes sent in total once this stretch had been sent.
+    /// The total number of bytes sent, including this stretch.
     sent: u64,
 }
 
@@ -76,8 +75,8 @@ impl Recycle {
     /// many have been read.
     ///
     /// # Errors
-    /// `EPIPE` if the reader is gone; `EAGAIN` if it must not wait; the errors of [`Waiter::until`] if the
-    /// wait was stopped.
+    /// `EPIPE` if no reader is left; `EAGAIN` if it must not wait; the errors of [`Waiter::until`] if the wait was
+    /// stopped.
     pub(super) fn wait_until_released(
         &self,
         wanted: u64,
@@ -100,14 +99,13 @@ impl Recycle {
                 },
             }
         };
-        // If the bytes have been read, no wait is needed, whether it was cancelled or not.
+        // Bytes that have been read need no wait, even if it was cancelled.
         match released() {
             Err(Errno::AGAIN) => {}
             answer => return answer,
         }
-        // The kernel has no wakeup for a pipe that drains below a given level, so this has to poll
-        // the number of queued bytes. It is rare: with a ring larger than the pipe, sending waits
-        // first.
+        // No event is reported when a pipe drains below a given level, so this polls the number of queued bytes. It is
+        // rare: if the memory is larger than the pipe, sending blocks first.
         let mut pause = Duration::from_micros(20);
         waiter.until(released, |waiter| {
             waiter.pause(pipe, pause)?;

@@ -1,14 +1,13 @@
 //! *repeat*: a pattern is sent repeatedly, from pages that never change.
 //!
-//! A slot of a pipe usually refers to one base page, but it can refer to a longer run: what is spliced
-//! from a Unix stream socket comes in runs of 32 KiB (`socket.rs`). So a *master* pipe of 256 such
-//! slots holds 8 MiB, and tee(2) puts all of it into the output with one call and 256 references. The
-//! kernel owns these pages and no process can write to them: the guarantee is the same as for a copy.
+//! A slot of a pipe usually refers to one base page, but it can refer to a longer run: bytes spliced from a Unix stream
+//! socket come in runs of 32 KiB (`outlet/socket.rs`). So a *master* pipe of 256 such slots holds 8 MiB, and tee(2)
+//! duplicates all of it into the output with one call and 256 references. The kernel owns these pages and no process
+//! can write to them: the guarantee is that of a copy.
 //!
-//! tee(2) always begins at the start of its source. If the output accepts only some of the slots,
-//! the next call can continue only if each slot ends with the end of a pattern. So the slots are
-//! filled with whole patterns if a pattern fits into a slot. If it does not, the master is
-//! duplicated into a pipe of our own, and spliced out of that.
+//! tee(2) always begins at the start of its source. If the output accepts only some of the slots, the next call can
+//! continue only if each slot ends at the end of a pattern. So if a pattern fits into a slot, the slots are filled with
+//! whole patterns. Otherwise the master is duplicated into a private pipe, and spliced from there.
 
 use std::fmt;
 use std::io::Write;
@@ -30,18 +29,17 @@ use fullbore_linux::pipe::{self, Pipe, PipeEnd, roomy};
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
 
-/// Bytes of repeated pattern in memory, for everything that is not sent from a master pipe.
+/// Bytes of repeated pattern in memory, for sends that do not use a master pipe.
 const BLOCK: usize = 1024 * 1024;
 
-/// Bytes that a master pipe holds at most.
+/// The most bytes that a master pipe holds.
 const MASTER: usize = 8 * 1024 * 1024;
 
-/// Patterns that are at least this long are sent from memory, because a master pipe would not hold
-/// one.
+/// Patterns of at least this length are sent from memory, because they might not fit into a master pipe.
 const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 
-/// Sends a pattern repeatedly. [`ProducerOptions::repeat`](super::ProducerOptions::repeat) creates it. The pipe has no
-/// end of file before it is dropped.
+/// Sends a pattern repeatedly. [`ProducerOptions::repeat`](super::ProducerOptions::repeat) creates it. The reader sees
+/// no end of file until it is dropped.
 ///
 /// ```
 /// let pipe = fullbore::Pipe::new()?;
@@ -58,18 +56,18 @@ pub struct Repeat<Fd: AsFd> {
     calls: Calls,
     options: ProducerOptions,
     origin: Origin,
-    /// The pattern, repeated until one send from memory is worth a system call.
+    /// The pattern, repeated until it is long enough for one send from memory.
     block: Pages,
     pattern: usize,
     sent: u64,
 }
 
-/// The place that the bytes are sent from.
+/// Where the bytes are sent from.
 enum Origin {
     /// Slots that each hold whole patterns, which are duplicated directly into the output.
     Master(Master),
-    /// Slots that do not hold whole patterns, which are duplicated into a pipe of our own first.
-    /// `staged` bytes are in that pipe.
+    /// Slots that do not hold whole patterns, which are first duplicated into a private pipe. `staged` bytes are in
+    /// that pipe.
     Staged {
         master: Master,
         stage: Pipe,
@@ -81,7 +79,7 @@ enum Origin {
     Copy,
 }
 
-/// A pipe whose bytes are never read, only duplicated.
+/// A pipe whose bytes are never read, but only duplicated.
 struct Master {
     pipe: Pipe,
     bytes: u64,
@@ -99,7 +97,7 @@ impl<Fd: AsFd> Repeat<Fd> {
             Output::shared(sink)
         };
         if is_pipe && options.pipe_size != Some(0) {
-            // An error does not matter here: with a small pipe, sending is only slower.
+            // An error does not matter: with a small pipe, sending is only slower.
             let wanted = options.pipe_size.unwrap_or_else(roomy);
             let _ = PipeEnd::new(sink.as_fd())?.grow(wanted);
         }
@@ -129,8 +127,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         self.sink.take_back()
     }
 
-    /// Sets the time at which to stop waiting and sending; `None` removes it. See
-    /// [`ProducerOptions::deadline`].
+    /// Sets the deadline for waiting and sending; `None` removes it. See [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
         self.options.deadline = at;
         self.calls.wait_as(self.options.waiter());
@@ -148,13 +145,13 @@ impl<Fd: AsFd> Repeat<Fd> {
         }
     }
 
-    /// Sends `bytes` more bytes, starting where the last call stopped in the pattern. To send until the reader has
-    /// gone, which is always an error, pass `u64::MAX`.
+    /// Sends `bytes` more bytes, from where the last call stopped in the pattern. `u64::MAX` sends until the reader
+    /// closes the pipe, which is an error.
     ///
     /// # Errors
-    /// [`Error::Moving`] as write(2), tee(2) or splice(2); `EPIPE` if the reader has gone.
-    /// [`Error::Stopped`] if it was cancelled, or its deadline has passed. What was sent before is
-    /// counted by the [`report`](Self::report), and the next call continues from there.
+    /// [`Error::Moving`] as write(2), tee(2) or splice(2), with `EPIPE` if no reader is left; [`Error::Stopped`] if it
+    /// was cancelled, or its deadline has passed. The [`report`](Self::report) counts the bytes sent before, and the
+    /// next call continues from there.
     pub fn send(&mut self, bytes: u64) -> Result<()> {
         let mut left = bytes;
         while left > 0 {
@@ -198,15 +195,14 @@ impl<Fd: AsFd> Repeat<Fd> {
             }
             Origin::Memory => {
                 let bytes = up_to(&block[at..], most);
-                // SAFETY: no code can write to the block's pages after `block_of` has filled them; they
-                // are a mapping of our own, whose pages a pipe keeps after munmap; and
-                // `Output::own` made sure that the sink is the write end of a pipe, through a
-                // descriptor that no other code can change.
+                // SAFETY: nothing writes to the block's pages after `block_of` has filled them; they are a private
+                // mapping, whose pages live on in the pipe after munmap; and `Output::own` has checked that the sink is
+                // the write end of a pipe, on a descriptor that no other code can redirect.
                 let answer = unsafe { self.calls.vmsplice(sink, bytes, SpliceFlags::empty()) };
                 ("vmsplice", answer)
             }
-            // A master can only be duplicated from the start of a pattern, so the rest of this one
-            // is written first.
+            // A master can be duplicated only from the start of a pattern, so the rest of the current one is written
+            // first.
             Origin::Master(_) | Origin::Staged { .. } => {
                 let bytes = up_to(&block[at..self.pattern], most);
                 ("write", self.calls.write(sink, bytes))
@@ -222,7 +218,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         }
     }
 
-    /// Duplicates the master into the pipe of our own, if there is one and it is empty.
+    /// Duplicates the master into the private pipe, if there is one and it is empty.
     fn fill_stage(&mut self) -> Result<(), Errno> {
         match &mut self.origin {
             Origin::Staged {
@@ -230,8 +226,7 @@ impl<Fd: AsFd> Repeat<Fd> {
                 stage,
                 staged: staged @ 0,
             } => {
-                // The pipe is empty and has as many slots as the master: this duplicates everything
-                // without a wait.
+                // The pipe is empty and has as many slots as the master: this duplicates everything without waiting.
                 let n = self.calls.tee(
                     master.pipe.reader.as_fd(),
                     stage.writer.as_fd(),
@@ -245,7 +240,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         }
     }
 
-    /// Falls back to a simpler way if the kernel refuses this one and nothing has been sent.
+    /// Falls back to a simpler way if this one is refused before the first byte.
     fn degrade_or_fail(&mut self, operation: &'static str, errno: Errno, most: u64) -> Result<u64> {
         let refused = linux::is_refusal(errno);
         self.origin = match self.origin {
@@ -269,9 +264,9 @@ fn up_to(bytes: &[u8], most: u64) -> &[u8] {
     &bytes[..bytes.len().min(length(most))]
 }
 
-/// Returns a length for one system call; the bytes beyond it are left for the next call.
+/// Returns a length for one system call; the next call sends the bytes beyond it.
 fn length(bytes: u64) -> usize {
-    // MAX_RW_COUNT (fs.h) is what one call moves at most anyway.
+    // MAX_RW_COUNT (include/linux/fs.h) limits one call to less than 2 GiB anyway.
     bytes.min(1 << 30) as usize
 }
 
@@ -287,7 +282,7 @@ fn block_of(pattern: &[u8]) -> Result<Pages> {
 }
 
 impl Origin {
-    /// Returns the way that needs no socket and no pipe of our own.
+    /// Returns the way that needs neither a socket nor a private pipe.
     fn from_memory() -> Self {
         match linux::shares_pages() {
             true => Origin::Memory,
@@ -295,7 +290,7 @@ impl Origin {
         }
     }
 
-    /// Returns a master pipe if one can be made, with slots that end with a pattern if possible.
+    /// Returns a master pipe, if one can be made, whose slots end at the end of a pattern if possible.
     fn best(pattern: &[u8]) -> Option<Self> {
         if pattern.len() >= TOO_LONG_FOR_A_MASTER {
             return None;
@@ -321,18 +316,17 @@ impl Master {
     /// Fills a master pipe with whole patterns, and returns whether each slot holds whole patterns.
     /// Returns `None` if not even one pattern fits.
     fn fill(pattern: &[u8]) -> Result<Option<(Self, bool)>> {
-        // Each slot of it, a page of capacity, can hold a run.
+        // Each slot, which counts as one page of capacity, can hold a run.
         let runs = RUN / linux::page_size().min(RUN);
         let (pipe, growth) =
             pipe::with_capacity(roomy().min(Geometry::here().pipe(MASTER) / runs))?;
         let slots = growth.after / linux::page_size();
         let gauge = Gauge::new()?;
         let (mut socket, outlet) = UnixStream::pair().map_err(|_| unsupported())?;
-        // This pipe has no reader while it is filled, so a write that does not fit has to fail
-        // instead of waiting.
+        // The pipe has no reader while it is filled, so a write that does not fit has to fail instead of blocking.
         socket.set_nonblocking(true).map_err(|_| unsupported())?;
 
-        // The pipe is filled with units of whole patterns, by writes that each make one run.
+        // The pipe is filled with units of whole patterns; each write makes one run.
         let unit = pattern.repeat((RUN / pattern.len()).max(1));
         let (mut bytes, mut used, mut even) = (0, 0, true);
         loop {
@@ -354,8 +348,7 @@ impl Master {
             }
             bytes += unit.len() as u64;
             used += used_by_unit;
-            // All units need the same number of slots, unless memory is scarce and the kernel uses
-            // shorter runs.
+            // All units need the same number of slots, unless memory is scarce and the kernel makes shorter runs.
             if used + 2 * used_by_unit > slots {
                 return Ok(Some((Self { pipe, bytes }, even)));
             }

@@ -1,5 +1,5 @@
-//! The memory that a [`Producer`](super::Producer) fills, one *window* after the other: a range that no pipe refers
-//! to. The ways to produce differ in where the next window comes from.
+//! The memory that a [`Producer`](super::Producer) fills, one *window* at a time: a range that no pipe refers to. The
+//! ways to produce differ in how they find the next window.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -17,12 +17,12 @@ use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::Waiter;
 
-/// When memory is filled again.
+/// When memory may be filled again.
 #[derive(Debug)]
 pub(super) enum Reuse {
     /// At once: the bytes were copied.
     AtOnce,
-    /// As other pages, because no page is written to after it was given. `None` until there is memory.
+    /// Never the same pages, once they were given. `None` before memory is mapped.
     Fresh(Option<Fresh>),
     /// Once the pipe no longer refers to it.
     Recycle(Recycle),
@@ -37,7 +37,7 @@ pub(super) struct Windows {
     /// Whether memory for a long output has been set up.
     settled: bool,
     window: Range<usize>,
-    /// Bytes at the start of the window that are still to be sent.
+    /// Bytes at the start of the window that are to be sent.
     gathered: usize,
 }
 
@@ -80,7 +80,7 @@ impl Windows {
         &self.memory[self.window.start..][..self.gathered]
     }
 
-    /// Returns the number of bytes that fit behind the gathered ones.
+    /// Returns how many bytes fit after the gathered ones.
     #[inline]
     pub(super) fn room(&self) -> usize {
         (self.window.end).saturating_sub(self.window.start + self.gathered)
@@ -92,7 +92,7 @@ impl Windows {
         self.settled && self.window.len() >= n
     }
 
-    /// Gathers as many of `bytes` as there is room for, and returns how many.
+    /// Gathers as many of `bytes` as fit, and returns how many.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.room());
@@ -102,31 +102,31 @@ impl Windows {
         n
     }
 
-    /// Returns the first `n` bytes of the window to fill.
+    /// Returns the first `n` bytes of the window, to be filled.
     #[inline]
     pub(super) fn lend(&mut self, n: usize) -> &mut [u8] {
         debug_assert_eq!(self.gathered, 0);
         &mut self.memory[self.window.start..][..n]
     }
 
-    /// Sets the number of bytes that are to be sent, of those that were lent.
+    /// Sets how many of the lent bytes are to be sent.
     #[inline]
     pub(super) fn gather(&mut self, n: usize) {
         self.gathered = n;
     }
 
-    /// Returns whether a pipe may refer to what is gathered.
+    /// Returns whether a pipe may refer to the gathered bytes.
     #[inline]
     pub(super) fn may_be_given(&self) -> bool {
         self.memory.is_pages() && matches!(self.reuse, Reuse::Fresh(Some(_)) | Reuse::Recycle(_))
     }
 
-    /// Uses the same memory again and again from now on: everything is copied.
+    /// Copies everything from now on, from the same memory each time.
     pub(super) fn copy_only(&mut self) {
         self.reuse = Reuse::AtOnce;
     }
 
-    /// Records that the first gathered bytes were sent, with which `total` bytes have been.
+    /// Records that the first gathered bytes were sent, which makes `total` bytes.
     pub(super) fn went(&mut self, sent: Sent, total: u64) {
         let went = self.window.start..self.window.start + sent.bytes();
         self.window.start = went.end;
@@ -138,26 +138,25 @@ impl Windows {
         }
     }
 
-    /// Continues after all gathered bytes were given to a pipe.
+    /// Moves the window to the next page after all gathered bytes were given to a pipe.
     pub(super) fn after_giving(&mut self) {
         let next = self.window.start.next_multiple_of(linux::page_size());
         self.window.start = next.min(self.window.end);
     }
 
-    /// Continues after all gathered bytes were copied, from `from` on. No pipe refers to them, so their memory can be
-    /// filled again at once.
+    /// Moves the window after the gathered bytes, which start at `from`, were copied. No pipe refers to them, so their
+    /// memory can be filled again at once.
     pub(super) fn after_copying(&mut self, from: usize) {
         let filled = self.window.start == self.window.end;
         self.window = match &self.reuse {
-            // Once the initial memory has been filled, there is enough to send to make more memory
-            // worthwhile.
+            // The initial memory has been filled: the output is long enough for more memory to pay off.
             _ if !self.settled && filled => 0..0,
             _ if !self.settled => 0..self.memory.len(),
             Reuse::AtOnce => 0..self.chunk.min(self.memory.len()),
             _ => {
                 let (start, end) = (from.next_multiple_of(linux::page_size()), self.window.end);
-                // What is left of the window has to be long enough to be sent by reference;
-                // otherwise it would be filled and copied again and again.
+                // The rest of the window must be long enough to be sent by reference; otherwise it would be filled and
+                // copied again and again.
                 match start + least_to_give(self.chunk) <= end {
                     true => start..end,
                     false => end..end,
@@ -166,16 +165,16 @@ impl Windows {
         };
     }
 
-    /// Returns the position of the gathered bytes in the memory.
+    /// Returns the offset of the gathered bytes in the memory.
     #[inline]
     pub(super) fn start(&self) -> usize {
         self.window.start
     }
 
-    /// Gets the memory for a long output. If no memory can be mapped, bytes are copied from the initial memory.
+    /// Allocates the memory for a long output. If none can be mapped, bytes are copied from the initial memory.
     ///
     /// # Errors
-    /// `ENOMEM` if that has fewer than `at_least` bytes.
+    /// `ENOMEM` if the initial memory has fewer than `at_least` bytes.
     pub(super) fn settle(
         &mut self,
         at_least: usize,
@@ -210,7 +209,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Makes the window the next stretch of at least `at_least` bytes that no pipe refers to. `sent` bytes have been
+    /// Moves the window to the next stretch of at least `at_least` bytes that no pipe refers to. `sent` bytes have been
     /// sent to `sink`.
     ///
     /// # Errors
@@ -240,8 +239,8 @@ impl Windows {
         }
     }
 
-    /// A window that is too short to be sent by reference would be copied, and the next window would then be the same
-    /// one again.
+    /// Returns the length that the next window needs. A window too short to be sent by reference would be copied, and
+    /// the next window would be the same one again.
     fn at_least(&self, wanted: usize) -> usize {
         wanted.max(least_to_give(self.chunk))
     }

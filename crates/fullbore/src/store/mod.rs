@@ -1,9 +1,8 @@
-//! The memory of a [`Buffer`](crate::Buffer): one side fills it, and several outputs send from it, all at
-//! the same time.
+//! The memory of a [`Buffer`](crate::Buffer): one thread fills it while several outputs send from it.
 //!
-//! `state.rs` decides which side may use which part. This file makes that safe: a part is reached only through a
-//! [`Filler`], of which there is one, or a [`Emptier`], of which there is one for each output, and only
-//! while the state says that it is theirs. No lock is held during a system call.
+//! `state.rs` decides which side may use which part. This file makes that safe: a part can be accessed only through the
+//! single [`Filler`], or through an [`Emptier`], of which each output has one, and only while the state assigns the
+//! part to it. No lock is held during a system call.
 
 mod state;
 
@@ -29,28 +28,28 @@ const SMALL_SLOTS: usize = 16;
 /// The smallest number of huge pages that memory is made of.
 const LEAST_HUGE: usize = 4;
 
-/// The memory between the side that reads and the outputs.
+/// The memory between the reader and the outputs.
 #[derive(Debug)]
 pub(crate) struct Store {
     /// The first byte, from which all parts are derived.
     start: NonNull<u8>,
-    /// The mapping. It is used only to give memory back, never to reach it.
+    /// The mapping. It is used only to release memory, never to access it.
     pages: Mutex<Pages>,
     /// Bytes of a slot.
     slot: usize,
-    /// Whether pipes may be given parts of it.
+    /// Whether pipes may refer to parts of it.
     may_be_given: bool,
     inner: Mutex<Inner>,
-    /// There are more bytes, or there is something else that an output has to know.
+    /// Signalled when there are more bytes, or when an output has to check the state for another reason.
     more: Condvar,
-    /// There is more room, or there is something else that the side that reads has to know.
+    /// Signalled when there is more room, or when the reader has to check the state for another reason.
     room: Condvar,
-    /// Everything ends early.
+    /// Signalled when everything ends early.
     stop: Condvar,
 }
 
-// SAFETY: `start` is the only field that is not Send and Sync by itself. It points to memory that `pages`
-// owns and that belongs to no thread; which side may use which part of it is decided under a lock.
+// SAFETY: `start` is the only field that is not Send and Sync by itself. It points to memory that `pages` owns and that
+// belongs to no thread; a lock protects the decision which side may use which part of it.
 unsafe impl Send for Store {}
 // SAFETY: as above.
 unsafe impl Sync for Store {}
@@ -59,7 +58,7 @@ unsafe impl Sync for Store {}
 struct Inner {
     state: State,
     counts: Counts,
-    /// Outputs that sleep.
+    /// The number of outputs that sleep.
     outputs_asleep: usize,
     reader_sleeps: bool,
     stopped: bool,
@@ -72,17 +71,17 @@ pub(crate) struct Counts {
     pub(crate) full: Waits,
     /// How long an output waited for bytes after the memory had been full once.
     pub(crate) empty_after_full: Duration,
-    /// The most bytes that it held.
+    /// The most bytes that it has held.
     pub(crate) most: u64,
 }
 
-/// A store at one moment.
+/// A store at a moment.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) counts: Counts,
     /// Bytes that were read.
     pub(crate) taken: u64,
-    /// Bytes of them that some output has not got yet.
+    /// Of these, the bytes that some output has not got yet.
     pub(crate) held: u64,
     pub(crate) has_ended: bool,
     pub(crate) waits_for_room: bool,
@@ -96,7 +95,7 @@ pub(crate) struct Look {
 pub struct Waits {
     /// The number of waits.
     pub times: u64,
-    /// How long they took together.
+    /// Their total duration.
     pub time: Duration,
 }
 
@@ -114,31 +113,31 @@ pub(crate) struct Layout {
     pub(crate) bytes: usize,
     /// The number of outputs.
     pub(crate) outputs: usize,
-    /// Percent of the memory that an output waits for once it has sent everything.
+    /// An output that has drained the store waits until this many percent of the memory are full.
     pub(crate) start: f64,
-    /// Percent of the memory below which reading goes on after it was full.
+    /// After the memory was full, reading continues once at most this many percent are in use.
     pub(crate) resume: f64,
     /// The file that holds the bytes, instead of memory.
     pub(crate) file: Option<OwnedFd>,
 }
 
-/// What came of one step of an output.
+/// The result of one step of an output.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// This many bytes were sent.
     Sent(usize),
-    /// There is nothing more to send, or everything ends early.
+    /// Everything was sent, or everything ends early.
     End,
     /// This call failed.
     Failed(&'static str, Errno),
 }
 
 impl Store {
-    /// Maps the memory. It takes no room before it is filled.
+    /// Maps the memory. Its pages are allocated as it is filled.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for less than a few pages; `ENOMEM` if there is not enough address space;
-    /// `ENOSPC` if there is no room for the file.
+    /// [`Error::Invalid`] for less than a few pages; `ENOMEM` if there is not enough address space; `ENOSPC` if there
+    /// is no disk space for the file.
     pub(crate) fn new(layout: Layout) -> Result<Self> {
         let geometry = Geometry::here();
         let huge = geometry.huge_that_suits().filter(|huge| {
@@ -182,7 +181,7 @@ impl Store {
         })
     }
 
-    /// Returns a view of it, the side that fills it, and the outputs.
+    /// Returns a view of the store, its filler, and an emptier for each output.
     pub(crate) fn sides(&mut self) -> (&Self, Filler<'_>, Vec<Emptier<'_>>) {
         let store: &Self = self;
         let outputs = store.lock().state.outputs();
@@ -191,12 +190,12 @@ impl Store {
         (store, Filler { store }, emptiers)
     }
 
-    /// Returns all bytes of memory.
+    /// Returns the size of the memory in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         self.lock().state.capacity()
     }
 
-    /// Looks at it.
+    /// Returns its current numbers.
     pub(crate) fn look(&self) -> Look {
         let inner = self.lock();
         Look {
@@ -210,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Makes all sides stop as soon as they return from their system calls.
+    /// Makes all sides stop once their current system call returns.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
         self.more.notify_all();
@@ -230,7 +229,7 @@ impl Store {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the outputs that sleep. The lock is released first: they need it at once.
+    /// Wakes sleeping outputs. Releases the lock first, because they need it at once.
     fn wake_outputs(&self, inner: MutexGuard<'_, Inner>) {
         let any_sleep = inner.outputs_asleep > 0;
         drop(inner);
@@ -239,10 +238,10 @@ impl Store {
         }
     }
 
-    /// Frees the slots that no output needs any more, and wakes the side that reads.
+    /// Releases the slots that no output needs any more, and wakes the reader.
     ///
     /// # Errors
-    /// If memory cannot be given back to the kernel. It is never used again then.
+    /// If memory cannot be released to the kernel. It is never reused.
     fn release<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> Result<()> {
         let mut outcome = Ok(());
         while let Some(released) = inner.state.release() {
@@ -268,33 +267,33 @@ impl Store {
     }
 }
 
-/// Maps a file that holds the bytes of a buffer, and gets all of its room on the disk first.
+/// Maps a file that holds the bytes of a buffer, after allocating its disk space.
 ///
-/// The file may be shortened by others, and the disk may fail. That kills no process, since only system
-/// calls reach the memory, and they return `EFAULT` then.
+/// If another process truncates the file, or the disk fails, no signal is raised: only system calls access the memory,
+/// and they return `EFAULT`.
 fn in_file(file: OwnedFd, len: usize) -> Result<Pages> {
     let bytes = len as u64;
     match uninterrupted(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
-        // This file system cannot reserve room, so that a full disk is found out later.
+        // This file system cannot reserve space, so a full disk is noticed only later.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
             uninterrupted(|| rustix::fs::ftruncate(&file, bytes))
                 .map_err(error::system("ftruncate"))?;
         }
         answer => answer.map_err(error::system("fallocate"))?,
     }
-    // SAFETY: what reads and writes the memory of a store in a file is read(2) and write(2).
+    // SAFETY: only read(2) and write(2) access the memory of a store in a file.
     unsafe { pages::map_file(file, len) }
 }
 
-/// The side that fills the memory. When it is dropped, there is nothing more to come.
+/// The side that fills the memory. Dropping it ends the stream.
 #[derive(Debug)]
 pub(crate) struct Filler<'a> {
     store: &'a Store,
 }
 
 impl Filler<'_> {
-    /// Waits for room, and has `read` put bytes into it, at most `most`; `read` returns how many. Returns
-    /// `None` if no output is left, or if everything ends early.
+    /// Waits for room, and calls `read` to put at most `most` bytes into it; `read` returns how many. Returns `None` if
+    /// no output is left, or if everything ends early.
     pub(crate) fn fill<E>(
         &mut self,
         most: usize,
@@ -312,7 +311,7 @@ impl Filler<'_> {
             }
             if waited.is_none() {
                 waited = Some(Instant::now());
-                // Outputs that wait for a threshold need not wait for it any more.
+                // Outputs stop waiting for the start threshold.
                 store.wake_outputs(inner);
                 inner = store.lock();
                 continue;
@@ -328,9 +327,9 @@ impl Filler<'_> {
             inner.counts.full.add(since.elapsed());
         }
         drop(inner);
-        // SAFETY: the state says that these bytes are inside of the mapping, that no output may send them
-        // before they are recorded as filled, and that no pipe refers to them. This is the only filler, and
-        // `&mut self` sees to it that it has one room at a time.
+        // SAFETY: the state guarantees that these bytes are inside the mapping, that no output may send them before
+        // they are recorded as filled, and that no pipe refers to them. This is the only filler, and `&mut self` allows
+        // one room at a time.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(store.start.as_ptr().add(room.start), room.len())
         };
@@ -352,7 +351,7 @@ impl Drop for Filler<'_> {
     }
 }
 
-/// An output. When it is dropped, nothing is kept for it any more.
+/// The side of one output. Dropping it releases the bytes that only this output needs.
 #[derive(Debug)]
 pub(crate) struct Emptier<'a> {
     store: &'a Store,
@@ -365,7 +364,7 @@ impl Emptier<'_> {
         self.store.lock().state.sent(self.output)
     }
 
-    /// Waits for bytes, and sends some of them, at most `most`.
+    /// Waits for bytes, and sends at most `most` of them.
     pub(crate) fn send(
         &mut self,
         outlet: &mut Outlet,
@@ -376,14 +375,14 @@ impl Emptier<'_> {
         let Some(bytes) = self.next(most) else {
             return Ok(Step::End);
         };
-        // SAFETY: the state says that these bytes are inside of the mapping and filled, and that they are not
-        // filled again before this output has sent them, which only this emptier can record.
+        // SAFETY: the state guarantees that these bytes are inside the mapping and filled, and that they are not
+        // overwritten before this output has sent them, which only this emptier can record.
         let bytes = unsafe {
             std::slice::from_raw_parts(store.start.as_ptr().add(bytes.start), bytes.len())
         };
         let offered = store.may_be_given && bytes.len() >= BY_REFERENCE_FROM;
-        // SAFETY: what was given is recorded below, and the state then has the slot given back to the kernel
-        // before it is filled again. The memory is a mapping of our own, unless it must not be given.
+        // SAFETY: given bytes are recorded below, and the state then has their slot released to the kernel before it is
+        // filled again. The memory is a private mapping, or else nothing is offered.
         let sent = unsafe { outlet.send(sink, bytes, offered, None) };
         let (n, given) = match sent {
             Ok(Sent::Given(n)) => (n, true),
@@ -395,7 +394,7 @@ impl Emptier<'_> {
         store.release(inner).map(|()| Step::Sent(n))
     }
 
-    /// Waits for bytes, and returns which, or `None` if there are none to come.
+    /// Waits for bytes, and returns their position; `None` at the end.
     fn next(&mut self, most: usize) -> Option<std::ops::Range<usize>> {
         let store = self.store;
         let mut inner = store.lock();
@@ -406,7 +405,7 @@ impl Emptier<'_> {
                 false => inner.state.next(self.output, most),
             };
             if next != Next::Wait {
-                // Before the first byte and after the last one, it is no shortage that there are none.
+                // Waits before the first byte and after the last one do not count.
                 let is_short = !inner.state.has_ended() && inner.state.sent(self.output) > 0;
                 if is_short && inner.state.first_output() == Some(self.output) {
                     if let Some(since) = waited {
@@ -437,9 +436,9 @@ impl Drop for Emptier<'_> {
     fn drop(&mut self) {
         let mut inner = self.store.lock();
         inner.state.lose(self.output);
-        // Memory that cannot be given back is not used again.
+        // Memory that cannot be released is never reused.
         let _ = self.store.release(inner);
-        // It also has to know that no output is left.
+        // The reader also has to notice that no output is left.
         self.store.room.notify_one();
     }
 }

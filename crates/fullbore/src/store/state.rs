@@ -1,22 +1,20 @@
-//! Which part of the memory of a buffer may be filled, and which part each output may read: numbers
-//! only, without memory, clocks or threads.
+//! Which part of the memory of a buffer may be filled, and which part each output may read: only numbers, no memory,
+//! clocks or threads.
 //!
-//! The memory is divided into *slots* of one size. The stream is cut into pieces of that size, and each
-//! piece has a slot from its first byte until the slowest output has got its last one. A piece is cut short
-//! if all of it is sent and no pipe was given any: the next one then begins in the same slot. Bytes of the
-//! stream are counted from 0.
+//! The memory is divided into *slots* of one size, and the stream into *pieces* of that size. Each piece occupies a
+//! slot from its first byte until the slowest output has got its last. A piece is cut short if all of it was sent and
+//! no pipe refers to it: the next one then begins in the same slot. Bytes of the stream are counted from 0.
 //!
-//! The rules, which the tests try in every order of events:
-//! - What may be filled is never a part of what an output may read.
-//! - A slot of which a pipe was given a part is not filled again before it was given back to the kernel.
+//! The invariants, which the tests check in every order of events:
+//! - A part that may be filled never overlaps a part that an output may read.
+//! - A slot that a pipe may refer to is released to the kernel before it is filled again.
 //! - As long as an output lacks bytes, the reader or an output can continue.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Slots that are kept after the last byte of their piece is sent, if no pipe was given any of it:
-/// memory that is in the cache is filled again sooner than new memory, which the kernel zeroes. While more
-/// slots than that are in use, as many as these are kept.
+/// Released slots that stay allocated if no pipe refers to them: memory in the cache is faster to fill than new memory,
+/// which the kernel zeroes. If more slots than that are in use, as many as these are kept.
 const WARM: usize = 4;
 
 /// The state of the memory of a buffer.
@@ -24,13 +22,13 @@ const WARM: usize = 4;
 pub(crate) struct State {
     /// Bytes of a slot.
     slot: usize,
-    /// All bytes of memory.
+    /// Size of the memory in bytes.
     capacity: u64,
     /// The slots of the pieces that some output still needs, in the order of the stream.
     pieces: VecDeque<Piece>,
-    /// The first byte of the stream that these slots hold.
+    /// The position in the stream of the first byte in these slots.
     first: u64,
-    /// Free slots that hold memory already.
+    /// Free slots with memory.
     warm: Vec<usize>,
     /// Free slots without memory.
     cold: Vec<usize>,
@@ -38,9 +36,9 @@ pub(crate) struct State {
     filled: u64,
     ended: bool,
     outputs: Vec<Output>,
-    /// An output that has sent everything waits for this many bytes.
+    /// The start threshold in bytes: an output that has drained the buffer waits until it holds this many.
     start: u64,
-    /// Once the memory is full, nothing is read until it holds this many bytes at most.
+    /// The refill threshold in bytes: once the buffer is full, reading pauses until it holds no more than this.
     resume: u64,
     paused: bool,
 }
@@ -55,34 +53,33 @@ struct Piece {
 struct Output {
     sent: u64,
     is_alive: bool,
-    /// Whether it waits until there are `start` bytes.
+    /// Whether it waits for the start threshold.
     holds_back: bool,
 }
 
-/// What an output can do next.
+/// What an output may do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send these bytes of the memory.
     Send(Range<usize>),
     /// Wait for more.
     Wait,
-    /// Nothing any more.
+    /// Nothing: it has sent everything.
     End,
 }
 
 /// What happens to the memory of a slot that no output needs any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Released {
-    /// It is kept for the next bytes.
+    /// It stays allocated for the next bytes.
     Kept,
-    /// It has to be given back to the kernel. [`State::gave_back`] frees it.
+    /// It must be released to the kernel; then [`State::gave_back`] frees it.
     GiveBack(usize),
 }
 
 impl State {
-    /// Creates the state of `slots` slots of `slot` bytes, which `outputs` outputs read. The thresholds
-    /// are in bytes: see [`Buffer::start_at`](crate::Buffer::start_at) and
-    /// [`Buffer::resume_at`](crate::Buffer::resume_at).
+    /// Creates the state of `slots` slots of `slot` bytes for this number of outputs. The thresholds are in bytes: see
+    /// [`Buffer::start_at`](crate::Buffer::start_at) and [`Buffer::resume_at`](crate::Buffer::resume_at).
     pub(crate) fn new(slot: usize, slots: usize, outputs: usize, start: u64, resume: u64) -> Self {
         let output = Output {
             sent: 0,
@@ -95,7 +92,7 @@ impl State {
             pieces: VecDeque::new(),
             first: 0,
             warm: Vec::new(),
-            // The first ones are used first.
+            // The lowest slots are used first.
             cold: (0..slots).rev().collect(),
             filled: 0,
             ended: false,
@@ -106,7 +103,7 @@ impl State {
         }
     }
 
-    /// Returns all bytes of memory.
+    /// Returns the size of the memory in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -126,12 +123,12 @@ impl State {
         self.outputs[output].sent
     }
 
-    /// Returns how many bytes the slowest output has not got yet.
+    /// Returns the number of bytes that the slowest output has not got yet.
     pub(crate) fn held(&self) -> u64 {
         self.filled - self.slowest()
     }
 
-    /// Returns whether everything was read.
+    /// Returns whether the source has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -147,8 +144,8 @@ impl State {
         self.outputs.iter().position(|output| output.is_alive)
     }
 
-    /// Returns the memory that the next bytes are read into, at most `most` of them, or `None` as long as
-    /// the buffer is full. Nothing else changes it until [`fill`](Self::fill).
+    /// Returns where to read the next bytes, at most `most`, or `None` while the buffer is full. The room stays valid
+    /// until [`fill`](Self::fill).
     pub(crate) fn room(&mut self, most: usize) -> Option<Range<usize>> {
         if !self.has_room() {
             self.paused = true;
@@ -156,7 +153,7 @@ impl State {
         }
         let has_one = self.pieces.len() == 1;
         if has_one && !self.pieces[0].given && self.held() == 0 {
-            // The start of the slot is in the cache, and no output needs it any more.
+            // Start at the beginning of the slot again: it is in the cache, and no output needs it any more.
             self.first = self.filled;
         }
         let used = self.used();
@@ -177,7 +174,7 @@ impl State {
         !waits && (has_slot || self.used() < self.pieces.len() * self.slot)
     }
 
-    /// Returns how many bytes of the slots of all pieces are filled.
+    /// Returns how many bytes are filled in the slots of all pieces.
     fn used(&self) -> usize {
         usize::try_from(self.filled - self.first).expect("it is in memory")
     }
@@ -187,12 +184,12 @@ impl State {
         self.filled += n as u64;
     }
 
-    /// Records that there is nothing more to read.
+    /// Records that the source has ended.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Returns what this output can do next; it sends at most `most` bytes.
+    /// Returns what this output may do next; it sends at most `most` bytes.
     pub(crate) fn next(&mut self, output: usize, most: usize) -> Next {
         let Output {
             sent, holds_back, ..
@@ -216,7 +213,7 @@ impl State {
         Next::Send(start..start + most.min(self.slot - at).min(there))
     }
 
-    /// Records that this output has got `n` bytes, and whether it is a pipe that was `given` them.
+    /// Records that this output has got `n` bytes, and whether they were `given` to a pipe.
     pub(crate) fn send(&mut self, output: usize, n: usize, given: bool) {
         let sent = &mut self.outputs[output].sent;
         let from = usize::try_from(*sent - self.first).expect("it is in memory");
@@ -224,15 +221,15 @@ impl State {
         self.pieces[from / self.slot].given |= given;
     }
 
-    /// Records that nothing more is sent to this output.
+    /// Records that this output has failed or ended.
     pub(crate) fn lose(&mut self, output: usize) {
         self.outputs[output].is_alive = false;
     }
 
-    /// Takes a slot that no output needs any more away from its piece, if there is one.
+    /// Takes the slot from the oldest piece if no output needs it any more.
     pub(crate) fn release(&mut self) -> Option<Released> {
         if self.warm.len() > WARM.max(self.pieces.len()) {
-            // The one that was used last is in the cache; this one is not.
+            // The last one in the list is the most likely to be in the cache; release the first.
             return Some(Released::GiveBack(self.warm.remove(0)));
         }
         let piece_ends = self.first + self.slot as u64;
@@ -249,12 +246,12 @@ impl State {
         Some(Released::Kept)
     }
 
-    /// Frees a slot that was given back to the kernel.
+    /// Frees a slot that was released to the kernel.
     pub(crate) fn gave_back(&mut self, slot: usize) {
         self.cold.push(slot);
     }
 
-    /// Returns how far the slowest output is.
+    /// Returns the position of the slowest output.
     fn slowest(&self) -> u64 {
         let alive = self.outputs.iter().filter(|output| output.is_alive);
         alive.map(|output| output.sent).min().unwrap_or(self.filled)
@@ -267,16 +264,16 @@ mod tests {
 
     use super::*;
 
-    /// A state, and memory in which each byte is known by its place in the stream.
+    /// A state, and memory that holds the stream position of each byte.
     #[derive(Clone, PartialEq, Eq, Hash)]
     struct Model {
         state: State,
         memory: Vec<Option<u64>>,
         /// The bytes of memory that a pipe may refer to.
         given: Vec<bool>,
-        /// Slots that are to be given back.
+        /// Slots that are still to be released.
         returning: Vec<usize>,
-        /// What the side that reads holds.
+        /// The room that the reader holds.
         room: Option<Range<usize>>,
         length: u64,
     }
@@ -300,10 +297,10 @@ mod tests {
             }
         }
 
-        /// Everything that can happen next.
+        /// Appends the states after every possible next event.
         fn successors(&self, all: &mut Vec<Self>) {
             let State { slot, .. } = self.state;
-            // The side that reads takes room, and fills some of it, or finds the end.
+            // The reader takes room, and fills some of it, or finds the end.
             match &self.room {
                 None if !self.state.has_ended() => {
                     let mut next = self.clone();
@@ -334,7 +331,7 @@ mod tests {
                     }
                 }
             }
-            // Each output sends some bytes, or is lost.
+            // Each output sends some bytes, or fails.
             for output in 0..self.state.outputs.len() {
                 if !self.state.outputs[output].is_alive {
                     continue;
@@ -361,7 +358,7 @@ mod tests {
                     all.push(next);
                 }
             }
-            // A slot is released, and given back a little later.
+            // A slot is taken from its piece, and later released.
             let mut next = self.clone();
             match next.state.release() {
                 Some(Released::GiveBack(slot)) => {
@@ -404,7 +401,7 @@ mod tests {
                 };
                 alive(other) < alive(&model)
             };
-            // That an output is lost is no way to go on.
+            // Losing an output does not count as progress.
             let goes_on = next.iter().any(|other| !loses(other));
             assert!(goes_on || model.is_over(), "nobody can go on");
             for model in next.drain(..) {
@@ -427,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_so_with_two_outputs_of_which_each_may_be_lost() {
+    fn every_order_of_events_is_right_with_two_outputs_that_may_fail() {
         for (start, resume) in [(0, 4), (3, 4), (4, 0)] {
             let states = explore(Model::new(2, 2, 2, start, resume, 4));
             assert!(states > 1000, "{states}");
@@ -457,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_after_it_was_full_until_enough_is_sent() {
+    fn a_full_buffer_is_not_refilled_above_the_refill_threshold() {
         let mut state = State::new(4, 4, 1, 0, 8);
         while let Some(room) = state.room(4) {
             state.fill(room.len());
@@ -503,7 +500,7 @@ mod tests {
             Kept,
             Kept,
             Kept,
-            // Less than half of the slots are in use from here on.
+            // From here on, less than half of the slots are in use.
             Kept,
             GiveBack(1),
             Kept,

@@ -1,5 +1,5 @@
-//! Bytes are read once into fresh memory. That memory is given to every pipe and
-//! written to every other sink, and it is not written to again once a pipe was given a part of it.
+//! Reads bytes once into fresh memory, which is given to every pipe and written to every other sink. Memory that a pipe
+//! refers to is never written to again.
 
 use rustix::io::Errno;
 
@@ -10,7 +10,7 @@ use crate::transfer::{EndReason, Kind, was_empty_message};
 use fullbore_linux::wait::Waiter;
 use fullbore_linux::{self as linux, Calls};
 
-/// The bytes that were read, until every sink has them.
+/// The bytes that were read, until every sink has got them.
 pub(super) struct Copying {
     reader: Calls,
     stage: Stage,
@@ -18,7 +18,7 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    /// Creates the state, with the memory to begin with.
+    /// Creates the state with its initial memory.
     pub(super) fn new(waiter: Waiter, stage: Stage) -> Self {
         Self {
             reader: Calls::with(waiter),
@@ -60,7 +60,7 @@ impl Splitting<'_> {
             }
             let longest = self.state.longest_message;
             let room = stage.room(self.options.most_to_read(self.state.taken, longest))?;
-            // While its readers are watched, the tee cannot sleep in read(2).
+            // The tee must not block in read(2) while it watches the readers of its sinks.
             let is_file = matches!(self.state.source_kind, Kind::Regular | Kind::Block);
             let watches = !is_file && self.all_may_go();
             let answer = match watches {
@@ -71,7 +71,7 @@ impl Splitting<'_> {
                 Ok(0) if longest == memory::MESSAGE && was_empty_message(self.source) => {}
                 Ok(0) => return Ok(EndReason::AtEnd),
                 Ok(memory::MESSAGE) if longest == memory::MESSAGE => {
-                    // It was cut, or ends exactly here.
+                    // The message was truncated, or is exactly this long.
                     return Err(Broken::Source("read", Errno::MSGSIZE));
                 }
                 Ok(n) => stage.filled(n),
@@ -93,7 +93,7 @@ impl Splitting<'_> {
         }
     }
 
-    /// Gets memory of full size, which pipes can be given.
+    /// Allocates full-size memory that pipes may refer to.
     fn get_roomy(&mut self, stage: &mut Stage) {
         let (mut any, capacity) = (false, self.options.pipe_size());
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
@@ -104,7 +104,7 @@ impl Splitting<'_> {
         stage.grow(chunk, any && linux::has_huge_pages());
     }
 
-    /// Gives every sink all bytes that the stage holds.
+    /// Sends all bytes of the stage to every sink.
     fn hand_out(&mut self, stage: &mut Stage) -> Result<(), Broken> {
         loop {
             let mut progress = false;
@@ -142,7 +142,7 @@ impl Splitting<'_> {
 }
 
 impl Branch {
-    /// Returns whether the sink has not got all bytes that the stage holds yet.
+    /// Returns whether the sink still lacks bytes of the stage.
     fn wants(&self, stage: &Stage) -> bool {
         self.is_alive() && self.at < stage.len()
     }

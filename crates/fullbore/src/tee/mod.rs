@@ -3,17 +3,15 @@
 //! | file | contains |
 //! |---|---|
 //! | `copying.rs` | bytes are read once into fresh pages, which are given to every pipe |
-//! | `splitting.rs` | the sinks, and what an error of one means for the others |
+//! | `splitting.rs` | the sinks, and how an error of one affects the others |
 //! | `report.rs` | the report and the error |
 //! | this one | the options |
 //!
-//! The tee never waits for a single sink. Each sink is given as many bytes as it has room for. Only
-//! when no sink has room does the tee sleep, until one of them has. So a slow sink holds the others
-//! back only once its own pipe is full. Only a device other than a terminal may hold them back: poll(2)
-//! need not report when it can be written to, so write(2) is called, and may wait.
+//! The tee never waits for a single sink. Each sink gets as many bytes as it has room for, and the tee sleeps only when
+//! no sink has room. So a stalled sink delays the others only once its own pipe is full. The exception is a device
+//! other than a terminal: its driver need not support poll(2) for writing, so write(2) is called, and may block.
 //!
-//! While the source has nothing, the tee also watches whether the sinks have readers. It ends once
-//! none of them has one.
+//! While the source has no bytes, the tee also watches whether the sinks still have readers. It ends once none has.
 
 mod copying;
 mod report;
@@ -39,13 +37,13 @@ use splitting::{Branch, Broken, Splitting, State};
 /// Moves bytes from one source to many sinks.
 ///
 /// Every sink that does not fail gets exactly the bytes of the source, as they were when they were read
-/// ([`Guarantee::Snapshot`](crate::Guarantee::Snapshot)). A sink that reads nothing holds the others back only once its own pipe is
+/// ([`Guarantee::Snapshot`](crate::Guarantee::Snapshot)). A stalled sink delays the others only once its own pipe is
 /// full.
 ///
-/// If every sink is a pipe, a FIFO or a stream socket, and none of them has a reader any more, it ends at
-/// once, also while the source has nothing: as if a write to each of them had failed. With policies that say
-/// [`OnError::FailAll`], it does so only if [asked to](Self::fail_without_readers). The peer of a TCP connection
-/// counts as a reader until it has reset the connection.
+/// If every sink is a pipe, a FIFO or a stream socket, and none of them has a reader any more, it ends at once, even
+/// while the source has no bytes, as if a write to each sink had failed. If a policy says [`OnError::FailAll`], it does
+/// so only with [`fail_without_readers`](Self::fail_without_readers). The peer of a TCP connection counts as a reader
+/// until it has reset the connection.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -88,7 +86,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         }
     }
 
-    /// Adds a sink, and sets what its errors mean. Has no effect after the first run.
+    /// Adds a sink, and sets what happens after an error of this sink. Has no effect after the first run.
     pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
         if self.begun.is_none() {
             self.sinks.push((sink, policy));
@@ -102,7 +100,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Sets what to do while there is nothing to read or no sink has room.
+    /// Sets how to wait while there is nothing to read or no sink has room.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.options.wait = wait;
         self
@@ -116,9 +114,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Stops when `cancel` is cancelled, also during a wait. The sinks may then have got different
-    /// numbers of bytes, which are in the report. With another `Cancel` the tee can continue; it
-    /// then first sends the bytes that not every sink has got.
+    /// Stops when `cancel` is cancelled, also during a wait. The sinks may then have got different numbers of bytes;
+    /// the report has them. With another `Cancel` the tee can continue; it first sends the bytes that some sinks lack.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         self
@@ -138,29 +135,28 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         self
     }
 
-    /// Sets the capacity in bytes that output pipes are grown to, as far as this user may. The
-    /// default is 1 MiB. 0 leaves them as they are. A pipe is never shrunk.
+    /// Sets the capacity in bytes that output pipes are grown to, as far as the user's limits allow. The default is 1
+    /// MiB. 0 leaves them as they are. A pipe is never shrunk.
     ///
-    /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1
-    /// MiB. Past that, new pipes of all programs of this user get two pages instead of 16, and none
-    /// can grow. A program that moves bytes over many pipes at once, or whose user has other
-    /// programs that need large pipes, should ask for less.
+    /// All pipes of an unprivileged user may have 64 MiB together (`pipe-user-pages-soft`,
+    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1 MiB. Beyond that,
+    /// new pipes of this user have one or two pages instead of 16, and none can grow. A program that uses many pipes at
+    /// once, or whose user has other programs that need large pipes, should set a smaller size.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
     }
 
-    /// Sets whether to move bytes by read(2) and write(2) only, where other system calls are not trusted. It is
-    /// slower.
+    /// Sets whether to use only read(2) and write(2), for sandboxes and kernels whose other system calls are not
+    /// trusted. This is slower.
     pub fn plain(mut self, plain: bool) -> Self {
         self.options.plain = plain;
         self
     }
 
-    /// Sets whether the tee fails once no sink has a reader, also while the source has nothing and although a policy says
-    /// [`OnError::FailAll`]. Without this, such a tee waits for the next byte: if there is none, every sink has
-    /// got every byte, and readers that have left by then are no error.
+    /// Sets whether the tee also fails at once when no sink has a reader while the source has no bytes, if a policy
+    /// says [`OnError::FailAll`]. By default such a tee waits for the next byte: if the source ends instead, every sink
+    /// has got every byte, and readers that have left are no error.
     pub fn fail_without_readers(mut self, fail: bool) -> Self {
         self.fails_without_readers = fail;
         self
@@ -169,9 +165,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or no sink is left.
     ///
     /// # Errors
-    /// [`TeeFailure`]: with [`Error::Moving`] if the source failed, or a sink whose
-    /// policy says that the whole tee then fails; with [`Error::Invalid`] if a sink is
-    /// the source, or a chunk of 0 bytes was asked for.
+    /// [`TeeFailure`]: with [`Error::Moving`] if the source failed, or a sink whose policy is to fail the whole tee;
+    /// with [`Error::Invalid`] if a sink is the source, or for a chunk of 0 bytes.
     pub fn run(&mut self) -> Result<TeeReport, TeeFailure> {
         let began = Instant::now();
         let begun = match &mut self.begun {
@@ -252,7 +247,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
 }
 
 impl Begun {
-    /// Makes all waits use the settings of `waiter` from now on.
+    /// Applies the settings of `waiter` to all waits from now on.
     fn wait_as(&mut self, waiter: &Waiter) {
         self.state.wait_as(waiter);
         if let Some(copying) = &mut self.copying {

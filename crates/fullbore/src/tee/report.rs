@@ -1,4 +1,4 @@
-//! What errors of one sink mean for the others, and what a [`Tee`](super::Tee) reports.
+//! How an error of one sink affects the others, and the report of a [`Tee`](super::Tee).
 
 use std::fmt;
 use std::io;
@@ -11,21 +11,21 @@ use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
 use fullbore_linux::is_pipe_or_socket;
 
-/// What an error of one sink does to the whole [`Tee`](super::Tee).
+/// How an error of one sink affects the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnError {
     /// The whole tee fails.
     FailAll,
     /// The sink is dropped, and its report has the error.
     Drop,
-    /// The sink is dropped, and this does not count as an error.
+    /// The sink is dropped without an error.
     Ignore,
 }
 
-/// What the errors of one sink do to the whole [`Tee`](super::Tee).
+/// How the errors of one sink affect the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// For a pipe, FIFO or socket whose reader has gone (`EPIPE`).
+    /// For a pipe, FIFO or socket whose reader has closed it (`EPIPE`).
     pub closed: OnError,
     /// For any other error.
     pub other: OnError,
@@ -36,14 +36,14 @@ impl Policy {
     pub const FAIL_ALL: Self = Self::of(OnError::FailAll, OnError::FailAll);
     /// A sink that fails is dropped, and the others continue.
     pub const DROP: Self = Self::of(OnError::Drop, OnError::Drop);
-    /// As [`DROP`](Self::DROP), but a reader that has gone does not count as an error.
+    /// As [`DROP`](Self::DROP), but a reader that closes does not count as an error.
     pub const IGNORE_CLOSED: Self = Self::of(OnError::Ignore, OnError::Drop);
 
     const fn of(closed: OnError, other: OnError) -> Self {
         Self { closed, other }
     }
 
-    /// Returns what happens after a call that writes to `sink` failed with `errno`.
+    /// Returns what happens after a write to `sink` failed with `errno`.
     pub(crate) fn after(self, errno: Errno, sink: BorrowedFd<'_>) -> OnError {
         match errno == Errno::PIPE && is_pipe_or_socket(sink) {
             true => self.closed,
@@ -80,19 +80,19 @@ pub struct SinkReport {
     pub would_block: bool,
 }
 
-/// The error of a [`Tee`](super::Tee), with a report of what it had done before.
+/// The error of a [`Tee`](super::Tee), with a report of what it did before.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TeeFailure {
     /// What was done before it failed.
     pub report: TeeReport,
-    /// The number of the sink that failed, from 0; `None` if the source failed.
+    /// The index of the sink that failed, from 0; `None` if the source failed.
     pub sink: Option<usize>,
     /// The error: which side failed, in which operation, and what the kernel said.
     pub error: Error,
 }
 
-/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
 impl std::ops::Deref for TeeFailure {
     type Target = Error;
 

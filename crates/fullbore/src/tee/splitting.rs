@@ -1,4 +1,4 @@
-//! The sinks of a tee, what has been moved, and what an error of one sink does.
+//! The sinks of a tee, the bytes moved so far, and how an error of one sink affects the others.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::transfer::{EndReason, Kind, Options};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 
-/// A sink, and what it has got.
+/// A sink, and the bytes that it has got.
 pub(super) struct Branch {
     pub(super) kind: Kind,
     policy: Policy,
     pub(super) outlet: Outlet,
-    /// The number of held bytes that it has got.
+    /// How many of the held bytes it has got.
     pub(super) at: usize,
     pub(super) bytes: u64,
-    /// The call for which it was dropped, and the error of that call, if it was dropped.
+    /// The call that failed and its error, if the sink was dropped for it.
     error: Option<(&'static str, Errno)>,
     ignored: bool,
     would_block: bool,
@@ -57,7 +57,7 @@ impl Branch {
     }
 }
 
-/// What is known about the fds, and what has been moved so far.
+/// The fds, and the bytes moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
     /// See [`longest_message`](crate::transfer::longest_message).
@@ -66,17 +66,17 @@ pub(super) struct State {
     pub(super) taken: u64,
     /// Waits for whichever side is not ready.
     pub(super) waiter: Waiter,
-    /// Whether it also ends without readers if it then fails.
+    /// Whether the tee also ends when no reader is left if this means that it fails.
     pub(super) fails_without_readers: bool,
-    /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
+    /// Whether there are enough bytes for large memory or pipes to pay off.
     pub(super) long: bool,
 }
 
 impl State {
-    /// Makes all waits use the settings of `waiter` from now on.
+    /// Applies the settings of `waiter` to all waits from now on.
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         self.waiter = waiter.clone();
-        // The waiter has to check for sockets itself, because no other code does so for these fds.
+        // The waiter has to track the timeouts of sockets, because no blocking call does so for these fds.
         self.waiter.count_timeouts_of_sockets();
         for branch in &mut self.branches {
             branch.outlet.calls.wait_as(waiter.clone().never_waiting());
@@ -131,7 +131,7 @@ pub(super) struct Splitting<'a> {
     pub(super) state: &'a mut State,
 }
 
-/// What to wait for: room in the sink with this number, or, with `None`, bytes in the source.
+/// What to wait for: room in the sink with this index, or, with `None`, bytes in the source.
 type Waited = Option<usize>;
 
 /// Why a tee cannot continue.
@@ -140,9 +140,9 @@ pub(super) enum Broken {
     Source(&'static str, Errno),
     /// A call on this sink failed, and its policy says that the tee fails.
     Sink(usize, &'static str, Errno),
-    /// Nothing failed: it was stopped, or would have to wait.
+    /// It was stopped, or would have to wait; nothing failed.
     EndReason(EndReason),
-    /// Something other than moving bytes failed.
+    /// An operation other than moving bytes failed.
     Other(Error),
 }
 
@@ -160,7 +160,7 @@ impl Splitting<'_> {
     /// Applies the policy of sink `i` after one of its calls failed with `errno`.
     ///
     /// # Errors
-    /// If the policy says that the tee fails.
+    /// If its policy is to fail the whole tee.
     pub(super) fn failed(
         &mut self,
         i: usize,
@@ -177,8 +177,8 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Returns whether the tee ends without readers, and every sink is one whose readers can go: then they are
-    /// watched while the source has nothing. A file never loses its readers.
+    /// Returns whether the tee ends when no reader is left, and every sink has a reader that can close: they are
+    /// watched while the source has no bytes. A file never loses its readers.
     pub(super) fn all_may_go(&self) -> bool {
         let may_go = |branch: &Branch| {
             let goes_on = branch.policy.closed != OnError::FailAll;
@@ -189,11 +189,11 @@ impl Splitting<'_> {
         alive.all(may_go)
     }
 
-    /// Returns a sink that has a reader, to be watched until it has none. If no sink has one, applies the
-    /// policies as after a write to each.
+    /// Returns a sink that has a reader, to be watched. If no sink has one, applies the policies as after a failed
+    /// write to each.
     ///
     /// # Errors
-    /// If a policy says that the tee fails.
+    /// If a policy is to fail the whole tee.
     fn watched(&mut self) -> Result<Option<usize>, Broken> {
         if !self.all_may_go() {
             return Ok(None);
@@ -214,7 +214,7 @@ impl Splitting<'_> {
         Ok(None)
     }
 
-    /// Sleeps until at least one of these may be ready, or, if the source is one of them, no sink has a reader.
+    /// Sleeps until one of these may be ready, or, if the source is among them, until the watched sink has no reader.
     pub(super) fn wait_for(&mut self, waited: &[Waited]) -> Result<(), Broken> {
         let mut watched = None;
         if waited.contains(&None) {
@@ -244,7 +244,7 @@ impl Splitting<'_> {
             .collect();
         match waiter.until_any_ready(&fds) {
             Ok(None) => Ok(()),
-            // The timeout of a socket has passed, as it would have in a blocking call.
+            // The timeout of a socket has passed: treat it as the EAGAIN of a blocking call.
             Ok(Some(overdue)) => match waited[overdue] {
                 Some(sink) => self.failed(sink, "write", Errno::AGAIN),
                 None => Err(Broken::Source("read", Errno::AGAIN)),
@@ -263,7 +263,7 @@ impl Splitting<'_> {
         }
     }
 
-    /// Grows the sinks that are pipes, as far as this user may.
+    /// Grows the sinks that are pipes, as far as the user's limits allow.
     pub(super) fn grow_sinks(&self) {
         for (branch, &sink) in self.state.branches.iter().zip(&self.sinks) {
             if branch.kind == Kind::Pipe {
@@ -278,12 +278,12 @@ enum Reader {
     There,
     /// A write would fail with this error.
     Gone(Errno),
-    /// poll(2) always returns at once for it, so it cannot be watched.
+    /// poll(2) always returns at once for this sink, so it cannot be watched.
     Unknown,
 }
 
-/// Looks for the reader of a pipe, or the peer of a socket. A peer that has only closed one direction of a TCP
-/// connection may still read, and cannot be told from one that has closed both.
+/// Finds out whether a pipe has a reader, or a socket a peer. A TCP peer that has closed may have done so in one
+/// direction only, and still be reading; the kernel does not report which.
 fn reader_of(sink: BorrowedFd<'_>, kind: Kind) -> Reader {
     let mut fds = [PollFd::from_borrowed_fd(sink, PollFlags::empty())];
     if uninterrupted(|| poll(&mut fds, Some(&Timespec::default()))).is_err() {

@@ -1,4 +1,4 @@
-//! The ways of one system call: copy_file_range(2), splice(2), sendfile(2).
+//! The ways with one system call: copy_file_range(2), splice(2), sendfile(2).
 
 use std::os::fd::BorrowedFd;
 
@@ -13,27 +13,25 @@ use fullbore_linux::pages::Pages;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 use fullbore_linux::{self as linux, is_ready, without_sigpipe};
 
-/// Bytes of one copy_file_range(2). The number is large, but small enough to show progress and to
-/// stop between two calls.
+/// Bytes of one copy_file_range(2): many, but few enough to show progress, and to stop between two calls.
 pub(super) const RANGE: usize = 64 << 20;
 
 /// Bytes of one sendfile(2).
 pub(super) const SENDFILE: usize = 4 << 20;
 
-/// Returns whether an errno means that this method cannot be used for these fds, rather than that it
-/// failed.
+/// Returns whether an errno means that this method is not supported for these fds, rather than that it failed.
 pub(crate) fn is_refused(method: Method, errno: Errno) -> bool {
     linux::is_refusal(errno)
         || match method {
-            // The fds are on two file systems, the sink appends, or the file is a swap file or is
-            // being executed.
+            // The fds are on two file systems, the sink is in append mode, or the file is a swap file or is being
+            // executed.
             Method::CopyFileRange => {
                 matches!(
                     errno,
                     Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
                 )
             }
-            // An offset was given for a file that cannot seek: read(2) reports this better.
+            // An offset was given for a file that is not seekable: read(2) reports this better.
             _ => errno == Errno::SPIPE,
         }
 }
@@ -66,7 +64,7 @@ pub(super) fn sendfile(
     if let Ok(n @ 1..) = sent {
         let next = || from.map_or_else(|| position(ends.source), |from| from + n as u64);
         let may_be_cut = n < most && waiter.is_cut_short_by_signals(ends.sink);
-        // At the end of the file, no signal is the reason.
+        // A short count at the end of a file is not a signal.
         if may_be_cut && read_one(ends.source, next()) != Ok(0) {
             waiter.note_signal();
         }
@@ -94,7 +92,7 @@ pub(crate) fn splice(
     } else {
         SpliceFlags::empty()
     };
-    // tcp_splice_read (net/ipv4/tcp.c) and others check only O_NONBLOCK of the fd.
+    // tcp_splice_read (net/ipv4/tcp.c) and others check only O_NONBLOCK of the description.
     let looks = asks && !ends.source_kind.splices_without_waiting();
     let spliced = waiter.until_one_ready(
         || match not_ready(ends) {
@@ -114,7 +112,7 @@ pub(crate) fn splice(
             }
         },
     );
-    // Into a pipe and a file, splice(2) does not wait any more once it has moved a byte.
+    // Into a pipe or a file, splice(2) does not wait any more once it has moved a byte.
     if !ends.sink_kind.splices_without_waiting() && spliced.is_ok_and(|n| (1..most).contains(&n)) {
         waiter.note_short(ends.sink);
     }
@@ -132,8 +130,7 @@ fn not_ready(ends: &Ends<'_>) -> TransferSide {
     }
 }
 
-/// Returns the side that an error of splice(2) belongs to. The only error of a pipe is that it has
-/// no reader.
+/// Returns the side that an error of splice(2) belongs to. The only error of a pipe is EPIPE.
 fn side_of_splice(ends: &Ends<'_>, errno: Errno) -> TransferSide {
     match errno {
         Errno::AGAIN => not_ready(ends),
@@ -152,8 +149,7 @@ fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
     })
 }
 
-/// Returns the side that an error of copy_file_range(2) or sendfile(2) belongs to: if the source
-/// can be read, it is the sink.
+/// Returns the side that an error of copy_file_range(2) or sendfile(2) belongs to: the sink if the source can be read.
 fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> TransferSide {
     match errno {
         Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => TransferSide::Sink,
@@ -171,7 +167,7 @@ fn position(file: BorrowedFd<'_>) -> u64 {
     rustix::fs::tell(file).unwrap_or(0)
 }
 
-/// Reads one byte, or a few more, at this offset of a file; returns how many, which is 0 at its end.
+/// Reads at least one byte at this offset of a file, and returns how many; 0 at its end.
 fn read_one(file: BorrowedFd<'_>, at: u64) -> Result<usize, Errno> {
     let read = |bytes: &mut [u8], at| uninterrupted(|| rustix::io::pread(file, &mut *bytes, at));
     match read(&mut [0; 1], at) {

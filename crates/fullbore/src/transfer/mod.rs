@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `plan.rs` | the table: kinds of fd × guarantee → ways, best first |
 //! | `direct.rs` | one system call: copy_file_range, splice, sendfile |
-//! | `through.rs` | splice through a pipe of our own |
+//! | `through.rs` | splice through a private pipe |
 //! | `sparse.rs` | holes of files |
 //! | `options.rs` | the options |
 //! | `step.rs` | the fds of one step, and its result |
@@ -13,9 +13,9 @@
 //! | `report.rs` | the report and the error |
 //! | this one | the loop of steps |
 //!
-//! A transfer is a loop of *steps* of one system call each. A step moves bytes, finds the end, or
-//! returns the side on which it could not continue. So a transfer can be stopped and resumed
-//! between any two steps, and the number of bytes that arrived is always known exactly.
+//! A transfer is a loop of *steps* of one system call each. A step moves bytes, finds the end, or returns the side that
+//! would block. So a transfer can be stopped and resumed between any two steps, and the number of bytes that arrived
+//! is always exact.
 
 pub(crate) mod direct;
 mod options;
@@ -47,21 +47,20 @@ use step::{Ends, Stop};
 
 /// Moves bytes from `Source` to `Sink` until the source ends.
 ///
-/// It moves what comes through the descriptors. std's `Stdin` has read ahead of what it has returned, up to 8 KiB,
-/// and those bytes do not come through the descriptor again: read by a [`Consumer`](crate::Consumer) from the
-/// start, or give what `stdin().lock().fill_buf()` shows to [`after`](Self::after). std's `Stdout` holds the line
-/// that was printed last: flush it first. The same is true of each `BufReader` and `BufWriter`.
+/// It moves the bytes of the descriptors. std's `Stdin` reads up to 8 KiB ahead, and the transfer does not see these
+/// bytes: use a [`Consumer`](crate::Consumer) from the start, or pass the contents of `stdin().lock().fill_buf()` to
+/// [`after`](Self::after). std's `Stdout` buffers the last line: flush it first. The same holds for every `BufReader`
+/// and `BufWriter`.
 ///
-/// It keeps [`Guarantee::Snapshot`] by default. It starts at the position of each fd, leaves each
-/// position behind the last byte that was moved, and never resizes a pipe that it reads from. Up to
-/// 64 KiB it makes no more system calls than reading and writing would; for more bytes it maps
-/// memory, makes a pipe of its own, or grows the output pipe, as the way needs.
+/// It keeps [`Guarantee::Snapshot`] by default. It starts at the position of each fd, leaves that position after the
+/// last byte that was moved, and never resizes a pipe that it reads from. Up to 64 KiB it makes no more system calls
+/// than read(2) and write(2) would; for more bytes it maps memory, creates a private pipe, or grows the output pipe, as
+/// the way requires.
 ///
-/// From a pipe into a file it splices, and while the file accepts the bytes, the kernel holds the
-/// pipe's lock: if the file stalls (a slow disk, NFS, FUSE), every process that writes into the
-/// pipe or asks for its size stalls as well. [`visible`](Self::visible) reads and writes instead,
-/// and [`Guarantee::Reference`] goes through a pipe of its own; neither holds the lock of the
-/// caller's pipe while it waits.
+/// From a pipe into a file it splices, and the kernel holds the pipe's lock while the file accepts the bytes: if the
+/// file stalls (a slow disk, NFS, FUSE), every process that writes into the pipe or queries its size stalls as well.
+/// [`visible`](Self::visible) uses read(2) and write(2) instead, and [`Guarantee::Reference`] uses a private pipe;
+/// neither holds the lock of the caller's pipe while it waits.
 ///
 /// Options have to be set before the first run. Between two runs, only [`limit`](Self::limit),
 /// [`chunk`](Self::chunk), [`cancel`](Self::cancel) and [`deadline`](Self::deadline) have an
@@ -101,7 +100,7 @@ pub struct Transfer<Source: AsFd, Sink: AsFd> {
 /// ```
 ///
 /// # Errors
-/// As [`Transfer::run`]; the report in it says how many bytes had arrived.
+/// As [`Transfer::run`]; the error's report says how many bytes had arrived.
 pub fn copy(
     source: &(impl AsFd + ?Sized),
     sink: &(impl AsFd + ?Sized),
@@ -134,8 +133,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Sends these bytes first. They were read from the source before, as std's `Stdin` and a `BufReader` do, and
-    /// count as taken from it, also for the [`limit`](Self::limit), which must allow them.
+    /// Sends these bytes first. They were read from the source before, for example by std's `Stdin` or a `BufReader`,
+    /// and count as taken from it, also for the [`limit`](Self::limit), which must not be smaller.
     pub fn after(mut self, read_ahead: impl Into<Vec<u8>>) -> Self {
         self.options.ahead = read_ahead.into();
         self
@@ -153,7 +152,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Sets what to do while there is nothing to read or no room to write.
+    /// Sets how to wait while there is nothing to read or no room to write.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.options.wait = wait;
         self
@@ -166,8 +165,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Stops when `cancel` is cancelled, also during a wait. With another `Cancel` the transfer can
-    /// continue; it then first sends the bytes that have not arrived yet.
+    /// Stops when `cancel` is cancelled, also during a wait. With another `Cancel` the transfer can continue; it first
+    /// sends the bytes that have not arrived yet.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         if let Some(state) = &mut self.state {
@@ -176,9 +175,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self
     }
 
-    /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the
-    /// deadline. With another deadline the transfer can continue; it then first sends the bytes
-    /// that have not arrived yet.
+    /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the deadline. With another
+    /// deadline the transfer can continue; it first sends the bytes that have not arrived yet.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
         self.options.deadline = at.into();
         if let Some(state) = &mut self.state {
@@ -188,44 +186,43 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     }
 
     /// Sets whether a signal that arrives during a wait ends it: [`run`](Self::run) then returns
-    /// [`EndReason::Interrupted`], and the next call continues from there. Without this, a wait goes on
-    /// after a signal.
+    /// [`EndReason::Interrupted`], and the next call continues from there. By default, waits are resumed after a
+    /// signal.
     pub fn interruptible(mut self, interruptible: bool) -> Self {
         self.options.interruptible = interruptible;
         self
     }
 
-    /// Sets the most bytes that one system call moves. The default depends on the method. A read from a pipe
-    /// takes up to a page, and one from a socket that keeps the limits of messages takes a whole message:
-    /// the kernel discards what is left of a packet or message.
+    /// Sets the most bytes that one system call moves. The default depends on the method. A read from a pipe has room
+    /// for at least a page, and one from a socket that preserves message boundaries for a whole message, because the
+    /// kernel discards what does not fit.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = Some(bytes);
         self
     }
 
-    /// Sets the capacity in bytes that an output pipe, and a pipe of the transfer itself, is grown
-    /// to, as far as this user may. The default is 1 MiB. 0 leaves the output pipe as it is. A pipe
-    /// is never shrunk.
+    /// Sets the capacity in bytes that an output pipe, and the private pipe of the transfer, is grown to, as far as the
+    /// user's limits allow. The default is 1 MiB. 0 leaves the output pipe as it is. A pipe is never shrunk.
     ///
-    /// All pipes of an unprivileged user together may hold 64 MiB (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1
-    /// MiB. Past that, new pipes of all programs of this user get two pages instead of 16, and none
-    /// can grow. A program that moves bytes over many pipes at once, or whose user has other
-    /// programs that need large pipes, should ask for less.
+    /// All pipes of an unprivileged user may have 64 MiB together (`pipe-user-pages-soft`,
+    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1 MiB. Beyond that,
+    /// new pipes of this user have one or two pages instead of 16, and none can grow. A program that uses many pipes at
+    /// once, or whose user has other programs that need large pipes, should set a smaller size.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
         self.options.pipe_size = Some(bytes);
         self
     }
 
-    /// Sets whether the progress callback is shown the bytes. Only methods by which they pass through this process's
+    /// Sets whether the progress callback gets the bytes themselves. Only methods that bring them into this process's
     /// memory are used then.
     pub fn visible(mut self, visible: bool) -> Self {
         self.options.visible = visible;
         self
     }
 
-    /// Sets whether to move bytes by read(2) and write(2) only, as [`Method::ReadWrite`], where other system calls
-    /// are not trusted. It is slower, and the guarantee is then [`Guarantee::Snapshot`]. Holes of files are kept.
+    /// Sets whether to use only read(2) and write(2) ([`Method::ReadWrite`]), for sandboxes and kernels whose other
+    /// system calls are not trusted. This is slower, and the guarantee is then [`Guarantee::Snapshot`]. Holes of files
+    /// are kept.
     pub fn plain(mut self, plain: bool) -> Self {
         self.options.plain = plain;
         self
@@ -234,9 +231,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
     ///
     /// # Errors
-    /// [`TransferFailure`]: with `Error::Moving` if one side failed; with `Error::Invalid` if both are the
-    /// same file or pipe, or a chunk of 0 bytes was asked for. Its report has the number of bytes that
-    /// had arrived.
+    /// [`TransferFailure`]: with `Error::Moving` if one side failed; with `Error::Invalid` if both are the same file or
+    /// pipe, or for a chunk of 0 bytes. Its report has the number of bytes that had arrived.
     pub fn run(&mut self) -> Result<TransferReport, TransferFailure> {
         self.run_with(|_| ControlFlow::Continue(()))
     }
@@ -267,13 +263,11 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         }
     }
 
-    /// Returns the two fds, and the bytes that were taken from the source and have not arrived at
-    /// the sink, in order. There are some only if the sink failed or the transfer was stopped
-    /// early.
+    /// Returns the two fds, and the bytes that were taken from the source and have not arrived at the sink, in order.
+    /// There are such bytes only if the sink failed or the transfer was stopped early.
     ///
     /// # Errors
-    /// `Error::Moving` if they are in a pipe of our own and read(2) from it fails; a sandbox may
-    /// refuse it.
+    /// `Error::Moving` if these bytes are in the private pipe and read(2) from it fails; a sandbox may refuse it.
     pub fn into_parts(self) -> Result<(Source, Sink, Vec<u8>)> {
         let Some(state) = self.state else {
             return Ok((self.source, self.sink, self.options.ahead));
@@ -307,7 +301,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
             sink_kind: state.sink_kind,
         };
         state.leave_routes_that_wait(&ends);
-        // A panic of the callback may have ended the last run before this.
+        // A panic of the callback may have ended the last run at this point.
         state.after_sending();
         let options = &self.options;
         loop {

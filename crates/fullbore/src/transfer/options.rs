@@ -1,4 +1,4 @@
-//! The options of a [`Transfer`](super::Transfer) or a [`Tee`](crate::Tee), and what they mean for
+//! The options of a [`Transfer`](super::Transfer) or a [`Tee`](crate::Tee), and the limits that follow from them for
 //! each system call.
 
 use std::os::fd::BorrowedFd;
@@ -46,7 +46,7 @@ impl Options {
         }
     }
 
-    /// Returns the waiter that these options ask for.
+    /// Returns a waiter with these options.
     pub(crate) fn waiter(&self) -> Waiter {
         let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
         if self.never {
@@ -61,7 +61,7 @@ impl Options {
         }
     }
 
-    /// Returns the reason to stop now, if there is one.
+    /// Returns the reason to stop now, if any.
     pub(crate) fn stopped(&self) -> Option<Stopped> {
         if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             Some(Stopped::Cancelled)
@@ -76,8 +76,7 @@ impl Options {
         self.limit.is_some_and(|limit| taken >= limit)
     }
 
-    /// Returns the most bytes that the next call may take after `taken` bytes; never more than
-    /// `otherwise`.
+    /// Returns the most bytes that the next call may take after `taken` bytes, at most `otherwise`.
     pub(crate) fn most(&self, taken: u64, otherwise: usize) -> usize {
         let chunk = self.most_at_once().min(otherwise);
         self.left(taken).min(chunk)
@@ -88,14 +87,14 @@ impl Options {
         self.chunk.unwrap_or(usize::MAX)
     }
 
-    /// Returns the most bytes that the next read(2) may take after `taken` bytes. Only the limit cuts a
-    /// message; the longest one of the source has `longest` bytes.
+    /// Returns the most bytes that the next read(2) may take after `taken` bytes. The longest message of the source has
+    /// `longest` bytes; only the limit may cut one.
     pub(crate) fn most_to_read(&self, taken: u64, longest: usize) -> usize {
         let chunk = self.read_chunk(longest).unwrap_or(usize::MAX);
         self.left(taken).min(chunk)
     }
 
-    /// Returns the size of the memory for one read(2), if a chunk was asked for.
+    /// Returns the size of the memory for one read(2), if a chunk was set.
     pub(crate) fn read_chunk(&self, longest: usize) -> Option<usize> {
         self.chunk.map(|chunk| chunk.max(longest))
     }
@@ -108,12 +107,12 @@ impl Options {
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// Returns the capacity in bytes that output pipes, and pipes of our own, are grown to.
+    /// Returns the capacity in bytes that output pipes and private pipes are grown to.
     pub(crate) fn pipe_size(&self) -> usize {
         self.pipe_size.unwrap_or_else(roomy)
     }
 
-    /// Grows an output pipe, as far as this user may. It is not an error if the pipe cannot grow.
+    /// Grows an output pipe, as far as the user's limits allow. A failure is not an error.
     pub(crate) fn make_roomy(&self, sink: BorrowedFd<'_>) {
         if let Ok(pipe) = PipeEnd::new(sink) {
             let _ = pipe.grow(self.pipe_size());

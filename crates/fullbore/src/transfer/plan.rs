@@ -1,9 +1,8 @@
-//! The table of the ways in which bytes can move from one kind of fd to another, best first:
-//! [`methods`].
+//! The table of ways to move bytes from one kind of fd to another, best first: [`methods`].
 //!
-//! A way is used if the kernel refuses the one before it on this pair of fds: mostly before the first byte is
-//! moved, but also later, if another process changes the flags of a file. docs/guarantees.md argues for each row which ways keep *snapshot*, and
-//! why.
+//! If the kernel refuses a way for this pair of fds, the next one is tried. It usually refuses before the first byte,
+//! but it may do so later, if another process changes the flags of a file. docs/guarantees.md explains for each row
+//! which ways keep *snapshot*.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -17,11 +16,10 @@ use crate::memory;
 use fullbore_linux as linux;
 use fullbore_linux::wait::uninterrupted;
 
-/// What a reader is guaranteed to get after bytes have been moved.
+/// Which bytes a reader gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Guarantee {
-    /// A reader gets the bytes as they were when they were moved, whatever any process does
-    /// afterwards.
+    /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards.
     #[default]
     Snapshot,
     /// A reader may get what the source's pages hold when it reads. This is faster, and correct if
@@ -33,7 +31,7 @@ pub enum Guarantee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A pipe or a FIFO: to the kernel they are the same.
+    /// A pipe or a FIFO: the kernel treats them alike.
     Pipe,
     /// A regular file.
     Regular,
@@ -47,8 +45,8 @@ pub enum Kind {
     UnixStream,
     /// A TCP socket.
     Tcp,
-    /// Everything else: sockets that preserve message boundaries, eventfds, directories, and kinds
-    /// that do not exist yet.
+    /// Everything else: sockets that preserve message boundaries, eventfds, directories, and kinds unknown to this
+    /// version.
     Other,
 }
 
@@ -74,8 +72,8 @@ impl Kind {
         }
     }
 
-    /// Returns the most bytes that one splice(2) to it should move: fewer on sockets, so that both sides
-    /// work at the same time.
+    /// Returns the most bytes that one splice(2) should move into it: fewer into sockets, so that both sides work at
+    /// the same time.
     pub(super) fn splice_at_once(self) -> usize {
         match self {
             Kind::UnixStream | Kind::Tcp => 128 * 1024,
@@ -84,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether it is a socket that splice(2) can move bytes into.
+    /// Returns whether splice(2) can move bytes into it as a socket.
     pub(super) fn is_stream_socket(self) -> bool {
         matches!(self, Kind::UnixStream | Kind::Tcp)
     }
@@ -96,9 +94,9 @@ impl Kind {
     }
 }
 
-/// Returns the number of bytes that one read(2) has to have room for, because it loses what does not fit: a
-/// page for a pipe, into which packets may be written (pipe(7)), [`memory::MESSAGE`] for a socket that keeps
-/// the limits of messages (recv(2)), and 0 for everything else.
+/// Returns how many bytes one read(2) must have room for, because it discards what does not fit: a page for a pipe,
+/// whose writer may use packet mode (pipe(7)), [`memory::MESSAGE`] for a socket that preserves message boundaries
+/// (recv(2)), and 0 for everything else.
 pub(crate) fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Fifo => linux::page_size(),
@@ -107,15 +105,15 @@ pub(crate) fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
     }
 }
 
-/// Returns whether this is a socket that keeps the limits of messages.
+/// Returns whether this is a socket that preserves message boundaries.
 fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
     sockopt::socket_type(fd).is_ok_and(|kind| kind != SocketType::STREAM)
 }
 
-/// Returns whether the 0 of a read(2) from this fd was a message of no bytes, and not the end. If a socket
-/// keeps the limits of messages, its end is that it was shut down, and nothing is queued any more.
+/// Returns whether a read(2) that returned 0 has got an empty message, and not the end. A socket that preserves message
+/// boundaries is at its end when it was shut down and its queue is empty.
 pub(crate) fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
-    // poll(2) may not tell the end of a socket of another family.
+    // poll(2) does not report the end of every other family of sockets.
     let tells_end = match sockopt::socket_domain(fd) {
         Ok(AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6) => keeps_messages(fd),
         _ => false,
@@ -159,16 +157,15 @@ pub enum Method {
     /// splice(2), one end being a pipe: references move from pipe to pipe, and into a file bytes
     /// are copied once, within the kernel.
     Splice,
-    /// Two splice(2) calls with a pipe of our own between them, so that the side of an error is
-    /// known.
+    /// Two splice(2) calls with a private pipe between them, so that the side of an error is known.
     SpliceThrough,
     /// sendfile(2).
     Sendfile,
-    /// read(2) into fresh pages, which are given to the pipe, or through a pipe of our own to the Unix
-    /// socket, and never written to again.
+    /// read(2) into fresh pages, which are given to the pipe, or through a private pipe to the Unix socket, and are
+    /// never written to again.
     Fresh,
-    /// read(2), and a Unix socket of our own from which the bytes are spliced into the pipe. Used
-    /// instead of [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge.
+    /// read(2), and a private Unix socket from which the bytes are spliced into the pipe. Used instead of
+    /// [`Fresh`](Self::Fresh) where pages cannot be given to pipes, or are not huge.
     Socket,
     /// read(2) and write(2).
     ReadWrite,
@@ -195,27 +192,26 @@ pub(super) fn methods(source: Kind, sink: Kind, guarantee: Guarantee) -> &'stati
     use Kind::{Block, Char, Null, Other, Pipe, Regular, Tcp, UnixStream};
     use Method::{CopyFileRange, Fresh, ReadWrite, Sendfile, Splice, SpliceThrough};
     match (source, sink, guarantee) {
-        // Files share blocks or are copied within the kernel: either way the sink has its own bytes.
+        // Files share blocks or are copied within the kernel: either way the sink is independent of the source.
         (Regular,          Regular,          _)         => &[CopyFileRange, ReadWrite],
 
-        // Into a file or device, splicing copies the bytes before it releases the pipe's pages. It holds
-        // the pipe's lock until then. With a pipe of our own between the two, that lock would stay free,
-        // but the pages would leave the queue before they are copied.
+        // Into a file or device, splice(2) copies the bytes before it releases the pipe's pages, and holds the pipe's
+        // lock until then. A private pipe in between would avoid the lock, but the pages would leave the queue before
+        // they are copied.
         (Pipe,             Regular | Block,  Snapshot)  => &[Splice, ReadWrite],
-        // The bytes that are written to /dev/null are never read.
+        // Bytes that are written to /dev/null are never read.
         (Pipe,             Null,             _)         => &[Splice, ReadWrite],
         (Regular | Block,  Null,             _)         => &[SpliceThrough, ReadWrite],
 
-        // A page that is forwarded by reference can still be written to by the process that made
-        // it.
+        // A page that is forwarded by reference can still be written to by the process that made it.
         (_,                Pipe,             Snapshot)  => &[Fresh, ReadWrite],
         (_,                UnixStream,       Snapshot)  => &[Fresh, ReadWrite],
         (_,                _,                Snapshot)  => &[ReadWrite],
 
         (Other, _, _) | (_, Other, _)                   => &[ReadWrite],
-        // splice(2) holds the lock of a pipe while it waits for the other side, and all processes
-        // that write into that pipe, read from it or ask for its size wait too. With a pipe of our
-        // own in between, only the lock of our own pipe is held.
+        // splice(2) holds the lock of a pipe while it waits for the other side, and blocks every process that writes
+        // into that pipe, reads from it or queries its size. With a private pipe in between, it holds only the lock of
+        // that one.
         (_,                Pipe,             Reference) => &[SpliceThrough, Fresh, ReadWrite],
         (Pipe,             _,                Reference) => &[SpliceThrough, ReadWrite],
         (Regular | Block,  UnixStream | Tcp, Reference) => &[Sendfile, ReadWrite],

@@ -1,4 +1,4 @@
-//! What a [`Transfer`](super::Transfer) reports at its end, and while it runs.
+//! The report of a [`Transfer`](super::Transfer), at its end and while it runs.
 
 use std::fmt;
 use std::io;
@@ -14,9 +14,8 @@ use fullbore_linux::wait::Stopped;
 pub struct TransferReport {
     /// Bytes that arrived at the sink.
     pub bytes: u64,
-    /// Bytes that were taken from the source. There are more than `bytes` only if the sink failed,
-    /// or the transfer was stopped, before all of them arrived; a transfer that is run again sends
-    /// the rest first.
+    /// Bytes that were taken from the source. They are more than `bytes` only if the sink failed, or the transfer was
+    /// stopped, before all of them arrived; the next run sends the rest first.
     pub taken: u64,
     /// The ways that were used, with the number of bytes that each moved, in the order of their
     /// first byte.
@@ -49,13 +48,13 @@ pub enum EndReason {
     /// A signal arrived during a wait, and the transfer is
     /// [`interruptible`](super::Transfer::interruptible).
     Interrupted,
-    /// It would have to wait for this side, and it is nonblocking.
+    /// It is nonblocking, and would have to wait for this side.
     WouldBlock(TransferSide),
     /// It failed; [`TransferFailure`] has the error.
     Failed,
 }
 
-/// The error of a [`Transfer`](super::Transfer), with a report of what it had done before.
+/// The error of a [`Transfer`](super::Transfer), with a report of what it did before.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TransferFailure {
@@ -65,7 +64,7 @@ pub struct TransferFailure {
     pub error: Error,
 }
 
-/// So that [`Error::kind`] and [`Error::raw_os_error`] can be called on it.
+/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
 impl std::ops::Deref for TransferFailure {
     type Target = Error;
 
@@ -79,7 +78,7 @@ impl From<Stopped> for EndReason {
         match stopped {
             Stopped::Cancelled => EndReason::Cancelled,
             Stopped::TimedOut => EndReason::TimedOut,
-            // By a signal, which is the only other reason.
+            // By a signal, the only other reason.
             _ => EndReason::Interrupted,
         }
     }
@@ -105,7 +104,7 @@ impl From<TransferFailure> for io::Error {
     }
 }
 
-/// The progress of a transfer, which the callback gets after each step that moved bytes.
+/// The progress of a transfer, passed to the callback after each step that moved bytes.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress<'a> {
@@ -115,7 +114,6 @@ pub struct Progress<'a> {
     pub step: u64,
     /// The way in which they were moved.
     pub method: Method,
-    /// The bytes themselves, if the transfer was asked to keep them
-    /// [`visible`](super::Transfer::visible); empty otherwise.
+    /// The bytes themselves, if the transfer is [`visible`](super::Transfer::visible); otherwise empty.
     pub seen: &'a [u8],
 }

@@ -1,8 +1,7 @@
-//! Holes: stretches of a file that have no blocks and are read as zeros.
+//! Holes: ranges of a file that have no blocks and read as zeros.
 //!
-//! If a hole were copied as bytes, it would take up space in the sink. If the sink ends at the
-//! position that is written to, a hole overwrites nothing in it, and enlarging the sink makes the
-//! hole there.
+//! Copied as bytes, a hole would take up space in the sink. If the sink ends at the write position, skipping a hole
+//! there overwrites nothing, and extending the sink creates the hole.
 
 use std::os::fd::BorrowedFd;
 
@@ -24,7 +23,7 @@ pub(super) enum Stretch {
     Hole(u64),
 }
 
-/// Whether to search for holes, and up to which offset there is none.
+/// Whether to look for holes, and the offset up to which there are none.
 #[derive(Debug)]
 pub(super) enum Sparse {
     /// There are no holes, or the sink cannot keep them.
@@ -34,7 +33,7 @@ pub(super) enum Sparse {
 }
 
 impl Sparse {
-    /// Keeps holes from the position of the fds on, if the sink is written at the end of a file.
+    /// Keeps holes from the current positions on, if the sink is written at its end.
     pub(super) fn of(source: &Stat, sink: &Stat, options: &Options) -> Self {
         let regular = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         // st_blocks counts units of 512 bytes (stat(3type)).
@@ -47,8 +46,7 @@ impl Sparse {
         }
     }
 
-    /// Skips the hole, of at most `most` bytes, that comes next, or returns how many bytes there are
-    /// before the next hole.
+    /// Skips the next hole, of at most `most` bytes, or returns the number of bytes before it.
     pub(super) fn next(
         &mut self,
         source: BorrowedFd<'_>,
@@ -90,7 +88,7 @@ impl Sparse {
                 if !linux::is_refusal(errno) {
                     return Err(Stop::At(TransferSide::Sink, "ftruncate", errno));
                 }
-                // Some file systems cannot enlarge a file without writing to it (ftruncate(2)).
+                // Some file systems cannot extend a file without writing to it (ftruncate(2)).
                 *self = Sparse::No;
                 return Ok(Stretch::Bytes(u64::MAX));
             }
@@ -100,13 +98,13 @@ impl Sparse {
         }
         if data >= u64::try_from(end).unwrap_or(0) {
             seek(source, SeekFrom::Start(at)).map_err(lost(TransferSide::Source))?;
-            // This is the end, unless the file grows.
+            // This is the end, unless the file grows meanwhile.
             return Ok(Stretch::Bytes(u64::MAX));
         }
         let hole = seek(source, SeekFrom::Hole(at)).map_err(lost(TransferSide::Source))?;
         seek(source, SeekFrom::Start(at)).map_err(lost(TransferSide::Source))?;
         if hole <= at {
-            // The hole has just been made. It can be copied as bytes, which are zeros.
+            // The hole has just been created: copy it as bytes, which are zeros.
             return Ok(Stretch::Bytes(u64::MAX));
         }
         *self = Sparse::Until(hole);

@@ -1,4 +1,4 @@
-//! What a transfer knows about its fds and has moved so far, and its steps of one system call each.
+//! The state of a transfer, and its steps of one system call each.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -21,7 +21,7 @@ use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
-/// What is known about the fds, and what has been moved so far.
+/// The fds, and the bytes moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
     pub(super) sink_kind: Kind,
@@ -30,11 +30,11 @@ pub(super) struct State {
     /// See [`plan::longest_message`].
     longest_message: usize,
     pub(super) methods: Vec<Method>,
-    /// The index of the method that is tried now.
+    /// The index of the current method.
     pub(super) at: usize,
     /// The size in bytes of the initial memory.
     first: usize,
-    /// Whether there are enough bytes to make setting up large memory or pipes worthwhile.
+    /// Whether there are enough bytes for large memory or pipes to pay off.
     pub(super) long: bool,
     sink_grown: bool,
     pub(super) moved: Vec<(Method, u64)>,
@@ -48,22 +48,22 @@ pub(super) struct State {
     /// Waits for either side of a splice.
     waiter: Waiter,
     pub(super) stage: Stage,
-    /// The number of bytes in the stage that were sent.
+    /// How many bytes of the stage were sent.
     pub(super) sent: usize,
-    /// Bytes that come before those of the source, and were not put into the stage yet.
+    /// Bytes to send before those of the source, which are not in the stage yet.
     pub(super) ahead: VecDeque<u8>,
     pub(super) through: Option<OwnPipe>,
     sparse: Sparse,
-    /// Bytes before the next hole that is to be kept.
+    /// Bytes before the next hole.
     before_hole: usize,
-    /// The position of the bytes of the last step in the stage.
+    /// The range of the stage with the bytes of the last step.
     seen: (usize, usize),
 }
 
-/// The bytes of the source that are read, and those of the sink that are written.
+/// The byte ranges that are read from the source and written to the sink.
 struct Ranges {
     are_of_one_file: bool,
-    /// How many bytes lie between their starts, if both are known.
+    /// The distance between their starts, if both are known.
     apart: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ impl Ranges {
     }
 }
 
-/// Examines the two fds, and finds the methods between them.
+/// Examines the two fds, and selects the methods between them.
 pub(super) fn begin(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
@@ -150,8 +150,8 @@ pub(super) fn begin(
     })
 }
 
-/// Returns the size of the initial memory: the size of a short file, and one more byte to find its
-/// end, in whole blocks, as reading from a source with O_DIRECT requires (open(2)).
+/// Returns the size of the initial memory: the size of a short file, plus one byte to find its end, in whole blocks, as
+/// reading with O_DIRECT requires (open(2)).
 fn first_memory(source: Kind, size: u64) -> usize {
     match usize::try_from(size) {
         Ok(size) if source == Kind::Regular && size > 0 => (size + 1)
@@ -165,7 +165,7 @@ pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: TransferSide) -> Result<Stat> {
     rustix::fs::fstat(fd).map_err(|errno| error::moving(side, "fstat", errno, 0))
 }
 
-/// Refuses a transfer that would read the bytes that it writes, which might never end.
+/// Refuses a transfer that would read the bytes that it writes, and might never end.
 pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
     if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
         return Ok(());
@@ -180,7 +180,7 @@ pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) ->
 }
 
 impl State {
-    /// Makes all waits use the settings of `waiter` from now on.
+    /// Applies the settings of `waiter` to all waits from now on.
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         for calls in [&mut self.reader, &mut self.outlet.calls] {
             calls.wait_as(waiter.clone());
@@ -191,12 +191,12 @@ impl State {
         }
     }
 
-    /// Leaves the methods that would wait in the kernel for good, if the options do not allow that.
+    /// Removes methods that would block in the kernel, unless the options allow that.
     pub(super) fn leave_routes_that_wait(&mut self, ends: &Ends<'_>) {
         if !self.waiter.is_nonblocking() {
             return;
         }
-        // splice(2) can only be used if it can be kept from waiting.
+        // splice(2) can be used only if it can be kept from blocking.
         let can_ask =
             |kind: Kind, fd| kind.splices_without_waiting() || has_flag(fd, OFlags::NONBLOCK);
         let sink = can_ask(ends.sink_kind, ends.sink);
@@ -230,13 +230,13 @@ impl State {
     /// Returns the way of the next step.
     pub(super) fn method(&self) -> Method {
         let method = self.methods[self.at];
-        // Bytes that were read have to be written, and bytes that are in our own pipe after its
-        // method was refused have to be read back first.
+        // Bytes that were read have to be written, and bytes in the private pipe have to be read back if its method was
+        // refused.
         let under_way = self.stage.len() > 0
             || !self.ahead.is_empty()
             || method != Method::SpliceThrough
                 && self.through.as_ref().is_some_and(|own| own.held > 0);
-        // For a few bytes, setting up memory or a pipe would cost more than it saves.
+        // For a few bytes, setting up memory or a pipe costs more than it saves.
         let too_short = !self.long && method != Method::Splice;
         match method {
             Method::Fresh => Method::Fresh,
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    /// Skips the hole that comes next, if holes are kept, or finds the start of the next hole.
+    /// Skips the next hole, if holes are kept, or finds its start.
     fn pass_hole(
         &mut self,
         method: Method,
@@ -315,7 +315,7 @@ impl State {
         })
     }
 
-    /// Makes one call between a pipe of our own and the source or the sink.
+    /// Makes one call between the private pipe and the source or the sink.
     fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
         let own = match &mut self.through {
             Some(own) => own,
@@ -330,8 +330,7 @@ impl State {
             let sink = (ends.sink, ends.sink_kind);
             let n = own.send_on(&mut self.waiter, sink, self.sink_offset)?;
             return Ok(match n {
-                // write(2) either writes the bytes to the sink, or returns the reason why it
-                // cannot.
+                // write(2) either writes the bytes to the sink, or returns the reason why not.
                 0 => Step::Ambiguous,
                 n => Step::Moved(n),
             });
@@ -341,14 +340,14 @@ impl State {
         let n = own.fill(&mut self.waiter, source, self.source_offset, most)?;
         self.took(n);
         Ok(match n {
-            // Asked again, a terminal would wait for more input after its end of file.
+            // Reading a terminal again after its end of file would wait for more input.
             0 if ends.source_kind == Kind::Char => Step::End,
             0 => Step::Ambiguous,
             _ => Step::Taken,
         })
     }
 
-    /// Makes one read, or one write of bytes that were read.
+    /// Makes one read from the source, or one write of bytes that were read.
     fn read_or_write(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
         if self.stage.len() > 0 {
             let (from, at, most) = (self.sent, self.sink_offset, options.most_at_once());
@@ -382,7 +381,7 @@ impl State {
             };
             // Giving base pages to a pipe is slower than copying them.
             let can_be_given = takes_pages && linux::has_huge_pages();
-            // Every read empties a pipe, so that its writer works while these bytes are written.
+            // Each read drains the pipe, so that its writer works while these bytes are written.
             let copied_from_a_pipe = self.source_kind == Kind::Pipe && !takes_pages;
             let chunk = options
                 .read_chunk(self.longest_message)
@@ -417,7 +416,7 @@ impl State {
                     Stop::of_call(self.reader.stopped(), TransferSide::Source, "read", errno)
                 })?;
                 if keeps_messages && n == memory::MESSAGE {
-                    // It was cut, or ends exactly here.
+                    // The message was truncated, or is exactly this long.
                     return Err(Stop::At(TransferSide::Source, "read", Errno::MSGSIZE));
                 }
                 self.took(n);
@@ -433,7 +432,7 @@ impl State {
         Ok(Step::Taken)
     }
 
-    /// Empties the stage, once all of its bytes were sent and shown.
+    /// Empties the stage once all of its bytes were sent and shown.
     pub(super) fn after_sending(&mut self) {
         if self.stage.len() > 0 && self.sent == self.stage.len() {
             self.sent = 0;
@@ -453,8 +452,7 @@ impl State {
         }
     }
 
-    /// Returns the number of bytes that the next call may take from the source, at most
-    /// `otherwise`.
+    /// Returns how many bytes the next call may take from the source, at most `otherwise`.
     fn most(&self, options: &Options, otherwise: usize) -> usize {
         options.most(self.taken, otherwise.min(self.before_hole))
     }
@@ -486,7 +484,7 @@ impl State {
         }
     }
 
-    /// Returns the number of bytes that were taken and have not arrived.
+    /// Returns the number of bytes in flight: taken, but not arrived.
     pub(super) fn under_way(&self) -> u64 {
         self.taken - self.bytes
     }
@@ -495,13 +493,13 @@ impl State {
         self.calls + self.reader.made() + self.outlet.calls.made()
     }
 
-    /// Returns whether the method was refused, rather than having failed, and there is another one.
+    /// Returns whether the method was refused rather than failed, and there is another one.
     ///
-    /// A method that has moved bytes can be refused too: another process that shares the open file description may
-    /// have set O_APPEND, as GNU make does. The call that is refused has moved no byte. If it was a failure after
-    /// all, read(2) and write(2) report it.
+    /// A method can be refused after it has moved bytes: another process that shares the open file description may have
+    /// set O_APPEND, as GNU make does. A refused call has moved no byte. If it was a failure after all, read(2) and
+    /// write(2) report it.
     pub(super) fn may_try_another(&self, method: Method, errno: Errno, ends: &Ends<'_>) -> bool {
-        // pwrite(2) appends to such a file, whatever the offset (BUGS there).
+        // pwrite(2) appends to such a file, whatever the offset (see BUGS there).
         let loses_offset = || self.sink_offset.is_some() && direct::appends(ends.sink);
         method == self.methods[self.at]
             && self.at + 1 < self.methods.len()

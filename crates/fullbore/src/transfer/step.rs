@@ -19,8 +19,7 @@ pub(super) enum Step {
     Taken,
     /// The source has no more bytes.
     End,
-    /// The kernel moved nothing. This may be the end, or the fds may not support this way: read(2)
-    /// and write(2) show which it is.
+    /// The kernel moved nothing: this is the end, or the fds do not support this way. read(2) and write(2) show which.
     Ambiguous,
 }
 
@@ -30,13 +29,12 @@ pub(crate) enum Stop {
     At(TransferSide, &'static str, Errno),
     /// It was cancelled, or the deadline passed. This is not an error.
     EndReason(Stopped),
-    /// Something other than a call that moves bytes failed.
+    /// An operation other than moving bytes failed.
     Other(Error),
 }
 
 impl Stop {
-    /// Converts the result of a call that failed with `errno`: `stopped` says whether its wait was
-    /// ended from outside.
+    /// Converts the result of a call that failed with `errno`; `stopped` says whether its wait was stopped.
     pub(crate) fn of_call(
         stopped: Option<Stopped>,
         side: TransferSide,
@@ -49,7 +47,7 @@ impl Stop {
         }
     }
 
-    /// Returns the same with another side, for errors that can only be of this side.
+    /// Returns the same stop with another side, for errors that can only be of this side.
     pub(super) fn of(self, side: TransferSide) -> Self {
         match self {
             Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
@@ -75,7 +73,7 @@ pub(crate) struct Ends<'fd> {
     pub(crate) sink_kind: Kind,
 }
 
-/// Returns whether the open file description of `fd` has this flag (F_GETFL).
+/// Returns whether this flag is set in the open file description of `fd` (F_GETFL).
 pub(crate) fn has_flag(fd: BorrowedFd<'_>, flag: OFlags) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(flag))
 }

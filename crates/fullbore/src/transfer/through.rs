@@ -1,8 +1,7 @@
-//! Splicing through a pipe of the transfer itself: between two fds that are not pipes, and into
-//! pipes.
+//! Splices through a private pipe: between two fds that are not pipes, and into pipes.
 //!
-//! An error of the first splice is an error of the source, and one of the second is an error of the
-//! sink. If the sink cannot be spliced to, the bytes in the pipe are read back and written.
+//! An error of the first splice is an error of the source, and one of the second is an error of the sink. If the sink
+//! does not support splice(2), the bytes in the pipe are read back and written.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -15,12 +14,12 @@ use fullbore_linux::error::{Result, TransferSide};
 use fullbore_linux::pipe::{self, Pipe};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
-/// A pipe of the transfer itself, and the number of bytes in it.
+/// The private pipe of a transfer, and the number of bytes in it.
 #[derive(Debug)]
 pub(crate) struct OwnPipe {
     pub(crate) pipe: Pipe,
-    /// The most bytes that one splice(2) from the source takes: all that the pipe can hold. Each pair of
-    /// calls then moves all that has come to a roomy source pipe, and each side is woken once for it.
+    /// The most bytes that one splice(2) takes from the source: the capacity of the pipe. So each pair of calls drains
+    /// a roomy source pipe, and each side is woken once.
     pub(super) capacity: usize,
     /// Bytes that were taken from the source and have not arrived at the sink.
     pub(crate) held: usize,
@@ -40,8 +39,8 @@ impl OwnPipe {
         })
     }
 
-    /// Takes at most `most` bytes from the source; the pipe must be empty. Every error is an error
-    /// of the source: a pipe of our own has none, and no other process fills or empties it.
+    /// Takes at most `most` bytes from the source; the pipe must be empty. Every error is an error of the source: the
+    /// private pipe has none, and no other process fills or drains it.
     pub(crate) fn fill(
         &mut self,
         waiter: &mut Waiter,
@@ -80,7 +79,7 @@ impl OwnPipe {
         Ok(n)
     }
 
-    /// Reads the held bytes back into memory.
+    /// Reads held bytes back into memory, as many as one read(2) returns.
     ///
     /// # Errors
     /// As read(2), without `EINTR`.

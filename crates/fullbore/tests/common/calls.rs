@@ -1,7 +1,7 @@
-//! Threads whose system calls fail: all calls of a kind, or the nth.
+//! Threads whose system calls fail: all calls of a kind, or the nth one.
 //!
-//! A seccomp filter belongs to the thread that installs it and to those that it starts, so each job
-//! runs on a thread of its own, and its peers stay outside.
+//! A seccomp filter applies to the thread that installs it and to the threads that it starts, so each job runs on a
+//! separate thread, and its peers are not affected.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use seccompiler::{
 
 use super::look_up_once;
 
-/// Runs `job` where these calls are refused with `errno`; `None` where no filter can be installed.
+/// Runs `job` while these calls fail with `errno`; `None` if no filter can be installed.
 pub fn refusing<T: Send>(
     calls: &[libc::c_long],
     errno: Errno,
@@ -29,8 +29,8 @@ pub fn refusing<T: Send>(
     refusing_by(rules, errno, job)
 }
 
-/// Runs `job` where a call is refused with `errno` if its argument of this index (from 0) has one of
-/// these values; `None` where no filter can be installed.
+/// Runs `job` while a call fails with `errno` if its argument with this index (from 0) has one of these values; `None`
+/// if no filter can be installed.
 pub fn refusing_some<T: Send>(
     call: libc::c_long,
     (index, values): (u8, &[u32]),
@@ -75,8 +75,8 @@ fn refusing_by<T: Send>(
     thread::scope(|scope| joined(scope.spawn(worker)))
 }
 
-/// Runs `job` where each of these calls is first put to `verdict`, with its number from 1: it
-/// fails with the error that this gives, or is made as usual. `None` where that is not possible.
+/// Runs `job`, and passes the number of each of these calls, from 1, to `verdict`: the call fails with the error that
+/// it returns, or is made as usual. `None` if that is impossible.
 pub fn judging<T: Send>(
     calls: &[libc::c_long],
     mut verdict: impl FnMut(usize) -> Option<Errno>,
@@ -86,7 +86,7 @@ pub fn judging<T: Send>(
     answering(calls, |nth, _| verdict(nth).map(Err), job)
 }
 
-/// As [`judging`], where the verdict gets the arguments of the call instead of its number.
+/// As [`judging`], but the verdict gets the arguments of the call instead of its number.
 pub fn judging_by_arguments<T: Send>(
     calls: &[libc::c_long],
     mut verdict: impl FnMut([u64; 6]) -> Option<Errno>,
@@ -96,7 +96,7 @@ pub fn judging_by_arguments<T: Send>(
     answering(calls, |_, arguments| verdict(arguments).map(Err), job)
 }
 
-/// Answers the nth of these calls, and only that one, with 0, as if nothing had been moved.
+/// Makes the nth of these calls, and only that one, return 0, as if nothing had been moved.
 pub fn moving_nothing_once<T: Send>(
     calls: &[libc::c_long],
     nth: usize,
@@ -106,9 +106,9 @@ pub fn moving_nothing_once<T: Send>(
     answering(calls, |count, _| (count == nth).then_some(Ok(0)), job)
 }
 
-/// Runs `job` where vmsplice(2) writes, as on a kernel that does not share pages; returns its result,
-/// and how often that call was made. That the kernel copies is found out first: while a call waits here,
-/// no other thread of the job gets an answer.
+/// Runs `job` while vmsplice(2) copies, as on a kernel that does not share pages; returns its result, and how often
+/// that call was made. The library detects first that the kernel copies: while a call is answered here, no other thread
+/// of the job gets an answer.
 pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, usize)> {
     let mut made = 0;
     let job = answering(
@@ -130,13 +130,13 @@ pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, u
     Some((job?, made))
 }
 
-/// Makes a vmsplice(2) of this process by pwritev2(2).
+/// Emulates a vmsplice(2) of this process by pwritev2(2).
 fn written(fd: i32, slices: *const libc::iovec, count: i32, flags: u32) -> Result<i64, Errno> {
     let flags = match flags & libc::SPLICE_F_NONBLOCK {
         0 => 0,
         _ => libc::RWF_NOWAIT,
     };
-    // SAFETY: the thread whose call this is waits for the answer, and its memory and fds are ours too.
+    // SAFETY: the calling thread waits for the answer, and shares its memory and fds with this one.
     let answer = unsafe { libc::pwritev2(fd, slices, count, -1, flags) };
     match answer {
         0.. => Ok(answer as i64),
@@ -144,8 +144,7 @@ fn written(fd: i32, slices: *const libc::iovec, count: i32, flags: u32) -> Resul
     }
 }
 
-/// As [`judging`], where a call may also be answered with a number instead of being made. The verdict
-/// gets the arguments of the call too.
+/// As [`judging`], but the verdict also gets the arguments of the call, and can return a number instead of making it.
 fn answering<T: Send>(
     calls: &[libc::c_long],
     mut verdict: impl FnMut(usize, [u64; 6]) -> Option<Result<i64, Errno>>,
@@ -192,7 +191,7 @@ fn joined<T>(worker: thread::ScopedJoinHandle<'_, T>) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A filter that hands these calls to the listener (seccomp_unotify(2)) and lets others through.
+/// A filter that passes these calls to the listener (seccomp_unotify(2)) and allows others.
 fn notify_of(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,
@@ -234,11 +233,11 @@ fn install_with_listener(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     if listener < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just opened it, for us alone.
+    // SAFETY: the call has just opened it, for this process alone.
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
 }
 
-/// The id of the next call and its arguments, or `None` after a while without one.
+/// Returns the id of the next call and its arguments, or `None` after a timeout.
 fn next_call(listener: &OwnedFd) -> Option<(u64, [u64; 6])> {
     let a_while = Timespec::try_from(Duration::from_millis(5)).unwrap();
     let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
@@ -246,7 +245,7 @@ fn next_call(listener: &OwnedFd) -> Option<(u64, [u64; 6])> {
     if !fds[0].revents().contains(PollFlags::IN) {
         return None;
     }
-    // SAFETY: a structure of numbers, which the kernel wants zeroed.
+    // SAFETY: a structure of numbers, which the kernel requires to be zeroed.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut call).then_some((call.id, call.data.args))
 }
@@ -263,12 +262,12 @@ fn answer(listener: &OwnedFd, id: u64, answer: Option<Result<i64, Errno>>) {
             None => libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
         },
     };
-    // A call that a signal has interrupted in the meantime needs no answer.
+    // A call that was interrupted by a signal meanwhile needs no answer.
     ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response);
 }
 
 fn ioctl<T>(listener: &OwnedFd, request: libc::Ioctl, argument: &mut T) -> bool {
     use std::os::fd::AsRawFd;
-    // SAFETY: both requests read and write one structure of the type that they are given with.
+    // SAFETY: each request reads and writes one structure of the type that it is used with here.
     unsafe { libc::ioctl(listener.as_raw_fd(), request, argument) == 0 }
 }

@@ -1,5 +1,4 @@
-//! Sources and sinks of every kind, each with a peer that writes what is to be moved, or reads what
-//! has arrived.
+//! Sources and sinks of every kind, each with a peer that writes the bytes to be moved, or reads those that arrive.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,7 +16,7 @@ use rustix::fs::{CWD, FileType, MemfdFlags, Mode, OFlags};
 
 use super::{MIB, first, raw_pty};
 
-/// The most that is moved in one transfer of these tests.
+/// The most bytes of one transfer in these tests.
 pub const MOST: usize = 8 * MIB;
 
 /// The first bytes of the stream.
@@ -26,17 +25,17 @@ pub fn content() -> &'static [u8] {
     CONTENT.get_or_init(|| first(MOST))
 }
 
-/// What `/dev/zero` gives.
+/// The contents of `/dev/zero`.
 static ZEROS: [u8; MOST] = [0; MOST];
 
-/// Where bytes come from.
+/// The kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     Pipe,
     Fifo,
     File,
     Memfd,
-    /// A file of procfs, which says that its size is 0.
+    /// A file of procfs, whose st_size is 0.
     Proc,
     Unix,
     Tcp,
@@ -45,7 +44,7 @@ pub enum From {
     Block,
 }
 
-/// Where bytes go.
+/// The kind of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum To {
     Pipe,
@@ -57,7 +56,7 @@ pub enum To {
     Tcp,
     Terminal,
     Null,
-    /// /dev/zero, which takes everything, and is not /dev/null.
+    /// /dev/zero, which accepts everything, and is not /dev/null.
     Zero,
     Block,
 }
@@ -92,12 +91,12 @@ pub const SINKS: [To; 11] = [
 /// An open source.
 pub struct Source {
     pub fd: OwnedFd,
-    /// What it gives.
+    /// The bytes that it delivers.
     pub expected: &'static [u8],
-    /// Whether it goes on for ever after that, so that a limit is needed.
+    /// Whether it never ends, so that a limit is needed.
     pub endless: bool,
     feeder: Option<JoinHandle<()>>,
-    /// What has to stay open until all was read.
+    /// Kept open until everything was read.
     peer: Option<OwnedFd>,
     device: Option<Device>,
 }
@@ -126,14 +125,14 @@ impl Source {
         self
     }
 
-    /// Waits until all is queued, which has to fit.
+    /// Waits until everything is queued, which must fit.
     pub fn wait_for_feeder(&mut self) {
         if let Some(feeder) = self.feeder.take() {
             feeder.join().unwrap();
         }
     }
 
-    /// Waits until the peer is done; but for that of a terminal, which may wait for room for ever.
+    /// Waits until the peer has finished, except that of a terminal, which may wait for room forever.
     pub fn close(self) {
         let is_terminal = self.peer.is_some();
         drop((self.fd, self.peer, self.device));
@@ -146,7 +145,7 @@ impl Source {
 }
 
 impl From {
-    /// A source of `len` bytes; `None` where there is none of this kind here.
+    /// Opens a source of `len` bytes; `None` if this machine has none of this kind.
     pub fn open(self, len: usize) -> Option<Source> {
         let bytes = &content()[..len];
         Some(match self {
@@ -185,7 +184,7 @@ impl From {
                 Source::of(ours, bytes).fed(theirs)
             }
             From::Terminal => {
-                // Closing the master would throw away what was not read yet.
+                // Closing the master would discard unread bytes.
                 let (master, slave) = raw_pty()?;
                 let mut source = Source::of(slave, bytes).endless();
                 source.peer = Some(master.try_clone().unwrap());
@@ -212,15 +211,15 @@ pub struct Sink {
     arrived: Arrived,
 }
 
-/// How to find out what has arrived.
+/// How to collect the bytes that arrived.
 enum Arrived {
     /// A thread reads it.
     Read(JoinHandle<Vec<u8>>),
-    /// It lies in the file from this byte on.
+    /// In the file, from this offset on.
     Lies(File, u64),
-    /// On a device, which has no end of its own.
+    /// On a device, which has no end of file.
     LiesOnDevice(Device),
-    /// A thread reads it and sends it on: what is still on its way when the slave is closed may be lost.
+    /// A thread reads them and passes them on: bytes in flight when the slave is closed may be lost.
     OnTerminal(Receiver<Vec<u8>>),
     Nowhere,
 }
@@ -240,7 +239,7 @@ impl Sink {
         }
     }
 
-    /// Closes it, and compares what arrived.
+    /// Closes the sink, and compares the bytes that arrived.
     #[track_caller]
     pub fn close_and_compare(self, expected: &[u8], what: &str) {
         let is_terminal = matches!(self.arrived, Arrived::OnTerminal(_));
@@ -278,7 +277,7 @@ impl Sink {
 }
 
 impl To {
-    /// A sink; `None` where there is none of this kind here.
+    /// Opens a sink; `None` if this machine has none of this kind.
     pub fn open(self) -> Option<Sink> {
         Some(match self {
             To::Pipe => {
@@ -337,13 +336,13 @@ impl To {
 }
 
 fn read_all(mut peer: impl Read) -> Vec<u8> {
-    // All at once: to grow and copy megabytes again and again takes longer than to move them.
+    // Allocated at once: growing and copying megabytes repeatedly takes longer than moving them.
     let mut bytes = Vec::with_capacity(MOST);
     peer.read_to_end(&mut bytes).unwrap();
     bytes
 }
 
-/// Reads from the master of a terminal until its slave is gone, which is an EIO.
+/// Reads from the master of a terminal until its slave is closed, which is reported as EIO.
 fn read_to(mut master: File, send: &Sender<Vec<u8>>) {
     let mut bytes = [0; 4096];
     while let Ok(n) = master.read(&mut bytes)
@@ -353,7 +352,7 @@ fn read_to(mut master: File, send: &Sender<Vec<u8>>) {
     }
 }
 
-/// Without printing megabytes where they differ.
+/// Compares without printing megabytes.
 #[track_caller]
 pub fn same_bytes(got: &[u8], expected: &[u8], what: &str) {
     assert_eq!(got.len(), expected.len(), "length: {what}");
@@ -363,7 +362,7 @@ pub fn same_bytes(got: &[u8], expected: &[u8], what: &str) {
     }
 }
 
-/// Both ends of a FIFO: (reader, writer).
+/// Returns both ends of a FIFO: (reader, writer).
 pub fn fifo() -> (File, File) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
@@ -374,31 +373,31 @@ pub fn fifo() -> (File, File) {
     (File::from(reader), writer)
 }
 
-/// Both ends of a connection over the loopback interface.
+/// Returns both ends of a connection over the loopback interface.
 pub fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     (ours, listener.accept().unwrap().0)
 }
 
-/// A file that lies in memory only (tmpfs).
+/// Returns a file in memory (tmpfs).
 pub fn memfd() -> File {
     File::from(rustix::fs::memfd_create("fullbore", MemfdFlags::CLOEXEC).unwrap())
 }
 
-/// Says 0 in st_size, is larger than a megabyte on any usual kernel, and is the same at each read.
+/// A file whose st_size is 0, which is larger than a megabyte on common kernels, and whose contents do not change.
 pub const PROC_FILE: &str = "/proc/kallsyms";
 
-/// What is in [`PROC_FILE`].
+/// Returns the contents of [`PROC_FILE`].
 pub fn proc_file() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| std::fs::read(PROC_FILE).unwrap_or_default())
 }
 
-/// A loop device of [`MOST`] bytes, at its start, that nobody else uses now.
+/// A loop device of [`MOST`] bytes, at its start, which no other test uses now.
 struct Device(File);
 
-/// Those that are not in use. To attach one takes longer than to use it.
+/// Idle devices. Attaching one takes longer than using it.
 static DEVICES: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
 impl Device {
@@ -421,7 +420,7 @@ impl Drop for Device {
     }
 }
 
-/// It goes with the last fd of it.
+/// Attaches a loop device, which is detached when its last fd is closed.
 fn attach_loop_device() -> Option<File> {
     const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
     const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
@@ -442,7 +441,7 @@ fn attach_loop_device() -> Option<File> {
         .ok()?;
     let backing = memfd();
     backing.set_len(MOST as u64).unwrap();
-    // Another process may be quicker to take the one that is free.
+    // Another process may take the free device first.
     for _ in 0..20 {
         // SAFETY: takes no argument.
         let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
@@ -469,7 +468,7 @@ fn attach_loop_device() -> Option<File> {
     None
 }
 
-/// What the caller of a transfer that never waits does in between.
+/// Waits between two runs of a transfer that never waits.
 pub fn sleep_until_ready(fd: BorrowedFd<'_>, events: rustix::event::PollFlags) {
     let mut fds = [rustix::event::PollFd::new(&fd, events)];
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None)).unwrap();

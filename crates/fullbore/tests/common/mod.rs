@@ -1,10 +1,9 @@
-//! What the tests of the library share: bytes that depend on their position, readers of many kinds,
-//! and threads whose system calls fail.
+//! Code that the tests of the library share: bytes that depend on their position, readers of many kinds, and threads
+//! whose system calls fail.
 //!
-//! Miri has no vmsplice, tee or splice, and the sanitizers need a nightly compiler; so what these
-//! tests do for memory safety is to look at every byte that comes out. valgrind can run those without
-//! a seccomp filter, if rustix calls through libc (its own way to find the page size asks the
-//! kernel behind valgrind's back):
+//! Miri has no vmsplice, tee or splice, and the sanitizers need a nightly compiler; so these tests check memory safety
+//! by examining every byte that comes out. valgrind can run those without a seccomp filter, if rustix makes its calls
+//! through libc (otherwise it gets the page size in a way that valgrind does not see):
 //!
 //! ```sh
 //! RUSTFLAGS=--cfg=rustix_use_libc cargo test -p fullbore --target-dir /tmp/vg --no-run
@@ -38,12 +37,11 @@ pub const ALL_WAITS: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Ada
 
 pub const MIB: usize = 1 << 20;
 
-/// Looks up what the library looks up once in a process and keeps, and makes what the tests make
-/// once.
+/// Fills the caches that the library fills once per process, and creates the data that the tests create once.
 ///
-/// To be called before a system call is made to fail, since a wrong answer would be kept for all
-/// other tests of the program, and before a fork, since a child waits forever for a lookup that
-/// another thread of its parent had begun.
+/// Call it before a system call is made to fail, because a wrong result would be cached for all other tests of the
+/// program, and before a fork, because a child would wait forever for a cache that another thread of its parent was
+/// filling.
 pub fn look_up_once() {
     linux::page_size();
     linux::cache_size();
@@ -51,16 +49,15 @@ pub fn look_up_once() {
     linux::has_huge_pages();
     linux::hugetlb_page_size();
     linux::memory_limit();
-    // This fails where the call is refused, and then nothing is kept.
+    // If the call is refused, this fails and caches nothing.
     let _ = linux::vmsplice_shares();
     stream();
 }
 
-/// After how many bytes the stream repeats: a prime, so that no displacement by whole pages,
-/// chunks or pipes goes unseen.
+/// The period of the stream in bytes: a prime, so that no displacement by whole pages, chunks or pipes goes unnoticed.
 const PERIOD: usize = 1_048_583;
 
-/// The stream, twice over.
+/// Two periods of the stream.
 fn stream() -> &'static [u8] {
     static STREAM: OnceLock<Vec<u8>> = OnceLock::new();
     STREAM.get_or_init(|| {
@@ -73,14 +70,14 @@ fn stream() -> &'static [u8] {
     })
 }
 
-/// The first `len` bytes of the stream.
+/// Returns the first `len` bytes of the stream.
 pub fn first(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     fill(&mut bytes, 0);
     bytes
 }
 
-/// Fills `bytes` with what belongs at position `at`.
+/// Fills `bytes` with the stream from position `at` on.
 pub fn fill(bytes: &mut [u8], at: u64) {
     let stream = stream();
     let mut start = (at % PERIOD as u64) as usize;
@@ -90,17 +87,17 @@ pub fn fill(bytes: &mut [u8], at: u64) {
     }
 }
 
-/// Compares what comes out with what belongs there.
+/// Compares bytes with the expected ones.
 #[derive(Clone)]
 pub struct Checker {
-    /// What repeats, as often as it takes to be long, and once more.
+    /// The repeated period, long enough, plus one more period.
     expected: Vec<u8>,
     period: usize,
     pub at: u64,
 }
 
 impl Checker {
-    /// Of the stream that [`fill`] makes.
+    /// Expects the stream that [`fill`] produces.
     pub fn of_the_stream() -> Self {
         Self {
             expected: stream().to_vec(),
@@ -109,7 +106,7 @@ impl Checker {
         }
     }
 
-    /// Of a pattern again and again.
+    /// Expects a repeated pattern.
     pub fn of(pattern: &[u8]) -> Self {
         let often = (64 * 1024_usize).div_ceil(pattern.len());
         Self {
@@ -133,7 +130,7 @@ impl Checker {
     }
 }
 
-/// Numbers that look random and are the same in every run (xorshift64*).
+/// Pseudorandom numbers, the same in every run (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -156,22 +153,22 @@ impl Random {
 /// How a reader takes bytes out of a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// read(2) as fast as it goes.
+    /// read(2) without pauses.
     Quick,
-    /// read(2) of pieces of any size, with pauses.
+    /// read(2) of random lengths, with pauses.
     Bursty,
     /// A [`fullbore::Consumer`].
     Consumer(Wait),
-    /// read(2), and another capacity for the pipe every now and then.
+    /// read(2), while it changes the capacity of the pipe from time to time.
     Resizing,
-    /// splice(2) into pipes that it leaves lying for a while.
+    /// splice(2) into pipes that are not read for a while.
     Splicing,
     /// tee(2) into such pipes.
     Teeing,
 }
 
 impl Reader {
-    /// Those that copy bytes out of the pipe.
+    /// Readers that copy bytes out of the pipe.
     pub const COPYING: [Reader; 5] = [
         Reader::Quick,
         Reader::Bursty,
@@ -180,10 +177,10 @@ impl Reader {
         Reader::Consumer(Wait::Adaptive),
     ];
 
-    /// Those that hold on to pages.
+    /// Readers that keep references to pages.
     pub const HOLDING: [Reader; 2] = [Reader::Splicing, Reader::Teeing];
 
-    /// Reads to the end, checks every byte, and says how many there were.
+    /// Reads to the end, checks every byte, and returns their number.
     pub fn drain(self, source: OwnedFd, mut checker: Checker) -> u64 {
         match self {
             Reader::Quick => {
@@ -208,7 +205,7 @@ impl Reader {
                 let resize = |reads: u64| {
                     if reads % 3 == 0 {
                         let size = 4096 << (reads / 3 * 5 % 9);
-                        // Too little for what is queued, or more than this user may have.
+                        // The size may be too small for the queued bytes, or above the user's limit.
                         let _ = end.resize(size);
                     }
                 };
@@ -235,7 +232,7 @@ impl Reader {
         checker.at
     }
 
-    /// As [`drain`](Self::drain), on a thread of its own.
+    /// As [`drain`](Self::drain), on a separate thread.
     pub fn spawn(self, source: OwnedFd, checker: Checker) -> JoinHandle<u64> {
         thread::spawn(move || self.drain(source, checker))
     }
@@ -257,8 +254,7 @@ fn read_with(
     }
 }
 
-/// A pipe is read only after this many other pipes were filled: together they hold more than the
-/// memory that *fresh* uses in turn.
+/// A pipe is read only after this many others were filled: together they hold more than the memory of *fresh*.
 const HELD: usize = 80;
 
 fn splice_and_hold(source: &OwnedFd, checker: &mut Checker) {
@@ -311,13 +307,13 @@ impl Reader {
     }
 }
 
-/// A producer of this way. For [`Way::Recycle`] the reader of `sink` has to copy.
+/// Opens a producer of this way. For [`Way::Recycle`] the reader of `sink` has to copy.
 pub fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
     match way {
         Way::Copy => options.way(Way::Copy).open(sink).unwrap(),
         Way::Socket => options.way(Way::Socket).open(sink).unwrap(),
         Way::Fresh => options.way(Way::Fresh).open(sink).unwrap(),
-        // Only tests with readers that copy ask for it.
+        // Only tests with readers that copy use it.
         Way::Recycle => options.way(Way::Recycle).open(sink).unwrap(),
         _ => unreachable!("a Producer has no such way"),
     }
@@ -339,7 +335,7 @@ pub fn send<Fd: AsFd>(
     Ok(())
 }
 
-/// The library's error inside one of std, or one with the kernel's.
+/// Returns the library's error that an error of std wraps, or the kernel's.
 pub fn inner(error: std::io::Error) -> Error {
     error
         .downcast::<Error>()
@@ -349,7 +345,7 @@ pub fn inner(error: std::io::Error) -> Error {
         })
 }
 
-/// Bytes in a pipe now.
+/// Returns the number of queued bytes.
 pub fn queued(fd: &impl AsFd) -> usize {
     fullbore_linux::pipe::of(fd)
         .unwrap()
@@ -358,23 +354,23 @@ pub fn queued(fd: &impl AsFd) -> usize {
         .unwrap()
 }
 
-/// Whether anybody holds the read end of the pipe that this is the write end of.
+/// Returns whether the pipe of this write end has a reader.
 pub fn has_reader(sink: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(sink, PollFlags::empty())];
     rustix::event::poll(&mut polled, Some(&Timespec::default())).unwrap();
     !polled[0].revents().contains(PollFlags::ERR)
 }
 
-/// As another program does that shares the description.
+/// Sets O_NONBLOCK, as another program that shares the description might.
 pub fn set_nonblocking(fd: &impl AsFd) {
     let flags = rustix::fs::fcntl_getfl(fd).unwrap();
     rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
 }
 
-/// Both sides of a new pseudo-terminal that passes every byte on as it is: (master, slave).
+/// Returns both sides of a new pseudoterminal in raw mode: (master, slave).
 pub fn raw_pty() -> Option<(OwnedFd, OwnedFd)> {
     let (mut master, mut slave) = (-1, -1);
-    // SAFETY: openpty writes two descriptors to where it is told, and takes null for the rest.
+    // SAFETY: openpty writes two descriptors to the given addresses, and accepts null for the rest.
     let answer = unsafe {
         libc::openpty(
             &mut master,
@@ -387,7 +383,7 @@ pub fn raw_pty() -> Option<(OwnedFd, OwnedFd)> {
     if answer != 0 {
         return None;
     }
-    // SAFETY: both were just opened, for us alone.
+    // SAFETY: both were just opened, for this process alone.
     let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
     let mut terminal = rustix::termios::tcgetattr(&slave).unwrap();
     terminal.make_raw();
@@ -395,13 +391,13 @@ pub fn raw_pty() -> Option<(OwnedFd, OwnedFd)> {
     Some((master, slave))
 }
 
-/// Ends the process when a test takes so long that it must be hanging.
+/// Ends the process if a test takes so long that it must be hanging.
 pub struct Watch {
     _alive: Sender<()>,
 }
 
-/// Asserts that one of some runs uses less CPU time than this; the time for which a virtual machine is paused may be
-/// counted as that of the thread that it paused.
+/// Asserts that at least one run uses less CPU time than this; time during which a virtual machine is paused may count
+/// as CPU time of its thread.
 #[track_caller]
 pub fn assert_cheap(what: &str, most: Duration, mut cpu_time: impl FnMut() -> Duration) {
     let used: Vec<Duration> = (0..5)
@@ -410,7 +406,7 @@ pub fn assert_cheap(what: &str, most: Duration, mut cpu_time: impl FnMut() -> Du
     assert!(used.len() < 5, "{what}: {used:?}");
 }
 
-/// As long as what it returns lives, and no longer than ten minutes, nothing happens.
+/// Ends the process after ten minutes, unless the returned value is dropped before.
 pub fn watch(name: &'static str) -> Watch {
     let (alive, dropped) = mpsc::channel();
     thread::spawn(move || {
@@ -422,13 +418,13 @@ pub fn watch(name: &'static str) -> Watch {
     Watch { _alive: alive }
 }
 
-/// Interrupts a thread with signals every 50 µs, for as long as it lives.
+/// Sends a signal to a thread every 50 µs, until it is dropped.
 pub struct Storm {
     _alive: Sender<()>,
 }
 
 impl Storm {
-    /// Over the calling thread.
+    /// Targets the calling thread.
     pub fn over_this_thread() -> Self {
         extern "C" fn nothing(_: libc::c_int) {}
         // SAFETY: an all-zero sigaction is a valid one, without SA_RESTART.
@@ -443,7 +439,7 @@ impl Storm {
         thread::spawn(move || {
             while dropped.recv_timeout(Duration::from_micros(50)) == Err(RecvTimeoutError::Timeout)
             {
-                // SAFETY: tgkill takes numbers; a thread that is gone is an error.
+                // SAFETY: tgkill takes numbers; a thread that has exited is an error.
                 unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
             }
         });

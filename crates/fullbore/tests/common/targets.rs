@@ -1,4 +1,4 @@
-//! Sources and sinks of every kind, and what arrived at them.
+//! Sources and sinks of every kind, and the bytes that arrived at them.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -44,10 +44,10 @@ impl SinkKind {
     ];
 }
 
-/// What is in an appended file before the first byte comes.
+/// The contents of an appended file before the first byte.
 const BEFORE: &[u8] = b"before";
 
-/// One sink, with somebody behind it who takes what comes.
+/// A sink, with a peer that reads it.
 pub struct Target {
     pub kind: SinkKind,
     fd: OwnedFd,
@@ -55,7 +55,7 @@ pub struct Target {
 }
 
 enum Behind {
-    /// A thread that reads, and how many bytes it has read.
+    /// A thread that reads, and the number of bytes that it has read.
     Reader(JoinHandle<Vec<u8>>, Arc<AtomicUsize>),
     File(File, usize),
     Nobody,
@@ -111,9 +111,8 @@ impl Target {
         Self { kind, fd, behind }
     }
 
-    /// All that arrived, once nobody writes any more; nothing where that cannot be known. What is still
-    /// on its way through a terminal when it is closed may be lost, so it stays open until `sent` bytes
-    /// were read.
+    /// Returns all bytes that arrived, once no writer is left, or `None` if that cannot be known. Bytes in flight in a
+    /// terminal may be lost when it is closed, so it stays open until `sent` bytes were read.
     pub fn arrived(self, sent: usize) -> Option<Vec<u8>> {
         if let (SinkKind::Pty, Behind::Reader(_, read)) = (self.kind, &self.behind) {
             let began = Instant::now();
@@ -142,7 +141,7 @@ fn reader(mut file: File) -> Behind {
     let reader = thread::spawn(move || {
         let mut bytes = Vec::with_capacity(MOST);
         let mut buffer = vec![0; 64 * 1024];
-        // The master of a pseudo-terminal says EIO when the other side is gone.
+        // The master of a pseudoterminal returns EIO when the slave is closed.
         loop {
             match file.read(&mut buffer) {
                 Ok(n @ 1..) => bytes.extend_from_slice(&buffer[..n]),
@@ -159,12 +158,12 @@ fn open_to_write(path: &str) -> OwnedFd {
     File::options().write(true).open(path).unwrap().into()
 }
 
-/// Both ends of a FIFO, which has lost its name.
+/// Returns both ends of a FIFO whose name has been removed.
 pub fn fifo() -> (File, OwnedFd) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    // Opened for both, so that neither opening waits for the other.
+    // Opened for both, so that neither open(2) waits for the other.
     let both = File::options().read(true).write(true).open(&path).unwrap();
     let read = File::open(&path).unwrap();
     let write = File::options().write(true).open(&path).unwrap();
@@ -172,7 +171,7 @@ pub fn fifo() -> (File, OwnedFd) {
     (read, write.into())
 }
 
-/// Both ends of a TCP connection.
+/// Returns both ends of a TCP connection.
 pub fn tcp() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let write = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -186,14 +185,14 @@ pub enum SourceKind {
     File,
     Unix,
     Tcp,
-    /// One whose size is 0, and that is made while it is read. Its bytes are not of the stream.
+    /// A file whose st_size is 0, and whose contents are generated on read. They are not those of the stream.
     Proc,
 }
 
 impl SourceKind {
     pub const ALL: [Self; 5] = [Self::Pipe, Self::File, Self::Unix, Self::Tcp, Self::Proc];
 
-    /// One that has `len` bytes, or for a file of /proc at least so many, with what they are.
+    /// Opens a source of `len` bytes, or, for a file of /proc, at least as many, and returns it with its contents.
     pub fn open(self, len: usize) -> (OwnedFd, &'static [u8]) {
         let bytes = &content()[..len];
         let fd = match self {
@@ -223,7 +222,7 @@ impl SourceKind {
     }
 }
 
-/// A file of these bytes, at its start.
+/// Returns a file with these bytes, at its start.
 pub fn stored(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! [`fullbore::close`]: what close(2) says is told, and the fd is closed once, whatever it says.
+//! [`fullbore::close`] returns the error of close(2), and closes the fd once in any case.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 const CLOSE: &[libc::c_long] = &[libc::SYS_close];
 
 #[test]
-fn a_close_that_fails_is_an_error_and_is_not_made_again() {
+fn a_failed_close_is_an_error_and_is_not_repeated() {
     for errno in [Errno::IO, Errno::DQUOT, Errno::NOSPC, Errno::INTR] {
         let file = tempfile::tempfile().unwrap();
         let mut calls = 0;
@@ -33,10 +33,10 @@ fn a_close_that_fails_is_an_error_and_is_not_made_again() {
 }
 
 #[test]
-fn a_close_that_succeeds_has_closed() {
+fn a_successful_close_closes_the_fd() {
     let pipe = Pipe::new().unwrap();
     close(pipe.writer).unwrap();
-    // Nobody is left who could write.
+    // No writer is left.
     assert_eq!(rustix::io::read(&pipe.reader, &mut [0; 1]), Ok(0));
     close(File::from(pipe.reader)).unwrap();
 }

@@ -15,7 +15,7 @@ use proptest::sample::select;
 use rustix::fs::{Advice, CWD, FileType, Mode};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Writes bytes of the stream, in pieces of any size, and closes.
+/// Writes bytes of the stream in pieces of random lengths, and closes the pipe.
 fn write_to(sink: OwnedFd, bytes: u64, seed: u64) {
     thread::spawn(move || {
         let mut random = Random::new(seed);
@@ -36,7 +36,7 @@ fn write_to(sink: OwnedFd, bytes: u64, seed: u64) {
     });
 }
 
-/// Sources that hold this much of the stream, by name.
+/// Returns sources with this many bytes of the stream, by name.
 fn sources(bytes: u64) -> Vec<(&'static str, OwnedFd)> {
     let mut all: Vec<(&'static str, OwnedFd)> = Vec::new();
     let pipe = Pipe::new().unwrap();
@@ -154,7 +154,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let _watch = watch("any_mix_of_reading_and_discarding_keeps_its_place");
-        // A buffer of a byte needs a call for each.
+        // A buffer of one byte needs a call for each.
         let bytes = bytes.min(buffer as u64 * 5000);
         let pipe = Pipe::new().unwrap();
         write_to(pipe.writer, bytes, seed);
@@ -237,7 +237,7 @@ fn a_terminal_gives_the_same_bytes() {
             return;
         };
         let len = 100_000;
-        // Kept open: a terminal whose other side is gone is an error, and no end.
+        // Kept open: a terminal whose other side is closed is an error, and not an end.
         let other = master.try_clone().unwrap();
         write_to(other, len as u64, 9);
         let mut consumer = ConsumerOptions::new().wait(wait).open(slave).unwrap();
@@ -249,8 +249,8 @@ fn a_terminal_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_signal_storm_does_not_show() {
-    let _watch = watch("a_signal_storm_does_not_show");
+fn repeated_signals_have_no_effect() {
+    let _watch = watch("repeated_signals_have_no_effect");
     for wait in ALL_WAITS {
         for (name, source) in sources(1_000_000) {
             let reading = thread::spawn(move || {
@@ -295,7 +295,7 @@ fn nonblocking_never_waits_and_loses_nothing() {
                 Ok(dropped) => checker.at += dropped,
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::WouldBlock, "{name}");
-                    // What was dropped before is gone, and counted.
+                    // Bytes that were discarded before the error are lost, and counted.
                     checker.at = consumer.report().bytes;
                 }
             }
@@ -307,7 +307,7 @@ fn nonblocking_never_waits_and_loses_nothing() {
 #[test]
 fn nonblocking_reads_a_file_that_is_not_in_memory() {
     let _watch = watch("nonblocking_reads_a_file_that_is_not_in_memory");
-    // Beside the test programs: /tmp may be memory itself.
+    // Beside the test programs, because /tmp may be in memory.
     let dir = std::env::current_exe().unwrap();
     let mut file = tempfile::tempfile_in(dir.parent().unwrap()).unwrap();
     file.write_all(&first(MIB)).unwrap();
@@ -315,7 +315,7 @@ fn nonblocking_reads_a_file_that_is_not_in_memory() {
     file.rewind().unwrap();
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
     let mut consumer = ConsumerOptions::new().nonblocking(true).open(file).unwrap();
-    // poll(2) calls a file always ready, so waiting for it in a loop would never end.
+    // poll(2) always reports a file as ready, so waiting for it in a loop would never end.
     let mut bytes = vec![0; MIB];
     consumer.read_exact(&mut bytes).unwrap();
     Checker::of_the_stream().check(&bytes);
@@ -358,7 +358,7 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// CPU time that a thread uses to read all that `write` writes.
+/// Returns the CPU time that a thread uses to read everything that `write` writes.
 fn cost_of_reading(wait: Wait, write: impl FnOnce(File)) -> Duration {
     let pipe = Pipe::new().unwrap();
     let reading = thread::spawn(move || {
@@ -376,7 +376,7 @@ fn cost_of_reading(wait: Wait, write: impl FnOnce(File)) -> Duration {
 #[test]
 fn waiting_for_nothing_uses_no_cpu() {
     for wait in [Wait::Block, Wait::Poll, Wait::Adaptive] {
-        // Asking again and again would have used most of the half second, beside two others a third of it.
+        // Polling in a loop would have used most of the half second, or a third of it beside two other threads.
         assert_cheap(&format!("{wait:?}"), Duration::from_millis(100), || {
             cost_of_reading(wait, |_writer| thread::sleep(Duration::from_millis(500)))
         });

@@ -1,5 +1,5 @@
-//! A producer that is dropped sends what it has gathered, and neither panics nor loses an error that
-//! `finish` would have shown.
+//! Dropping a producer sends its gathered bytes, and neither panics nor hides an error that `finish` would have
+//! returned.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! System calls that fail: from the first on, as on a kernel without them, or once, at the nth.
+//! System calls that fail: always, as on a kernel without them, or only the nth one.
 
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -16,13 +16,13 @@ use rustix::io::Errno;
 const WRITE: [libc::c_long; 2] = [libc::SYS_write, libc::SYS_pwritev2];
 const READ: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_preadv2];
 
-/// What sends, with what it is made of ready before any call can fail.
+/// A sender, whose resources are allocated before any call can fail.
 enum Sender {
     Producer(Box<Producer<OwnedFd>>),
     Repeat(Box<Repeat<OwnedFd>>),
 }
 
-/// A way to send, the calls that it uses, and what errors call the one that fails.
+/// A way to send, the calls that it uses, and the name that errors have for the failing call.
 struct Case {
     name: &'static str,
     calls: &'static [libc::c_long],
@@ -125,7 +125,7 @@ impl Sender {
         }
     }
 
-    /// Sends this many bytes, in chunks that are large enough to be sent by reference.
+    /// Sends this many bytes, in chunks that are long enough to be sent by reference.
     fn send_all(self, bytes: u64) -> Result<ProducerReport> {
         match self {
             Sender::Producer(mut out) => {
@@ -137,12 +137,12 @@ impl Sender {
     }
 }
 
-/// Enough for more than five calls of each way into a pipe that is smaller than one chunk.
+/// Enough for more than five calls of each way into a pipe smaller than one chunk.
 const BYTES: u64 = 40 << 20;
 
 impl Case {
-    /// Sends while `verdict` fails calls; what came of it, and how many bytes the reader got. `None`
-    /// where calls cannot be made to fail.
+    /// Sends while `verdict` fails calls; returns the result, and the number of bytes that the reader got. `None` if
+    /// calls cannot be made to fail.
     fn run(
         &self,
         wait: Wait,
@@ -167,13 +167,13 @@ impl Case {
 }
 
 #[test]
-fn an_interrupted_or_postponed_call_does_not_show() {
-    let _watch = watch("an_interrupted_or_postponed_call_does_not_show");
+fn an_interrupted_or_blocking_call_is_retried() {
+    let _watch = watch("an_interrupted_or_blocking_call_is_retried");
     for case in CASES {
         for wait in [Wait::Block, Wait::Adaptive] {
             for errno in [Errno::INTR, Errno::AGAIN] {
                 let mut failed = 0;
-                // The first, the second and the fifth, and later two in a row.
+                // The first, the second and the fifth call, and later two in a row.
                 let verdict = |nth| {
                     failed += usize::from([1, 2, 5, 8, 9].contains(&nth));
                     [1, 2, 5, 8, 9].contains(&nth).then_some(errno)
@@ -213,7 +213,7 @@ fn a_failing_call_says_which_it_was_and_how_many_bytes_the_reader_got() {
     }
 }
 
-/// `operation` failed with `errno`, and `moved` is what the reader got.
+/// Asserts that `operation` failed with `errno`, and that the reader got `moved` bytes.
 #[track_caller]
 fn failed_with(
     outcome: Result<ProducerReport>,
@@ -238,7 +238,7 @@ fn failed_with(
 }
 
 #[test]
-fn what_the_kernel_calls_cancelled_or_late_is_an_error_and_has_not_been_stopped() {
+fn ecanceled_and_etimedout_of_the_kernel_are_errors() {
     let _watch = watch("what_the_kernel_calls_cancelled_or_late_is_an_error");
     let cancel = Cancel::new().unwrap();
     let in_an_hour = Instant::now() + Duration::from_secs(3600);
@@ -264,7 +264,7 @@ fn what_the_kernel_calls_cancelled_or_late_is_an_error_and_has_not_been_stopped(
 }
 
 #[test]
-fn a_sandbox_that_forbids_a_call_ends_no_way_before_its_first_byte_and_every_way_after() {
+fn a_forbidden_call_leads_to_a_fallback_only_before_the_first_byte() {
     let _watch = watch("a_sandbox_that_forbids_a_call");
     for case in CASES {
         for wait in [Wait::Block, Wait::Adaptive] {
@@ -275,8 +275,8 @@ fn a_sandbox_that_forbids_a_call_ends_no_way_before_its_first_byte_and_every_way
                     let Some((outcome, read)) = case.run(wait, verdict) else {
                         return;
                     };
-                    // Nothing is left to try behind write(2), and nothing tells what is queued but
-                    // FIONREAD. What is forbidden to one that does not wait may be the flag alone.
+                    // There is no fallback after write(2), and only FIONREAD returns the number of queued bytes. For a
+                    // nonblocking sender, only the flag may have been refused.
                     let has_another = nth == 1 && !case.calls.contains(&libc::SYS_ioctl);
                     match (case.name, wait) {
                         ("copy", Wait::Adaptive) if outcome.is_ok() => {
@@ -327,7 +327,7 @@ fn where_vmsplice_is_refused_fresh_and_recycle_copy() {
                 let options = ProducerOptions::new().wait(wait).chunk(64 * 1024);
                 let sender = (case.make)(options, pipe.writer);
                 assert_ne!(sender.way(), Way::Copy);
-                // Without a socket, nothing but write(2) is left.
+                // Without a socket, only write(2) remains.
                 let mut refused = vec![libc::SYS_vmsplice];
                 let way = match wait {
                     Wait::Block => Way::Socket,
@@ -365,8 +365,8 @@ fn the_refusal_may_come_after_bytes_that_were_copied() {
 }
 
 #[test]
-fn an_error_through_io_write_tells_the_same() {
-    let _watch = watch("an_error_through_io_write_tells_the_same");
+fn io_write_returns_the_same_errors() {
+    let _watch = watch("io_write_returns_the_same_errors");
     for case in &CASES[..3] {
         for nth in [1, 2, 5] {
             // Pieces that fill chunks exactly, that do not, and that are larger.
@@ -399,7 +399,7 @@ fn an_error_through_io_write_tells_the_same() {
     }
 }
 
-/// A pipe into which a thread sends this many bytes of the stream.
+/// Returns a pipe into which a thread sends this many bytes of the stream.
 fn source(bytes: u64) -> OwnedFd {
     let pipe = Pipe::new().unwrap();
     thread::spawn(move || {
@@ -477,7 +477,7 @@ fn a_consumer_that_fails_says_how_many_bytes_it_took() {
                 }
                 Some(Ok(other)) => panic!("{other:?}"),
             }
-            // Nothing was lost: the next read goes on where the last one stopped.
+            // No byte was lost: the next read continues where the last one stopped.
             assert_eq!(check_rest(&mut consumer, taken), 4 << 20);
         }
     }
@@ -609,7 +609,7 @@ fn without_a_descriptor_to_spare_bytes_are_copied() {
 
 #[test]
 fn where_pages_cannot_be_given_back_none_is_written_to_again() {
-    // Without MADV_DONTNEED, a lap of fresh must not write over pages that a reader may hold.
+    // Without MADV_DONTNEED, a lap of fresh must not overwrite pages that a reader may hold.
     let pipe = Pipe::new().unwrap();
     let mut out = ProducerOptions::new()
         .way(Way::Fresh)
@@ -634,7 +634,7 @@ fn where_pages_cannot_be_given_back_none_is_written_to_again() {
 fn a_pipe_that_may_not_grow_is_used_as_it_is() {
     let pipe = Pipe::new().unwrap();
     let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
-    // fcntl as a whole: so neither is the pipe's capacity known.
+    // fcntl fails altogether, so the pipe's capacity is not known either.
     let outcome = refusing(&[libc::SYS_fcntl], Errno::PERM, || {
         let mut out = Producer::new(&pipe.writer)?;
         send(&mut out, 0, 1 << 20, 100_000)?;
@@ -653,7 +653,7 @@ fn a_pipe_that_may_not_grow_is_used_as_it_is() {
 }
 
 #[test]
-fn discarding_asks_read_whether_a_splice_of_nothing_was_the_end() {
+fn read_confirms_the_end_after_a_splice_of_no_bytes() {
     for nth in [1, 2, 5] {
         let mut consumer = Consumer::new(source(4 << 20)).unwrap();
         let splice = [libc::SYS_splice];

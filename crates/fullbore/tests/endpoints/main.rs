@@ -1,7 +1,7 @@
-//! What has one end of a pipe, or none: producers, consumers, pages, waits, and close.
+//! Objects with one end of a pipe, or none: producers, consumers, pages, waits, and close.
 //!
-//! No test here forks or starts a process: for a moment the child would have copies of all fds, and a
-//! reader that another test drops would not be gone yet.
+//! No test here forks or starts a process: for a moment the child would have copies of all fds, so a reader that
+//! another test drops would still exist.
 
 #![allow(unsafe_code)]
 

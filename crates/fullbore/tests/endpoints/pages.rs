@@ -1,4 +1,4 @@
-//! `Pages` where the kernel does not take pages back as it usually does.
+//! `Pages` where the kernel does not release pages in the usual way.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use fullbore_linux::Backing;
 use fullbore_linux::Pages;
 use rustix::io::Errno;
 
-/// `MADV_DONTNEED_LOCKED`, which the libc crate does not name everywhere.
+/// `MADV_DONTNEED_LOCKED`, which the libc crate does not define for every target.
 const DONTNEED_LOCKED: u32 = 24;
 
-/// The kernel's flags of the mappings that lie in these pages: `VmFlags` of proc_pid_smaps(5).
+/// Returns the kernel's flags of the mappings of these pages: `VmFlags` of proc_pid_smaps(5).
 fn flags(pages: &Pages) -> Vec<String> {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let first = pages.as_ptr() as usize;
@@ -75,7 +75,7 @@ fn pages_that_are_replaced_keep_what_was_asked_of_them() {
 }
 
 #[test]
-fn what_is_truncated_is_handed_out_no_more() {
+fn truncated_bytes_are_not_accessible() {
     let mut pages = Pages::new(10_000).unwrap();
     pages.truncate(20_000);
     assert_eq!(pages.len(), 10_000);

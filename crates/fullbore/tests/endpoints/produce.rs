@@ -1,5 +1,4 @@
-//! `Producer`: whatever the way, the chunk, the wait, the usage, the sink and the reader, the same
-//! bytes come out.
+//! `Producer`: the same bytes come out for every way, chunk, wait, usage, sink and reader.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -19,9 +18,9 @@ use rustix::io::Errno;
 /// One step of a program that prints.
 #[derive(Debug, Clone)]
 enum Step {
-    /// `reserve` and `commit`, in thousandths of a chunk and of what was reserved.
+    /// `reserve` and `commit`, in thousandths of a chunk and of the reserved bytes.
     Lend(usize, usize),
-    /// `io::Write::write_all` of so many bytes.
+    /// `io::Write::write_all` of this many bytes.
     Write(usize),
     /// `io::Write::flush`.
     Flush,
@@ -38,7 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Takes the steps, but sends no more than some bytes; says how many.
+/// Performs the steps, but sends at most a certain number of bytes; returns how many.
 fn take<Fd: AsFd>(out: &mut Producer<Fd>, steps: &[Step]) -> u64 {
     let chunk = out.chunk();
     // Chunks of a few bytes need a system call each.
@@ -140,12 +139,12 @@ proptest! {
         let _watch = watch("any_mix_of_way_options_usage_and_reader_gives_the_same_bytes");
         let pipe = Pipe::new().unwrap();
         if nonblocking {
-            // By another program that shares the description.
+            // As another program that shares the description might.
             set_nonblocking(&pipe.writer);
         }
         let reading = reader.spawn(pipe.reader, Checker::of_the_stream());
         let mut out = open(options, way, pipe.writer);
-        // Less than 32 KiB at a time are not worth a socket.
+        // Less than 32 KiB at a time do not go through a socket.
         let way = match way {
             Way::Socket if out.chunk() < 32 * 1024 => Way::Copy,
             way => way,
@@ -162,7 +161,7 @@ proptest! {
     }
 }
 
-/// A FIFO's two ends, opened.
+/// Returns both ends of a FIFO, open.
 fn fifo() -> (OwnedFd, OwnedFd) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
@@ -175,7 +174,7 @@ fn fifo() -> (OwnedFd, OwnedFd) {
     (opened.join().unwrap().into(), writer.into())
 }
 
-/// Pairs of something to read from and something to write to, by name.
+/// Returns pairs of a source and a sink, by name.
 fn connections() -> Vec<(&'static str, OwnedFd, OwnedFd)> {
     let mut all = Vec::new();
     let (reader, writer) = fifo();
@@ -301,7 +300,7 @@ fn dev_null_takes_everything_and_dev_full_nothing() {
             } => assert_eq!(errno.kind(), ErrorKind::StorageFull),
             error => panic!("{error}"),
         }
-        // Through io::Write, the error shows at the latest when all is to be out.
+        // Through io::Write, the error is returned by finish at the latest.
         let mut out = ProducerOptions::new().wait(wait).open(&full).unwrap();
         out.write_all(b"little").unwrap();
         assert_eq!(out.flush().unwrap_err().kind(), ErrorKind::StorageFull);
@@ -477,8 +476,8 @@ fn pages_in_a_pipe_outlive_the_producer() {
 }
 
 #[test]
-fn bytes_after_an_error_that_was_overcome_are_not_lost_silently() {
-    // The reader of a FIFO goes, and another comes.
+fn bytes_after_a_recovered_error_are_not_lost_silently() {
+    // The reader of a FIFO closes it, and another opens it.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -501,8 +500,8 @@ fn bytes_after_an_error_that_was_overcome_are_not_lost_silently() {
 }
 
 #[test]
-fn a_signal_storm_does_not_show() {
-    let _watch = watch("a_signal_storm_does_not_show");
+fn repeated_signals_have_no_effect() {
+    let _watch = watch("repeated_signals_have_no_effect");
     for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
         for wait in ALL_WAITS {
             let pipe = Pipe::new().unwrap();
@@ -548,7 +547,7 @@ fn what_makes_no_sense_is_refused() {
         .way(Way::Recycle)
         .open(&pipe.writer);
     assert!(matches!(ring, Err(Error::Invalid(_))));
-    // The wrong end, which vmsplice would read from into the memory.
+    // The wrong end, on which vmsplice(2) would write into the memory.
     let error = options
         .clone()
         .way(Way::Fresh)
@@ -578,7 +577,7 @@ fn a_chunk_larger_than_the_address_space_is_an_error_and_no_panic() {
     };
     assert!(send_one(options.clone().way(Way::Copy).open(&pipe.writer)).is_err());
     assert!(send_one(options.clone().way(Way::Fresh).open(&pipe.writer)).is_err());
-    // Nobody reads.
+    // There is no reader.
     assert!(send_one(options.way(Way::Recycle).open(&pipe.writer)).is_err());
 }
 
@@ -588,7 +587,7 @@ fn what_is_written_between_reserve_and_commit_is_not_lost() {
     let mut out = Producer::new(pipe.writer).unwrap();
     out.reserve(10).unwrap().fill(b'l');
     out.write_all(&[b'w'; 100]).unwrap();
-    // The loan ended when its memory went to something else.
+    // The loan ended when its memory was used for other bytes.
     assert!(out.commit(10).is_err());
     assert!(out.commit(0).is_ok());
     assert_eq!(out.finish().unwrap().bytes, 100);
@@ -693,8 +692,7 @@ fn flushing_often_does_not_end_in_tiny_copies() {
                 out.write_all(&bytes).unwrap();
                 out.flush().unwrap();
             }
-            // A pipe that is full takes a chunk in several calls; what matters is that it is not
-            // a hundred.
+            // A full pipe accepts a chunk in several calls, but not in hundreds.
             let calls = out.finish().unwrap().calls;
             assert!(calls < 500 * 6, "{way}, {piece}: {calls} calls");
             assert_eq!(reading.join().unwrap(), 500 * piece as u64);

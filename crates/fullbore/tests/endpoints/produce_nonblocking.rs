@@ -1,4 +1,4 @@
-//! A `Producer` that must not wait, or may be told to stop: nothing is lost, and nothing goes twice.
+//! A `Producer` that never waits, or can be stopped: no byte is lost or sent twice.
 
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -14,7 +14,7 @@ use fullbore::{
 
 const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
-/// Reads what is there, and no more than a little.
+/// Reads the available bytes, up to a small number.
 fn read_a_little(reader: &mut File, checker: &mut Checker, random: &mut Random) {
     let mut bytes = vec![0; random.up_to(50_000)];
     if queued(reader) > 0 {
@@ -33,8 +33,8 @@ enum Usage {
     HandOver,
 }
 
-/// Makes one call that sends from the byte `at` of the stream on, and says how many bytes were taken; an
-/// error says whether they were.
+/// Makes one call that sends the stream from byte `at` on, and returns how many bytes were accepted; an error says
+/// whether they were.
 fn use_once(
     out: &mut Producer<OwnedFd>,
     usage: Usage,
@@ -84,8 +84,8 @@ const USAGES: [Usage; 5] = [
 ];
 
 #[test]
-fn what_would_block_is_kept_and_goes_once() {
-    let _watch = watch("what_would_block_is_kept_and_goes_once");
+fn unsent_bytes_are_kept_and_sent_once() {
+    let _watch = watch("unsent_bytes_are_kept_and_sent_once");
     let len = 3 * MIB;
     for way in WAYS {
         for wait in ALL_WAITS {
@@ -124,7 +124,7 @@ fn what_would_block_is_kept_and_goes_once() {
                     assert!(blocked > 0);
                     let produced = out.finish().unwrap();
                     assert_eq!(produced.bytes, len as u64);
-                    // What is in a socket could not be kept for later.
+                    // Bytes in a socket could not be kept for later.
                     let expected = match way {
                         Way::Socket => Way::Copy,
                         way => way,
@@ -188,7 +188,7 @@ fn a_closed_reader_is_an_error_with_and_without_waiting_whatever_the_way() {
                         out.flush().unwrap();
                         drop(pipe.reader);
                         let mut random = Random::new(3);
-                        // One that gathers has nothing to say before its memory is full.
+                        // One that gathers returns no error before its memory is full.
                         let error = loop {
                             match use_once(&mut out, usage, 0, 100_000, &mut random) {
                                 Ok(_) => {}
@@ -236,7 +236,7 @@ fn a_producer_that_waits_is_cancelled_and_keeps_what_it_has() {
                 };
                 (out, at, error)
             });
-            // It waits from when the pipe is full on, and it is no matter whether it does already.
+            // It starts to wait when the pipe is full; it need not be waiting yet.
             while queued(&pipe.reader) == 0 {
                 thread::yield_now();
             }
@@ -251,7 +251,7 @@ fn a_producer_that_waits_is_cancelled_and_keeps_what_it_has() {
             let sent = out.report().bytes;
             let (sink, unsent) = out.into_parts();
             assert_eq!(sent + unsent.len() as u64, at as u64);
-            // Another producer goes on with it.
+            // Another producer continues with these bytes.
             let reading = Reader::Quick.spawn(pipe.reader, Checker::of_the_stream());
             let mut out = open(ProducerOptions::new(), way, sink);
             out.write_all(&unsent).unwrap();
@@ -271,11 +271,11 @@ fn finishing_recycle_ends_when_it_is_cancelled() {
     send(&mut out, 0, 40_000, 40_000).unwrap();
     let finishing = thread::spawn(move || out.finish().map(drop));
     cancel.cancel();
-    // Nobody reads.
+    // There is no reader.
     let unfinished = finishing.join().unwrap().unwrap_err();
     stopped(&unfinished.error, Stopped::Cancelled, 40_000);
     assert_eq!(queued(&pipe.reader), 40_000);
-    // Where everything has been read, there is nothing to wait for.
+    // Once everything has been read, there is nothing to wait for.
     rustix::io::read(&pipe.reader, &mut [0; 50_000]).unwrap();
     assert_eq!(unfinished.producer.finish().unwrap().bytes, 40_000);
 }
@@ -300,7 +300,7 @@ fn a_deadline_ends_the_waits_of_a_producer_and_another_one_lets_it_go_on() {
             let soon = Instant::now() + Duration::from_millis(20);
             let options = options.chunk(100_000).deadline(soon);
             let mut out = open(options, way, pipe.writer);
-            // Nobody reads, and so much does not fit.
+            // There is no reader, and this much does not fit.
             let mut at = 0;
             let error = loop {
                 match out.write(&bytes[at..]) {
@@ -320,7 +320,7 @@ fn a_deadline_ends_the_waits_of_a_producer_and_another_one_lets_it_go_on() {
                 at as u64,
                 "{way} {wait:?}"
             );
-            // Where all that was taken has gone, there is nothing left to stop.
+            // If all accepted bytes have been sent, there is nothing left to stop.
             if out.unsent() > 0 {
                 out = *out.finish().unwrap_err().producer;
             }
@@ -340,7 +340,7 @@ fn a_deadline_ends_the_waits_of_a_producer_and_another_one_lets_it_go_on() {
 
 #[test]
 fn a_deadline_that_passes_is_no_error_of_a_write_that_took_bytes() {
-    // The window is full with the last byte of this, and what could not be sent stays.
+    // This fills the window to the last byte, and unsent bytes stay.
     let pipe = Pipe::new().unwrap();
     let options = ProducerOptions::new().deadline(Instant::now());
     let mut out = options.way(Way::Copy).open(pipe.writer).unwrap();
@@ -352,10 +352,10 @@ fn a_deadline_that_passes_is_no_error_of_a_write_that_took_bytes() {
 }
 
 #[test]
-fn what_repeats_itself_is_stopped_between_two_bytes_and_goes_on() {
-    let _watch = watch("what_repeats_itself_is_stopped_between_two_bytes_and_goes_on");
+fn a_repeat_continues_after_a_stop_in_the_middle_of_its_pattern() {
+    let _watch = watch("a_repeat_continues_after_a_stop_in_the_middle_of_its_pattern");
     const ALL: u64 = 24 << 20;
-    // By a master pipe, by a stage, and from memory.
+    // From a master pipe, from a private pipe, and from memory.
     for pattern in [b"0123456".to_vec(), first(100_003), first(5 * MIB)] {
         for wait in ALL_WAITS {
             let what = format!("{} bytes, {wait:?}", pattern.len());
@@ -431,7 +431,7 @@ fn a_producer_whose_rest_cannot_be_sent_is_given_back() {
     while let Ok(n) = out.write(&bytes[at..]) {
         at += n;
     }
-    // What is short is gathered.
+    // Short writes are gathered.
     at += out.write(&bytes[at..at + 10]).unwrap();
     let Unfinished {
         error,
@@ -510,7 +510,7 @@ fn many_slices_cost_no_more_calls_than_one_buffer() {
 }
 
 #[test]
-fn slices_before_an_error_are_taken_and_the_error_is_told_next() {
+fn a_vectored_write_defers_an_error_after_accepted_slices() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut out = ProducerOptions::new()
         .chunk(4096)

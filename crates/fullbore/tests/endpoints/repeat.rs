@@ -1,4 +1,4 @@
-//! `Repeat`: patterns of any length, exact to the byte, by slots of any kind.
+//! `Repeat`: patterns of any length, exact to the byte, with slots of any kind.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::io::Errno;
 
-/// Around the sizes of pages, of runs, of blocks; and what divides none of them.
+/// Lengths around the sizes of pages, runs and blocks, and some that divide none of them.
 const LENGTHS: [usize; 16] = [
     1,
     2,
@@ -37,7 +37,7 @@ fn repeat(pattern: &[u8], sink: OwnedFd) -> Repeat<OwnedFd> {
     ProducerOptions::new().repeat(sink, pattern).unwrap()
 }
 
-/// Sends `total` bytes in these pieces and the rest, and checks what comes out.
+/// Sends `total` bytes, in these pieces and then the rest, and checks the output.
 fn exact(options: ProducerOptions, pattern: &[u8], reader: Reader, pieces: &[u64], total: u64) {
     let pipe = Pipe::new().unwrap();
     let reading = reader.spawn(pipe.reader, Checker::of(pattern));
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// Runs `job` where these calls are refused, and checks what comes out of its pipe.
+/// Runs `job` while these calls are refused, and checks the output of its pipe.
 fn exact_without(calls: &[libc::c_long], errno: Errno, way: Way) {
     for len in [1, 4, 4097, 20_000, 5 * MIB] {
         for wait in [Wait::Block, Wait::Adaptive] {
@@ -141,14 +141,14 @@ fn exact_without(calls: &[libc::c_long], errno: Errno, way: Way) {
 }
 
 #[test]
-fn where_sockets_are_refused_it_is_plain_slots() {
+fn without_sockets_repeat_uses_ordinary_slots() {
     for errno in [Errno::ACCESS, Errno::PERM, Errno::NOSYS] {
         exact_without(&[libc::SYS_socketpair], errno, Way::Repeat);
     }
 }
 
 #[test]
-fn where_tee_or_splice_are_refused_it_is_plain_slots() {
+fn without_tee_or_splice_repeat_uses_ordinary_slots() {
     for errno in [Errno::PERM, Errno::NOSYS, Errno::INVAL] {
         exact_without(&[libc::SYS_tee], errno, Way::Repeat);
         exact_without(&[libc::SYS_splice], errno, Way::Repeat);
@@ -156,7 +156,7 @@ fn where_tee_or_splice_are_refused_it_is_plain_slots() {
 }
 
 #[test]
-fn where_every_call_by_reference_is_refused_it_is_copy() {
+fn without_calls_by_reference_repeat_copies() {
     for errno in [Errno::PERM, Errno::NOSYS, Errno::ACCESS] {
         let calls = [libc::SYS_tee, libc::SYS_splice, libc::SYS_vmsplice];
         exact_without(&calls, errno, Way::Copy);
@@ -164,12 +164,12 @@ fn where_every_call_by_reference_is_refused_it_is_copy() {
 }
 
 #[test]
-fn where_no_pipe_can_be_had_it_is_plain_slots() {
+fn without_a_private_pipe_repeat_uses_ordinary_slots() {
     exact_without(&[libc::SYS_pipe2], Errno::MFILE, Way::Repeat);
 }
 
 #[test]
-fn where_the_output_is_no_pipe_it_is_copy() {
+fn into_anything_but_a_pipe_repeat_copies() {
     for len in [1, 4, 4097, 5 * MIB] {
         let pattern = first(len);
         let total = (6 << 20) + 1;
@@ -252,7 +252,7 @@ fn pages_in_a_pipe_outlive_the_repeat() {
 
 #[test]
 fn other_bytes_may_come_between() {
-    // Somebody else writes into the same pipe: the pattern goes on where it stopped.
+    // Another writer uses the same pipe: the pattern continues where it stopped.
     let pipe = Pipe::new().unwrap();
     let mut out = ProducerOptions::new().repeat(&pipe.writer, b"abc").unwrap();
     out.send(4).unwrap();
@@ -291,7 +291,7 @@ fn an_empty_pattern_and_the_wrong_end_are_refused() {
         options.clone().repeat(&pipe.writer, b""),
         Err(Error::Invalid(_))
     ));
-    // On a read end, vmsplice would write what the pipe holds into the memory.
+    // On a read end, vmsplice would write the contents of the pipe into the memory.
     rustix::io::write(&pipe.writer, b"what the pipe holds").unwrap();
     for options in [options.clone(), options.pipe_size(0)] {
         for pattern in [&b"y\n"[..], &first(5 * MIB)] {

@@ -1,5 +1,4 @@
-//! What ends a wait: the timeout of a socket, a deadline, a cancel; and who does not have to wait
-//! meanwhile.
+//! What ends a wait: the timeout of a socket, a deadline, a cancel; and which processes are not blocked meanwhile.
 
 use std::fs::File;
 use std::io::{BufRead, ErrorKind, Read, Write};
@@ -24,12 +23,12 @@ use rustix::thread::Pid;
 
 const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
 
-/// Those that sleep.
+/// The waits that sleep.
 const SLEEPING: [Wait; 3] = [Wait::Block, Wait::Poll, Wait::Adaptive];
 
 const A_MOMENT: Duration = Duration::from_millis(20);
 
-/// Both ends of two connections; the first has timeouts, and its other end says and reads nothing.
+/// Returns both ends of two connections; the first ends have timeouts, and the second neither write nor read.
 fn sockets() -> [(OwnedFd, OwnedFd); 2] {
     let unix = UnixStream::pair().unwrap();
     unix.0.set_read_timeout(Some(A_MOMENT)).unwrap();
@@ -40,7 +39,7 @@ fn sockets() -> [(OwnedFd, OwnedFd); 2] {
     [(unix.0.into(), unix.1.into()), (tcp.0.into(), tcp.1.into())]
 }
 
-/// A file of more than what any socket holds here.
+/// Returns a file larger than the buffers of any socket here.
 fn much() -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&first(32 * MIB)).unwrap();
@@ -102,7 +101,7 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
                 let mut transfer = Transfer::new(much(), ours).guarantee(guarantee).wait(wait);
                 let failure = transfer.run().unwrap_err();
                 would_block(&failure.error, TransferSide::Sink, &what);
-                // What was under way is not lost, and so is nothing else.
+                // Bytes in flight are not lost, nor any others.
                 let (mut rest, ours, under_way) = transfer.into_parts().unwrap();
                 drop(ours);
                 let mut arrived = Vec::new();
@@ -112,7 +111,7 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
                 rest.read_to_end(&mut arrived).unwrap();
                 assert!(arrived == first(32 * MIB), "{what}");
             }
-            // Out of a pipe, through one of our own where references are passed on.
+            // Out of a pipe, and through a private pipe if references are passed on.
             for (ours, _theirs) in sockets() {
                 let source = Pipe::new().unwrap();
                 let feeding = feed(source.writer, 32 * MIB);
@@ -128,7 +127,7 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
     }
 }
 
-/// Writes until nobody reads any more.
+/// Writes until no reader is left.
 fn feed(writer: OwnedFd, len: usize) -> thread::JoinHandle<()> {
     thread::spawn(move || drop(File::from(writer).write_all(&first(len))))
 }
@@ -202,7 +201,7 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
             let report = transfer.run().unwrap();
             assert_eq!(report.ended, EndReason::TimedOut, "{what}");
             rustix::io::write(&source.writer, b"then").unwrap();
-            // One that has passed stops it before its first call.
+            // A deadline that has passed stops it before its first call.
             assert_eq!(transfer.run().unwrap().ended, EndReason::TimedOut, "{what}");
             assert_eq!(queued(&source.reader), 4);
             drop(source.writer);
@@ -252,7 +251,7 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
 }
 
 #[test]
-fn what_the_kernel_says_is_no_cancellation() {
+fn ecanceled_of_the_kernel_is_not_a_cancellation() {
     let cancel = Cancel::new().unwrap();
     for errno in [Errno::CANCELED, Errno::TIMEDOUT] {
         let mut waiter = Waiter::new(Wait::Poll).until_cancelled(&cancel);
@@ -267,8 +266,8 @@ fn what_the_kernel_says_is_no_cancellation() {
 }
 
 #[test]
-fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
-    let _watch = watch("a_tee_that_never_waits_says_for_whom_it_would_and_goes_on");
+fn a_nonblocking_tee_names_the_sinks_without_room_and_continues() {
+    let _watch = watch("a_nonblocking_tee_names_the_sinks_without_room_and_continues");
     let bytes = first(3 * MIB);
     let (source, left) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let (right, mut rights_peer) = UnixStream::pair().unwrap();
@@ -325,8 +324,7 @@ fn a_tee_that_never_waits_says_for_whom_it_would_and_goes_on() {
     assert!(got[0] == bytes && got[1] == bytes);
 }
 
-/// How often a thread of this process has gone to sleep, if it sleeps now; an error where /proc does not
-/// say.
+/// Returns how often a thread of this process has gone to sleep, if it sleeps now; an error if /proc does not show it.
 fn sleeps(thread: Pid) -> std::io::Result<Option<u64>> {
     let path = format!("/proc/self/task/{}/status", thread.as_raw_nonzero());
     let status = std::fs::read_to_string(path)?;
@@ -339,7 +337,7 @@ fn sleeps(thread: Pid) -> std::io::Result<Option<u64>> {
     Ok(times.ok().filter(|_| is_asleep))
 }
 
-/// Waits until a thread sleeps that has slept `times` before; says how often it has by then.
+/// Waits until a thread sleeps that has slept `times` before; returns how often it has slept by then.
 fn until_it_sleeps(thread: Pid, times: u64) -> Option<u64> {
     loop {
         match sleeps(thread) {
@@ -353,7 +351,7 @@ fn until_it_sleeps(thread: Pid, times: u64) -> Option<u64> {
     }
 }
 
-/// Runs a transfer on a thread of its own, and says which that is.
+/// Runs a transfer on a separate thread, and returns that thread.
 fn moving<Source, Sink>(mut transfer: Transfer<Source, Sink>) -> (JoinHandle<Ran>, Pid)
 where
     Source: AsFd + Send + 'static,
@@ -370,15 +368,15 @@ where
 type Ran = Result<TransferReport, TransferFailure>;
 
 #[test]
-fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
-    let _watch = watch("who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing");
+fn a_stalled_socket_does_not_block_writers_of_the_source() {
+    let _watch = watch("a_stalled_socket_does_not_block_writers_of_the_source");
     let source = Pipe::new().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = source.reader;
     let transfer = Transfer::new(reader, ours).guarantee(Guarantee::Reference);
     let (moving, mover) = moving(transfer);
     set_nonblocking(&source.writer);
-    // Until nothing fits into the socket, the pipe of our own, and the source.
+    // Until nothing fits into the socket, the private pipe, and the source.
     let piece = first(64 * 1024);
     let mut full = 0;
     while full < 5 {
@@ -391,7 +389,7 @@ fn who_writes_into_the_source_does_not_wait_for_a_socket_that_takes_nothing() {
             Err(errno) => panic!("{errno}"),
         }
     }
-    // It cannot go on, so it stays asleep.
+    // It cannot continue, so it stays asleep.
     if until_it_sleeps(mover, 0).is_none() {
         return;
     }
@@ -443,7 +441,7 @@ fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
 }
 
 #[test]
-fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
+fn calls_on_another_fd_do_not_use_the_previous_terminal() {
     let (Some((_master, slave)), pipe) = (raw_pty(), Pipe::new().unwrap()) else {
         fullbore_tests::skipped("no pseudo-terminal here");
         return;
@@ -453,7 +451,7 @@ fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
         assert_eq!(calls.write(slave.as_fd(), b"to the terminal"), Ok(15));
         assert_eq!(calls.write(pipe.writer.as_fd(), b"to the pipe"), Ok(11));
         assert_eq!(queued(&pipe.reader), 11);
-        // The same number, and another file.
+        // The same number, but another file.
         let number = slave.try_clone().unwrap();
         assert_eq!(calls.write(number.as_fd(), b"to the terminal"), Ok(15));
         let mut number = number;
@@ -464,7 +462,7 @@ fn calls_on_another_fd_do_not_go_to_the_terminal_of_the_last() {
     }
 }
 
-/// Sets a handler of SIGUSR1 that does nothing and restarts no call.
+/// Installs a handler of SIGUSR1 that does nothing and restarts no call.
 fn handle_signals() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: zeros are a valid `sigaction`, and the handler only returns.
@@ -486,7 +484,7 @@ fn under_signals<T>(call: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
-                // SAFETY: that thread waits for this one.
+                // SAFETY: this thread waits for the other one.
                 unsafe { libc::pthread_kill(me, libc::SIGUSR1) };
                 thread::sleep(Duration::from_millis(1));
             }
@@ -526,7 +524,7 @@ fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
         );
 
         let pipe = Pipe::new().unwrap();
-        // More than any pipe of 1 MiB holds.
+        // More than fits into any pipe of 1 MiB.
         let bytes: Vec<u8> = (0..20u32 << 20).map(|i| (i % 251) as u8).collect();
         let options = ProducerOptions::new().wait(wait).interruptible(true);
         let mut out = options.open(pipe.writer).unwrap();
@@ -559,7 +557,7 @@ fn a_signal_that_cuts_a_write_short_ends_the_next_wait() {
         .way(Way::Copy)
         .open(pipe.writer)
         .unwrap();
-    // More than any pipe of 1 MiB holds.
+    // More than fits into any pipe of 1 MiB.
     let bytes = vec![7; 20 << 20];
     let written = under_signals(|| out.write(&bytes)).unwrap();
     assert!(written < bytes.len());
@@ -570,11 +568,11 @@ fn a_signal_that_cuts_a_write_short_ends_the_next_wait() {
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
 }
 
-/// Makes a call, and sends one signal to this thread once it waits in one of these system calls, which then
-/// must not end by itself; `None` where /proc does not say in which call a thread is.
+/// Makes a call, and sends one signal to this thread once it waits in one of these system calls, which must not end by
+/// itself; `None` if /proc does not show in which call a thread is.
 fn under_one_signal<T>(system_calls: &[libc::c_long], call: impl FnOnce() -> T) -> Option<T> {
     handle_signals();
-    // SAFETY: neither has conditions.
+    // SAFETY: neither has preconditions.
     let (process, me) = unsafe { (libc::getpid(), libc::gettid()) };
     let read = |name| std::fs::read_to_string(format!("/proc/self/task/{me}/{name}"));
     if let Err(error) = read("syscall") {
@@ -593,7 +591,7 @@ fn under_one_signal<T>(system_calls: &[libc::c_long], call: impl FnOnce() -> T) 
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
                 if waits() {
-                    // SAFETY: that thread waits for this one.
+                    // SAFETY: this thread waits for the other one.
                     unsafe { libc::syscall(libc::SYS_tgkill, process, me, libc::SIGUSR1) };
                     return;
                 }
@@ -610,13 +608,13 @@ fn under_one_signal<T>(system_calls: &[libc::c_long], call: impl FnOnce() -> T) 
 fn one_signal_ends_the_wait_of_a_producer_that_has_sent_something_through_a_socket() {
     let _watch = watch("one_signal_ends_the_wait_of_a_producer");
     let pipe = Pipe::new().unwrap();
-    // What the socket holds does not fit, whether a page of it or a run of pages is moved at a time.
+    // The contents of the socket do not fit, whether a page or a run of pages is moved at a time.
     let end = fullbore_linux::pipe::of(&pipe.writer).unwrap().unwrap();
     end.resize(linux::page_size()).unwrap();
     let options = ProducerOptions::new().interruptible(true).pipe_size(0);
     let mut out = options.way(Way::Socket).open(pipe.writer).unwrap();
     let bytes = first(MIB);
-    // It writes where pages are as long as the runs of a socket.
+    // It uses write(2) where pages are as long as the runs of a socket.
     let calls = [libc::SYS_splice, libc::SYS_write];
     let Some(written) = under_one_signal(&calls, || out.write(&bytes)) else {
         return;
@@ -639,7 +637,7 @@ fn one_signal_ends_the_wait_of_a_transfer_that_has_sent_something_into_a_socket(
         let mut transfer = Transfer::new(much(), ours)
             .guarantee(guarantee)
             .interruptible(true);
-        // Which of them it makes depends on the guarantee, and on whether there are huge pages.
+        // The call depends on the guarantee, and on whether there are huge pages.
         let calls = [libc::SYS_splice, libc::SYS_sendfile, libc::SYS_sendto];
         let ended = under_one_signal(&calls, || transfer.run().map(|report| report.ended));
         let Some(ended) = ended else { return };
@@ -671,10 +669,10 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     let mut got = vec![0; ALL];
     thread::scope(|scope| {
         scope.spawn(|| theirs.read_exact(&mut got[..BEGIN]).unwrap());
-        // Bytes are passed on by reference after that.
+        // From here on, bytes are passed on by reference.
         assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
     });
-    // It takes a part of what is passed on in one call.
+    // It accepts only a part of the references in one call.
     sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
     let mut transfer = transfer.limit(ALL as u64);
     let ended = under_one_signal(&[libc::SYS_splice], || {
@@ -690,7 +688,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
 }
 
 #[test]
-fn the_end_of_a_file_is_no_signal() {
+fn a_short_count_at_the_end_of_a_file_is_not_a_signal() {
     let file = targets::stored(&first(100_000));
     let (ours, theirs) = UnixStream::pair().unwrap();
     let transfer = Transfer::new(file, ours).guarantee(Guarantee::Reference);

@@ -1,5 +1,5 @@
-//! `Buffer`: every sink that does not fail gets every byte, at once or at the threshold, and the source goes
-//! on while sinks are slow.
+//! `Buffer`: every sink that does not fail gets every byte, at once or at the threshold, and the source is read while
+//! sinks are slow.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -14,13 +14,14 @@ use fullbore::buffer::{BufferFailure, BufferReport};
 use fullbore::tee::Policy;
 use fullbore::{Buffer, EndReason, Error, Pipe, TransferSide};
 
-/// Memory on small pages, on huge pages, and less than what is moved.
+/// Memory in base pages, in huge pages, and less than is moved.
 const MEMORY: [usize; 3] = [64 << 10, MIB, 16 * MIB];
 
-/// How long a test waits for what has to happen.
+/// The timeout of a test.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A buffer of `memory` from such a source to such sinks, each of which gets every byte or is `/dev/full`.
+/// Runs a buffer of `memory` bytes from such a source to such sinks, each of which must get every byte or be
+/// `/dev/full`.
 #[track_caller]
 fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, memory: usize) {
     let what = format!("{len} bytes, {source:?} to {sinks:?}, {memory} bytes of memory");
@@ -77,7 +78,7 @@ fn all_sinks_get_exact_bytes_at_the_same_time() {
     }
 }
 
-/// Writes `len` bytes of the stream in pieces of any size, in a thread of its own.
+/// Writes `len` bytes of the stream in pieces of random lengths, on a separate thread.
 fn writer(sink: OwnedFd, len: usize, seed: u64) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let (mut sink, mut random, mut at) = (File::from(sink), Random::new(seed), 0);
@@ -137,7 +138,7 @@ fn a_byte_is_passed_on_at_once() {
     });
     let (mut there, mut here) = (File::from(source.writer), File::from(sink.reader));
     for byte in 0..100 {
-        // Each is only written once the one before has arrived.
+        // Each byte is written only after the one before has arrived.
         there.write_all(&[byte]).unwrap();
         let mut arrived = [0];
         here.read_exact(&mut arrived).unwrap();
@@ -164,8 +165,8 @@ fn the_source_goes_on_while_the_sink_takes_nothing_until_the_memory_is_full() {
     });
     let writes = writer(source.writer, 40 * MIB, 1);
     let taken = is_full.recv_timeout(LONG).expect("it fills");
-    // The sink holds less than a huge page, so that none is free. Of the first one, only what came after the
-    // memory was last empty counts.
+    // The sink holds less than a huge page, so none is free. Of the first page, only the bytes since the memory was
+    // last empty count.
     assert!(
         (16 * MIB as u64..18 * MIB as u64).contains(&taken),
         "{taken}"
@@ -336,13 +337,13 @@ fn what_was_read_before_the_source_failed_arrives() {
             ..
         }
     ));
-    // A reset discards what the receiver has not read yet.
+    // A reset discards bytes that the receiver has not read yet.
     let arrived = reads.join().unwrap();
     assert_eq!(arrived, failure.report.level.taken);
     assert_eq!(arrived, failure.report.sinks[0].bytes);
 }
 
-/// Bytes of a socket that the peer has not acknowledged.
+/// Returns the number of bytes that the peer of a socket has not acknowledged.
 fn unsent(socket: &impl AsFd) -> usize {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the ioctl writes an int.
@@ -400,7 +401,7 @@ fn a_file_that_is_shortened_meanwhile_is_an_error_and_no_signal() {
 fn a_file_that_is_shortened_before_a_part_of_it_is_full_is_an_error_and_no_signal() {
     let _watch = watch("a_file_that_is_shortened_before_a_part_of_it_is_full");
     let (mut writer, mut reader, file, runs) = start_in_file();
-    // What is left of the part has less room than a packet of the pipe may take.
+    // The rest of the slot has less room than a packet of the pipe may need.
     let part = MIB / 16;
     writer.write_all(&first(part - 1000)).unwrap();
     reader.read_exact(&mut vec![0; part - 1000]).unwrap();
@@ -422,7 +423,7 @@ fn rates_are_kept_over_time() {
         };
         let began = Instant::now();
         buffer.sink(target.as_fd(), Policy::DROP).run().unwrap();
-        // The last piece is not waited for, and some may be made up for.
+        // The last piece is not waited for, and some time may be made up for.
         assert!(began.elapsed() > Duration::from_millis(150));
         assert!(target.arrived(MIB).unwrap() == bytes);
     }
@@ -497,7 +498,7 @@ fn it_stops_when_it_is_cancelled_although_a_sink_takes_nothing() {
             let buffer = Buffer::new(source.reader).memory(4 * MIB);
             let buffer = buffer.sink(sink.writer, Policy::DROP);
             let buffer = buffer.sink(other.writer, Policy::DROP).cancel(&cancel);
-            // Full: both threads that write wait for room, and the one that reads as well.
+            // Full: both writing threads wait for room, and so does the reading thread.
             let ran = buffer.run_with(Duration::from_millis(1), |level| {
                 if level.taken >= level.capacity {
                     canceller.cancel();
@@ -546,15 +547,14 @@ fn a_panic_of_the_callback_comes_out() {
     drop(source.writer);
 }
 
-/// Reads the stream in pieces of any size, with pauses between them, in a thread of its own. Returns how many
-/// bytes came.
+/// Reads the stream in pieces of random lengths, with pauses, on a separate thread. Returns the number of bytes.
 fn reader_with_pauses(source: OwnedFd, seed: u64) -> JoinHandle<u64> {
     thread::spawn(move || {
         let (mut source, mut random) = (File::from(source), Random::new(seed));
         let mut checker = Checker::of_the_stream();
         let (mut bytes, mut came) = (vec![0; MIB], 0);
         loop {
-            // Now and then it takes a lot at once, and so catches up.
+            // From time to time it reads a lot at once, to catch up.
             let at_once = match random.up_to(4) {
                 1 => 4 * MIB,
                 _ => random.up_to(100_000),
@@ -628,7 +628,7 @@ fn the_source_goes_on_when_the_sink_stops_in_the_middle() {
         for _ in 0..3 {
             here.read_exact(&mut bytes).unwrap();
             checker.check(&bytes);
-            // What was full before does not count.
+            // Earlier reports of a full memory do not count.
             while is_full.try_recv().is_ok() {}
             is_full.recv_timeout(LONG).expect("it fills");
         }
@@ -652,7 +652,7 @@ fn the_source_goes_on_while_a_reader_holds_the_lock_of_the_output() {
             let buffer = Buffer::new(source.reader).memory(32 * MIB);
             buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap()
         });
-        // splice(2) keeps the lock of the pipe while it waits for the socket.
+        // splice(2) holds the lock of the pipe while it waits for the socket.
         let splices = thread::spawn(move || {
             let flags = rustix::pipe::SpliceFlags::empty();
             let splice =
@@ -669,7 +669,7 @@ fn the_source_goes_on_while_a_reader_holds_the_lock_of_the_output() {
         });
         here.read_exact(&mut bytes).unwrap();
         checker.check(&bytes);
-        // Nobody reads from the socket meanwhile.
+        // No process reads from the socket meanwhile.
         is_written.recv_timeout(LONG).expect("the source is read");
         bytes.clear();
         here.read_to_end(&mut bytes).unwrap();
@@ -681,8 +681,8 @@ fn the_source_goes_on_while_a_reader_holds_the_lock_of_the_output() {
     }
 }
 
-/// Starts a buffer of which the output is full and the source silent, and returns the end of the source, that
-/// of the output, and the thread. `also` sets what ends it.
+/// Starts a buffer whose output is full and whose source is silent, and returns the end of the source, that of the
+/// output, and the thread. `also` sets what ends it.
 fn start_a_full_one(
     policy: Policy,
     also: impl FnOnce(Buffer<OwnedFd, OwnedFd>) -> Buffer<OwnedFd, OwnedFd> + Send + 'static,
@@ -690,11 +690,11 @@ fn start_a_full_one(
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let runs = thread::spawn(move || {
         let buffer = Buffer::new(source.reader).memory(4 * MIB);
-        // The output stays as small as it is.
+        // The output is not grown.
         also(buffer.sink(sink.writer, policy).pipe_size(1)).run()
     });
     let (mut there, here) = (File::from(source.writer), File::from(sink.reader));
-    // The output holds 64 KiB, or less. It may end before that.
+    // The output holds 64 KiB, or less. The buffer may end before that.
     let _ = there.write_all(&first(128 << 10));
     let pipe = fullbore_linux::pipe::of(&here).unwrap().unwrap();
     until(|| pipe.queued().unwrap() > 0 || runs.is_finished());

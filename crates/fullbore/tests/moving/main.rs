@@ -1,7 +1,7 @@
-//! What has two ends or more: `Transfer` and `Tee`.
+//! Objects with two or more ends: `Transfer`, `Tee` and `Buffer`.
 //!
-//! No test here forks or starts a process: for a moment the child would have copies of all fds, and a
-//! reader that another test drops would not be gone yet.
+//! No test here forks or starts a process: for a moment the child would have copies of all fds, so a reader that
+//! another test drops would still exist.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Sources that keep the limits of messages: a read(2) into too little memory loses a part of one.
+//! Sources that preserve message boundaries: a read(2) into too little memory loses a part of a message.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -12,7 +12,7 @@ use fullbore::{Buffer, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, Te
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// A source, the length of its messages, and how many there are.
+/// A source, the length of its messages, and their number.
 type Messages = (OwnedFd, usize, usize);
 
 fn sockets() -> (OwnedFd, OwnedFd) {
@@ -20,10 +20,10 @@ fn sockets() -> (OwnedFd, OwnedFd) {
     rustix::net::socketpair(domain, kind, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// A socket from which messages of this length come, and then its end.
+/// Returns a socket with messages of this length, and then the end.
 fn socket(len: usize, number: usize) -> Messages {
     let (from, to) = sockets();
-    // As far as any user may.
+    // The largest buffer that any user may have.
     sockopt::set_socket_send_buffer_size(&from, 1 << 20).unwrap();
     thread::spawn(move || {
         let mut bytes = vec![0; len];
@@ -37,7 +37,7 @@ fn socket(len: usize, number: usize) -> Messages {
     (to, len, number)
 }
 
-/// A pipe from which packets come.
+/// Returns a pipe with packets.
 fn packets(len: usize, number: usize) -> Messages {
     let (to, from) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
     thread::spawn(move || {
@@ -60,7 +60,7 @@ fn sources() -> Vec<Messages> {
     ]
 }
 
-/// Checks that every byte of all messages comes through the pipe that `moving` moves them into.
+/// Checks that every byte of all messages arrives through the pipe that `moving` moves them into.
 #[track_caller]
 fn assert_whole(
     (source, len, number): Messages,
@@ -69,7 +69,7 @@ fn assert_whole(
     let sink = Pipe::new().unwrap();
     let moving = thread::spawn(move || moving(&source, &sink.writer));
     let (mut arrived, mut source) = (Vec::new(), File::from(sink.reader));
-    // By reference, a packet is still one in the next pipe: no read(2) has less room than a page.
+    // By reference, packets are still packets in the next pipe: no read(2) may have less room than a page.
     let mut buffer = vec![0; 64 << 10];
     while let n @ 1.. = source.read(&mut buffer).unwrap() {
         arrived.extend_from_slice(&buffer[..n]);
@@ -131,7 +131,7 @@ fn a_packet_is_whole_after_a_limit_that_was_shorter() {
     assert_eq!(arrived(sink), 1010);
 }
 
-/// A socket of this type to which the messages "a", "" and "b" were sent, and where they come from.
+/// Returns a socket of this type to which the messages "a", "" and "b" were sent, and its peer.
 fn with_an_empty_message(kind: SocketType) -> (OwnedFd, OwnedFd) {
     let domain = AddressFamily::UNIX;
     let (from, to) = rustix::net::socketpair(domain, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -166,7 +166,7 @@ fn an_empty_datagram_is_not_the_end() {
     for (_from, source) in sources() {
         let options = ConsumerOptions::new().nonblocking(true);
         let (mut consumer, mut got) = (options.open(source).unwrap(), Vec::new());
-        // A datagram of UDP may come a moment later than send(2) returns, and before an earlier one.
+        // A UDP datagram may arrive after send(2) has returned, and before an earlier one.
         while got.len() < 2 {
             let error = consumer.read_to_end(&mut got).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::WouldBlock);

@@ -22,7 +22,7 @@ fn an_epoll() -> OwnedFd {
     epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()
 }
 
-/// What cannot be written to, and never seems to be ready for it; what the kernel says of a write.
+/// Descriptors that cannot be written to, and never become ready for it, with the error of write(2).
 fn only_to_read() -> [(Errno, OwnedFd); 3] {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
     let changes = inotify::init(inotify::CreateFlags::CLOEXEC);
@@ -33,13 +33,13 @@ fn only_to_read() -> [(Errno, OwnedFd); 3] {
     ]
 }
 
-/// What cannot be read, and does not seem to have anything either.
+/// Descriptors that cannot be read, and never become ready for it.
 fn not_to_read() -> [OwnedFd; 2] {
     let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
     [an_epoll(), process]
 }
 
-/// A pipe that has bytes, and a writer that stays.
+/// Returns a pipe with bytes and a writer.
 fn a_source() -> Pipe {
     let pipe = Pipe::new().unwrap();
     rustix::io::write(&pipe.writer, b"hello").unwrap();
@@ -123,7 +123,7 @@ fn a_source_that_cannot_be_read_fails_at_once() {
     }
 }
 
-/// The log of the kernel refuses `RWF_NOWAIT`, and poll(2) only says when it can be read.
+/// The kernel's log refuses `RWF_NOWAIT`, and poll(2) reports only that it can be read.
 #[test]
 fn a_device_that_never_says_that_it_can_be_written_to_gets_its_bytes() {
     let _watch = watch("a_device_that_never_says_that_it_can_be_written_to_gets_its_bytes");

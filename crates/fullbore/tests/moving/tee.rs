@@ -1,4 +1,4 @@
-//! `Tee`: every sink that does not fail gets every byte, whatever becomes of the others.
+//! `Tee`: every sink that does not fail gets every byte, whatever happens to the others.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -15,7 +15,7 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 const K64: usize = 64 * 1024;
 
-/// Around pages, pipes, chunks and roomy pipes.
+/// Lengths around the sizes of pages, pipes, chunks and roomy pipes.
 const SIZES: [usize; 16] = [
     0,
     1,
@@ -35,7 +35,7 @@ const SIZES: [usize; 16] = [
     5 * MIB + 3,
 ];
 
-/// A tee from such a source to such sinks, each of which gets every byte or is `/dev/full`.
+/// Runs a tee from such a source to such sinks, each of which must get every byte or be `/dev/full`.
 #[track_caller]
 fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize) {
     let what = format!("{len} bytes, {source:?} to {sinks:?}");
@@ -137,7 +137,7 @@ fn a_tee_without_sinks_is_refused_and_takes_nothing() {
     assert_eq!((&file).stream_position().unwrap(), 0);
 }
 
-/// A pipe that holds these bytes and has no writer any more.
+/// Returns a pipe that holds these bytes and has no writer.
 fn filled(bytes: &[u8]) -> OwnedFd {
     let pipe = Pipe::new().unwrap();
     fullbore_linux::pipe::of(&pipe.writer)
@@ -149,7 +149,7 @@ fn filled(bytes: &[u8]) -> OwnedFd {
     pipe.reader
 }
 
-/// Reads to the end, on a thread of its own.
+/// Reads to the end, on a separate thread.
 fn read_all(fd: OwnedFd) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -162,7 +162,7 @@ fn read_all(fd: OwnedFd) -> thread::JoinHandle<Vec<u8>> {
 fn a_sink_that_reads_nothing_lets_the_others_have_what_its_pipe_holds_and_the_rest_later() {
     let _watch = watch("a_sink_that_reads_nothing");
     let bytes = first(4 * MIB);
-    // The one that reads nothing is first, in the middle, and last.
+    // The stalled sink is first, in the middle, and last.
     for slow in 0..3 {
         for size in [0, 256 * 1024, MIB] {
             let pipes: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
@@ -200,10 +200,10 @@ fn a_sink_that_reads_nothing_lets_the_others_have_what_its_pipe_holds_and_the_re
 }
 
 #[test]
-fn what_is_queued_ends_it_though_nobody_reads() {
-    let _watch = watch("what_is_queued_ends_it_though_nobody_reads");
+fn a_tee_ends_when_its_sinks_hold_all_bytes_unread() {
+    let _watch = watch("a_tee_ends_when_its_sinks_hold_all_bytes_unread");
     for sinks in 1..=3 {
-        // As much as the sinks hold, to the byte, in one piece and in two.
+        // Exactly as much as the sinks hold, in one piece and in two.
         for len in [1, K64 - 1, K64] {
             let pipes: Vec<Pipe> = (0..sinks).map(|_| Pipe::new().unwrap()).collect();
             let source = filled(&first(len));
@@ -229,7 +229,7 @@ fn waiting_takes_no_cpu_time() {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     };
-    // The limit is reached while the one that stops has not got all.
+    // The limit is reached before the stalled sink has got everything.
     for (kind, limit) in [(SourceKind::Pipe, u64::MAX), (SourceKind::File, 300_000)] {
         for kinds in [
             &[SinkKind::Unix, SinkKind::Pipe][..],
@@ -241,7 +241,7 @@ fn waiting_takes_no_cpu_time() {
         ] {
             let what = format!("{limit} {kinds:?}");
             let cpu_time = || {
-                // The Unix socket, or the last pipe, is read by nobody for a while.
+                // The Unix socket, or the last pipe, is not read for a while.
                 let last = kinds.len() - 1;
                 let stopped = kinds
                     .iter()
@@ -333,8 +333,8 @@ fn sinks_that_stop_and_go_on_get_every_byte_with_every_wait() {
 }
 
 #[test]
-fn what_comes_between_a_look_and_a_sleep_is_seen() {
-    let _watch = watch("what_comes_between_a_look_and_a_sleep_is_seen");
+fn bytes_that_arrive_between_a_check_and_a_sleep_are_noticed() {
+    let _watch = watch("bytes_that_arrive_between_a_check_and_a_sleep_are_noticed");
     for kinds in [
         &[SinkKind::Null][..],
         &[SinkKind::Null, SinkKind::Full],
@@ -344,7 +344,7 @@ fn what_comes_between_a_look_and_a_sleep_is_seen() {
         let pipe = Pipe::new().unwrap();
         let len = 20_000;
         thread::spawn(move || {
-            // Each byte comes just when all before it have been taken.
+            // Each byte arrives just after all bytes before it have been taken.
             let end = fullbore_linux::pipe::of(&pipe.writer).unwrap().unwrap();
             for byte in first(len) {
                 while end.queued().unwrap() > 0 {
@@ -395,7 +395,7 @@ fn a_reader_that_goes_after_the_last_byte_is_no_error() {
                     File::from(reader).read_exact(&mut got).unwrap();
                     assert!(got == first(len));
                 }
-                // All of them are gone before the source ends.
+                // All of them are closed before the source ends.
                 drop(file);
                 let report = running.join().unwrap().unwrap();
                 assert_eq!((report.taken, report.ended), (len as u64, EndReason::AtEnd));
@@ -405,8 +405,8 @@ fn a_reader_that_goes_after_the_last_byte_is_no_error() {
 }
 
 #[test]
-fn readers_that_go_away_hurt_only_whom_the_policy_says() {
-    let _watch = watch("readers_that_go_away_hurt_only_whom_the_policy_says");
+fn closed_readers_have_the_effect_of_their_policy() {
+    let _watch = watch("closed_readers_have_the_effect_of_their_policy");
     const LEN: usize = 2 * MIB + 13;
     let mut random = Random::new(23);
     for round in 0..60 {
@@ -416,7 +416,7 @@ fn readers_that_go_away_hurt_only_whom_the_policy_says() {
             .map(|_| (random.up_to(3) == 1).then(|| random.up_to(LEN / 4)))
             .collect();
         let what = format!("{chosen:?} {goes_after:?}");
-        // Slots that come from a socket hold so much that all would fit into the sinks.
+        // Slots from a socket hold so much that all bytes would fit into the sinks.
         let (source, _) = [SourceKind::Pipe, SourceKind::File][round / 2 % 2].open(LEN);
         let pipes: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
         let mut tee = Tee::new(&source);
@@ -476,8 +476,8 @@ fn readers_that_go_away_hurt_only_whom_the_policy_says() {
 }
 
 #[test]
-fn where_all_sinks_are_gone_it_ends() {
-    let _watch = watch("where_all_sinks_are_gone_it_ends");
+fn a_tee_without_remaining_sinks_ends() {
+    let _watch = watch("a_tee_without_remaining_sinks_ends");
     for policy in [Policy::DROP, Policy::IGNORE_CLOSED] {
         let (source, mut more) = {
             let pipe = Pipe::new().unwrap();
@@ -489,7 +489,7 @@ fn where_all_sinks_are_gone_it_ends() {
         for pipe in pipes {
             tee = tee.sink(pipe.writer, policy);
         }
-        // The source stays open, so only the sinks can end it.
+        // The source stays open, so only the sinks can end the tee.
         let report = tee.run().unwrap();
         drop(tee);
         assert_eq!(report.ended, EndReason::AtEnd);
@@ -601,7 +601,7 @@ fn a_limit_is_kept_to_the_byte_and_leaves_the_rest() {
 fn cancelling_ends_every_wait() {
     let _watch = watch("cancelling_ends_every_wait");
     for wait in ALL_WAITS {
-        // Out of a wait for the source, and out of one for a sink.
+        // During a wait for the source, and during one for a sink.
         for len in [0, 4 * MIB] {
             let source = Pipe::new().unwrap();
             let sinks = [Pipe::new().unwrap(), Pipe::new().unwrap()];
@@ -617,7 +617,7 @@ fn cancelling_ends_every_wait() {
                 let sender = source.writer.try_clone().unwrap();
                 let bytes = first(len);
                 thread::spawn(move || {
-                    // Nobody reads to the end.
+                    // The stream is not read to its end.
                     let _ = File::from(sender).write_all(&bytes);
                 });
                 thread::sleep(Duration::from_millis(30));
@@ -728,8 +728,8 @@ fn descriptors_that_do_not_block_lose_nothing() {
     }
 }
 
-/// Sends words that say their place by vmsplice(2), from two halves of a buffer in turn, each of
-/// which is as large as the pipe: right for a reader that copies.
+/// Sends words that contain their position by vmsplice(2), from two halves of a buffer in turn, each as large as the
+/// pipe: right for a reader that copies.
 fn double_buffering(sink: OwnedFd, half: usize, halves: usize) {
     fullbore_linux::pipe::of(&sink)
         .unwrap()
@@ -745,8 +745,8 @@ fn double_buffering(sink: OwnedFd, half: usize, halves: usize) {
         }
         let mut rest: &[u8] = words;
         while !rest.is_empty() {
-            // SAFETY: the pages are written to again while somebody may refer to them, which is
-            // what this is about; the words are numbers, and any are valid.
+            // SAFETY: the test intends that pages are written to again while a pipe may refer to them; all values of
+            // the words are valid.
             let n = unsafe {
                 let slice = [IoSliceRaw::from_slice(rest)];
                 rustix::pipe::vmsplice(&sink, &slice, SpliceFlags::empty()).unwrap()
@@ -759,7 +759,7 @@ fn double_buffering(sink: OwnedFd, half: usize, halves: usize) {
     }
 }
 
-/// How many words are not in their place.
+/// Returns how many words are not at their position.
 fn misplaced(bytes: &[u8]) -> usize {
     let words = bytes
         .chunks_exact(8)
@@ -774,7 +774,7 @@ fn misplaced(bytes: &[u8]) -> usize {
 fn behind_a_producer_that_uses_its_pages_again_every_byte_is_right() {
     let _watch = watch("behind_a_producer_that_uses_its_pages_again");
     const HALF: usize = 128 * 1024;
-    // No more than the sinks hold: the readers look only when all has been sent.
+    // No more than the sinks hold: the readers start only after everything has been sent.
     const HALVES: usize = MIB / HALF;
     let source = Pipe::new().unwrap();
     let sinks: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
@@ -793,7 +793,7 @@ fn behind_a_producer_that_uses_its_pages_again_every_byte_is_right() {
         readers.push(sink.reader);
     }
     let report = tee.run().unwrap();
-    // The readers wait until nobody can write to them any more.
+    // The readers wait until no writer is left.
     drop(tee);
     assert_eq!(report.taken as usize, HALF * HALVES);
     sending.join().unwrap();
@@ -824,8 +824,8 @@ fn the_master_of_a_pseudo_terminal_gets_its_bytes() {
 }
 
 #[test]
-fn signals_all_the_time_end_no_tee() {
-    let _watch = watch("signals_all_the_time_end_no_tee");
+fn repeated_signals_do_not_end_a_tee() {
+    let _watch = watch("repeated_signals_do_not_end_a_tee");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let feeding = thread::spawn(move || {
         let mut writer = File::from(source.writer);

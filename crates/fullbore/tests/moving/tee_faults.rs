@@ -1,4 +1,4 @@
-//! A `Tee` whose system calls fail: the first, the second, a later one, or all.
+//! A `Tee` whose system calls fail: the first one, the second one, a later one, or all.
 
 use crate::common::calls::{judging, refusing};
 use crate::common::targets::{SinkKind, SourceKind, Target};
@@ -26,8 +26,8 @@ const SINKS: [&[SinkKind]; 3] = [
     &[SinkKind::Append, SinkKind::Null, SinkKind::Pipe],
 ];
 
-/// Runs a tee, and sees to it that each sink got what its report says, in order: all, if it did
-/// not fail and nothing else did.
+/// Runs a tee, and checks that each sink got the bytes that its report says, in order: all of them, unless it failed or
+/// the tee did.
 fn run(
     what: &str,
     source: SourceKind,
@@ -68,8 +68,8 @@ fn run(
 }
 
 #[test]
-fn an_interrupted_or_postponed_call_does_not_show() {
-    let _watch = watch("an_interrupted_or_postponed_call_does_not_show");
+fn an_interrupted_or_blocking_call_is_retried() {
+    let _watch = watch("an_interrupted_or_blocking_call_is_retried");
     for source in [SourceKind::Pipe, SourceKind::File, SourceKind::Unix] {
         for sinks in SINKS {
             for (name, calls) in CALLS {

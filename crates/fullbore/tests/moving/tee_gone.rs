@@ -1,4 +1,4 @@
-//! `Tee` while its source has nothing and its sinks lose their readers.
+//! A `Tee` whose sinks lose their readers while its source is silent.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -15,7 +15,7 @@ use fullbore::{Cancel, EndReason, Pipe, Tee, TransferSide};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-/// The two ends of a pipe and of a connection: what reads, and what is written to.
+/// Returns the two ends of a pipe and of a connection: reader, writer.
 fn readers() -> [(OwnedFd, OwnedFd); 2] {
     let pipe = Pipe::new().unwrap();
     let (theirs, ours) = UnixStream::pair().unwrap();
@@ -48,7 +48,7 @@ fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
                     }
                     tee.run()
                 });
-                // One after the other, from a time when the tee has no more to do.
+                // One after the other, once the tee is idle.
                 for reader in theirs {
                     assert_read(&reader, b"one");
                     drop(reader);
@@ -94,7 +94,7 @@ fn a_connection_that_was_reset_has_the_error_of_a_write() {
 fn as_long_as_one_sink_can_be_written_to_it_goes_on() {
     let _watch = watch("as_long_as_one_sink_can_be_written_to_it_goes_on");
     let file: OwnedFd = tempfile::tempfile().unwrap().into();
-    // What the peer of a socket still reads is not known once it has closed one direction only.
+    // Once the peer of a socket has closed one direction, it is not known whether it still reads.
     let half = UnixStream::pair().unwrap();
     half.0.shutdown(std::net::Shutdown::Write).unwrap();
     for stays in [file, half.1.into()] {

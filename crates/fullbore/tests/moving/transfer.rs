@@ -1,5 +1,5 @@
-//! `Transfer`: from whatever fd to whatever other, under whatever option, the same bytes come out, and
-//! both fds are left where they should be.
+//! `Transfer`: from any fd to any other, with every option, the same bytes come out, and both fds are left at the right
+//! position.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -28,7 +28,7 @@ use rustix::io::Errno;
 
 const GUARANTEES: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
 
-/// Around every size at which something changes: pages, the copying start, chunks, pipes.
+/// Lengths around every size at which the behaviour changes: pages, the initial copies, chunks, pipes.
 const SIZES: [usize; 19] = [
     0,
     1,
@@ -51,15 +51,15 @@ const SIZES: [usize; 19] = [
     5 * MIB + 3,
 ];
 
-/// Of those, enough to see that an option is kept.
+/// A few of them, enough to test an option.
 const FEW_SIZES: [usize; 4] = [0, 1, 64 * 1024 + 1, MIB + 1];
 
-/// How much goes through a terminal or a file of procfs, which take their time.
+/// The length for terminals and files of procfs, which are slow.
 const SLOW: usize = 64 * 1024 + 1;
 
 type Borrowed<'a> = Transfer<&'a OwnedFd, &'a OwnedFd>;
 
-/// Moves `len` bytes from one kind to another; `run` sets options and runs it to its end.
+/// Moves `len` bytes from one kind to another; `run` sets options and runs the transfer to its end.
 #[track_caller]
 fn moved(
     from: From,
@@ -116,7 +116,7 @@ fn every_pair(mut each: impl FnMut(From, To, Guarantee)) {
     }
 }
 
-/// Runs until it no longer would have to wait, and sleeps in between as its caller sees fit.
+/// Runs until it would no longer wait, and waits in between as a caller would.
 fn driven(mut transfer: Borrowed<'_>, source: &Source, sink: &Sink) -> TransferReport {
     loop {
         let report = transfer.run().unwrap();
@@ -263,8 +263,8 @@ fn every_kind_moves_to_every_kind_by_reference() {
 }
 
 #[test]
-fn o_nonblock_that_another_program_set_does_not_show() {
-    let _watch = watch("o_nonblock_that_another_program_set_does_not_show");
+fn o_nonblock_set_by_another_program_has_no_effect() {
+    let _watch = watch("o_nonblock_set_by_another_program_has_no_effect");
     every_pair(|from, to, guarantee| {
         for len in FEW_SIZES {
             for (at_source, at_sink) in [(true, false), (false, true), (true, true)] {
@@ -333,8 +333,8 @@ fn a_caller_that_never_waits_gets_every_byte_once() {
 }
 
 #[test]
-fn bytes_in_sight_are_the_bytes_moved() {
-    let _watch = watch("bytes_in_sight_are_the_bytes_moved");
+fn visible_bytes_are_the_bytes_moved() {
+    let _watch = watch("visible_bytes_are_the_bytes_moved");
     every_pair(|from, to, guarantee| {
         for len in FEW_SIZES {
             moved(from, to, len, "in sight", |t, source, _| {
@@ -371,8 +371,8 @@ fn a_transfer_goes_on_after_a_panic_of_the_callback() {
 }
 
 #[test]
-fn small_chunks_do_not_show() {
-    let _watch = watch("small_chunks_do_not_show");
+fn small_chunks_move_the_same_bytes() {
+    let _watch = watch("small_chunks_move_the_same_bytes");
     every_pair(|from, to, guarantee| {
         for (len, chunk) in [(10_000, 7), (200_000, 4096), (MIB + 1, 70_001)] {
             moved(
@@ -494,7 +494,7 @@ fn write_at(from: From, to: To, guarantee: Guarantee, len: usize, at: u64) {
     source.close();
 }
 
-/// Bytes in sight are read and written, with offsets by pread(2) and pwrite(2).
+/// Visible bytes are read and written, with offsets by pread(2) and pwrite(2).
 #[test]
 fn calls_with_offsets_are_counted_as_those_without() {
     let calls = |at: Option<u64>| {
@@ -595,7 +595,7 @@ fn the_same_file_or_pipe_at_both_ends_is_refused_and_unchanged() {
             assert!(matches!(failure.error, Error::Invalid(_)), "{failure:?}");
             assert_eq!((failure.report.bytes, failure.report.taken), (0, 0));
         }
-        // Ranges that meet.
+        // Ranges that overlap.
         let failure = Transfer::new(&file, &file)
             .source_offset(0)
             .sink_offset(4)
@@ -651,7 +651,7 @@ fn a_stopped_transfer_goes_on_where_it_was() {
     });
 }
 
-/// Something to move to or from that makes one wait for ever.
+/// A source or sink that blocks forever.
 struct Stuck {
     fd: OwnedFd,
     _peer: OwnedFd,
@@ -687,7 +687,7 @@ impl Stuck {
         })
     }
 
-    /// Not full yet, with nobody who reads.
+    /// Not full yet, and without a reader.
     fn filling(kind: To) -> Option<Self> {
         Some(match kind {
             To::Pipe => {
@@ -711,14 +711,14 @@ impl Stuck {
     }
 }
 
-/// Keeps the buffers of a connection from growing to where all that is to be moved fits in.
+/// Limits the buffers of a connection, so that not all bytes fit into them.
 fn keep_small(ours: &TcpStream, theirs: &TcpStream) {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
     set_socket_send_buffer_size(ours, 128 * 1024).unwrap();
     set_socket_recv_buffer_size(theirs, 128 * 1024).unwrap();
 }
 
-/// Bytes that fit into no buffer of a socket.
+/// More bytes than fit into the buffers of any socket.
 const TOO_MUCH: u64 = 1 << 40;
 
 #[test]
@@ -771,7 +771,7 @@ fn ends_promptly(source: &OwnedFd, sink: &OwnedFd, guarantee: Guarantee, wait: W
     let report = transfer.run().unwrap();
     let after = cancelling.join().unwrap().elapsed();
     assert_eq!(report.ended, EndReason::Cancelled, "{report:?}");
-    // Without a look at the marker, this would take hours.
+    // Without checking the cancel, this would take hours.
     assert!(
         after < Duration::from_secs(60),
         "{after:?} late: {report:?}"
@@ -780,8 +780,8 @@ fn ends_promptly(source: &OwnedFd, sink: &OwnedFd, guarantee: Guarantee, wait: W
 }
 
 #[test]
-fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
-    let _watch = watch("what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on");
+fn bytes_in_flight_at_a_cancel_are_sent_by_the_next_run() {
+    let _watch = watch("bytes_in_flight_at_a_cancel_are_sent_by_the_next_run");
     for from in [From::File, From::Pipe, From::Tcp, From::Unix] {
         for to in [To::Pipe, To::Unix, To::Tcp] {
             for guarantee in GUARANTEES {
@@ -817,7 +817,7 @@ fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
                         running.join().unwrap()
                     });
                     let what = format!("{from:?} → {to:?}, {guarantee:?}");
-                    // What a socket holds in large runs may all fit into the pipe.
+                    // The large runs of a socket may all fit into the pipe.
                     if report.ended != EndReason::AtEnd || guarantee == Guarantee::Snapshot {
                         assert_eq!(report.ended, EndReason::Cancelled, "{what}");
                     }
@@ -840,8 +840,8 @@ fn what_was_under_way_at_a_cancel_is_sent_by_a_run_that_may_go_on() {
 }
 
 #[test]
-fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
-    let _watch = watch("a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready");
+fn a_nonblocking_transfer_returns_the_side_that_is_not_ready() {
+    let _watch = watch("a_nonblocking_transfer_returns_the_side_that_is_not_ready");
     for guarantee in GUARANTEES {
         for nonblocking_fds in [false, true] {
             for from in [From::Pipe, From::Unix, From::Tcp, From::Terminal] {
@@ -877,7 +877,7 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
                     }
                     let what = format!("{from:?} → {to:?}");
                     let mut ended = EndReason::AtEnd;
-                    // What is in flight over TCP leaves the send buffer a while later.
+                    // Bytes in flight over TCP leave the send buffer a while later.
                     for _ in 0..30 {
                         rustix::fs::seek(&source.fd, rustix::fs::SeekFrom::Start(0)).unwrap();
                         let report = Transfer::new(&source.fd, &sink.fd)
@@ -899,8 +899,8 @@ fn a_caller_that_never_waits_is_told_of_the_side_that_is_not_ready() {
 }
 
 #[test]
-fn a_terminal_that_nobody_reads_makes_nobody_wait() {
-    let _watch = watch("a_terminal_that_nobody_reads_makes_nobody_wait");
+fn an_unread_terminal_does_not_block_a_transfer() {
+    let _watch = watch("an_unread_terminal_does_not_block_a_transfer");
     for guarantee in GUARANTEES {
         for from in [From::Zero, From::File] {
             let source = from.open(MIB).unwrap();
@@ -926,7 +926,7 @@ fn blocks(file: &File) -> u64 {
     file.metadata().unwrap().blocks()
 }
 
-/// A file of this many MiB, of which these hold bytes and the others are holes.
+/// Returns a file of this many MiB, of which these hold bytes and the others are holes.
 fn with_holes(mut file: File, bytes: &[usize], size: usize) -> File {
     file.set_len((size * MIB) as u64).unwrap();
     for at in bytes {
@@ -992,7 +992,7 @@ fn holes_stay_holes_wherever_they_are() {
                     assert_eq!(file.stream_position().unwrap(), report.bytes, "{what}");
                 }
                 same_bytes(&all_of(&mut sink), &all_of(&mut source), &what);
-                // 512 bytes each; a file system may take a few for itself.
+                // 512 bytes each; a file system may use a few for itself.
                 let more = blocks(&sink).saturating_sub(blocks(&source));
                 assert!(more < 200, "{more} more blocks: {what}");
             }
@@ -1018,7 +1018,7 @@ fn a_limit_within_a_hole_or_past_it_is_kept() {
 }
 
 #[test]
-fn what_a_sink_held_does_not_show_through_a_hole() {
+fn old_bytes_of_the_sink_do_not_remain_in_a_hole() {
     for (make, make_sink) in [
         (memfd as Make, memfd as Make),
         (memfd as Make, (|| tempfile::tempfile().unwrap()) as Make),
@@ -1180,7 +1180,7 @@ fn lose_the_reader(from: From, to: To, guarantee: Guarantee, wait: Wait, reads: 
     let what = format!("{from:?} → {to:?}, {guarantee:?}, {wait:?}, {reads}");
     let failure = match ran {
         Err(failure) => failure,
-        // A pipe or socket may take that much before the reader goes.
+        // A pipe or socket may accept this much before its reader closes.
         Ok(report) => panic!("{what}: {report:?}"),
     };
     let Error::Moving { side, errno, .. } = &failure.error else {
@@ -1200,7 +1200,7 @@ fn a_writer_that_goes_midway_is_the_end() {
     let _watch = watch("a_writer_that_goes_midway_is_the_end");
     for guarantee in GUARANTEES {
         for to in SINKS.into_iter().filter(|&to| to != To::Terminal) {
-            // A socket of which only the sending half is closed.
+            // A half-closed socket.
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             half_closed(ours, &mut theirs, to, guarantee, |s| {
                 s.shutdown(Shutdown::Write)
@@ -1285,7 +1285,7 @@ fn bytes_that_come_one_by_one_do_not_fill_a_pipe_up() {
 
 fn one_by_one(source: impl AsFd, mut peer: impl Write + Send, to: To, guarantee: Guarantee) {
     let sink = to.open().unwrap();
-    // So that everything is set up for long streams when the short pieces come.
+    // So that everything is set up for long streams when the short pieces arrive.
     const FIRST: usize = 100_000;
     const SINGLE: usize = 1200;
     thread::scope(|scope| {
@@ -1334,7 +1334,7 @@ fn fds_that_are_not_open_for_it_are_errors_of_their_side() {
                 let sinks: [OwnedFd; 2] = [pipe.reader, File::open(&file).unwrap().into()];
                 for sink in sinks {
                     if from == From::Terminal && len > 10 {
-                        // Its feeder would wait for room that nobody makes.
+                        // Its feeder would wait for room forever.
                         continue;
                     }
                     let Some(source) = from.open(len) else {
@@ -1419,8 +1419,8 @@ fn a_short_input_costs_no_more_calls_than_copying_does() {
                     }
                     let report = judging(ALL_CALLS, count, || transfer.run().unwrap());
                     let Some(report) = report else { return };
-                    // fstat of both, and then read, write, read; two calls fewer without a byte, and
-                    // one more that says whether an output appends, or that it does not splice.
+                    // fstat of both, and then read, write, read; two calls fewer without a byte, and one more that
+                    // shows whether an output is in append mode, or does not support splice(2).
                     let copying = match len {
                         0 => 3,
                         _ => 5,
@@ -1438,7 +1438,7 @@ fn a_short_input_costs_no_more_calls_than_copying_does() {
     }
 }
 
-/// Whatever a transfer may make, but for what memory and time take.
+/// All calls that a transfer may make, except for memory and time.
 const ALL_CALLS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -1458,7 +1458,7 @@ const ALL_CALLS: &[libc::c_long] = &[
     libc::SYS_lseek,
     libc::SYS_ftruncate,
     libc::SYS_pipe2,
-    // aarch64 has only the newer of the two.
+    // aarch64 has only the newer one.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
     libc::SYS_ppoll,

@@ -1,5 +1,5 @@
-//! `Transfer` with system calls that fail: whichever way, whichever call, at the first, the second or
-//! a later one. What arrived and what was taken is known to the byte.
+//! `Transfer` with system calls that fail: for each way and each of its calls, the first, the second or a later one.
+//! The numbers of bytes taken and arrived are exact.
 
 use std::fs::File;
 use std::io::{BufRead, Read, Seek, SeekFrom, Write};
@@ -31,7 +31,7 @@ const VMSPLICE: &[libc::c_long] = &[libc::SYS_vmsplice];
 const READ: &[libc::c_long] = &[libc::SYS_read, libc::SYS_preadv2, libc::SYS_recvfrom];
 const WRITE: &[libc::c_long] = &[libc::SYS_write, libc::SYS_pwritev2, libc::SYS_sendto];
 
-/// A way, a pair of fds that it is taken on, and the call of it that fails.
+/// A way, a pair of fds that uses it, and its call that fails.
 struct Case {
     name: &'static str,
     from: From,
@@ -40,9 +40,9 @@ struct Case {
     way: Method,
     calls: &'static [libc::c_long],
     operation: &'static str,
-    /// The side that a failure of the nth call is put down to.
+    /// The side that a failure of the nth call is attributed to.
     side: TransferSide,
-    /// Whether refusing the first call leads to another way.
+    /// Whether there is another way if the first call is refused.
     has_another: bool,
 }
 
@@ -95,7 +95,7 @@ const fn case(
     }
 }
 
-/// The cases that this machine supports.
+/// Returns the cases that this machine supports.
 fn cases() -> impl Iterator<Item = Case> {
     let has_huge_pages = linux::has_huge_pages();
     if !has_huge_pages {
@@ -108,18 +108,18 @@ fn cases() -> impl Iterator<Item = Case> {
 
 const LEN: usize = 5 * MIB + 3;
 
-/// The result of a transfer, what was left in the source, and what reached the sink.
+/// The result of a transfer, the rest of the source, and the bytes that reached the sink.
 struct Outcome {
     ran: Result<TransferReport, TransferFailure>,
-    /// What was left in the source.
+    /// The rest of the source.
     left: Vec<u8>,
     arrived: Vec<u8>,
 }
 
-/// A transfer that runs.
+/// Runs a transfer.
 type Job<'a> = dyn FnMut() -> Result<TransferReport, TransferFailure> + Send + 'a;
 
-/// A sink, and what collects all that arrives at it.
+/// Returns a sink, and the collector of the bytes that arrive at it.
 fn collected(to: To) -> (OwnedFd, Collected) {
     let reading = |mut peer: File| {
         Collected::Read(thread::spawn(move || {
@@ -167,7 +167,7 @@ impl Collected {
 }
 
 impl Case {
-    /// `None` where calls cannot be made to fail. Chunks are small, so that there are many calls.
+    /// Returns `None` if calls cannot be made to fail. Chunks are small, so there are many calls.
     fn run(&self, wait: Wait, nth: usize, errno: Errno) -> Option<Outcome> {
         self.run_under(wait, |job| failing_once(self.calls, nth, errno, job))
     }
@@ -180,7 +180,7 @@ impl Case {
         let source = self.from.open(LEN).unwrap();
         let (sink, collected) = collected(self.to);
         if wait != Wait::Block {
-            // What a socket needs to be spliced by who does not want to sleep in the call.
+            // Without this, a nonblocking transfer does not splice from or into a socket.
             set_nonblocking(&source.fd);
             set_nonblocking(&sink);
         }
@@ -233,8 +233,8 @@ fn the_ways_of_the_table_are_taken() {
 }
 
 #[test]
-fn an_interrupted_call_does_not_show() {
-    let _watch = watch("an_interrupted_call_does_not_show");
+fn an_interrupted_call_is_retried() {
+    let _watch = watch("an_interrupted_call_is_retried");
     for case in cases() {
         for wait in [Wait::Block, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {
@@ -248,8 +248,8 @@ fn an_interrupted_call_does_not_show() {
 }
 
 #[test]
-fn a_postponed_call_does_not_show() {
-    let _watch = watch("a_postponed_call_does_not_show");
+fn a_call_that_would_block_is_retried() {
+    let _watch = watch("a_call_that_would_block_is_retried");
     // A call on files never has to wait, so `EAGAIN` is an error there.
     let waits = |case: &Case| case.way != Method::CopyFileRange;
     for case in cases().filter(waits) {
@@ -268,7 +268,7 @@ fn a_postponed_call_does_not_show() {
 }
 
 #[test]
-fn a_postponed_call_of_who_waits_is_never_told_as_would_wait() {
+fn a_blocking_transfer_never_returns_would_block() {
     let case = &CASES[0];
     for nth in [1, 2, 3] {
         let Some(outcome) = case.run(Wait::Block, nth, Errno::AGAIN) else {
@@ -289,7 +289,7 @@ fn a_way_that_is_refused_at_first_is_followed_by_another() {
                     return;
                 };
                 all_right(outcome, &what);
-                // Into the pipe of our own went something; out of it goes nothing.
+                // Bytes went into the private pipe; none can come out of it.
                 if case.way == Method::SpliceThrough {
                     let Some(outcome) = case.run(wait, 2, errno) else {
                         return;
@@ -385,7 +385,7 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
         panic!("{what}: {failure:?}");
     };
     let errno = Errno::from_io_error(errno).unwrap();
-    // What lies in a pipe of our own was taken from the source, and so the sink's turn it was.
+    // Bytes in the private pipe were taken from the source, so the sink was next.
     let under_way = LEN - outcome.left.len() > outcome.arrived.len();
     let expected_side = match case.way {
         Method::SpliceThrough if under_way => TransferSide::Sink,
@@ -425,7 +425,7 @@ fn a_way_that_has_worked_and_is_refused_later_is_followed_by_another() {
     }
 }
 
-/// Sets O_APPEND on the open file description of `sink`, as another process that shares it may.
+/// Sets O_APPEND on the open file description of `sink`, as another process that shares it might.
 fn append_from_now_on(sink: &OwnedFd) {
     let flags = rustix::fs::fcntl_getfl(sink).unwrap();
     rustix::fs::fcntl_setfl(sink, flags | OFlags::APPEND).unwrap();
@@ -477,8 +477,8 @@ fn an_offset_of_a_sink_that_begins_to_append_is_not_lost_in_silence() {
 }
 
 #[test]
-fn a_terminal_is_asked_for_its_end_of_file_once() {
-    let _watch = watch("a_terminal_is_asked_for_its_end_of_file_once");
+fn the_end_of_file_of_a_terminal_is_read_once() {
+    let _watch = watch("the_end_of_file_of_a_terminal_is_read_once");
     const LINES: usize = 200;
     for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
         let Some((master, slave)) = raw_pty() else {
@@ -584,8 +584,8 @@ fn a_hole_that_cannot_be_made_is_written() {
 }
 
 #[test]
-fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
-    let _watch = watch("a_splice_that_moves_nothing_is_no_end_until_read_says_so");
+fn read_confirms_the_end_after_a_splice_of_no_bytes() {
+    let _watch = watch("read_confirms_the_end_after_a_splice_of_no_bytes");
     let splices = |case: &Case| matches!(case.way, Method::Splice | Method::SpliceThrough);
     for case in cases().filter(splices) {
         for wait in [Wait::Block, Wait::Adaptive] {
@@ -599,8 +599,8 @@ fn a_splice_that_moves_nothing_is_no_end_until_read_says_so() {
 }
 
 #[test]
-fn signals_all_the_time_do_not_show() {
-    let _watch = watch("signals_all_the_time_do_not_show");
+fn repeated_signals_do_not_affect_a_transfer() {
+    let _watch = watch("repeated_signals_do_not_affect_a_transfer");
     for case in cases() {
         let source = case.from.open(LEN).unwrap();
         let (sink, collected) = collected(case.to);
@@ -625,8 +625,8 @@ fn signals_all_the_time_do_not_show() {
     }
 }
 
-/// Files of 1 MiB that are read past the page cache, one on each file system that allows it, where
-/// read(2) then refuses to read a single byte.
+/// Returns files of 1 MiB with O_DIRECT, one on each file system that supports it and then refuses to read a single
+/// byte.
 fn files_past_the_cache() -> Vec<(String, File)> {
     let directories = [
         std::env::temp_dir(),
@@ -710,14 +710,14 @@ fn a_file_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
     }
 }
 
-/// A loop device of the first bytes of the stream that is read past the page cache, and refuses to
-/// read a single byte; with what has to stay open meanwhile.
+/// Returns a loop device with the first bytes of the stream and O_DIRECT, which refuses to read a single byte, and an
+/// object that has to stay open meanwhile.
 fn device_past_the_cache() -> Option<(File, Source)> {
     let Some(source) = From::Block.open(MOST) else {
         fullbore_tests::skipped("no loop device can be attached here");
         return None;
     };
-    // The same device, with a description of its own.
+    // The same device, with a separate description.
     let direct = File::options()
         .read(true)
         .custom_flags(libc::O_DIRECT)
@@ -733,7 +733,7 @@ fn device_past_the_cache() -> Option<(File, Source)> {
     }
 }
 
-/// sendfile(2) is the only method from a block device on which an error does not tell its side.
+/// sendfile(2) is the only method from a block device whose errors do not show their side.
 #[test]
 fn a_block_device_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
     let Some((direct, _source)) = device_past_the_cache() else {

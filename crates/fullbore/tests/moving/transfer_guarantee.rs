@@ -1,6 +1,5 @@
-//! What happens to bytes after they were moved. A *snapshot* stays right when its pages are written
-//! to again, at the source or behind the sink. A *reference* does not, which shows that these tests
-//! can fail.
+//! What happens to bytes after they were moved. A *snapshot* stays right when its pages are written to again, at the
+//! source or behind the sink. A *reference* does not, which shows that these tests can fail.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -20,14 +19,14 @@ use fullbore::{
 use fullbore_linux::{has_huge_pages, vmsplice_shares};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
-/// What goes through one chain from pipe to pipe: many laps of all memory that is used in turn.
+/// The length of a stream from pipe to pipe: many laps of all reused memory.
 const BYTES: u64 = 256 << 20;
 
-/// The same for tests that change or check single pages.
+/// The length for tests that change or check single pages.
 const FEWER: u64 = 64 << 20;
 
-/// Gives the pages of two buffers to a pipe that holds one buffer. It uses a buffer again once the
-/// pipe was filled after it, which is right only for a reader that copies.
+/// Gives the pages of two buffers to a pipe that holds one of them, and reuses a buffer once the other fills the pipe,
+/// which is right only for a reader that copies.
 fn double_buffer(sink: OwnedFd, bytes: u64) {
     let half = 64 * 1024;
     let pipe = PipeEnd::new(sink.as_fd()).unwrap();
@@ -40,20 +39,20 @@ fn double_buffer(sink: OwnedFd, bytes: u64) {
             let mut left: &[u8] = buffer;
             while !left.is_empty() {
                 let slice = IoSliceRaw::from_slice(left);
-                // SAFETY: the pipe keeps the pages as long as a reader can see them; that they
-                // change under a reader is what is tested.
+                // SAFETY: the pipe keeps the pages as long as a reader can see them; the test intends that they change
+                // under a reader.
                 let n = unsafe { rustix::pipe::vmsplice(&sink, &[slice], SpliceFlags::empty()) };
                 left = &left[n.unwrap()..];
             }
             at += half as u64;
         }
     }
-    // The last two buffers must not be unmapped into other hands; a mapping is never handed on.
+    // The last two buffers may be unmapped: the pages of a mapping are never reused while a pipe refers to them.
 }
 
-/// Sends the stream from pages that are used again as soon as the pipe no longer holds them.
+/// Sends the stream from pages that are reused as soon as the pipe no longer refers to them.
 fn recycle(sink: OwnedFd, bytes: u64) {
-    // The readers of the pipe have to copy, which is what is tested.
+    // The readers of the pipe must copy, which is tested here.
     let mut out: Producer<OwnedFd> = ProducerOptions::new()
         .chunk(64 * 1024)
         .way(Way::Recycle)
@@ -66,7 +65,7 @@ fn recycle(sink: OwnedFd, bytes: u64) {
 type Make = fn(OwnedFd, u64);
 const PRODUCERS: [(&str, Make); 2] = [("two buffers", double_buffer), ("recycle", recycle)];
 
-/// Moves what comes out of `source` into a new pipe, of which the read end is handed back.
+/// Moves the bytes of `source` into a new pipe, and returns its read end.
 fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<TransferReport>) {
     let pipe = Pipe::new().unwrap();
     let moving = thread::spawn(move || {
@@ -81,14 +80,14 @@ fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<Trans
             .run()
             .unwrap();
         let after = capacity();
-        // The pipe between two transfers is the output of the first, which makes it roomy.
+        // The pipe between two transfers is the output of the first, which grows it.
         assert!(before <= after);
         report
     });
     (pipe.reader, moving)
 }
 
-/// Reads only when the pipe has been full for a while, and so sees what has become of the bytes.
+/// Reads only when the pipe has been full for a while, and so sees later changes of the bytes.
 struct Slow {
     pauses: u32,
 }
@@ -160,11 +159,11 @@ fn the_same_by_reference_is_wrong_where_the_reader_is_slow() {
     producing.join().unwrap();
 }
 
-/// What a pipe holds while nobody reads, with room left.
+/// Fits into a pipe that is not read, with room left.
 const FITS: usize = MIB / 2;
 
-/// How many bytes of a file that was overwritten after it had been moved came out (as the old ones, as
-/// the new ones).
+/// Returns how many bytes of a file that was overwritten after it had been moved came out as the old ones, and as the
+/// new ones.
 fn overwritten(mut file: File, guarantee: Guarantee) -> (usize, usize) {
     let old = &content()[..FITS];
     let new = vec![0xFF; FITS];
@@ -203,8 +202,8 @@ fn a_file_that_is_overwritten_later_shows_through_a_reference() {
     }
 }
 
-/// Sends the stream by reference into a socket, and writes the next bytes into the same pages as soon
-/// as the kernel says that the other side has taken them.
+/// Sends the stream by reference into a socket, and reuses the pages as soon as the kernel reports that the peer has
+/// got the bytes.
 fn reuse_over_socket(socket: &OwnedFd, bytes: u64) {
     let len = 64 * 1024;
     let pipe = Pipe::new().unwrap();
@@ -213,7 +212,7 @@ fn reuse_over_socket(socket: &OwnedFd, bytes: u64) {
     while at < bytes {
         fill(&mut memory, at);
         let slice = IoSliceRaw::from_slice(&memory);
-        // SAFETY: a mapping of our own; that it changes under a reader is what is tested.
+        // SAFETY: a private mapping; the test intends that it changes under a reader.
         let n = unsafe { rustix::pipe::vmsplice(&pipe.writer, &[slice], SpliceFlags::empty()) };
         let mut left = n.unwrap();
         assert_eq!(left, len, "a new pipe holds as much");
@@ -230,7 +229,7 @@ fn reuse_over_socket(socket: &OwnedFd, bytes: u64) {
     }
 }
 
-/// SIOCOUTQ: bytes that the other side has not taken (unix(7)), or not acknowledged (tcp(7)).
+/// Returns SIOCOUTQ: bytes that the peer has not read (unix(7)), or not acknowledged (tcp(7)).
 fn unsent(socket: BorrowedFd<'_>) -> i32 {
     use std::os::fd::AsRawFd;
     let mut bytes: i32 = 0;
@@ -240,7 +239,7 @@ fn unsent(socket: BorrowedFd<'_>) -> i32 {
     bytes
 }
 
-/// Whether every byte came out right, having lain in the pipe behind the transfer for a while.
+/// Returns whether every byte was right after it had been queued in the pipe behind the transfer for a while.
 fn through_a_socket((socket, peer): (OwnedFd, OwnedFd), guarantee: Guarantee, bytes: u64) -> bool {
     let pipe = Pipe::new().unwrap();
     let sending = thread::spawn(move || reuse_over_socket(&peer, bytes));
@@ -278,15 +277,15 @@ fn pages_that_come_through_a_socket_are_right_behind_a_snapshot() {
 fn pages_that_come_through_a_socket_are_wrong_by_reference() {
     let _watch = watch("pages_that_come_through_a_socket_are_wrong_by_reference");
     let right = through_a_socket(unix_pair(), Guarantee::Reference, FEWER);
-    // Kernels before 6.5 copy what is spliced into a socket.
+    // Kernels before 6.5 copy bytes that are spliced into a socket.
     if right {
         fullbore_tests::skipped("this kernel carries no pages through Unix sockets");
     }
 }
 
 #[test]
-fn what_a_holding_reader_keeps_of_a_snapshot_stays() {
-    let _watch = watch("what_a_holding_reader_keeps_of_a_snapshot_stays");
+fn pages_that_a_reader_holds_from_a_snapshot_do_not_change() {
+    let _watch = watch("pages_that_a_reader_holds_from_a_snapshot_do_not_change");
     for reader in Reader::HOLDING {
         for (_, produce) in PRODUCERS {
             let first = Pipe::new().unwrap();
@@ -297,7 +296,7 @@ fn what_a_holding_reader_keeps_of_a_snapshot_stays() {
             assert_eq!(moving.join().unwrap().bytes, FEWER);
             producing.join().unwrap();
         }
-        // The memory that the transfer reads into is reused too.
+        // The memory that the transfer reads into is reused, too.
         let (ours, theirs) = tcp_pair();
         let sending = thread::spawn(move || {
             let mut bytes = vec![0; MIB];
@@ -324,7 +323,7 @@ fn what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays() {
             let producing = thread::spawn(move || produce(first.writer, FEWER));
             let (ours, theirs) = unix_pair();
             let moving = thread::spawn(move || Transfer::new(first.reader, ours).run().unwrap());
-            // The receiver moves references on, and then holds them.
+            // The receiver passes references on, and then keeps them.
             let (source, receiving) = moved_on(theirs, Guarantee::Reference);
             let read = reader.drain(source, Checker::of_the_stream());
             assert_eq!(read, FEWER, "{reader:?}");

@@ -1,5 +1,4 @@
-//! Many transfers at once, and many short ones after each other: each byte where it belongs, and
-//! nothing left behind.
+//! Many transfers at once, and many short ones in sequence: each byte is in its place, and no resource is leaked.
 
 use std::thread;
 
@@ -7,7 +6,7 @@ use crate::common::ends::{From, SINKS, SOURCES, To, content};
 use crate::common::*;
 use fullbore::{Cancel, Guarantee, Transfer, TransferReport, Wait};
 
-/// The pairs of kinds, without those that are slow or of which there are few.
+/// The pairs of kinds, except for those that are slow or scarce.
 fn kinds() -> Vec<(From, To)> {
     let mut pairs = Vec::new();
     for from in SOURCES {
@@ -62,7 +61,7 @@ fn a_hundred_transfers_at_once_do_not_mix_their_bytes() {
                     let (from, to) = kinds[random.up_to(kinds.len()) - 1];
                     let len = random.up_to([100, 100_000, 5 * MIB][round % 3]);
                     let guarantee = [Guarantee::Snapshot, Guarantee::Reference][round % 2];
-                    // Spinning threads would keep a hundred others waiting.
+                    // Spinning threads would block a hundred others.
                     let wait = [Wait::Block, Wait::Poll, Wait::Adaptive][random.up_to(3) - 1];
                     let cancel = (random.next() % 4 == 0).then_some(cancel);
                     one(from, to, len, guarantee, wait, cancel);

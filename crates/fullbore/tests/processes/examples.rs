@@ -1,6 +1,6 @@
-//! The examples, run as the programs that they are.
+//! The examples, run as programs.
 
-// For the tests inside it, which `cargo test` does not run where they stand.
+// For its unit tests, which `cargo test` does not run in examples.
 #[allow(dead_code)]
 #[path = "../../examples/fizzbuzz.rs"]
 mod fizzbuzz;
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Where the programs are: `cargo test` builds them beside the tests.
+/// Returns the directory of the programs: `cargo test` builds them beside the tests.
 fn programs() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target = test.parent().unwrap().parent().unwrap();
@@ -20,7 +20,7 @@ fn example(name: &str) -> Command {
     Command::new(programs().join(name))
 }
 
-/// Whether the examples are there: `cargo test --test processes` alone does not build them.
+/// Returns whether the examples exist: `cargo test --test processes` alone does not build them.
 fn are_built() -> bool {
     let built = programs().join("fizzbuzz").exists();
     if !built {
@@ -29,7 +29,7 @@ fn are_built() -> bool {
     built
 }
 
-/// What an example prints.
+/// Returns the output of an example.
 fn printed(name: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child = example(name)
         .args(arguments)
@@ -49,7 +49,7 @@ fn printed(name: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// The first `len` bytes of an example that goes on for ever; it then has to end well.
+/// Returns the first `len` bytes of an example that never ends by itself; afterwards it has to exit successfully.
 fn start_of(name: &str, arguments: &[&str], len: usize) -> Vec<u8> {
     let mut child = example(name)
         .args(arguments)
@@ -119,7 +119,7 @@ fn pattern_finds_its_own_bytes_right_and_others_wrong() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It stops at the wrong byte, and may not take what comes after.
+    // It stops at the wrong byte, and need not read further.
     let _ = child.stdin.take().unwrap().write_all(&bytes);
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success());
@@ -137,11 +137,11 @@ fn wc_counts_lines_and_bytes() {
     assert_eq!(printed("wc", &[], text.as_bytes()), b"1000000 5000000\n");
 }
 
-/// A memory cgroup of its own with a limit, which is removed when it is dropped.
+/// A separate memory cgroup with a limit, which is removed when this is dropped.
 struct SmallCgroup(PathBuf);
 
 impl SmallCgroup {
-    /// `None` where this user may not make one, or where the hierarchy is another than cgroup v1.
+    /// Returns `None` if this user may not create one, or if the hierarchy is not cgroup v1.
     fn new(limit: u64) -> Option<Self> {
         let cgroups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = cgroups

@@ -12,7 +12,7 @@ use fullbore::{Pipe, ProducerOptions, Way};
 
 const JOB: &str = "FULLBORE_TEST_JOB";
 
-/// Starts `produces_as_a_child` in a process of its own, into `sink`.
+/// Starts `produces_as_a_child` in a separate process, with `sink` as its output.
 fn child(job: &str, sink: OwnedFd) -> Child {
     Command::new(env::current_exe().unwrap())
         .args([
@@ -28,12 +28,12 @@ fn child(job: &str, sink: OwnedFd) -> Child {
         .unwrap()
 }
 
-/// A pattern whose length is no multiple of anything.
+/// A pattern whose length is not a multiple of any size here.
 fn pattern() -> Vec<u8> {
     first(20_003)
 }
 
-/// Writes to its stdin: stdout belongs to the harness.
+/// Writes to its stdin, because stdout belongs to the test harness.
 #[test]
 #[ignore = "runs in the processes that other tests start"]
 fn produces_as_a_child() {
@@ -55,7 +55,7 @@ fn produces_as_a_child() {
         _ => {}
     };
     if end == "locked" {
-        // SAFETY: locks what is mapped from now on, and changes nothing else.
+        // SAFETY: locks later mappings, and changes nothing else.
         let locks = unsafe { libc::mlockall(libc::MCL_FUTURE) } == 0;
         if !locks || fullbore::Pages::new(64 * MIB).is_err() {
             std::process::exit(NO_LOCKED_MEMORY);
@@ -79,7 +79,7 @@ fn produces_as_a_child() {
     exit();
 }
 
-/// How a child says that it may not lock memory.
+/// The exit code of a child that may not lock memory.
 const NO_LOCKED_MEMORY: i32 = 77;
 
 #[test]
@@ -125,7 +125,7 @@ fn what_was_sent_outlives_the_process_whatever_its_end() {
                 }
                 let mut child = child(&format!("{way} {end} {bytes}"), pipe.writer);
                 child.wait().unwrap();
-                // Memory that was freed is used again by now.
+                // By now, freed memory is reused.
                 fullbore::Pages::new(8 * MIB).unwrap().fill(0xEE);
                 let read = Reader::Quick.drain(pipe.reader, checker(way));
                 assert_eq!(read, bytes, "{way} {end}");

@@ -1,4 +1,4 @@
-//! What a forked child may do with its copies, and what its parent does not notice of it.
+//! What a forked child may do with its copies, and how it does not affect its parent.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -19,27 +19,27 @@ const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 /// Runs `child` in a forked process, and returns its process id.
 fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
     look_up_once();
-    // SAFETY: glibc's allocator survives a fork, and the child ends by _exit without coming back here.
+    // SAFETY: glibc's allocator survives a fork, and the child ends by _exit without returning here.
     let process = unsafe { libc::fork() };
     assert!(process >= 0, "{}", io::Error::last_os_error());
     if process == 0 {
         let code = catch_unwind(AssertUnwindSafe(child)).unwrap_or(99);
-        // SAFETY: ends the process, and runs nothing of it.
+        // SAFETY: ends the process without running its destructors.
         unsafe { libc::_exit(code) };
     }
     process
 }
 
-/// Waits for a forked process, and returns its exit code; 98 for one that a signal ended.
+/// Waits for a forked process, and returns its exit code; 98 if a signal ended it.
 fn exit_code(process: libc::pid_t) -> i32 {
     let mut status = 0;
-    // SAFETY: writes to where it is told.
+    // SAFETY: writes only to `status`.
     let waited = unsafe { libc::waitpid(process, &mut status, 0) };
     assert_eq!(waited, process);
     ExitStatus::from_raw(status).code().unwrap_or(98)
 }
 
-/// Runs `child` in a forked process, and waits for it to end well.
+/// Runs `child` in a forked process, and checks that it exits successfully.
 fn fork_and_wait(child: impl FnOnce()) {
     let process = forked(|| {
         child();
@@ -48,12 +48,12 @@ fn fork_and_wait(child: impl FnOnce()) {
     assert_eq!(exit_code(process), 0);
 }
 
-/// Runs `child` in a forked process whose id is 1, in a new PID namespace, and returns its exit code;
-/// `None` where no such namespace can be made.
+/// Runs `child` in a forked process whose id is 1, in a new PID namespace, and returns its exit code; `None` if no
+/// namespace can be created.
 fn exit_code_as_process_1(child: impl FnOnce() -> i32) -> Option<i32> {
     const NO_NAMESPACE: i32 = 77;
     let process = forked(|| {
-        // SAFETY: what this process forks from here on is in new namespaces, and nothing else.
+        // SAFETY: only later children of this process are in new namespaces.
         let has_namespace = unsafe {
             libc::unshare(libc::CLONE_NEWPID) == 0
                 || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) == 0
@@ -84,7 +84,7 @@ fn a_forked_copy_with_the_same_process_id_sends_nothing_twice() {
                 drop(out.take());
                 0
             });
-            // What this process has is still to be sent.
+            // The bytes of this process are not sent yet.
             drop(out);
             code.unwrap_or(97)
         });
@@ -127,7 +127,7 @@ fn a_forked_copy_sends_nothing_twice() {
     for way in WAYS {
         let pipe = Pipe::new().unwrap();
         let mut out = open(ProducerOptions::new(), way, pipe.writer);
-        // Pages in the pipe, and bytes gathered.
+        // Pages in the pipe, and gathered bytes.
         send(&mut out, 0, 300_000, 100_000).unwrap();
         let mut bytes = [0; 1000];
         fill(&mut bytes, 300_000);
@@ -150,7 +150,7 @@ fn a_forked_child_that_lives_on_does_not_change_what_is_sent() {
         let pipe = Pipe::new().unwrap();
         let mut out = open(ProducerOptions::new(), way, pipe.writer);
         send(&mut out, 0, 500_000, 100_000).unwrap();
-        // The child scribbles on its copy of the memory, while the pages are in the pipe.
+        // The child writes to its copy of the memory while the pages are in the pipe.
         let mut out = Some(out);
         fork_and_wait(|| {
             if let Some(mut out) = out.take() {
@@ -187,7 +187,7 @@ fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
 #[test]
 fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
     fork_and_wait(|| {
-        // SAFETY: the default action is what a program in C has.
+        // SAFETY: sets the default action, which a program in C starts with.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         for wait in ALL_WAITS {
             let (ours, theirs) = UnixStream::pair().unwrap();
@@ -198,8 +198,7 @@ fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
     });
 }
 
-/// Moves bytes into a socket whose peer goes after it has read `read` of them, and returns what the
-/// transfer says.
+/// Moves bytes into a socket whose peer closes after it has read `read` of them, and returns the error of the transfer.
 fn into_a_socket_that_is_left(
     (ours, theirs): (OwnedFd, OwnedFd),
     (from_pipe, guarantee): (bool, Guarantee),
@@ -249,7 +248,7 @@ fn a_transfer_into_a_socket_whose_peer_is_gone_raises_no_signal() {
         for from_pipe in [false, true] {
             for read in [0, 1, 300_000] {
                 fork_and_wait(|| {
-                    // SAFETY: the default action is what a program in C has.
+                    // SAFETY: sets the default action, which a program in C starts with.
                     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
                     let error = into_a_socket_that_is_left(unix(), (from_pipe, guarantee), read);
                     let errno = fullbore_linux::error::errno(&error);

@@ -1,8 +1,7 @@
-//! What needs processes of its own.
+//! Tests that need separate processes.
 //!
-//! A child that is forked or started has copies of all open fds of this process for a moment, those of
-//! the other tests among them. So no test here may depend on that the other side of a pipe is gone as
-//! soon as it has been dropped.
+//! For a moment, a child that is forked or started has copies of all open fds of this process, including those of the
+//! other tests. So no test here may rely on the other side of a pipe being closed as soon as it was dropped.
 
 #![allow(unsafe_code)]
 

@@ -1,9 +1,8 @@
-//! Safe code cannot make the kernel write into memory: pages are given only to the descriptor that
-//! was checked.
+//! Safe code cannot make the kernel write into memory: pages are given only to the descriptor that was checked.
 //!
-//! vmsplice(2) on the read end of a pipe *takes* bytes out of it, and puts them where it was told to
-//! give from. So each test puts a read end behind an fd that was a write end, and afterwards everything
-//! still lies in that pipe, and the reader got what was sent.
+//! vmsplice(2) on the read end of a pipe *takes* bytes out of it, and writes them to the memory that it was given. So
+//! each test replaces a write end by a read end, and checks afterwards that the bytes are still in that pipe, and that
+//! the reader got the bytes that were sent.
 
 use std::cell::Cell;
 use std::env;
@@ -38,7 +37,7 @@ impl AsFd for Turncoat<'_> {
     }
 }
 
-/// What lies in a bait: no more than a pipe of one page holds.
+/// The length of a bait: no more than fits into a pipe of one page.
 const BAIT: usize = 4096;
 
 /// A pipe whose bytes must not be touched.
@@ -66,7 +65,7 @@ const SENDERS: [&str; 7] = [
     "transfer",
 ];
 
-/// Sends, and may be stopped by an error: the sink may not be what it was.
+/// Sends. It may return an error, because the sink may be another file by then.
 fn send_by<Fd: AsFd>(name: &str, sink: Fd) -> Result<()> {
     let options = ProducerOptions::new();
     let options = || options.clone();
@@ -117,7 +116,7 @@ fn checker(name: &str) -> Checker {
 }
 
 #[test]
-fn an_fd_that_changes_its_mind_makes_nobody_read_over_memory() {
+fn an_fd_that_changes_its_file_does_not_overwrite_memory() {
     let _watch = watch("an_fd_that_changes_its_mind");
     for name in SENDERS {
         for turns_after in 0..24 {
@@ -144,8 +143,8 @@ fn an_fd_that_changes_its_mind_makes_nobody_read_over_memory() {
 
 const JOB: &str = "FULLBORE_TEST_JOB";
 
-/// Has `sends_over_its_stdin` send so with a pipe on its standard input, which it then puts the
-/// read end of another behind. Says how many bytes came, all of them right.
+/// Makes `sends_over_its_stdin` send so, with a pipe on its standard input, which it then replaces by the read end of
+/// another pipe. Returns how many bytes arrived, all of them right.
 fn sent_by_a_child(job: &str) -> u64 {
     let pipe = Pipe::new().unwrap();
     let checker = checker(job);
@@ -166,7 +165,7 @@ fn sent_by_a_child(job: &str) -> u64 {
     read
 }
 
-/// A pipe that is written to in two halves, the second one after a message.
+/// Returns a pipe that is written to in two halves, the second one after a message.
 fn in_two_halves() -> (OwnedFd, mpsc::Sender<()>, thread::JoinHandle<()>) {
     let pipe = Pipe::new().unwrap();
     let (go_on, may_go_on) = mpsc::channel();
@@ -228,7 +227,7 @@ fn sends_over_its_stdin() {
             writing.join().unwrap();
         }
         "tee" => {
-            // Another sink gets the same pages, and its reader would see them written over.
+            // Another sink gets the same pages, and its reader would see them overwritten.
             let other = Pipe::new().unwrap();
             let (source, go_on, writing) = in_two_halves();
             let teeing = thread::spawn(move || {
@@ -271,8 +270,8 @@ fn another_file_behind_the_sink_of_a_transfer_or_tee_gets_no_pages() {
     }
 }
 
-/// The reader of a pipe waits for as long as anybody has its write end open; and neither is dropped
-/// before the end of this test.
+/// The reader of a pipe waits as long as its write end is open; and neither object is dropped before the end of this
+/// test.
 #[test]
 fn what_has_ended_keeps_no_write_end_open() {
     let stored = || {
