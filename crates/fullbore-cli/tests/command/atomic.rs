@@ -26,8 +26,8 @@ const VERBS: [&str; 4] = [
     "buffer --atomic -q -f -m 1M -i IN -o OUT",
 ];
 
-fn new_content() -> Vec<u8> {
-    (0..200_000_u64).flat_map(|n| n.to_le_bytes()).collect()
+fn new_content() -> &'static [u8] {
+    numbers(200_000)
 }
 
 /// Makes a directory with `in`, and `out`, which has other bytes.

@@ -470,7 +470,7 @@ fn nobody_is_left_behind_when_bench_is_killed_while_it_starts_processes() {
         let bench = start(command.process_group(0));
         let group = bench.id() as i32;
         while children(bench.id()).is_empty() {
-            thread::yield_now();
+            thread::sleep(Duration::from_micros(100));
         }
         thread::sleep(Duration::from_micros(200 * delay));
         kill_process(Pid::from_child(&bench), Signal::KILL).unwrap();

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 /// How many bytes `big` has.
 const BIG: usize = 400_000 * 8;
 
-fn big() -> Vec<u8> {
-    (0..400_000_u64).flat_map(|n| n.to_le_bytes()).collect()
+fn big() -> &'static [u8] {
+    numbers(400_000)
 }
 
 fn directory() -> TempDir {

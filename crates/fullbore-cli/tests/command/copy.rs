@@ -23,8 +23,8 @@ fn directory() -> TempDir {
     directory
 }
 
-fn big() -> Vec<u8> {
-    (0..400_000_u64).flat_map(|n| n.to_le_bytes()).collect()
+fn big() -> &'static [u8] {
+    numbers(400_000)
 }
 
 /// Runs a line of shell in the directory, where `$FB` is fullbore.

@@ -131,10 +131,7 @@ fn directory() -> TempDir {
     let script = directory.path().join("script");
     std::fs::write(&script, "echo script $#; cat\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let binary: Vec<u8> = (0..300_000_u32)
-        .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
-        .collect();
-    std::fs::write(directory.path().join("binary"), binary).unwrap();
+    std::fs::write(directory.path().join("binary"), numbers(150_000)).unwrap();
     // A process that another test is starting has the script open for writing until it executes its program.
     wait_for_starts();
     directory

@@ -9,8 +9,8 @@ use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-fn big() -> Vec<u8> {
-    (0..400_000_u64).flat_map(|n| n.to_le_bytes()).collect()
+fn big() -> &'static [u8] {
+    numbers(400_000)
 }
 
 fn directory() -> TempDir {

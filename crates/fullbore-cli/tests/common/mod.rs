@@ -20,7 +20,7 @@ use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{LockResult, Once, RwLock, RwLockWriteGuard, mpsc};
+use std::sync::{LockResult, Once, OnceLock, RwLock, RwLockWriteGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,13 @@ const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The command that was built for these tests.
 pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");
+
+/// Returns the bytes of so many numbers from 0 on, at most 400,000 of them, which are made once.
+pub fn numbers(count: usize) -> &'static [u8] {
+    static ALL: OnceLock<Vec<u8>> = OnceLock::new();
+    let all = ALL.get_or_init(|| (0..400_000_u64).flat_map(u64::to_le_bytes).collect());
+    &all[..count * size_of::<u64>()]
+}
 
 /// Returns `fullbore` with the options in `words`, with an empty stdin, with captured output, and with
 /// the signal actions of a program that is started in a terminal.
