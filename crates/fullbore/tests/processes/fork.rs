@@ -14,10 +14,10 @@ use fullbore::{Cancel, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfe
 use fullbore_linux::Waiter;
 use fullbore_linux::{Calls, Errno};
 
-const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
+pub(crate) const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
 /// Runs `child` in a forked process, and returns its process id.
-fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
+pub(crate) fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
     look_up_once();
     // SAFETY: glibc's allocator survives a fork, and the child ends by _exit without coming back here.
     let process = unsafe { libc::fork() };
@@ -31,7 +31,7 @@ fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
 }
 
 /// Waits for a forked process, and returns its exit code; 98 for one that a signal ended.
-fn exit_code(process: libc::pid_t) -> i32 {
+pub(crate) fn exit_code(process: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: writes to where it is told.
     let waited = unsafe { libc::waitpid(process, &mut status, 0) };
@@ -40,7 +40,7 @@ fn exit_code(process: libc::pid_t) -> i32 {
 }
 
 /// Runs `child` in a forked process, and waits for it to end well.
-fn fork_and_wait(child: impl FnOnce()) {
+pub(crate) fn fork_and_wait(child: impl FnOnce()) {
     let process = forked(|| {
         child();
         0
@@ -200,7 +200,7 @@ fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
 
 /// Moves bytes into a socket whose peer goes after it has read `read` of them, and returns what the
 /// transfer says.
-fn into_a_socket_that_is_left(
+pub(crate) fn into_a_socket_that_is_left(
     (ours, theirs): (OwnedFd, OwnedFd),
     (from_pipe, guarantee): (bool, Guarantee),
     read: usize,

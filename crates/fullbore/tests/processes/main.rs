@@ -13,3 +13,4 @@ mod examples;
 mod exit;
 mod fork;
 mod own_descriptor;
+mod sigpipe;
