@@ -72,3 +72,26 @@ pub fn close(fd: impl Into<OwnedFd>) -> Result<()> {
     // SAFETY: the fd was owned, and no code uses its number afterwards, whatever the result.
     unsafe { rustix::io::try_close(fd) }.map_err(error::system("close"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{SealFlags, fchmod, fcntl_get_seals, fstat};
+
+    #[test]
+    fn a_memfd_cannot_be_made_executable_if_the_kernel_can_seal_that() {
+        /// `F_SEAL_EXEC` (include/uapi/linux/fcntl.h).
+        const SEAL_EXEC: SealFlags = SealFlags::from_bits_retain(0x20);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL;
+        let can_seal = memfd_create("test", flags).err() != Some(Errno::INVAL);
+        for flags in [MemfdFlags::empty(), MemfdFlags::ALLOW_SEALING] {
+            let file = memfd("test", flags).unwrap();
+            let seals = fcntl_get_seals(&file).unwrap();
+            assert_eq!(seals.contains(SEAL_EXEC), can_seal, "{seals:?}");
+            if can_seal {
+                assert_eq!(fstat(&file).unwrap().st_mode & 0o111, 0);
+                assert_eq!(fchmod(&file, Mode::RWXU), Err(Errno::PERM));
+            }
+        }
+    }
+}

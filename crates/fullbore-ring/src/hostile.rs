@@ -1,7 +1,9 @@
 //! Dishonest sides of a ring, and processes that must be refused.
 
+use std::io::{BufRead, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,7 @@ use crate::giving::{Giving, Offering, Published};
 use crate::meeting::{self, Listener, Peer};
 use crate::memory::Shared;
 use crate::taking::{Joining, Next};
+use crate::{Consumer, Producer};
 use fullbore_linux::Pipe;
 use fullbore_linux::wait::{Wait, Waiter};
 
@@ -155,11 +158,14 @@ fn a_producer_that_overwrites_all_words_gets_no_more_than_an_error() {
 
 /// Listens as a producer, and calls `offer` for the first process that connects.
 fn listen_and_offer<T>(pipe: &OwnedFd, offer: impl FnOnce(OwnedFd) -> T) -> T {
-    let listener = Listener::new(pipe.as_fd()).unwrap();
+    offer_to_first(&Listener::new(pipe.as_fd()).unwrap(), offer)
+}
+
+fn offer_to_first<T>(listener: &Listener, offer: impl FnOnce(OwnedFd) -> T) -> T {
     let began = Instant::now();
     loop {
         // Unlike a real producer, it ignores which other processes hold the pipe.
-        if let Ok(link) = rustix::net::accept(&listener) {
+        if let Ok(link) = rustix::net::accept(listener) {
             return offer(link);
         }
         assert!(began.elapsed() < LONG);
@@ -177,6 +183,134 @@ fn connected(pipe: &OwnedFd) -> Joining {
             None => thread::yield_now(),
         }
     }
+}
+
+/// Shares memory with a consumer that writes impossible numbers by `spoil`, and lets `use_it` have the producer. Nothing
+/// that it sends after that may get into the pipe.
+fn send_to_a_hostile_consumer(
+    spoil: fn(&Control<AtomicU64>),
+    use_it: impl FnOnce(Producer<&OwnedFd>),
+) {
+    let pipe = Pipe::new().unwrap();
+    let (tell, told) = mpsc::channel();
+    let (end, has_ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let source = &pipe.reader;
+        scope.spawn(move || {
+            let taken = take(source);
+            spoil(taken.1.control());
+            tell.send(()).unwrap();
+            // It stays until the producer is gone.
+            let _ = has_ended.recv();
+        });
+        let inner = fullbore::Producer::new(&pipe.writer).unwrap();
+        let mut out = Producer::new(inner, Waiter::new(Wait::Block));
+        let began = Instant::now();
+        while !out.is_sharing() {
+            assert!(began.elapsed() < LONG);
+            out.write_all(b"x").unwrap();
+            out.flush().unwrap();
+            // The two meet while the pipe is empty.
+            if queued(&pipe) > 0 {
+                rustix::io::read(source, &mut [0; 64]).unwrap();
+            }
+        }
+        told.recv().unwrap();
+        use_it(out);
+        assert_eq!(queued(&pipe), 0);
+        drop(end);
+    });
+}
+
+fn queued(pipe: &Pipe) -> u64 {
+    rustix::io::ioctl_fionread(&pipe.reader).unwrap()
+}
+
+const PROTO: Option<i32> = Some(Errno::PROTO.raw_os_error());
+
+#[test]
+fn the_stream_of_a_producer_has_ended_once_its_consumer_was_found_to_be_dishonest() {
+    let released =
+        |control: &Control<AtomicU64>| control.released.0.store(1 << 40, Ordering::Release);
+    send_to_a_hostile_consumer(released, |mut out| {
+        let began = Instant::now();
+        let error = loop {
+            assert!(began.elapsed() < LONG);
+            if let Err(error) = out.reserve(out.chunk()) {
+                break error;
+            }
+            if let Err(error) = out.commit(out.chunk()) {
+                break error;
+            }
+        };
+        assert_eq!(error.raw_os_error(), PROTO);
+        let sent = out.sent();
+        for _ in 0..3 {
+            assert_eq!(out.reserve(out.chunk()).unwrap_err().raw_os_error(), PROTO);
+            // A few bytes may be accepted, and are never sent.
+            let wrote = out.write_all(&[7; 100]).and_then(|()| out.flush());
+            assert_eq!(wrote.unwrap_err().raw_os_error(), PROTO);
+        }
+        assert_eq!(out.sent(), sent);
+        let unfinished = out.finish().unwrap_err();
+        assert_eq!(unfinished.error.raw_os_error(), PROTO);
+        let again = unfinished.producer.finish().unwrap_err();
+        assert_eq!(again.error.raw_os_error(), PROTO);
+    });
+}
+
+#[test]
+fn a_producer_that_finds_an_impossible_number_at_its_end_has_the_error_again_and_again() {
+    let claim = |control: &Control<AtomicU64>| control.claim.0.store(1 << 40, Ordering::Release);
+    send_to_a_hostile_consumer(claim, |mut out| {
+        out.write_all(&[7; 100]).unwrap();
+        let mut out = out.finish().unwrap_err();
+        for _ in 0..3 {
+            assert_eq!(out.error.raw_os_error(), PROTO);
+            let mut producer = *out.producer;
+            let wrote = producer
+                .write_all(&[7; 100])
+                .and_then(|()| producer.flush());
+            assert_eq!(wrote.unwrap_err().raw_os_error(), PROTO);
+            out = producer.finish().unwrap_err();
+        }
+    });
+}
+
+#[test]
+fn the_stream_of_a_consumer_has_ended_once_its_producer_was_found_to_be_dishonest() {
+    let pipe = Pipe::new().unwrap();
+    let listener = Listener::new(pipe.writer.as_fd()).unwrap();
+    let (end, has_ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let size = 1 << 20;
+            let _taken = offer_to_first(&listener, |link| {
+                let (shared, files) = Shared::create(1, size).unwrap();
+                shared.control().head.0.store(1 << 40, Ordering::Release);
+                meeting::offer(link.as_fd(), size, &files).unwrap();
+                (link, shared)
+            });
+            let _ = has_ended.recv();
+        });
+        let inner = fullbore::Consumer::new(&pipe.reader).unwrap();
+        let mut source = Consumer::new(inner, Waiter::new(Wait::Block));
+        let error = source.fill_buf().unwrap_err();
+        assert_eq!(error.raw_os_error(), PROTO);
+        // What is in the pipe does not belong behind what was in the ring.
+        rustix::io::write(&pipe.writer, b"from the pipe").unwrap();
+        for _ in 0..3 {
+            let error = source.fill_buf().unwrap_err();
+            assert_eq!(error.raw_os_error(), PROTO);
+            let mut bytes = vec![0; 8 << 20];
+            assert_eq!(source.read(&mut bytes).unwrap_err().raw_os_error(), PROTO);
+            assert_eq!(source.discard(5).unwrap_err().raw_os_error(), PROTO);
+        }
+        assert_eq!(source.taken(), 0);
+        assert_eq!(source.into_parts().1, b"");
+        assert_eq!(queued(&pipe), 13);
+        drop(end);
+    });
 }
 
 /// Returns what a consumer does after such an offer.

@@ -334,6 +334,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Returns the sink and the unsent bytes, including those of a ring that the consumer has not claimed. Sends
     /// nothing.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
+        let _ = self.wait_if_others_wrote();
         let _ = self.close_ring();
         let (sink, mut unsent) = self.inner.take().expect(FINISHING).into_parts();
         if let Sharing::Ring(filling) = mem::replace(&mut self.sharing, Sharing::No) {

@@ -22,9 +22,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use fullbore::{ConsumerOptions, Pages, Pipe, ProducerOptions, Wait};
-use fullbore_linux::Waiter;
+use fullbore::{Cancel, ConsumerOptions, Error, Pages, Pipe, ProducerOptions, Stopped, Wait};
+use fullbore_linux::{Errno, Waiter};
 use fullbore_ring::{Consumer, Producer};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// How long a producer waits for its consumer to connect.
 const LONG: Duration = Duration::from_secs(300);
@@ -114,13 +115,24 @@ fn send_in_pieces(
     meets: bool,
     random: &mut Random,
 ) -> u64 {
+    let at = out.sent() + out.unsent();
+    send_in_pieces_from(at, out, least, meets, random)
+}
+
+/// As [`send_in_pieces`], from this byte of the stream on: others may have written some of those before it.
+fn send_in_pieces_from(
+    mut at: u64,
+    out: &mut Producer<OwnedFd>,
+    least: u64,
+    meets: bool,
+    random: &mut Random,
+) -> u64 {
     let began = Instant::now();
-    let mut at = out.sent() + out.unsent();
     while at < least || meets && !out.is_sharing() {
         assert!(began.elapsed() < LONG, "has met nobody");
-        let most = [2, 100, 10_000, out.chunk() / NUMBER][random.up_to(3)];
-        let n = (random.up_to(most - 1) + 1) * NUMBER;
-        match random.up_to(5) {
+        let most = [2, 100, 10_000, out.chunk() / NUMBER][random.zero_to(3)];
+        let n = (random.zero_to(most - 1) + 1) * NUMBER;
+        match random.zero_to(5) {
             0 => {
                 let mut bytes = vec![0; n];
                 numbers(&mut bytes, at);
@@ -173,23 +185,23 @@ fn read_in_pieces(mut source: Consumer<OwnedFd>, random: &mut Random) -> (u64, b
     let mut buffer = vec![0; 3 * MIB];
     loop {
         shared |= source.is_sharing();
-        let n = match random.up_to(9) {
+        let n = match random.zero_to(9) {
             0 => {
-                let most = [1, 1000, buffer.len()][random.up_to(2)];
+                let most = [1, 1000, buffer.len()][random.zero_to(2)];
                 let n = source.read(&mut buffer[..most]).unwrap();
                 checker.check(&buffer[..n]);
                 n
             }
             1 if checker.begun.is_empty() => {
-                let numbers = random.up_to(300) + 1;
+                let numbers = random.zero_to(300) + 1;
                 let n = source.discard((numbers * NUMBER) as u64).unwrap();
                 checker.at += n;
                 n as usize
             }
             _ => {
                 let bytes = source.fill_buf().unwrap();
-                let n = match random.up_to(2) {
-                    0 => random.up_to(bytes.len()),
+                let n = match random.zero_to(2) {
+                    0 => random.zero_to(bytes.len()),
                     _ => bytes.len(),
                 };
                 checker.check(&bytes[..n]);
@@ -244,10 +256,10 @@ fn a_long_stream_tries_both_kinds_of_stores_and_every_byte_arrives() {
         let mut at = met;
         let mut bytes = vec![0; 50_000 * NUMBER];
         while at < met + LEN {
-            let n = (5_000 + random.up_to(45_000)) * NUMBER;
+            let n = (5_000 + random.zero_to(45_000)) * NUMBER;
             numbers(&mut bytes[..n], at);
             let mut rest = &bytes[..n];
-            if random.up_to(1) == 0 {
+            if random.zero_to(1) == 0 {
                 out.write_all(rest).unwrap();
             } else {
                 let fill = |piece: &mut [u8]| {
@@ -327,10 +339,10 @@ fn what_others_write_into_the_pipe_keeps_its_place() {
             for _ in 0..10 {
                 // Everything written before is in the output, so a direct write comes next.
                 out.flush().unwrap();
-                let mut bytes = vec![0; (random.up_to(200) + 1) * NUMBER];
+                let mut bytes = vec![0; (random.zero_to(200) + 1) * NUMBER];
                 numbers(&mut bytes, at);
                 other.write_all(&bytes).unwrap();
-                let mut more = vec![0; (random.up_to(20_000) + 1) * NUMBER];
+                let mut more = vec![0; (random.zero_to(20_000) + 1) * NUMBER];
                 at += bytes.len() as u64;
                 numbers(&mut more, at);
                 out.write_all(&more).unwrap();
@@ -372,15 +384,15 @@ enum Leave {
 
 /// Waits for up to this many microseconds, or not at all.
 fn pause(random: &mut Random, most: usize) {
-    match random.up_to(1) {
+    match random.zero_to(1) {
         0 => {}
-        _ => thread::sleep(Duration::from_micros(random.up_to(most) as u64)),
+        _ => thread::sleep(Duration::from_micros(random.zero_to(most) as u64)),
     }
 }
 
 /// Writes the numbers from `at` on directly; returns the position after them.
 fn write_directly(sink: &mut File, at: u64, numbers_most: usize, random: &mut Random) -> u64 {
-    let mut bytes = vec![0; (random.up_to(numbers_most) + 1) * NUMBER];
+    let mut bytes = vec![0; (random.zero_to(numbers_most) + 1) * NUMBER];
     numbers(&mut bytes, at);
     sink.write_all(&bytes).unwrap();
     at + bytes.len() as u64
@@ -392,16 +404,16 @@ fn send_and_end(sink: OwnedFd, end: End, others: bool, random: &mut Random) -> u
     let mut direct = File::from(sink.try_clone().unwrap());
     let mut out = producer(sink, Wait::Block);
     let mut at = 0;
-    for _ in 0..random.up_to(12) {
-        let more = [0, 1, 50_000, 2_000_000][random.up_to(3)];
-        at = send_in_pieces(&mut out, at + more, false, random);
-        if others && random.up_to(2) == 0 {
+    for _ in 0..random.zero_to(12) {
+        let more = [0, 1, 50_000, 2_000_000][random.zero_to(3)];
+        at = send_in_pieces_from(at, &mut out, at + more, false, random);
+        if others && random.zero_to(2) == 0 {
             out.flush().unwrap();
             at = write_directly(&mut direct, at, 200, random);
         }
         pause(random, 300);
     }
-    let mut last = vec![0; random.up_to(3) * NUMBER];
+    let mut last = vec![0; random.zero_to(3) * NUMBER];
     numbers(&mut last, at);
     out.write_all(&last).unwrap();
     at += last.len() as u64;
@@ -448,31 +460,31 @@ fn read_some(source: &mut Consumer<OwnedFd>, checker: &mut Numbers, least: u64) 
 fn change_hands(seed: u64) {
     use {End::*, Leave::AtEnd};
     let random = &mut Random::new(seed * 7919);
-    let leave = [AtEnd, Leave::IntoInner, Leave::Drop, Leave::DropLate][random.up_to(3)];
+    let leave = [AtEnd, Leave::IntoInner, Leave::Drop, Leave::DropLate][random.zero_to(3)];
     let ends = [Finish, Drop, Panic, IntoInner, IntoParts, DropWithDeadline];
     // Only a consumer that stays gets the bytes that a producer with a deadline leaves, and keeps the order of other
     // writers.
     let stays = leave == AtEnd;
-    let end = ends[random.up_to(ends.len() - if stays { 1 } else { 2 })];
-    let others = stays && random.up_to(1) == 0;
+    let end = ends[random.zero_to(ends.len() - if stays { 1 } else { 2 })];
+    let others = stays && random.zero_to(1) == 0;
     let pipe = Pipe::new().unwrap();
     let mut theirs = Random::new(seed * 104_729);
     let sending = thread::spawn(move || send_and_end(pipe.writer, end, others, &mut theirs));
     let mut source = consumer(
         pipe.reader.try_clone().unwrap(),
         Wait::Block,
-        random.up_to(1) == 0,
+        random.zero_to(1) == 0,
     );
     let mut checker = Numbers::from(0);
     let least = match leave {
         AtEnd => u64::MAX,
-        _ => [0, 100, 100_000, 3_000_000][random.up_to(3)],
+        _ => [0, 100, 100_000, 3_000_000][random.zero_to(3)],
     };
     let what = format!("seed {seed}, {end:?}, {leave:?}, others {others}");
     let mut ended = false;
     while checker.at < least && !ended {
         pause(random, 300);
-        let next = checker.at + (random.up_to(100_000) as u64) + 1;
+        let next = checker.at + (random.zero_to(100_000) as u64) + 1;
         ended = read_some(&mut source, &mut checker, next.min(least));
     }
     // A number that was split between the consumer and the pipe is checked where it ends.
@@ -500,7 +512,7 @@ fn change_hands(seed: u64) {
 #[test]
 fn no_byte_is_lost_doubled_or_reordered_when_the_ends_change() {
     let streams = match env::var_os("FULLBORE_TEST_LOAD") {
-        None => 300,
+        None => 100,
         Some(load) if load == "quick" => 2_000,
         Some(_) => 20_000,
     };
@@ -729,6 +741,113 @@ fn a_producer_with_a_deadline_is_dropped_at_once_and_loses_nothing() {
     }
 }
 
+/// What becomes of a producer that a `Cancel` or its deadline has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterStop {
+    Drop,
+    /// It is stopped once more.
+    Finish,
+    /// The caller writes the bytes that it returns into the pipe.
+    IntoParts,
+    /// It continues with another deadline.
+    Continue,
+}
+
+#[test]
+fn what_a_producer_that_is_stopped_has_sent_arrives_and_nothing_else() {
+    use AfterStop::{Continue, Drop, Finish, IntoParts};
+    for seed in 0..20 {
+        let _watch = watch("what_a_producer_that_is_stopped_has_sent_arrives_and_nothing_else");
+        for after in [Drop, Finish, IntoParts] {
+            stop_while_sharing(true, after, seed);
+        }
+        for after in [Drop, Finish, IntoParts, Continue] {
+            stop_while_sharing(false, after, seed);
+        }
+    }
+}
+
+/// Stops a producer that shares memory by a `Cancel` or by a deadline, while its consumer reads or does not.
+fn stop_while_sharing(by_cancel: bool, after: AfterStop, seed: u64) {
+    let what = format!("cancel {by_cancel}, {after:?}, seed {seed}");
+    let mut random = Random::new(seed * 7919);
+    let (pipe, cancel) = (Pipe::new().unwrap(), Cancel::new().unwrap());
+    let (mut options, mut waiter) = (ProducerOptions::new(), Waiter::new(Wait::Block));
+    if by_cancel {
+        options = options.cancel(&cancel);
+        waiter = waiter.until_cancelled(&cancel);
+    }
+    let mut out = Producer::new(options.open(pipe.writer).unwrap(), waiter);
+    let mut source = consumer(pipe.reader, Wait::Block, random.zero_to(1) == 0);
+    let mut at = meet_in_turns(&mut out, &mut source);
+    let begun = at;
+    let mut read = Some(move || Numbers::from(begun).rest_of(source));
+    // A consumer that does not read lets the producer wait for room in the ring.
+    let reading = (random.zero_to(1) == 0).then(|| thread::spawn(read.take().unwrap()));
+    let moment = Duration::from_micros(random.zero_to(3000) as u64);
+    let stopping = thread::spawn(move || {
+        if by_cancel {
+            thread::sleep(moment);
+            cancel.cancel();
+        }
+    });
+    if !by_cancel {
+        out.set_deadline(Some(Instant::now() + moment));
+    }
+    let error = loop {
+        let n = random.up_to(out.chunk() / NUMBER) * NUMBER;
+        match out.reserve(n) {
+            Ok(bytes) => numbers(bytes, at),
+            Err(error) => break error,
+        }
+        // What a commit has accepted is in the producer, also if it could not be sent.
+        at += n as u64;
+        if let Err(error) = out.commit(n) {
+            break error;
+        }
+    };
+    stopping.join().unwrap();
+    let expected = match by_cancel {
+        true => Stopped::Cancelled,
+        false => Stopped::TimedOut,
+    };
+    let sent = out.sent();
+    assert!(
+        matches!(error, Error::Stopped { by, moved, .. } if by == expected && moved == sent),
+        "{what}: {error:?} after {sent}"
+    );
+    assert_eq!(sent + out.unsent(), at, "{what}");
+    let reading = reading.unwrap_or_else(|| thread::spawn(read.take().unwrap()));
+    let total = match after {
+        AfterStop::Drop => {
+            drop(out);
+            sent
+        }
+        AfterStop::Finish => {
+            let unfinished = out.finish().unwrap_err();
+            let error = unfinished.error;
+            assert!(
+                matches!(error, Error::Stopped { moved, .. } if moved == sent),
+                "{error:?}"
+            );
+            drop(unfinished.producer);
+            sent
+        }
+        AfterStop::IntoParts => {
+            let (sink, unsent) = out.into_parts();
+            File::from(sink).write_all(&unsent).unwrap();
+            at
+        }
+        AfterStop::Continue => {
+            out.set_deadline(None);
+            let at = send_in_pieces(&mut out, at + 1_000_000, false, &mut random);
+            out.finish().unwrap();
+            at
+        }
+    };
+    assert_eq!(reading.join().unwrap(), total, "{what}");
+}
+
 #[test]
 fn what_a_producer_with_a_deadline_leaves_to_a_consumer_that_goes_meanwhile_is_in_the_pipe() {
     let streams = match env::var_os("FULLBORE_TEST_LOAD") {
@@ -744,18 +863,18 @@ fn what_a_producer_with_a_deadline_leaves_to_a_consumer_that_goes_meanwhile_is_i
         let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, true);
         let at = meet_in_turns(&mut out, &mut source);
         // No more than fits into the pipe.
-        let n = (random.up_to(4000) + 1) * NUMBER;
+        let n = (random.zero_to(4000) + 1) * NUMBER;
         numbers(out.reserve(n).unwrap(), at);
         out.commit(n).unwrap();
         let mut next = at;
-        if random.up_to(1) == 0 {
+        if random.zero_to(1) == 0 {
             source.fill_buf().unwrap();
-            let consumed = random.up_to(n / NUMBER) * NUMBER;
+            let consumed = random.zero_to(n / NUMBER) * NUMBER;
             source.consume(consumed);
             next += consumed as u64;
         }
         out.set_deadline(Some(Instant::now() + LONG));
-        let (first, second) = (random.up_to(30), random.up_to(30));
+        let (first, second) = (random.zero_to(30), random.zero_to(30));
         let leaving = thread::spawn(move || {
             thread::sleep(Duration::from_micros(first as u64));
             drop(out);
@@ -889,12 +1008,13 @@ fn forking() -> MutexGuard<'static, ()> {
     FORKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The arguments of this program with which it only calls `plays_a_part`.
+const PLAYS_A_PART: [&str; 4] = ["--exact", "plays_a_part", "--ignored", "--nocapture"];
+
 /// Returns a command that runs `plays_a_part` in a separate process.
 fn part_of(part: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    command
-        .args(["--exact", "plays_a_part", "--ignored", "--nocapture"])
-        .env("FULLBORE_TEST_PART", part);
+    command.args(PLAYS_A_PART).env("FULLBORE_TEST_PART", part);
     command
 }
 
@@ -907,12 +1027,59 @@ fn start_again(part: &str) -> Child {
 
 /// Starts `plays_a_part` in a separate process, with one end of a pipe as its stdin.
 fn start(part: &str, end: OwnedFd) -> Child {
+    spawn(&mut part_of(part), end)
+}
+
+fn spawn(command: &mut Command, end: OwnedFd) -> Child {
     let _forking = forking();
-    part_of(part)
-        .stdin(end)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    command.stdin(end).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// As [`start`], in a new PID namespace, outside of which no process has a PID there; `None` if there can be none.
+fn start_in_pid_namespace(part: &str, end: OwnedFd) -> Option<Child> {
+    // The first process that the shell forks is the first of the namespace. The shell itself keeps no end of the pipe.
+    const FORK: &str = r#"exec 3<&0 < /dev/null; "$0" "$@" <&3 3<&- & exec 3<&-; wait $!"#;
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            // The same user inside: two users would not meet in any case.
+            command.args(["--user", "--map-current-user"]);
+        }
+        command.arg("--pid").args(["sh", "-c"]);
+        command
+    };
+    let is_allowed = {
+        let _forking = forking();
+        unshare().arg("true &").output()
+    };
+    if !is_allowed.is_ok_and(|ran| ran.status.success()) {
+        fullbore_tests::skipped("no PID namespace can be made here");
+        return None;
+    }
+    let mut command = unshare();
+    command.arg(FORK).arg(env::current_exe().unwrap());
+    command.args(PLAYS_A_PART).env("FULLBORE_TEST_PART", part);
+    Some(spawn(&mut command, end))
+}
+
+/// Waits for a process that plays a part, and returns the rest of the line in which it has printed this word.
+fn said_after(word: &str, child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let rest = (said.lines()).find_map(|line| Some(line.split_once(word)?.1.to_owned()));
+    rest.unwrap_or_else(|| panic!("{}: {said}", output.status))
+}
+
+/// Limits the address space of this process to what it has, and less than any ring takes: its memory is mapped twice.
+fn leave_no_room_for_a_ring() {
+    const ROOM: u64 = 6 << 20;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+    let limit = Rlimit {
+        current: Some(pages * fullbore_linux::page_size() as u64 + ROOM),
+        maximum: None,
+    };
+    setrlimit(Resource::As, limit).unwrap();
 }
 
 fn kill_myself() -> ! {
@@ -959,18 +1126,39 @@ fn plays_a_part() {
                 _ => panic!("{ending}"),
             }
         }
+        ["produce-to-anybody"] => {
+            let (sent, shared) = send_to_anybody(end, ENOUGH);
+            println!("sent {sent} {shared}");
+        }
+        ["produce-without-room"] => {
+            let mut out = producer(end, Wait::Block);
+            leave_no_room_for_a_ring();
+            let (n, mut sent) = (4_000 * NUMBER, 0);
+            while sent < ENOUGH {
+                numbers(out.reserve(n).unwrap(), sent);
+                out.commit(n).unwrap();
+                sent += n as u64;
+            }
+            println!("sent {sent} {}", out.finish().unwrap().shared);
+        }
+        ["consume-without-room"] => {
+            let mut source = consumer(end, Wait::Block, false);
+            leave_no_room_for_a_ring();
+            let total = Numbers::from(0).rest_of(&mut source);
+            println!("right {total} {}", source.is_sharing());
+        }
         ["produce-messages", number, seed] => {
             let mut random = Random::new(seed.parse().unwrap());
-            let wait = ALL_WAITS[random.up_to(3)];
+            let wait = ALL_WAITS[random.zero_to(3)];
             let mut out = producer(end, wait);
             let mut at = send_in_pieces(&mut out, 1, true, &mut random);
             let mut message = [0; 25 * NUMBER];
             for _ in 0..number.parse::<u64>().unwrap() {
-                let message = &mut message[..(random.up_to(24) + 1) * NUMBER];
+                let message = &mut message[..(random.zero_to(24) + 1) * NUMBER];
                 numbers(message, at);
                 out.write_all(message).unwrap();
                 at += message.len() as u64;
-                if random.up_to(999) == 0 {
+                if random.zero_to(999) == 0 {
                     out.flush().unwrap();
                 }
             }
@@ -985,7 +1173,7 @@ fn plays_a_part() {
         }
         ["consume-messages", positions, seed] => {
             let mut random = Random::new(seed.parse::<u64>().unwrap() + 1);
-            let wait = ALL_WAITS[random.up_to(3)];
+            let wait = ALL_WAITS[random.zero_to(3)];
             let mut source = consumer_with_buffer(BUFFER, end, wait, false);
             let positions = File::options().write(true).open(positions).unwrap();
             let mut checker = Numbers::from(0);
@@ -998,8 +1186,8 @@ fn plays_a_part() {
                 if bytes.is_empty() {
                     break;
                 }
-                let n = match random.up_to(3) {
-                    0 => random.up_to(bytes.len()),
+                let n = match random.zero_to(3) {
+                    0 => random.zero_to(bytes.len()),
                     _ => bytes.len(),
                 };
                 checker.check(&bytes[..n]);
@@ -1074,6 +1262,148 @@ fn plays_a_part() {
             println!("right {total} true");
         }
         _ => panic!("{part}"),
+    }
+}
+
+/// The bytes of a stream that is long enough for its ends to meet, if they can.
+const ENOUGH: u64 = 20_000_000;
+
+/// Sends a stream to whatever reads it; returns its length, and whether memory was shared at the end.
+fn send_to_anybody(sink: OwnedFd, len: u64) -> (u64, bool) {
+    let mut out = producer(sink, Wait::Block);
+    let sent = send_in_pieces(&mut out, len, false, &mut Random::new(3));
+    (sent, out.finish().unwrap().shared)
+}
+
+fn read_from_anybody(source: OwnedFd) -> (u64, bool) {
+    read_in_pieces(consumer(source, Wait::Block, false), &mut Random::new(4))
+}
+
+/// Checks that all bytes of a process that produces arrive, and that none of them goes through shared memory.
+fn arrives_through_the_pipe_from(producing: Child, source: OwnedFd) {
+    let (read, shared) = read_from_anybody(source);
+    assert_eq!(said_after("sent ", producing), format!("{read} false"));
+    assert!(!shared && read >= ENOUGH);
+}
+
+/// Checks that all bytes arrive at a process that consumes, and that it has no shared memory.
+fn arrives_through_the_pipe_at(consuming: Child, sink: OwnedFd) {
+    let (sent, _) = send_to_anybody(sink, ENOUGH);
+    assert_eq!(said_after("right ", consuming), format!("{sent} false"));
+}
+
+#[test]
+fn a_process_in_another_pid_namespace_uses_the_pipe_and_every_byte_arrives() {
+    let _watch = watch("a_process_in_another_pid_namespace_uses_the_pipe");
+    // In it, a process outside has the PID 0 (SO_PEERCRED).
+    let pipe = Pipe::new().unwrap();
+    let Some(inside) = start_in_pid_namespace("produce-to-anybody", pipe.writer) else {
+        return;
+    };
+    arrives_through_the_pipe_from(inside, pipe.reader);
+    let pipe = Pipe::new().unwrap();
+    let inside = start_in_pid_namespace("consume all", pipe.reader).unwrap();
+    arrives_through_the_pipe_at(inside, pipe.writer);
+}
+
+#[test]
+fn a_process_without_addresses_for_a_ring_uses_the_pipe_and_every_byte_arrives() {
+    let _watch = watch("a_process_without_addresses_for_a_ring_uses_the_pipe");
+    let pipe = Pipe::new().unwrap();
+    let producing = start("produce-without-room", pipe.writer);
+    arrives_through_the_pipe_from(producing, pipe.reader);
+    let pipe = Pipe::new().unwrap();
+    let consuming = start("consume-without-room", pipe.reader);
+    arrives_through_the_pipe_at(consuming, pipe.writer);
+}
+
+/// A system call, of which only those with this value of the argument of this index may be meant.
+type Call = (libc::c_long, Option<(u8, libc::c_int)>);
+
+/// Runs `job` where this call is refused; `None` where no filter can be installed.
+fn refusing<T: Send>(
+    (call, argument): Call,
+    errno: Errno,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    match argument {
+        None => calls::refusing(&[call], errno, job),
+        Some((index, value)) => calls::refusing_some(call, (index, &[value as u32]), errno, job),
+    }
+}
+
+#[test]
+fn where_a_call_for_a_ring_is_refused_every_byte_arrives_through_the_pipe() {
+    let _watch = watch("where_a_call_for_a_ring_is_refused_every_byte_arrives_through_the_pipe");
+    /// Only a ring is mapped in this way.
+    const MAP: Call = (
+        libc::SYS_mmap,
+        Some((3, libc::MAP_SHARED | libc::MAP_FIXED)),
+    );
+    const DONT_FORK: Call = (libc::SYS_madvise, Some((2, libc::MADV_DONTFORK)));
+    const OF_PRODUCER: [Call; 11] = [
+        (libc::SYS_socket, None),
+        (libc::SYS_bind, None),
+        (libc::SYS_listen, None),
+        (libc::SYS_accept4, None),
+        (libc::SYS_getsockopt, None),
+        (libc::SYS_memfd_create, None),
+        (libc::SYS_ftruncate, None),
+        (libc::SYS_fcntl, Some((1, libc::F_ADD_SEALS))),
+        (libc::SYS_sendmsg, None),
+        MAP,
+        DONT_FORK,
+    ];
+    const OF_CONSUMER: [Call; 8] = [
+        (libc::SYS_socket, None),
+        (libc::SYS_connect, None),
+        (libc::SYS_getsockopt, None),
+        (libc::SYS_recvmsg, None),
+        (libc::SYS_fcntl, Some((1, libc::F_GET_SEALS))),
+        (libc::SYS_fstatfs, None),
+        MAP,
+        DONT_FORK,
+    ];
+    const LEN: u64 = 6_000_000;
+    for errno in [Errno::PERM, Errno::NOSYS, Errno::NOMEM] {
+        for call in OF_PRODUCER {
+            let pipe = Pipe::new().unwrap();
+            let reading = thread::spawn(move || read_from_anybody(pipe.reader));
+            let Some((sent, shared)) = refusing(call, errno, || send_to_anybody(pipe.writer, LEN))
+            else {
+                return;
+            };
+            assert_eq!(reading.join().unwrap(), (sent, false), "{call:?} {errno}");
+            assert!(!shared, "{call:?} {errno}");
+        }
+        for call in OF_CONSUMER {
+            let pipe = Pipe::new().unwrap();
+            let sending = thread::spawn(move || send_to_anybody(pipe.writer, LEN));
+            let Some(read) = refusing(call, errno, || read_from_anybody(pipe.reader)) else {
+                return;
+            };
+            let (sent, _) = sending.join().unwrap();
+            assert_eq!(read, (sent, false), "{call:?} {errno}");
+        }
+    }
+}
+
+#[test]
+fn two_ends_meet_on_a_kernel_without_memfds_that_cannot_be_executed() {
+    let _watch = watch("two_ends_meet_on_a_kernel_without_memfds_that_cannot_be_executed");
+    // Before Linux 6.3, an unknown flag of memfd_create(2).
+    const FLAGS: u32 = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL;
+    let pipe = Pipe::new().unwrap();
+    let reading = thread::spawn(move || read_from_anybody(pipe.reader));
+    let unknown = (1, &[FLAGS][..]);
+    let sent = calls::refusing_some(libc::SYS_memfd_create, unknown, Errno::INVAL, || {
+        let mut out = producer(pipe.writer, Wait::Block);
+        let met = send_in_pieces(&mut out, 1, true, &mut Random::new(3));
+        out.finish().unwrap();
+        met
+    });
+    if let Some(sent) = sent {
+        assert_eq!(reading.join().unwrap().0, sent);
     }
 }
 
@@ -1205,14 +1535,14 @@ fn send_messages(messages: u64, killed: Killed, random: &mut Random, seed: u64) 
         assert!(began.elapsed() < LONG, "have not met");
         thread::sleep(Duration::from_millis(1));
     }
-    for _ in 0..random.up_to(40) {
-        let stopped = [&from, &to][random.up_to(1)];
+    for _ in 0..random.zero_to(40) {
+        let stopped = [&from, &to][random.zero_to(1)];
         signal(stopped, libc::SIGSTOP);
-        thread::sleep(Duration::from_micros(random.up_to(2000) as u64));
+        thread::sleep(Duration::from_micros(random.zero_to(2000) as u64));
         signal(stopped, libc::SIGCONT);
-        thread::sleep(Duration::from_micros(random.up_to(3000) as u64));
+        thread::sleep(Duration::from_micros(random.zero_to(3000) as u64));
     }
-    let stops_before = random.up_to(1) == 0;
+    let stops_before = random.zero_to(1) == 0;
     if let Some(victim) = match killed {
         Killed::Nobody => None,
         Killed::Producer => Some(&from),
@@ -1220,7 +1550,7 @@ fn send_messages(messages: u64, killed: Killed, random: &mut Random, seed: u64) 
     } {
         if stops_before {
             signal(victim, libc::SIGSTOP);
-            thread::sleep(Duration::from_micros(random.up_to(5000) as u64));
+            thread::sleep(Duration::from_micros(random.zero_to(5000) as u64));
         }
         signal(victim, libc::SIGKILL);
     }
@@ -1242,11 +1572,11 @@ fn either_side_may_be_stopped_for_a_while() {
     let total = run_both("finish", "all", |from, to| {
         let mut random = Random::new(11);
         for _ in 0..30 {
-            let process = [from, to][random.up_to(1)].id() as i32;
+            let process = [from, to][random.zero_to(1)].id() as i32;
             // SAFETY: these are children of this process, which have not been waited for.
             unsafe {
                 libc::kill(process, libc::SIGSTOP);
-                thread::sleep(Duration::from_micros(random.up_to(3000) as u64));
+                thread::sleep(Duration::from_micros(random.zero_to(3000) as u64));
                 libc::kill(process, libc::SIGCONT);
             }
         }

@@ -1,4 +1,4 @@
-//! Memory is bounded, whatever the reader does.
+//! Memory is bounded, whatever the reader does, and a call that would block allocates none.
 //!
 //! The measurements concern the whole process, so these tests take turns, and are alone in this program.
 
@@ -6,7 +6,10 @@
 
 mod common;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::fs::{self, File};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +18,11 @@ use std::time::Duration;
 
 use common::ends::{From, To};
 use common::*;
-use fullbore::{Guarantee, Pipe, ProducerOptions, Transfer, Way};
+use fullbore::tee::Policy;
+use fullbore::{
+    ConsumerOptions, EndReason, Error, Guarantee, Pipe, ProducerOptions, Tee, Transfer,
+    TransferSide, Way,
+};
 use rustix::pipe::SpliceFlags;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -23,6 +30,54 @@ static TURN: Mutex<()> = Mutex::new(());
 fn my_turn() -> MutexGuard<'static, ()> {
     // A failed test leaves nothing behind that affects the next one.
     TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The allocator of std, which counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that ends allocates nothing that is counted.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: all calls are passed on to the allocator of std; counting them allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the conditions.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Makes a call, and returns what it returns and how many allocations it has made.
+fn counted<T>(call: impl FnOnce() -> T) -> (T, usize) {
+    let before = ALLOCATIONS.get();
+    let returned = call();
+    (returned, ALLOCATIONS.get() - before)
 }
 
 /// Returns the resident anonymous memory of this process in bytes: `RssAnon` (proc_pid_status(5)).
@@ -238,4 +293,80 @@ fn short_transfers_leave_no_fd_and_no_memory_behind() {
     // The allocator may map an arena or two.
     let more = mapped().saturating_sub(maps_before);
     assert!(more < 20, "{more} mappings more");
+}
+
+/// Asserts that a call would block, and that neither it nor its error as one of std has allocated anything.
+#[track_caller]
+fn assert_blocks_without_allocating<T>(what: &str, call: impl FnOnce() -> Result<T, Error>) {
+    let call = || call().map(drop).map_err(io::Error::from);
+    let (returned, allocations) = counted(call);
+    assert_eq!(
+        returned.unwrap_err().kind(),
+        ErrorKind::WouldBlock,
+        "{what}"
+    );
+    assert_eq!(allocations, 0, "{what}");
+}
+
+#[test]
+fn a_producer_and_a_consumer_that_would_block_allocate_nothing() {
+    let _turn = my_turn();
+    let bytes = first(2 * MIB);
+    for way in [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle] {
+        let pipe = Pipe::new().unwrap();
+        let mut out = open(ProducerOptions::new().nonblocking(true), way, pipe.writer);
+        while out.write(&bytes).is_ok() {}
+        let what = format!("{way}");
+        assert_blocks_without_allocating(&what, || out.write(&bytes).map_err(inner));
+        if out.unsent() == 0 {
+            fill(out.reserve(1000).unwrap(), 0);
+            assert!(out.commit(1000).is_err());
+        }
+        assert_blocks_without_allocating(&what, || out.flush().map_err(inner));
+        assert_blocks_without_allocating(&what, || out.reserve(1).map(|_| ()));
+    }
+    let pipe = Pipe::new().unwrap();
+    let mut repeat = ProducerOptions::new()
+        .nonblocking(true)
+        .repeat(&pipe.writer, b"again\n")
+        .unwrap();
+    while repeat.send_some(u64::MAX).is_ok() {}
+    assert_blocks_without_allocating("repeat", || repeat.send_some(u64::MAX));
+    let pipe = Pipe::new().unwrap();
+    let options = ConsumerOptions::new().nonblocking(true);
+    let mut consumer = options.open(&pipe.reader).unwrap();
+    // Once it has got its memory, and `/dev/null`.
+    rustix::io::write(&pipe.writer, &bytes[..9000]).unwrap();
+    consumer.read_exact(&mut [0; 1]).unwrap();
+    consumer.discard(8999).unwrap();
+    let mut memory = vec![0; MIB];
+    assert_blocks_without_allocating("fill_buf", || {
+        consumer.fill_buf().map(<[u8]>::len).map_err(inner)
+    });
+    assert_blocks_without_allocating("read", || consumer.read(&mut memory).map_err(inner));
+    assert_blocks_without_allocating("discard", || consumer.discard(1000));
+}
+
+#[test]
+fn a_transfer_and_a_tee_that_would_block_allocate_only_their_report() {
+    let _turn = my_turn();
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let mut transfer = Transfer::new(&source.reader, &sink.writer).nonblocking(true);
+    let mut tee = Tee::new(&source.reader)
+        .sink(&sink.writer, Policy::FAIL_ALL)
+        .nonblocking(true);
+    let by_source = EndReason::WouldBlock(TransferSide::Source);
+    // What they need is made at the first run.
+    assert_eq!(transfer.run().unwrap().ended, by_source);
+    assert_eq!(tee.run().unwrap().ended, by_source);
+    let (report, allocations) = counted(|| transfer.run());
+    assert_eq!((report.unwrap().ended, allocations), (by_source, 0));
+    let (report, allocations) = counted(|| tee.run());
+    // The sinks, and the reports on them.
+    assert_eq!((report.unwrap().ended, allocations), (by_source, 2));
+    // The ways that were used, and how many bytes went in each.
+    rustix::io::write(&source.writer, b"something").unwrap();
+    assert_eq!(transfer.run().unwrap().bytes, 9);
+    let (report, allocations) = counted(|| transfer.run());
+    assert_eq!((report.unwrap().ended, allocations), (by_source, 1));
 }

@@ -148,6 +148,47 @@ static void all_that_write_to_nobody(void) {
     close(fds[1]);
 }
 
+static void send_sigpipe_from_another_process(void) {
+    pid_t here = getpid(), sender = fork();
+    if (sender == 0) _exit(kill(here, SIGPIPE) == 0 ? 0 : 1);
+    int status;
+    CHECK(sender > 0 && waitpid(sender, &status, 0) == sender && status == 0);
+}
+
+/* Called while SIGPIPE is blocked. Closes the reader that it is given, if that is one. */
+static int send_sigpipe_in_between(void *reader, const fullbore_progress *progress) {
+    CHECK(progress->bytes == 1 && is_blocked());
+    send_sigpipe_from_another_process();
+    CHECK(signals == 0);
+    int *fd = reader;
+    if (*fd >= 0) close(*fd);
+    return *fd < 0;
+}
+
+/* The signal of another process that comes during a call is handled after it, whether the call causes one or not. */
+static void sigpipe_in_between(void) {
+    signal(SIGPIPE, count_signal);
+    for (int causes_one = 0; causes_one < 2; causes_one++) {
+        int fds[2], none = -1, file;
+        pipe_of(fds);
+        temporary(&file);
+        CHECK(write(file, "hello", 5) == 5 && lseek(file, 0, SEEK_SET) == 0);
+        fullbore_transfer_options options = {.size = sizeof options, .chunk = 1};
+        fullbore_transfer *transfer;
+        IS(0, fullbore_transfer_new(file, fds[1], &options, &transfer, NULL));
+        signals = 0;
+        IS(causes_one ? -EPIPE : FULLBORE_ENDED_CANCELLED,
+           fullbore_transfer_run(transfer, send_sigpipe_in_between, causes_one ? &fds[0] : &none, NULL));
+        CHECK(signals == 1 && !is_pending() && !is_blocked());
+        fullbore_transfer_free(transfer);
+        if (!causes_one) close(fds[0]);
+        close(fds[1]);
+        close(file);
+    }
+    signals = 0;
+    signal(SIGPIPE, SIG_DFL);
+}
+
 static void no_sigpipe(void) {
     /* By default it would end this program. */
     signal(SIGPIPE, SIG_DFL);
@@ -170,7 +211,14 @@ static void no_sigpipe(void) {
     CHECK(is_pending() && is_blocked() && signals == 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     CHECK(signals == 1 && !is_pending());
-    signal(SIGPIPE, SIG_DFL);
+    /* So does one that another process has sent. */
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    send_sigpipe_from_another_process();
+    all_that_write_to_nobody();
+    CHECK(is_pending() && is_blocked() && signals == 1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    CHECK(signals > 1 && !is_pending());
+    sigpipe_in_between();
 }
 
 /* ---- the right bytes ---- */

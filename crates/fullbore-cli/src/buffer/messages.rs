@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::anyhow;
@@ -16,10 +17,17 @@ use crate::terminal::stderr;
 
 /// Where messages go.
 pub struct Messages {
-    log: Option<Mutex<File>>,
+    log: Option<Log>,
     pub manner: Manner,
     /// The level of mbuffer: errors are printed from 1 on, warnings from 2 on.
     level: u8,
+}
+
+/// The file for messages, and its name in quotes.
+struct Log {
+    file: Mutex<File>,
+    name: String,
+    has_failed: AtomicBool,
 }
 
 impl Messages {
@@ -30,16 +38,27 @@ impl Messages {
     pub fn new(log: Option<&Path>, manner: Manner, level: u8) -> anyhow::Result<Self> {
         let open = |path: &Path| {
             let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
-            let name = clean(&path.to_string_lossy());
-            opened.map_err(|error| anyhow!("open the log '{name}': {}", error_text(&error)))
+            let name = format!("'{}'", clean(&path.to_string_lossy()));
+            let failed = |error| anyhow!("open the log {name}: {}", error_text(&error));
+            anyhow::Ok(Log {
+                file: Mutex::new(opened.map_err(failed)?),
+                has_failed: AtomicBool::new(false),
+                name,
+            })
         };
-        let log = log.map(open).transpose()?.map(Mutex::new);
+        let log = log.map(open).transpose()?;
         Ok(Self { log, manner, level })
     }
 
     /// Whether messages go to a file.
     pub fn has_log(&self) -> bool {
         self.log.is_some()
+    }
+
+    /// Whether the log did not take a line.
+    pub fn has_failed(&self) -> bool {
+        let log = self.log.as_ref();
+        log.is_some_and(|log| log.has_failed.load(Ordering::Relaxed))
     }
 
     pub fn error(&self, error: &anyhow::Error) {
@@ -75,18 +94,38 @@ impl Messages {
         }
     }
 
-    /// Writes a line. An error is ignored: the bytes that are moved do not depend on it.
+    /// Writes a line, on stderr if the log does not take it.
     pub fn line(&self, line: &str) {
-        let _ = self.try_line(line);
+        if self.try_line(line).is_err() && self.has_failed() {
+            let _ = writeln!(stderr(), "{line}");
+        }
     }
 
     fn try_line(&self, line: &str) -> io::Result<()> {
         let Some(log) = &self.log else {
             return writeln!(stderr(), "{line}");
         };
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(log, "{line}")?;
+        let written = log.write(line);
+        if let Err(error) = &written {
+            // mbuffer says nothing, and ends as if its log were complete.
+            if self.manner.is_mbuffer() {
+                return written;
+            }
+            let is_first = !log.has_failed.swap(true, Ordering::Relaxed);
+            if is_first && self.level > 0 {
+                let (who, why) = (self.manner.error(), error_text(error));
+                let _ = writeln!(stderr(), "{who}write the log {}: {why}", log.name);
+            }
+        }
+        written
+    }
+}
+
+impl Log {
+    fn write(&self, line: &str) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{line}")?;
         // Each close(2) reports the errors of the file, that of a duplicate too.
-        fullbore::close(log.try_clone()?).map_err(Into::into)
+        fullbore::close(file.try_clone()?).map_err(Into::into)
     }
 }

@@ -233,6 +233,7 @@ impl Buffer {
                 messages.error(&error);
                 Ok(code)
             }
+            Ok(_) if messages.has_failed() => Ok(ExitCode::FAILURE),
             outcome => outcome,
         }
     }

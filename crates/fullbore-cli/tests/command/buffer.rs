@@ -315,6 +315,37 @@ fn the_end_is_summed_up_on_stderr_or_in_the_log() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_is_an_error_and_the_data_are_complete() {
+    let dir = directory();
+    let says = "fullbore buffer: write the log '/dev/full': No space left on device";
+    for (options, lines) in [
+        ("-q", vec!["summary: ", "buffer: ", "A larger"]),
+        ("-Q", vec![]),
+        ("-Q --md5", vec![" hash: "]),
+        // What the log does not take is on stderr, errors too.
+        ("-Q -o /dev/full", vec!["write to '/dev/full'"]),
+        ("-Q --pid --hash=xxh3 -o other", vec!["PID is", " hash: "]),
+    ] {
+        let line = format!("$B {options} -l /dev/full -o - -f < big > out");
+        let output = shell(&dir, &ours(), &line);
+        let said: Vec<&str> = stderr(&output).lines().collect();
+        match lines.is_empty() {
+            // Nothing was to be written.
+            true => assert_quiet_success(&output),
+            false => {
+                assert_code(&output, 1);
+                assert_eq!(said[0], says, "{line}");
+                assert_eq!(said.len(), 1 + lines.len(), "{line}: {said:#?}");
+            }
+        }
+        for (said, expected) in said.iter().skip(1).zip(&lines) {
+            assert!(said.contains(expected), "{line}: {said}");
+        }
+        assert!(content(&dir, "out") == big(), "{line}");
+    }
+}
+
+#[test]
 fn the_report_is_also_json() {
     let dir = directory();
     let output = shell(

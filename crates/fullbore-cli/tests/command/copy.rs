@@ -77,21 +77,21 @@ fn files_and_stdin_are_joined_in_order() {
             b"hello\nhello\nworld\nhello\n",
         );
         assert_prints(&dir, &format!("$FB copy {by} /dev/null"), b"");
-        assert_prints(&dir, &format!("$FB copy {by} big"), &big());
+        assert_prints(&dir, &format!("$FB copy {by} big"), big());
         assert_prints(
             &dir,
             &format!("$FB copy {by} big | $FB copy {by} | cat"),
-            &big(),
+            big(),
         );
         assert_prints(
             &dir,
             &format!("$FB copy {by} big a > o; cat o"),
-            &[&big()[..], b"hello\n"].concat(),
+            &[big(), b"hello\n"].concat(),
         );
         assert_prints(
             &dir,
             &format!("$FB copy {by} < big | $FB copy {by} -o o; cat o"),
-            &big(),
+            big(),
         );
     }
 }
@@ -441,7 +441,7 @@ fn a_report_says_how_much_went_and_progress_says_nothing_to_a_pipe() {
     let lines: Vec<&str> = stderr(&output).lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[1].starts_with("6 B in "), "{lines:?}");
-    assert_prints(&dir, "$FB copy --progress big", &big());
+    assert_prints(&dir, "$FB copy --progress big", big());
 }
 
 // Tests with other programs before and after it.

@@ -2,6 +2,7 @@
 //! through it is in the report.
 
 use std::fs;
+use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
 use serde_json::Value;
@@ -51,4 +52,39 @@ fn the_environment_makes_nothing_share_memory() {
     let output = finish(start(fullbore(&line).env("FULLBORE_RING", "1")));
     assert_code(&output, 0);
     assert!(endpoint(stdout(&output)).calls >= bytes / READ);
+}
+
+#[test]
+fn two_ends_meet_where_every_memfd_has_to_be_sealed_against_execution() {
+    if !is_root() {
+        return skipped("vm.memfd_noexec: only root may mount /proc of a new PID namespace");
+    }
+    /// The sysctl belongs to the PID namespace. bash is the first process of it.
+    fn in_namespace(line: &str) -> Output {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "bash", "-o", "pipefail"]);
+        finish(start(
+            command
+                .args(["-c", line])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        ))
+    }
+    const REQUIRE: &str = "{ echo 2 > /proc/sys/vm/memfd_noexec; } 2> /dev/null";
+    if !in_namespace("true").status.success() {
+        return skipped("vm.memfd_noexec: no PID namespace can be made here");
+    }
+    if !in_namespace(REQUIRE).status.success() {
+        return skipped("vm.memfd_noexec: there is no such limit here");
+    }
+    let bytes: u64 = 1 << 30;
+    let write = format!("{FULLBORE} write --way ring --bytes-to-pipe {bytes}");
+    let line = format!("{REQUIRE} && {write} | {FULLBORE} read --way ring --json");
+    // The writer ends with 3 if the two have not met, because another test had just started a process.
+    let output = wait_for("shared memory", || {
+        Some(in_namespace(&line)).filter(|output| output.status.code() != Some(3))
+    });
+    assert_code(&output, 0);
+    assert_eq!(endpoint(stdout(&output)).bytes, bytes);
 }

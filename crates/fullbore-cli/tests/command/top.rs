@@ -9,6 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::terminal::{READS, WIDE_NAMES, assert_equally_wide, wide_line};
 use crate::common::top::*;
 use crate::common::users::ForEverybody;
 use crate::common::*;
@@ -513,6 +514,32 @@ fn names_that_a_terminal_would_obey_are_shown_harmless() {
             }
         }
     }
+}
+
+#[test]
+fn names_in_wide_and_combining_characters_are_in_their_columns() {
+    let place = tempfile::tempdir().unwrap();
+    for name in WIDE_NAMES {
+        let program = place.path().join(name);
+        fs::write(&program, format!("#!/bin/sh\n{READS}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    wait_for_starts();
+    let script = format!("sleep 600 | {}; exit 3", wide_line());
+    let mut command = Command::new("sh");
+    let line = Line::start(command.args(["-c", &script]).current_dir(place.path()));
+    let table = wait_for("all names", || {
+        let output = run(&format!("top --once --pipeline {}", line.pid()));
+        assert_quiet_success(&output);
+        let text = stdout(&output).to_owned();
+        // A process has 15 bytes of its name.
+        let names = [WIDE_NAMES[0], WIDE_NAMES[1], WIDE_NAMES[2], "a日本語日"];
+        let has = |name: &&str| text.contains(&format!("→ {name}"));
+        names.iter().all(has).then_some(text)
+    });
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains('→')).collect();
+    assert_eq!(rows.len(), 1 + WIDE_NAMES.len(), "{table}");
+    assert_equally_wide(&rows);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! A terminal of tmux with an interactive bash in it. Tests send keys to it, and capture the text that a
 //! user would see.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use fullbore_host::text::columns;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
@@ -69,6 +71,23 @@ impl Terminal {
     pub fn writes(&self, name: &str, script: &str) {
         let script = script.replace("@MARK@", &self.marker);
         std::fs::write(self.path(name), script).unwrap();
+    }
+
+    /// Writes a program for sh under a name that it then has as a process.
+    pub fn writes_program(&self, name: &str, script: &str) {
+        self.writes(name, &format!("#!/bin/sh\n{script}\n"));
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(self.path(name), mode).unwrap();
+        wait_for_starts();
+    }
+
+    /// Writes all that is written to the terminal from now on to this file too, and returns its path.
+    pub fn records(&self, name: &str) -> String {
+        let path = self.path(name);
+        let piped = self.tmux(&["pipe-pane", &format!("cat > {path}")]);
+        assert!(piped.status.success(), "{}", said(&piped));
+        wait_for("a record", || std::fs::metadata(&path).ok());
+        path
     }
 
     /// Types a line and Enter.
@@ -199,4 +218,31 @@ pub fn below_each_other<'a>(screen: &'a str, names: &[&str]) -> Option<Vec<&'a s
             .all(|(line, name)| line.trim_start().starts_with(name));
         all.then(|| part.to_vec())
     })
+}
+
+/// Names of 15 bytes and more, of which a process keeps 15: in characters that occupy two columns or none. The last one is
+/// cut within a character.
+pub const WIDE_NAMES: [&str; 4] = [
+    "日本語日本",
+    "e\u{301}e\u{301}e\u{301}e\u{301}e\u{301}",
+    "😀😀😀abc",
+    "a日本語日本語",
+];
+
+/// What a program under one of these names does: it reads for as long as its pipe is open.
+pub const READS: &str = "while read line; do :; done";
+
+/// Returns a pipeline of programs under these names, for sh.
+pub fn wide_line() -> String {
+    WIDE_NAMES.map(|name| format!("./{name}")).join(" | ")
+}
+
+/// Asserts that these lines occupy the same number of columns, as those of a table without blanks at its right do.
+#[track_caller]
+pub fn assert_equally_wide(lines: &[&str]) {
+    let widths: Vec<usize> = lines.iter().map(|line| columns(line)).collect();
+    assert!(
+        widths.windows(2).all(|two| two[0] == two[1]),
+        "{widths:?}: {lines:#?}"
+    );
 }

@@ -4,8 +4,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::terminal::Terminal;
+use crate::common::terminal::{READS, Terminal, WIDE_NAMES, assert_equally_wide, wide_line};
 use crate::common::*;
+use fullbore_host::text::columns as columns_of;
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
@@ -291,6 +292,48 @@ fn the_live_view_makes_room_for_the_shell_and_leaves_its_verdict() {
     let screen = terminal.shows_what("the prompt", |now| now.trim_end().ends_with("ready>"));
     assert_eq!(screen.matches("bottleneck").count(), 1, "{screen}");
     assert!(!screen.contains(&rule), "{screen}");
+}
+
+#[test]
+fn names_in_wide_and_combining_characters_are_in_their_columns_of_the_live_view() {
+    for columns in [50, 100] {
+        let Some(terminal) = Terminal::wide("wide names in the live view", columns) else {
+            return;
+        };
+        for name in WIDE_NAMES {
+            terminal.writes_program(name, READS);
+        }
+        let line = format!("sleep @MARK@ | {}", wide_line());
+        terminal.writes("live", &format!("exec {FULLBORE} run --live '{line}'"));
+        let record = terminal.records("record");
+        terminal.types("clear; sh live");
+        let last = format!("5 ./{}", WIDE_NAMES[3]);
+        // A drawing is complete once another one has begun.
+        let rule = "-".repeat(columns - 1);
+        let drawings = wait_for("two drawings", || {
+            let drawn = std::fs::read(&record).unwrap();
+            let drawn = String::from_utf8_lossy(&drawn).into_owned();
+            let (complete, _) = drawn.rsplit_once(&rule)?;
+            let (_, complete) = complete.split_once(&rule)?;
+            complete.contains(&last).then(|| complete.to_owned())
+        });
+        for drawing in drawings.split(&rule) {
+            let lines = drawing.split("\u{1b}[K").skip(1);
+            let lines = lines.filter_map(|line| line.split('\u{1b}').next());
+            let lines: Vec<&str> = lines.collect();
+            for line in &lines {
+                assert!(columns_of(line) < columns, "{line:?}");
+            }
+            let of_pipes = lines.iter().position(|line| line.starts_with("pipe "));
+            let of_stages = &lines[..of_pipes.unwrap_or(lines.len())];
+            if columns == 100 {
+                assert_eq!(of_stages.len(), 2 + WIDE_NAMES.len(), "{lines:#?}");
+                assert_equally_wide(of_stages);
+            }
+        }
+        terminal.presses("C-c");
+        terminal.wait_for_sleepers(0);
+    }
 }
 
 #[test]

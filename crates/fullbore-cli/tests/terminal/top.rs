@@ -1,8 +1,9 @@
 //! Tests of `fullbore top` on a terminal: what it draws, what the keys do, and how it leaves the
 //! terminal.
 
-use crate::common::terminal::Terminal;
+use crate::common::terminal::{READS, Terminal, WIDE_NAMES, assert_equally_wide, wide_line};
 use crate::common::*;
+use fullbore_host::text::columns as columns_of;
 
 /// The command line of a `top` that shows only the pipelines of this terminal.
 const TOP: &str = "top --interval 200ms --pipeline $$";
@@ -123,6 +124,49 @@ fn two_hundred_columns_use_the_room() {
     assert!(longest > Some(150) && longest <= Some(200), "{screen}");
     terminal.presses("q");
     leave(&terminal);
+}
+
+#[test]
+fn names_in_wide_and_combining_characters_are_in_their_columns() {
+    for columns in [80, 200] {
+        let Some(terminal) = Terminal::wide("wide names", columns) else {
+            return;
+        };
+        terminal.types("set +m; export XDG_RUNTIME_DIR=$PWD");
+        for name in WIDE_NAMES {
+            terminal.writes_program(name, READS);
+        }
+        terminal.writes("line", &format!("sleep @MARK@ | {}", wide_line()));
+        terminal.types("sh line & clear");
+        terminal.wait_for_sleepers(1);
+        let record = terminal.records("record");
+        terminal.types(TOP);
+        let begin = [
+            "┌ sleep ",
+            "│ 日本語日本 ",
+            "│ e\u{301}e\u{301}",
+            "└ 😀😀😀abc ",
+        ];
+        let are_in = |text: &str| begin.iter().all(|begin| text.contains(begin));
+        terminal.shows_what("all pipes", are_in);
+        let drawn = wait_for("all that was drawn", || {
+            let drawn = std::fs::read(&record).unwrap();
+            let drawn = String::from_utf8_lossy(&drawn).into_owned();
+            are_in(&drawn).then_some(drawn)
+        });
+        let lines: Vec<&str> = drawn.split("\u{1b}[2K").skip(1).collect();
+        // The last one may not be whole yet.
+        let (_, lines) = lines.split_last().unwrap();
+        for line in lines {
+            assert!(columns_of(line) <= columns, "{line:?}");
+        }
+        let rows = lines.iter().copied().filter(|line| line.contains('→'));
+        let rows: Vec<&str> = rows.collect();
+        assert!(rows.len() >= WIDE_NAMES.len(), "{rows:#?}");
+        assert_equally_wide(&rows);
+        terminal.presses("q");
+        leave(&terminal);
+    }
 }
 
 #[test]

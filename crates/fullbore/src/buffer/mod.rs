@@ -346,17 +346,25 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             resume,
             ..
         } = self.options;
-        let is_percent = |percent: f64| (0.0..=100.0).contains(&percent);
-        let invalid = |text: &str| Err(Error::Invalid(text.into()));
+        let invalid = |text: String| Err(Error::Invalid(text));
         if chunk == 0 {
-            return invalid("a chunk of 0 bytes moves nothing");
+            return invalid("a chunk of 0 bytes moves nothing".into());
         }
-        if !is_percent(start) || !is_percent(resume) {
-            return invalid("a threshold is a number of percent from 0 to 100");
+        for (option, percent) in [("start at", start), ("resume at", resume)] {
+            if !(0.0..=100.0).contains(&percent) {
+                return invalid(format!(
+                    "{option} {percent}: expected a number of percent from 0 to 100"
+                ));
+            }
         }
-        let is_zero = |rate: Option<u64>| rate == Some(0);
-        if is_zero(self.options.read_rate) || is_zero(self.options.write_rate) {
-            return invalid("a rate of 0 bytes per second moves nothing");
+        let rates = [
+            ("read", self.options.read_rate),
+            ("write", self.options.write_rate),
+        ];
+        for (side, rate) in rates {
+            if rate == Some(0) {
+                return invalid(format!("a {side} rate of 0 bytes per second moves nothing"));
+            }
         }
         let source = transfer::stat_of(self.source.as_fd(), TransferSide::Source)?;
         let messages = Messages::of(self.source.as_fd(), &source, self.file.is_some())?;

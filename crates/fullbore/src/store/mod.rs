@@ -151,7 +151,7 @@ impl Store {
         let slots = layout.bytes / slot;
         if slots < 2 {
             return Err(Error::Invalid(format!(
-                "a buffer of {} bytes is too small: it needs at least {}",
+                "memory of {} bytes is too small for a buffer: it needs at least {}",
                 layout.bytes,
                 2 * page
             )));

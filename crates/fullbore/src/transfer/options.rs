@@ -31,17 +31,14 @@ impl Options {
     /// # Errors
     /// [`Error::Invalid`] for options that would never move a byte.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.chunk {
-            Some(0) => Err(Error::Invalid("a chunk of 0 bytes moves nothing".into())),
-            _ if self
-                .limit
-                .is_some_and(|limit| limit < self.ahead.len() as u64) =>
-            {
-                Err(Error::Invalid(format!(
-                    "a limit below the {} bytes that come before those of the source",
-                    self.ahead.len()
-                )))
-            }
+        if self.chunk == Some(0) {
+            return Err(Error::Invalid("a chunk of 0 bytes moves nothing".into()));
+        }
+        let ahead = self.ahead.len();
+        match self.limit {
+            Some(limit) if limit < ahead as u64 => Err(Error::Invalid(format!(
+                "a limit of {limit} bytes is below the {ahead} bytes that come before those of the source"
+            ))),
             _ => Ok(()),
         }
     }

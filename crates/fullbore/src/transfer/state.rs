@@ -90,10 +90,13 @@ pub(super) fn begin(
             .map(|(from, to)| from.abs_diff(to)),
     };
     refuse_the_same(&source_stat, &sink_stat, ranges.are_apart(options))?;
-    if options.sink_offset.is_some() && has_flag(sink, OFlags::APPEND) {
-        return Err(Error::Invalid(
-            "the sink appends (O_APPEND), so bytes cannot go to an offset of it".into(),
-        ));
+    if let Some(at) = options
+        .sink_offset
+        .filter(|_| has_flag(sink, OFlags::APPEND))
+    {
+        return Err(Error::Invalid(format!(
+            "the sink appends (O_APPEND), so bytes cannot go to offset {at} of it"
+        )));
     }
     let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
     let is_socket = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket;

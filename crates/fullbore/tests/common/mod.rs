@@ -145,8 +145,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
+    /// A number from 1 to `most`.
     pub fn up_to(&mut self, most: usize) -> usize {
         1 + (self.next() % most as u64) as usize
+    }
+
+    /// A number from 0 to `most`.
+    pub fn zero_to(&mut self, most: usize) -> usize {
+        self.up_to(most + 1) - 1
     }
 }
 

@@ -12,6 +12,7 @@ mod close;
 mod consume;
 mod dropping;
 mod faults;
+mod options;
 mod pages;
 mod produce;
 mod produce_nonblocking;

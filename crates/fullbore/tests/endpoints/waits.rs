@@ -251,6 +251,66 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
 }
 
 #[test]
+fn a_cancel_ends_the_wait_of_a_consumer_and_loses_nothing() {
+    let _watch = watch("a_cancel_ends_the_wait_of_a_consumer_and_loses_nothing");
+    #[track_caller]
+    fn assert_cancelled(error: std::io::Error, taken: u64) {
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Other,
+            "callers repeat no call after it"
+        );
+        let error = inner(error);
+        assert!(
+            matches!(error, Error::Stopped { by: Stopped::Cancelled, moved, .. } if moved == taken),
+            "{error:?}"
+        );
+    }
+    for wait in ALL_WAITS {
+        let pipe = Pipe::new().unwrap();
+        let cancel = Cancel::new().unwrap();
+        let options = ConsumerOptions::new().wait(wait).cancel(&cancel);
+        let mut consumer = options.open(pipe.reader).unwrap();
+        rustix::io::write(&pipe.writer, b"half a line").unwrap();
+        let cancelling = thread::spawn(move || {
+            thread::sleep(A_MOMENT);
+            cancel.cancel();
+        });
+        let mut line = Vec::new();
+        assert_cancelled(consumer.read_until(b'\n', &mut line).unwrap_err(), 11);
+        assert_eq!(line, b"half a line", "{wait:?}");
+        cancelling.join().unwrap();
+        // What comes later stays in the pipe.
+        rustix::io::write(&pipe.writer, b", and the rest\n").unwrap();
+        assert_cancelled(consumer.read(&mut [0; 9]).unwrap_err(), 11);
+        let error = consumer.discard(9).unwrap_err();
+        assert_cancelled(error.into(), 11);
+        drop(pipe.writer);
+        let (rest, begun) = consumer.into_parts();
+        assert!(begun.is_empty());
+        File::from(rest).read_to_end(&mut line).unwrap();
+        assert_eq!(line, b"half a line, and the rest\n", "{wait:?}");
+    }
+}
+
+#[test]
+fn what_a_consumer_has_read_before_a_cancel_can_be_had_after_it() {
+    for wait in ALL_WAITS {
+        let pipe = Pipe::new().unwrap();
+        let cancel = Cancel::new().unwrap();
+        let options = ConsumerOptions::new().wait(wait).cancel(&cancel);
+        let mut consumer = options.open(pipe.reader).unwrap();
+        rustix::io::write(&pipe.writer, b"0123456789").unwrap();
+        consumer.read_exact(&mut [0; 3]).unwrap();
+        cancel.cancel();
+        assert_eq!(consumer.fill_buf().unwrap(), b"3456789", "{wait:?}");
+        consumer.read_exact(&mut [0; 2]).unwrap();
+        assert_eq!(consumer.discard(1).unwrap(), 1);
+        assert_eq!(consumer.into_parts().1, b"6789", "{wait:?}");
+    }
+}
+
+#[test]
 fn ecanceled_of_the_kernel_is_not_a_cancellation() {
     let cancel = Cancel::new().unwrap();
     for errno in [Errno::CANCELED, Errno::TIMEDOUT] {

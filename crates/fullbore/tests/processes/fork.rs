@@ -14,10 +14,10 @@ use fullbore::{Cancel, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfe
 use fullbore_linux::Waiter;
 use fullbore_linux::{Calls, Errno};
 
-const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
+pub(crate) const WAYS: [Way; 4] = [Way::Copy, Way::Socket, Way::Fresh, Way::Recycle];
 
 /// Runs `child` in a forked process, and returns its process id.
-fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
+pub(crate) fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
     look_up_once();
     // SAFETY: glibc's allocator survives a fork, and the child ends by _exit without returning here.
     let process = unsafe { libc::fork() };
@@ -31,7 +31,7 @@ fn forked(child: impl FnOnce() -> i32) -> libc::pid_t {
 }
 
 /// Waits for a forked process, and returns its exit code; 98 if a signal ended it.
-fn exit_code(process: libc::pid_t) -> i32 {
+pub(crate) fn exit_code(process: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: writes only to `status`.
     let waited = unsafe { libc::waitpid(process, &mut status, 0) };
@@ -40,7 +40,7 @@ fn exit_code(process: libc::pid_t) -> i32 {
 }
 
 /// Runs `child` in a forked process, and checks that it exits successfully.
-fn fork_and_wait(child: impl FnOnce()) {
+pub(crate) fn fork_and_wait(child: impl FnOnce()) {
     let process = forked(|| {
         child();
         0
@@ -199,7 +199,7 @@ fn a_socket_whose_peer_is_gone_is_an_error_and_no_signal() {
 }
 
 /// Moves bytes into a socket whose peer closes after it has read `read` of them, and returns the error of the transfer.
-fn into_a_socket_that_is_left(
+pub(crate) fn into_a_socket_that_is_left(
     (ours, theirs): (OwnedFd, OwnedFd),
     (from_pipe, guarantee): (bool, Guarantee),
     read: usize,

@@ -12,3 +12,4 @@ mod examples;
 mod exit;
 mod fork;
 mod own_descriptor;
+mod sigpipe;
