@@ -332,7 +332,8 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Returns the sink and the unsent bytes, including those of a ring that the consumer has not claimed. Sends
-    /// nothing.
+    /// nothing. If another process has written to the pipe after flushed bytes of the ring, this first waits until the
+    /// consumer has claimed those, as [`finish`](Self::finish) does; a deadline or a cancel ends the wait.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let _ = self.wait_if_others_wrote();
         let _ = self.close_ring();
