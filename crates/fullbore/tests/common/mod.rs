@@ -313,6 +313,18 @@ impl Reader {
     }
 }
 
+/// Returns whether a transfer gives fresh pages unless asked for another way: the machine has huge pages, and one is not
+/// larger than what a pipe should hold.
+pub fn gives_fresh_pages() -> bool {
+    linux::has_huge_pages() && linux::Geometry::here().huge_that_suits().is_some()
+}
+
+/// Returns whether bytes go through a private socket unless asked for another way: its runs of 32 KiB are longer than a
+/// base page.
+pub fn has_socket_way() -> bool {
+    linux::page_size() < 32 * 1024
+}
+
 /// Opens a producer of this way. For [`Way::Recycle`] the reader of `sink` has to copy.
 pub fn open(options: ProducerOptions, way: Way, sink: OwnedFd) -> Producer<OwnedFd> {
     match way {

@@ -694,8 +694,9 @@ fn start_a_full_one(
         also(buffer.sink(sink.writer, policy).pipe_size(1)).run()
     });
     let (mut there, here) = (File::from(source.writer), File::from(sink.reader));
-    // The output holds 64 KiB, or less. The buffer may end before that.
-    let _ = there.write_all(&first(128 << 10));
+    // More than the output holds. The buffer may end before that.
+    let capacity = rustix::pipe::fcntl_getpipe_size(&here).unwrap();
+    let _ = there.write_all(&first(2 * capacity));
     let pipe = fullbore_linux::pipe::of(&here).unwrap().unwrap();
     until(|| pipe.queued().unwrap() > 0 || runs.is_finished());
     (there, here, runs)

@@ -16,7 +16,7 @@ use fullbore::{
     EndReason, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Transfer,
     TransferReport, Way,
 };
-use fullbore_linux::{has_huge_pages, vmsplice_shares};
+use fullbore_linux::vmsplice_shares;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 /// The length of a stream from pipe to pipe: many laps of all reused memory.
@@ -329,7 +329,7 @@ fn what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays() {
             assert_eq!(read, FEWER, "{reader:?}");
             let report = moving.join().unwrap();
             assert_eq!(report.bytes, FEWER);
-            if has_huge_pages() && vmsplice_shares().is_ok_and(|shares| shares) {
+            if gives_fresh_pages() && vmsplice_shares().is_ok_and(|shares| shares) {
                 let fresh: u64 = report
                     .methods
                     .iter()
