@@ -75,8 +75,9 @@ impl Samples {
 fn hand_over(cpus: &CpuPair, block: usize, store: Store) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
-    let blocks: Option<Vec<Pages>> = (0..UNDER_WAY).map(|_| memory(block)).collect();
-    let (blocks, from) = (blocks?, memory(BLOCKS[0])?);
+    let blocks = (0..UNDER_WAY).map(|_| prepare::huge_pages(block));
+    let blocks: Vec<Pages> = blocks.collect::<Result<_, _>>().ok()?;
+    let from = prepare::huge_pages(BLOCKS[0]).ok()?;
     thread::scope(|scope| {
         let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
         scope.spawn(|| pinned_to(cpus.writer, || fill_all(store, &from, to_fill, filled)));
@@ -137,13 +138,6 @@ fn next(blocks: &Receiver<Pages>) -> Option<Pages> {
 fn rate(bytes: usize, began: Instant) -> Option<f64> {
     let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
     Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
-}
-
-/// Maps memory that has been written to, on huge pages if there are any.
-fn memory(bytes: usize) -> Option<Pages> {
-    let mut pages = prepare::huge_pages(bytes).ok()?;
-    pages.fill(1);
-    Some(pages)
 }
 
 #[cfg(test)]
