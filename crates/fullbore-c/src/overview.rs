@@ -302,7 +302,7 @@ impl Texts {
         let verdict = chain.verdict.as_ref();
         let slow: Vec<usize> = verdict.map_or_else(Vec::new, |verdict| {
             // A verdict counts stages from 1.
-            verdict.stages().iter().map(|number| number - 1).collect()
+            verdict.stages.iter().map(|number| number - 1).collect()
         });
         Chain {
             shown: fullbore_chain {
@@ -310,16 +310,14 @@ impl Texts {
                 pipes: chain.pipes.len(),
                 slow_stages: slow.len(),
                 words: self.add_some(verdict.map(|verdict| verdict.words.as_str())),
-                verdict: verdict.map_or(FULLBORE_VERDICT_NONE, |it| number_of_verdict(&it.kind)),
+                verdict: verdict.map_or(FULLBORE_VERDICT_NONE, |it| number_of_verdict(it.kind)),
                 sure: verdict.map_or(FULLBORE_SURENESS_NOT_SURE, |verdict| match verdict.sure {
                     Sureness::NotSure => FULLBORE_SURENESS_NOT_SURE,
                     Sureness::Likely => FULLBORE_SURENESS_LIKELY,
                     Sureness::Sure => FULLBORE_SURENESS_SURE,
                 }),
-                bound: match verdict.map(|verdict| &verdict.kind) {
-                    Some(VerdictKind::Stage(_, bound)) => number_of_bound(*bound),
-                    _ => FULLBORE_BOUND_NONE,
-                },
+                bound: (verdict.and_then(|verdict| verdict.bound_by))
+                    .map_or(FULLBORE_BOUND_NONE, number_of_bound),
                 is_circle: chain.is_circle.into(),
             },
             stages: chain.stages.iter().map(|stage| self.stage(stage)).collect(),
@@ -384,11 +382,11 @@ fn whole<N: TryInto<i64>>(number: Option<N>) -> i64 {
     number.map_or(-1, |number| number.try_into().unwrap_or(i64::MAX))
 }
 
-fn number_of_verdict(kind: &VerdictKind) -> i32 {
+fn number_of_verdict(kind: VerdictKind) -> i32 {
     match kind {
-        VerdictKind::Stage(..) => FULLBORE_VERDICT_STAGE,
-        VerdictKind::Shared(_) => FULLBORE_VERDICT_SHARED,
-        VerdictKind::ByTurns(_) => FULLBORE_VERDICT_BY_TURNS,
+        VerdictKind::Stage => FULLBORE_VERDICT_STAGE,
+        VerdictKind::Shared => FULLBORE_VERDICT_SHARED,
+        VerdictKind::ByTurns => FULLBORE_VERDICT_BY_TURNS,
         VerdictKind::Cpus => FULLBORE_VERDICT_CPUS,
         VerdictKind::Waking => FULLBORE_VERDICT_WAKING,
         VerdictKind::Nobody => FULLBORE_VERDICT_NOBODY,

@@ -3,15 +3,14 @@
 
 use std::fmt;
 
-use fullbore::PipeLimit;
 use rustix::io::Errno;
 
 use fullbore_host::refusal::UNSUPPORTED;
 use fullbore_host::size;
 use fullbore_host::text::{columns, counted, error_text, padded};
 use fullbore_observe::USUAL;
-use fullbore_observe::census::{Holder, Pipe};
-use fullbore_observe::tune::outcome::{Outcome, Tuned, Tuning, is_safe};
+use fullbore_observe::tune::outcome::Outcome;
+use fullbore_observe::tune::report::{PipeUser, TunedPipe, TuningReport};
 
 /// The hazard of a pipe that is enlarged under its writer, in two sentences.
 const WHY: &str = "\
@@ -21,22 +20,23 @@ bytes";
 
 /// The report on the results for all pipes.
 #[derive(Debug)]
-pub struct Report(pub Tuning);
+pub struct Report(pub TuningReport);
 
 impl Report {
     /// Returns the exit code: 0 if everything is as requested; 3 if a limit or a missing permission prevents
     /// it; 1 otherwise.
     pub fn code(&self) -> u8 {
-        let of = |one: &Tuned| match (one.outcome, one.errno) {
+        let of = |one: &TunedPipe| match (one.outcome, one.errno) {
             (_, Some(Errno::ACCESS | Errno::PERM)) => UNSUPPORTED,
             (Outcome::Refused | Outcome::TooFull | Outcome::HalfOpen | Outcome::Failed, _) => 1,
             _ if one.limit.is_some() && self.0.options.is_strict => UNSUPPORTED,
             _ => 0,
         };
-        let codes = || self.0.all.iter().map(of);
+        let codes = || self.0.pipes.iter().map(of);
         // tune makes no pipe smaller, which is perhaps what the user wanted.
-        let is_left = |one: &Tuned| one.outcome == Outcome::Roomy && self.is_more_than_asked(one);
-        let nothing_done = !self.0.all.is_empty() && self.0.all.iter().all(is_left);
+        let is_left =
+            |one: &TunedPipe| one.outcome == Outcome::Roomy && self.is_more_than_asked(one);
+        let nothing_done = !self.0.pipes.is_empty() && self.0.pipes.iter().all(is_left);
         match codes().any(|code| code == 1) || nothing_done {
             true => 1,
             false => codes().max().unwrap_or(0),
@@ -44,41 +44,38 @@ impl Report {
     }
 
     /// Returns whether a pipe exceeds a capacity that was explicitly requested.
-    fn is_more_than_asked(&self, one: &Tuned) -> bool {
+    fn is_more_than_asked(&self, one: &TunedPipe) -> bool {
         self.0.options.is_strict && one.from > Some(self.0.options.size.next_power_of_two())
     }
 
     /// Returns whether a pipe was left unchanged because a larger one may not be safe for its writers.
     pub fn is_refused(&self) -> bool {
-        let mut all = self.0.all.iter();
-        all.any(|one| one.outcome == Outcome::Refused)
+        self.count(|one| one.outcome == Outcome::Refused) > 0
+    }
+
+    fn count(&self, is_meant: impl Fn(&TunedPipe) -> bool) -> usize {
+        self.0.pipes.iter().filter(|one| is_meant(one)).count()
     }
 
     /// Returns the warnings for stderr.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if !self.0.found.several.is_empty() {
-            let pids: Vec<String> = self.0.found.several.iter().map(u32::to_string).collect();
+        if !self.0.several.is_empty() {
+            let pids: Vec<String> = self.0.several.iter().map(u32::to_string).collect();
             all.push(format!(
                 "{} processes have this name: {}",
                 pids.len(),
                 pids.join(", ")
             ));
         }
-        let refused = self
-            .0
-            .all
-            .iter()
-            .filter(|one| one.outcome == Outcome::Refused)
-            .count();
+        let refused = self.count(|one| one.outcome == Outcome::Refused);
         if refused > 0 {
             let pipes = counted(refused, "pipe was", "pipes were");
             all.push(format!(
                 "{pipes} not enlarged: {WHY}. --force enlarges them anyway"
             ));
         }
-        let is_forced = |one: &&Tuned| one.outcome == Outcome::Grown && !is_safe(&one.writers);
-        let forced = self.0.all.iter().filter(is_forced).count();
+        let forced = self.count(|one| one.outcome == Outcome::Grown && !one.is_safe());
         if forced > 0 {
             let pipes = counted(forced, "pipe was", "pipes were");
             all.push(format!("{pipes} enlarged because of --force: {WHY}"));
@@ -86,53 +83,30 @@ impl Report {
         all
     }
 
-    /// Returns the processes that write and the processes that read: `tar 12 → zstd 13`.
-    fn ends(&self, pipe: &Pipe) -> String {
-        let named = |holders: &mut dyn Iterator<Item = &Holder>| {
-            let all: Vec<&Holder> = holders.collect();
-            match all.as_slice() {
-                [] => "?".to_owned(),
-                [one] => self.who(one.process),
-                [.., last] => format!("{} (and {} more)", self.who(last.process), all.len() - 1),
-            }
-        };
-        let writers = named(&mut pipe.writers());
-        let readers = named(&mut pipe.readers());
-        match &pipe.name {
-            Some(path) => format!("{writers} → {readers} by {path}"),
-            None => format!("{writers} → {readers}"),
-        }
-    }
-
-    fn who(&self, process: usize) -> String {
-        let process = &self.0.census.processes[process];
-        format!("{} {}", process.name, process.id.pid)
-    }
-
     /// Describes the result for one pipe.
-    fn words(&self, one: &Tuned) -> String {
+    fn words(&self, one: &TunedPipe) -> String {
         let bytes = |size: usize| size::format(size as u64);
         let (from, to) = (one.from.unwrap_or(0), one.to.unwrap_or(0));
         let (from, to, wanted) = (bytes(from), bytes(to), bytes(self.0.options.size));
-        let limit = one.limit.as_ref().map(PipeLimit::to_string);
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",
         };
         match one.outcome {
-            Outcome::Grown => match limit {
+            Outcome::Grown => match &one.limit {
                 Some(limit) => format!("{would}{from} → {to} instead of {wanted}: {limit}"),
                 None => format!("{would}{from} → {to}"),
             },
             Outcome::Stopped => {
-                format!("{from} instead of {wanted}: {}", limit.unwrap_or_default())
+                let limit = one.limit.as_deref().unwrap_or_default();
+                format!("{from} instead of {wanted}: {limit}")
             }
             Outcome::Reverted => format!("{would}{from} → {to}"),
             Outcome::Roomy if self.is_more_than_asked(one) => {
                 format!("left at {from}, which is more than {wanted}: tune makes no pipe smaller")
             }
             Outcome::Roomy | Outcome::NotLarger => format!("{from} already"),
-            Outcome::Refused => format!("{from}, refused: {}", self.doubt(one)),
+            Outcome::Refused => format!("{from}, refused: {}", doubt(one)),
             Outcome::TooFull => format!(
                 "{from}: it contained more than {} for one second; try again later",
                 bytes(USUAL)
@@ -148,32 +122,41 @@ impl Report {
             },
         }
     }
+}
 
-    /// Returns the reason not to enlarge a pipe.
-    fn doubt(&self, one: &Tuned) -> String {
-        match one.writers.first() {
-            None => "no visible process writes to it".to_owned(),
-            Some(writer) => {
-                format!("{}: {}", self.who(writer.process), writer.because)
-            }
+/// Returns the processes that write and the processes that read: `tar 12 → zstd 13`.
+fn ends(pipe: &TunedPipe) -> String {
+    let named = |users: &[PipeUser]| match users {
+        [] => "?".to_owned(),
+        [one] => format!("{} {}", one.name, one.pid),
+        [others @ .., last] => {
+            format!("{} {} (and {} more)", last.name, last.pid, others.len())
         }
+    };
+    let (writers, readers) = (named(&pipe.writers), named(&pipe.readers));
+    match &pipe.path {
+        Some(path) => format!("{writers} → {readers} by {path}"),
+        None => format!("{writers} → {readers}"),
+    }
+}
+
+/// Returns the reason not to enlarge a pipe.
+fn doubt(pipe: &TunedPipe) -> String {
+    match pipe.judged.first() {
+        None => "no visible process writes to it".to_owned(),
+        Some(writer) => format!("{} {}: {}", writer.name, writer.pid, writer.because),
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ends: Vec<String> = self
-            .0
-            .all
-            .iter()
-            .map(|one| self.ends(&self.0.census.pipes[one.pipe]))
-            .collect();
+        let ends: Vec<String> = self.0.pipes.iter().map(ends).collect();
         let width = ends.iter().map(|ends| columns(ends)).max();
         let width = width.unwrap_or(0).min(60);
-        for (one, ends) in self.0.all.iter().zip(ends) {
+        for (one, ends) in self.0.pipes.iter().zip(ends) {
             writeln!(f, "{}  {}", padded(&ends, width), self.words(one))?;
         }
-        if self.0.all.is_empty() {
+        if self.0.pipes.is_empty() {
             writeln!(f, "no pipe leads from its stdout, or to its stdin")?;
         }
         Ok(())

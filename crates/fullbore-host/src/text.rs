@@ -65,6 +65,23 @@ pub fn padded(text: &str, least: usize) -> String {
     format!("{text}{:blanks$}", "")
 }
 
+/// Returns the lines of a table without borders, whose columns are two blanks apart. `is_number` says which columns are
+/// aligned to the right.
+pub fn table_lines(rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) -> Vec<String> {
+    let widest = |at: usize| rows.iter().map(|row| columns(&row[at])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(widest).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(at, (text, width))| match is_number(at) {
+            true => " ".repeat(width - columns(text)) + text,
+            false => padded(text, *width),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 /// Returns a text without its escape sequences.
 pub fn without_escapes(text: &str) -> String {
     parts(text).filter(|part| !is_escape(part)).collect()
@@ -196,6 +213,8 @@ mod tests {
         assert_eq!(cut("e\u{301}e\u{301}e", 2), "e\u{301}e\u{301}");
         assert_eq!(cut("\x1b[31mlong\x1b[0m", 2), "\x1b[31mlo\x1b[0m");
         assert_eq!(padded("日本", 6), "日本  ");
+        let rows = [["a", "12"], ["日本", "3"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table_lines(&rows, |at| at == 1), ["a     12", "日本   3"]);
         assert_eq!(without_escapes("a\x1b[7mb\x1b[0m"), "ab");
         assert_eq!(one_line("日本語日本語", 7), "日本語…");
         assert_eq!(wrapped("日本語 日本", 4), ["日本", "語", "日本"]);

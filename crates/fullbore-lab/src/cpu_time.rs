@@ -47,14 +47,6 @@ impl CpuTime {
         }
     }
 
-    /// Returns what both have used together.
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            user: self.user + other.user,
-            system: self.system + other.system,
-        }
-    }
-
     /// Returns the seconds in user mode and in the kernel together.
     pub fn total(self) -> f64 {
         self.user + self.system

@@ -39,6 +39,17 @@ impl Experiment {
             work,
         }
     }
+
+    /// Creates an experiment whose name and work are put together; they stay until the end of the process.
+    pub fn made(
+        group: &'static str,
+        name: String,
+        shows: String,
+        work: impl Work + 'static,
+    ) -> Self {
+        let work = Box::leak(Box::new(work));
+        Self::bandwidth(group, name.leak(), None, shows.leak(), work)
+    }
 }
 
 /// Experiments that belong together.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,10 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A process that does its task once this value is dropped, or this process has ended. The task begins with
 /// [`wait_for_the_end_of_stdin`].
 #[derive(Debug)]
-pub struct Keeper {
-    stdin: Option<ChildStdin>,
-    process: Option<Process>,
-}
+pub struct Keeper(Process);
 
 impl Keeper {
     /// Starts the process.
@@ -32,20 +29,14 @@ impl Keeper {
         let mut command = program.part_that_cleans_up(task)?;
         // It is in another process group, so that Ctrl-C does not end it.
         command.stdout(Stdio::null()).process_group(0);
-        let mut process = Process::start(command)?;
-        Ok(Self {
-            stdin: process.take_stdin(),
-            process: Some(process),
-        })
+        Ok(Self(Process::start(command)?))
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        drop(self.stdin.take());
-        if let Some(process) = self.process.take() {
-            let _ = process.end_within(PATIENCE);
-        }
+        drop(self.0.take_stdin());
+        let _ = self.0.ends_within(PATIENCE);
     }
 }
 

@@ -83,16 +83,11 @@ struct Memory {
 
 impl Memory {
     fn map() -> Option<Self> {
-        let filled = |bytes| {
-            let mut pages = prepare::huge_pages(bytes).ok()?;
-            pages.fill(1);
-            Some(pages)
-        };
         let largest = BLOCKS[BLOCKS.len() - 1];
-        let blocks: Option<_> = (0..UNDER_WAY).map(|_| filled(largest)).collect();
+        let blocks = (0..UNDER_WAY).map(|_| prepare::huge_pages(largest));
         Some(Self {
-            blocks: blocks?,
-            from: filled(BLOCKS[0])?,
+            blocks: blocks.collect::<Result<_, _>>().ok()?,
+            from: prepare::huge_pages(BLOCKS[0]).ok()?,
         })
     }
 }

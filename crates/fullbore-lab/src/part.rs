@@ -9,9 +9,8 @@ use std::io::{Write, stderr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::process::GRACE;
 use fullbore_host::refusal::Usage;

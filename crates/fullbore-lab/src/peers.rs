@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::measurement::{Measured, Measurement, Stop};
 use crate::process::{self, Process};
@@ -71,16 +71,10 @@ impl Peers {
             .stderr(Stdio::piped())
             // Its own process group lets us end it together with the processes that it starts.
             .process_group(0);
-        let mut process =
+        let process =
             Process::start(command).map_err(|error| Stop::Failed(format!("{error:#}")))?;
         // The program makes its files first, and ends by itself when its time is up.
-        let in_time = process.ends_within(patience + process::GRACE)?;
-        // A remaining process of the group would keep the program's stdout open.
-        process.kill_group();
-        let ended = process.end_within(process::GRACE)?;
-        if !in_time {
-            bail!(Stop::Failed("did not finish in time and was killed".into()));
-        }
+        let ended = process.end_group_within(patience + process::GRACE)?;
         ended.went_well(name)?;
         let printed = String::from_utf8_lossy(&ended.output.stdout);
         let figure = figure_of(&printed).ok_or_else(|| {

@@ -3,7 +3,8 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use crate::measurement::Stop;
+use crate::memory::memory_file;
 use fullbore_host::refusal::UNSUPPORTED;
 
 /// How long a process may take to end after the process before or behind it has ended. A process that does
@@ -47,7 +49,7 @@ pub fn last_words(output: &Output) -> String {
 /// A process that is killed if it still runs when this value is dropped, so that none outlives its
 /// measurement, also if the measurement ends with an error.
 #[derive(Debug)]
-pub struct Process(Option<Child>);
+pub struct Process(Child);
 
 /// How a process ended.
 pub struct Ended {
@@ -63,58 +65,71 @@ impl Process {
         let child = command
             .spawn()
             .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
-        Ok(Self(Some(child)))
+        Ok(Self(child))
     }
 
     /// Returns its stdin, if that is a pipe.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.0.as_mut()?.stdin.take()
+        self.0.stdin.take()
     }
 
-    /// Returns its PID, if it has not been waited for.
-    pub fn id(&self) -> Option<u32> {
-        self.0.as_ref().map(Child::id)
+    /// Returns its PID.
+    pub fn id(&self) -> u32 {
+        self.0.id()
     }
 
-    /// Returns whether it ends within `patience`.
+    /// Returns whether it ends within `patience`. Its output is not read meanwhile, so it must be short.
     pub fn ends_within(&mut self, patience: Duration) -> Result<bool> {
-        let child = self
-            .0
-            .as_mut()
-            .context("the process was waited for twice")?;
-        ends_within(child, patience)
-    }
-
-    /// Kills what is left of the process group that this process leads.
-    pub fn kill_group(&self) {
-        if let Some(child) = &self.0 {
-            // The process has not been waited for, so its number has not been reused. The call fails if no
-            // process of the group is left.
-            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+        if let Ok(process) = pidfd_open(Pid::from_child(&self.0), PidfdFlags::empty()) {
+            return is_readable_within(&process, patience);
         }
+        // The kernel is older than 5.3, or an emulation without pidfd_open(2).
+        let began = Instant::now();
+        while began.elapsed() < patience {
+            if self.0.try_wait().context("wait for a process")?.is_some() {
+                return Ok(true);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(false)
     }
 
     /// Waits for its end, and kills it after `patience`.
     pub fn end_within(mut self, patience: Duration) -> Result<Ended> {
-        let mut child = self.0.take().context("the process was waited for twice")?;
-        let killed = !ends_within(&mut child, patience)?;
+        let killed = !self.ends_within(patience)?;
         if killed {
             // The process may have ended by itself in the meantime; it has not been waited for yet.
-            let _ = child.kill();
+            let _ = self.0.kill();
         }
-        let output = output_of(child)?;
+        let output = output_of(&mut self.0)?;
         Ok(Ended { output, killed })
     }
-}
 
-impl Process {
-    /// Checks whether `measured` went well as `role`, and otherwise fails with a [`Stop`]. If this process, which
-    /// is killed now, had failed before, its failure is the reason: the other process only sees an early end.
-    pub fn behind(self, own_role: &str, measured: &Ended, role: &str) -> Result<()> {
-        let Err(stop) = measured.went_well(role) else {
-            return Ok(());
-        };
-        Err(self.own_fault(own_role)?.unwrap_or(stop).into())
+    /// Waits for its end, and after that, or after `patience`, kills what is left of the process group that it
+    /// leads, which would keep its stdout open.
+    pub fn end_group_within(mut self, patience: Duration) -> Result<Ended> {
+        let in_time = self.ends_within(patience)?;
+        // The process has not been waited for, so its number has not been reused. The call fails if no
+        // process of the group is left.
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let mut ended = self.end_within(GRACE)?;
+        ended.killed |= !in_time;
+        Ok(ended)
+    }
+
+    /// Returns the report of `measured`, if that went well as `role`, and otherwise fails with a [`Stop`]. If this
+    /// process, which is killed now, had failed before, its failure is the reason: the other process only sees an
+    /// early end.
+    pub fn behind<T: DeserializeOwned>(
+        self,
+        own_role: &str,
+        measured: &Ended,
+        role: &str,
+    ) -> Result<T> {
+        match measured.report(role) {
+            Ok(report) => Ok(report),
+            Err(stop) => Err(self.own_fault(own_role)?.unwrap_or(stop).into()),
+        }
     }
 
     /// Returns what this process, which is killed now, had failed with before, as `own_role` describes it.
@@ -129,14 +144,21 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 impl Ended {
+    /// Returns the report that the process printed on stderr, if it did what it was asked to do.
+    ///
+    /// # Errors
+    /// Returns the reason for which the experiment is given up.
+    pub fn report<T: DeserializeOwned>(&self, role: &str) -> Result<T, Stop> {
+        self.went_well(role)?;
+        report(&self.output.stderr)
+    }
+
     /// Checks whether the process did what it was asked to do; `role`, such as `reader`, names it in the
     /// reason.
     ///
@@ -163,38 +185,15 @@ impl Ended {
     }
 }
 
-/// Collects what a process writes to stdout and stderr until both have ended, and its exit status.
+/// Collects what a process writes to stdout and then to stderr, which must be short, until both have ended, and
+/// its exit status.
 ///
 /// It does what `Child::wait_with_output` does, without the ioctl(2) (FIONBIO) that std calls on each pipe
 /// and whose refusal is a panic.
-fn output_of(mut child: Child) -> Result<Output> {
+fn output_of(child: &mut Child) -> Result<Output> {
     drop(child.stdin.take());
-    let mut pipes = [
-        child.stdout.take().map(OwnedFd::from),
-        child.stderr.take().map(OwnedFd::from),
-    ];
-    let mut written = [Vec::new(), Vec::new()];
-    while pipes.iter().any(Option::is_some) {
-        let mut open: Vec<PollFd<'_>> = pipes
-            .iter()
-            .flatten()
-            .map(|pipe| PollFd::new(pipe, PollFlags::IN))
-            .collect();
-        retry_on_intr(|| poll(&mut open, None)).context("poll")?;
-        let mut ready = open.into_iter().map(|fd| !fd.revents().is_empty());
-        let ready = [0, 1].map(|at| pipes[at].is_some() && ready.next().unwrap_or(false));
-        for at in [0, 1] {
-            let Some(pipe) = pipes[at].as_ref().filter(|_| ready[at]) else {
-                continue;
-            };
-            let mut buffer = [0; 4096];
-            match retry_on_intr(|| rustix::io::read(pipe, &mut buffer)).context("read")? {
-                0 => pipes[at] = None,
-                n => written[at].extend_from_slice(&buffer[..n]),
-            }
-        }
-    }
-    let [stdout, stderr] = written;
+    let stdout = all_of(child.stdout.take()).context("read stdout")?;
+    let stderr = all_of(child.stderr.take()).context("read stderr")?;
     Ok(Output {
         status: child.wait().context("wait for a process")?,
         stdout,
@@ -202,18 +201,25 @@ fn output_of(mut child: Child) -> Result<Output> {
     })
 }
 
+fn all_of(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut all)?;
+    }
+    Ok(all)
+}
+
 /// Runs a command to its end, without stdin, and returns what it writes.
 ///
 /// # Errors
 /// Fails if the command cannot be started.
 pub fn output(mut command: Command) -> Result<Output> {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = Process::start(command)?;
-    let child = process
-        .0
-        .take()
-        .context("a process that was just started")?;
-    output_of(child)
+    let mut stderr = memory_file()?;
+    command.stdout(Stdio::piped()).stderr(stderr.try_clone()?);
+    let mut output = output_of(&mut Process::start(command)?.0)?;
+    stderr.rewind()?;
+    stderr.read_to_end(&mut output.stderr)?;
+    Ok(output)
 }
 
 /// Describes how a process ended.
@@ -223,22 +229,6 @@ pub fn ended(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".into(),
     }
-}
-
-/// Returns whether a process ends within `patience`. Its output is not read meanwhile, so it must be short.
-fn ends_within(child: &mut Child, patience: Duration) -> Result<bool> {
-    if let Ok(process) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-        return is_readable_within(&process, patience);
-    }
-    // The kernel is older than 5.3, or an emulation without pidfd_open(2).
-    let began = Instant::now();
-    while began.elapsed() < patience {
-        if child.try_wait().context("wait for a process")?.is_some() {
-            return Ok(true);
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(false)
 }
 
 /// Returns whether there is data, or an end of file, to read within `patience`.

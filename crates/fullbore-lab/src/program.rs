@@ -43,12 +43,7 @@ pub fn role(words: &[String]) -> Option<String> {
 /// Returns the `role` in the task of a part, if there is one.
 fn role_in(task: &str) -> Option<String> {
     let task: Value = serde_json::from_str(task).ok()?;
-    let role = match task.get("role")? {
-        Value::String(role) => role,
-        Value::Object(fields) => fields.keys().next()?,
-        _ => return None,
-    };
-    Some(role.to_lowercase())
+    Some(task.get("role")?.as_str()?.to_lowercase())
 }
 
 /// The executable of the `fullbore` command.
@@ -102,15 +97,10 @@ impl Program {
     /// Fails if the task cannot be written as JSON.
     pub fn part<T: Task>(&self, task: &T, cpu: Option<usize>) -> Result<Command> {
         let mut command = self.verb("part");
-        if let Some(cpu) = cpu {
-            command.arg(format!("--cpu={cpu}"));
-        }
-        command
-            .arg(T::NAME)
-            .arg(serde_json::to_string(task)?)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.args(cpu.map(|cpu| format!("--cpu={cpu}")));
+        command.args([T::NAME, &serde_json::to_string(task)?]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::piped());
         Ok(command)
     }
 
@@ -121,12 +111,8 @@ impl Program {
     /// Fails as [`part`](Self::part) does.
     pub fn part_that_cleans_up<T: Task>(&self, task: &T) -> Result<Command> {
         let mut command = self.command();
-        command
-            .arg("part")
-            .arg(T::NAME)
-            .arg(serde_json::to_string(task)?)
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(["part", T::NAME, &serde_json::to_string(task)?]);
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)
     }
 }
@@ -146,7 +132,7 @@ mod tests {
         let part = |name, task| role(&[exe, "part", "--cpu=1", name, task]).unwrap();
         assert_eq!(part("send", r#"{"message":1}"#), "send");
         assert_eq!(part("wakeup", r#"{"role":"Waker"}"#), "waker");
-        assert_eq!(part("unixcopy", r#"{"role":{"Client":{}}}"#), "client");
+        assert_eq!(part("unixcopy", r#"{"role":"Client"}"#), "client");
         assert_eq!(role(&["cat", "-"]), None);
         assert_eq!(role(&["write", "someone"]), None);
     }

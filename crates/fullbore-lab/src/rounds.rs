@@ -1,23 +1,17 @@
 //! Collects the rounds of each experiment and turns them into outcomes.
 
-use crate::cpu_time::{CpuTime, cost};
+use crate::cpu_time::cost;
 use crate::experiment::Experiment;
-use crate::measurement::{Measurement, Stop};
+use crate::measurement::{Measured, Measurement, Stop};
 use crate::peers::Beside;
-use fullbore_results::run::{Also, EndpointReport, Outcome, Settings, Unit};
+use fullbore_results::run::{Also, Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 use fullbore_results::statistics::Spread;
 
 /// The measurements of one experiment so far.
 pub struct Rounds {
     pub experiment: Experiment,
-    figures: Vec<f64>,
-    also: Vec<(&'static str, Unit, Vec<f64>)>,
-    costs: Vec<(u64, CpuTime)>,
-    notes: Vec<String>,
-    writer: Option<EndpointReport>,
-    reader: Option<EndpointReport>,
-    into_file: Option<(u64, f64)>,
+    taken: Vec<Measured>,
     pub soundness: Option<Soundness>,
     pub stopped: Option<Stop>,
     /// The C program that is measured next to it.
@@ -27,23 +21,15 @@ pub struct Rounds {
 impl Rounds {
     /// Returns the figure that was measured last, unless the experiment was given up.
     pub fn last_figure(&self) -> Option<f64> {
-        self.figures
-            .last()
-            .copied()
-            .filter(|_| self.stopped.is_none())
+        let last = self.taken.last().filter(|_| self.stopped.is_none());
+        last.map(|taken| taken.figure)
     }
 
     /// Creates the state of an experiment that has not run yet.
     pub fn new(experiment: Experiment) -> Self {
         Self {
             experiment,
-            figures: Vec::new(),
-            also: Vec::new(),
-            costs: Vec::new(),
-            notes: Vec::new(),
-            writer: None,
-            reader: None,
-            into_file: None,
+            taken: Vec::new(),
             soundness: None,
             stopped: None,
             peer: None,
@@ -53,24 +39,7 @@ impl Rounds {
     /// Adds a measurement.
     pub fn take(&mut self, measurement: Measurement) {
         match measurement {
-            Ok(taken) => {
-                self.figures.push(taken.figure);
-                for (name, unit, value) in taken.also {
-                    match self.also.iter_mut().find(|(known, ..)| *known == name) {
-                        Some((.., rounds)) => rounds.push(value),
-                        None => self.also.push((name, unit, vec![value])),
-                    }
-                }
-                self.costs.extend(taken.arrived.zip(taken.spent));
-                for note in taken.notes {
-                    if !self.notes.contains(&note) {
-                        self.notes.push(note);
-                    }
-                }
-                self.writer = taken.writer;
-                self.reader = taken.reader;
-                self.into_file = taken.into_file;
-            }
+            Ok(taken) => self.taken.push(taken),
             Err(stop) => self.stopped = Some(stop),
         }
     }
@@ -108,13 +77,26 @@ impl Rounds {
         // An experiment that broke half-way has no figure, because its earlier rounds may be wrong too.
         let is_whole = self.stopped.is_none();
         let spread = |rounds: &[f64]| Spread::of(rounds).filter(|_| is_whole);
-        let also = self.also.iter().filter_map(|(name, unit, rounds)| {
+        let figures: Vec<f64> = self.taken.iter().map(|taken| taken.figure).collect();
+        let costs = self.taken.iter();
+        let costs: Vec<_> = costs
+            .filter_map(|taken| taken.arrived.zip(taken.spent))
+            .collect();
+        let mut also: Vec<(&str, Unit, Vec<f64>)> = Vec::new();
+        for &(name, unit, value) in self.taken.iter().flat_map(|taken| &taken.also) {
+            match also.iter_mut().find(|(known, ..)| *known == name) {
+                Some((.., rounds)) => rounds.push(value),
+                None => also.push((name, unit, vec![value])),
+            }
+        }
+        let also = also.into_iter().filter_map(|(name, unit, rounds)| {
             Some(Also {
-                name: (*name).into(),
-                unit: *unit,
-                figure: spread(rounds)?,
+                name: name.into(),
+                unit,
+                figure: spread(&rounds)?,
             })
         });
+        let last = self.taken.last();
         let mut outcome = Outcome {
             group: experiment.group.into(),
             name: experiment.name.into(),
@@ -122,17 +104,17 @@ impl Rounds {
             table: experiment.work.table().map(str::to_owned),
             unit: experiment.unit,
             published: experiment.published,
-            figure: spread(&self.figures),
+            figure: spread(&figures),
             also: also.collect(),
-            cost: cost(&self.costs).filter(|_| is_whole),
+            cost: cost(&costs).filter(|_| is_whole),
             peer: self
                 .peer
                 .as_ref()
                 .filter(|_| is_whole)
-                .map(|beside| beside.outcome(&self.figures, experiment.unit)),
+                .map(|beside| beside.outcome(&figures, experiment.unit)),
             soundness: self.soundness.clone(),
-            writer: self.writer.clone(),
-            reader: self.reader.clone(),
+            writer: last.and_then(|last| last.writer.clone()),
+            reader: last.and_then(|last| last.reader.clone()),
             skipped,
             failed,
             ..Outcome::default()
@@ -142,11 +124,16 @@ impl Rounds {
             let note = format!("--pipe-size does not apply: {why}");
             outcome.notes.push(note);
         }
-        if let (Some(mover), Some((bytes, seconds))) = (&mut outcome.mover, self.into_file) {
+        let into_file = last.and_then(|last| last.into_file);
+        if let (Some(mover), Some((bytes, seconds))) = (&mut outcome.mover, into_file) {
             (mover.bytes, mover.seconds) = (Some(bytes), Some(seconds));
         }
-        outcome.notes.extend(self.notes.iter().cloned());
-        for report in [&self.writer, &self.reader].into_iter().flatten() {
+        for note in self.taken.iter().flat_map(|taken| &taken.notes) {
+            if !outcome.notes.contains(note) {
+                outcome.notes.push(note.clone());
+            }
+        }
+        for report in [&outcome.writer, &outcome.reader].into_iter().flatten() {
             outcome.notes.extend(report.notes.iter().cloned());
         }
         if let Some(failed) = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref()) {
@@ -168,9 +155,12 @@ mod tests {
         let settings = Settings::new(3, 0.1, 0.0);
         let catalogue = Catalogue::default();
         let mut all: Vec<Rounds> = catalogue.iter().take(3).map(|e| Rounds::new(*e)).collect();
-        all[0].figures = vec![2.0, 1.0, 3.0];
-        all[1].figures = vec![8.0];
-        all[2].figures = vec![9.0];
+        for (at, figure) in [(0, 2.0), (0, 1.0), (0, 3.0), (1, 8.0), (2, 9.0)] {
+            all[at].take(Ok(Measured {
+                figure,
+                ..Measured::default()
+            }));
+        }
         all[2].stopped = Some(Stop::Failed("killed".into()));
         let outcomes = outcomes(&all, &settings);
         assert_eq!(outcomes[0].ratio, Some(1.0));

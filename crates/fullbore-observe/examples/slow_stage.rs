@@ -16,7 +16,7 @@ pub fn slow_stages(pid: u32) -> Result<Vec<(Vec<String>, String)>, Error> {
     let overview = monitor.once(Duration::from_secs(2))?;
     let verdicts = overview.chains.iter().filter_map(|chain| {
         let verdict = chain.verdict.as_ref()?;
-        let stages = verdict.stages().into_iter();
+        let stages = verdict.stages.iter();
         let processes = stages.flat_map(|number| chain.stages[number - 1].processes.first());
         let names = processes.map(|process| process.name.clone());
         Some((names.collect(), verdict.to_string()))

@@ -9,9 +9,8 @@ const HALF_LIFE: f64 = 10.0;
 /// How a count has changed over time.
 #[derive(Debug)]
 pub struct Rate {
-    began: Instant,
     /// The count at the beginning.
-    first: u64,
+    first: (Instant, u64),
     last: (Instant, u64),
     now: f64,
     smooth: Option<f64>,
@@ -23,8 +22,7 @@ impl Rate {
     /// Starts at this count.
     pub fn new(count: u64, began: Instant) -> Self {
         Self {
-            began,
-            first: count,
+            first: (began, count),
             last: (began, count),
             now: 0.0,
             smooth: None,
@@ -74,20 +72,10 @@ impl Rate {
 
     /// Returns the rate per second since the beginning.
     pub fn average(&self) -> f64 {
-        let seconds = self.elapsed().as_secs_f64();
-        if seconds > 0.0 {
-            self.last.1.saturating_sub(self.first) as f64 / seconds
-        } else {
-            0.0
-        }
+        self.since(self.first)
     }
 
-    /// Returns the average rate per second over the window, or since the beginning.
-    pub fn recent(&self) -> f64 {
-        let begin = self.window.as_ref().and_then(|(_, counts)| counts.front());
-        let Some(&(then, count)) = begin else {
-            return self.average();
-        };
+    fn since(&self, (then, count): (Instant, u64)) -> f64 {
         let seconds = (self.last.0 - then).as_secs_f64();
         if seconds > 0.0 {
             self.last.1.saturating_sub(count) as f64 / seconds
@@ -96,9 +84,15 @@ impl Rate {
         }
     }
 
+    /// Returns the average rate per second over the window, or since the beginning.
+    pub fn recent(&self) -> f64 {
+        let begin = self.window.as_ref().and_then(|(_, counts)| counts.front());
+        self.since(begin.copied().unwrap_or(self.first))
+    }
+
     /// Returns the time from the beginning to the last update.
     pub fn elapsed(&self) -> Duration {
-        self.last.0 - self.began
+        self.last.0 - self.first.0
     }
 
     /// Returns the estimated time until the count reaches `total`, if there is an estimate.

@@ -13,7 +13,7 @@ use crate::statistics::Spread;
 pub const SCHEMA: u32 = 1;
 
 /// What an experiment or a command spends its time on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The version of this shape, [`SCHEMA`].
     pub schema: u32,

@@ -159,6 +159,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns why it is not measured: one word for it, and the reason.
+    pub fn missing(&self) -> Option<(&'static str, &str)> {
+        let failed = self.failed.as_deref().map(|reason| ("failed", reason));
+        failed.or(self.skipped.as_deref().map(|reason| ("skipped", reason)))
+    }
+
     /// Returns how much of the limit the figure is, so 0.5 for half: above 1 where not every byte is written by
     /// one CPU and read by the other.
     pub fn share_of(&self, limit: &Limit) -> Option<f64> {

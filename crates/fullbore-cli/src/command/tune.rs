@@ -100,7 +100,7 @@ impl Tune {
             write!(out, "{report}")?;
             out.flush()?;
         }
-        json::write(&self.json, &report.0.report())?;
+        json::write(&self.json, &report.0)?;
         for warning in report.warnings() {
             let _ = writeln!(stderr(), "fullbore tune: {warning}");
         }

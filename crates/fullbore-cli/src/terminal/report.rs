@@ -2,11 +2,8 @@
 //!
 //! The text of a stage and the name of a process are cleaned before they get to a terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use fullbore_host::size::amount;
-use fullbore_host::text::Percent;
-use fullbore_host::text::{one_line, wrapped};
+use fullbore_host::text::{Percent, one_line, table_lines, wrapped};
 use fullbore_observe::Findings;
 use fullbore_observe::verdict::numbers::{Certainty, PipeNumbers, StageNumbers};
 
@@ -23,11 +20,12 @@ pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) 
 }
 
 fn stages(stages: &[StageNumbers]) -> Vec<String> {
-    let mut table = table(&["stage", "CPU", "ran", "for CPU", "input", "output", "else"]);
+    let header = ["stage", "CPU", "ran", "for CPU", "input", "output", "else"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
     for stage in stages {
         let time = &stage.time;
         let (cause, share) = stage.main_cause();
-        table.add_row([
+        rows.push(vec![
             format!("{} {}", stage.number, one_line(&stage.text, TEXT)),
             Percent(stage.cpus).to_string(),
             Percent(time.ran).to_string(),
@@ -42,11 +40,12 @@ fn stages(stages: &[StageNumbers]) -> Vec<String> {
             },
         ]);
     }
-    lines(&table)
+    table_lines(&rows, |at| at > 0)
 }
 
 fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
-    let mut table = table(&["pipe", "bytes", "rate", "holds", "filled", "empty", "full"]);
+    let header = ["pipe", "bytes", "rate", "holds", "filled", "empty", "full"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
     for pipe in pipes {
         let mark = match pipe.bytes.bytes_are {
             Certainty::About => "~",
@@ -59,7 +58,7 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
             )
         };
         let limited = if pipe.capacity < pipe.wanted { "*" } else { "" };
-        table.add_row([
+        rows.push(vec![
             format!("{} > {}", pipe.writer, pipe.reader),
             about(pipe.bytes.bytes.map(|bytes| bytes as f64), ""),
             about(pipe.bytes_per_second, "/s"),
@@ -74,30 +73,5 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
             Percent(pipe.full).to_string(),
         ]);
     }
-    lines(&table)
-}
-
-/// Creates a table without borders.
-pub fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
-    table
-}
-
-/// Returns the lines of a table, with the first column aligned to the left and the others to the right.
-pub fn lines(table: &Table) -> Vec<String> {
-    let mut table = table.clone();
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((if at == 0 { 0 } else { 2 }, 0));
-        column.set_cell_alignment(match at {
-            0 => CellAlignment::Left,
-            _ => CellAlignment::Right,
-        });
-    }
-    (table.lines())
-        .map(|line| line.trim_end().to_owned())
-        .collect()
+    table_lines(&rows, |at| at > 0)
 }

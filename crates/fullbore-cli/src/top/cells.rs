@@ -5,8 +5,8 @@ use fullbore_host::size::amount;
 use fullbore_host::text::{Percent, counted};
 use fullbore_observe::Cause;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
+use fullbore_observe::verdict::Bound;
 use fullbore_observe::verdict::numbers::Certainty;
-use fullbore_observe::verdict::{Bound, VerdictKind};
 
 /// The length of a single wait, in seconds, from which its duration is shown instead of the share of the
 /// time.
@@ -136,18 +136,13 @@ pub fn slow(overview: &Overview, row: &PipeState) -> String {
 
 /// Returns what the slow stage spends its time on.
 fn why(chain: &ChainState) -> Option<String> {
-    match chain.verdict.as_ref()?.kind {
-        VerdictKind::Stage(_, bound) => Some(format!(
-            " {}",
-            match bound {
-                Bound::Cpu => "CPU",
-                Bound::Queue => "queue",
-                Bound::Cause(Cause::Unknown) => "?",
-                Bound::Cause(cause) => cause.in_short(),
-            }
-        )),
-        _ => None,
-    }
+    let bound = match chain.verdict.as_ref()?.bound_by? {
+        Bound::Cpu => "CPU",
+        Bound::Queue => "queue",
+        Bound::Cause(Cause::Unknown) => "?",
+        Bound::Cause(cause) => cause.in_short(),
+    };
+    Some(format!(" {bound}"))
 }
 
 /// Formats a time in the largest unit that leaves about two digits.

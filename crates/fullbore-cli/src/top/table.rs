@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::cells::{branch, capacity, ends, filled, notes, progress, rate, slow, waits};
 use super::order::{Sort, order};
-use crate::terminal::report;
+use fullbore_host::text::table_lines;
 use fullbore_observe::overview::Overview;
 
 /// The most pipelines for which each verdict is printed in full.
@@ -20,10 +20,10 @@ impl fmt::Display for Shown<'_> {
             writeln!(f, "no pipes")?;
         } else {
             let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
-            let mut table = report::table(&header);
+            let mut rows = vec![header.map(str::to_owned).to_vec()];
             for at in order(overview, Sort::default(), false, "") {
                 let row = &overview.pipes[at];
-                table.add_row([
+                rows.push(vec![
                     format!("{}{}", branch(overview, row), ends(row)),
                     capacity(row),
                     filled(row),
@@ -32,7 +32,7 @@ impl fmt::Display for Shown<'_> {
                     slow(overview, row),
                 ]);
             }
-            for line in report::lines(&table) {
+            for line in table_lines(&rows, |at| at > 0) {
                 writeln!(f, "{line}")?;
             }
         }

@@ -82,7 +82,7 @@ fn names_nobody_else_with_conviction(script: &str, writers: usize, right: &[&str
         let Some(verdict) = sure.filter(|_| is_read_by_tee(last)) else {
             continue;
         };
-        for number in verdict.stages() {
+        for &number in &verdict.stages {
             let name = chain.stages[number - 1].processes[0].name.as_str();
             assert!(right.contains(&name), "{script}: {verdict}");
         }

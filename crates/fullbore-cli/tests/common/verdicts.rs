@@ -83,18 +83,23 @@ struct Case {
 
 fn judge(slow: Slow, verdict: &Verdict) -> Outcome {
     use VerdictKind::{ByTurns, Cpus, Shared, Stage};
-    let named = match (slow, &verdict.kind) {
-        (Slow::Stage(slow), Stage(stage, _)) => Some(*stage == slow),
-        (Slow::All(all), Shared(stages) | ByTurns(stages)) => Some(stages == all),
+    let stages = &verdict.stages;
+    let named = match (slow, verdict.kind) {
+        (Slow::Stage(slow), Stage) => Some(stages[0] == slow),
+        (Slow::All(all), Shared | ByTurns) => Some(stages == all),
         // One of several that compute can get less of CPUs that others use, and is the slowest then.
-        (Slow::All(all), Stage(stage, Bound::Queue)) if all.contains(stage) => None,
-        (Slow::All(_), Stage(..)) => Some(false),
+        (Slow::All(all), Stage)
+            if verdict.bound_by == Some(Bound::Queue) && all.contains(&stages[0]) =>
+        {
+            None
+        }
+        (Slow::All(_), Stage) => Some(false),
         // The verdict names several stages, but one is slow: it is not wrong if that one is among
         // them, but it is no answer.
-        (Slow::Stage(slow), Shared(stages) | ByTurns(stages)) if stages.contains(&slow) => None,
-        (Slow::Stage(_), Shared(_) | ByTurns(_)) => Some(false),
+        (Slow::Stage(slow), Shared | ByTurns) if stages.contains(&slow) => None,
+        (Slow::Stage(_), Shared | ByTurns) => Some(false),
         (Slow::Cpus, Cpus) => Some(true),
-        (Slow::Cpus, Stage(..)) => Some(false),
+        (Slow::Cpus, Stage) => Some(false),
         _ => None,
     };
     match (named, verdict.sure) {

@@ -19,13 +19,8 @@ struct Loss {
     worth: f64,
     /// The two figures whose ratio this is.
     measured_as: &'static str,
-    held_by: HeldBy,
-}
-
-/// The trial or the setting whose remedy would change it.
-enum HeldBy {
-    Trial(&'static str),
-    Setting(&'static str),
+    /// The trial or the setting whose remedy would change it.
+    held_by: &'static str,
 }
 
 const LOSSES: &[Loss] = &[
@@ -34,21 +29,21 @@ const LOSSES: &[Loss] = &[
         loses: "vmsplice is refused, so writers must copy every byte",
         worth: 4.8,
         measured_as: "the ratio of vmsplice_read to write_read",
-        held_by: HeldBy::Trial("vmsplice"),
+        held_by: "vmsplice",
     },
     Loss {
         holds: |report| report.is_refused("roomy_pipe"),
         loses: "pipes cannot grow to 1 MiB",
         worth: 4.1,
         measured_as: "the ratio of roomy_pipe to write_read",
-        held_by: HeldBy::Trial("roomy_pipe"),
+        held_by: "roomy_pipe",
     },
     Loss {
         holds: |report| report.is_refused("splice"),
         loses: "splice is refused, so copy, tee and readers must copy every byte",
         worth: 3.8,
         measured_as: "the ratio of pipe_pipe_reference to pipe_pipe_snapshot",
-        held_by: HeldBy::Trial("splice"),
+        held_by: "splice",
     },
     Loss {
         holds: |report| slows(report, HALT_POLL),
@@ -56,21 +51,21 @@ const LOSSES: &[Loss] = &[
          the hypervisor",
         worth: 2.9,
         measured_as: "the ratio of write_read with 200000 to write_read with 0",
-        held_by: HeldBy::Setting(HALT_POLL),
+        held_by: HALT_POLL,
     },
     Loss {
         holds: |report| report.is_refused("huge_pages") && !report.is_refused("vmsplice"),
         loses: "there are no huge pages, so fresh pages are allocated one base page at a time",
         worth: 2.7,
         measured_as: "the ratio of fresh_sum to fresh_sum on base pages",
-        held_by: HeldBy::Trial("huge_pages"),
+        held_by: "huge_pages",
     },
     Loss {
         holds: |report| report.is_refused("jumbo_slots") && !report.is_refused("roomy_pipe"),
         loses: "a slot holds at most one page, which slows down only Repeat",
         worth: 7.3,
         measured_as: "the ratio of repeat_splice to repeat_splice without socketpair(2)",
-        held_by: HeldBy::Trial("jumbo_slots"),
+        held_by: "jumbo_slots",
     },
 ];
 
@@ -120,20 +115,10 @@ fn of_losses(report: &Examination, rank: &str) -> Advice {
         .iter()
         .find(|loss| wrong.is_none() && (loss.holds)(report))
     {
-        let (trial, setting) = match loss.held_by {
-            HeldBy::Trial(name) => (Some(name.to_owned()), None),
-            HeldBy::Setting(name) => (None, Some(name.to_owned())),
-        };
-        let command = match loss.held_by {
-            HeldBy::Trial(name) => report
-                .trial(name)
-                .and_then(|trial| trial.cause.as_ref()?.remedy.clone()),
-            HeldBy::Setting(name) => report.setting(name).map(|setting| setting.command.clone()),
-        };
-        let how = match &command {
-            Some(command) => format!(": {command}"),
-            None => String::new(),
-        };
+        let (trial, setting) = (report.trial(loss.held_by), report.setting(loss.held_by));
+        let remedy = trial.and_then(|trial| trial.cause.as_ref()?.remedy.as_ref());
+        let command = remedy.or(setting.map(|setting| &setting.command));
+        let how = command.map_or(String::new(), |command| format!(": {command}"));
         return Advice {
             text: format!(
                 "{rank}: {}; about {:.1} times the throughput{how}",
@@ -141,9 +126,9 @@ fn of_losses(report: &Examination, rank: &str) -> Advice {
             ),
             worth: Some(loss.worth),
             measured_as: Some(loss.measured_as.to_owned()),
-            trial,
-            setting,
-            command,
+            trial: trial.map(|trial| trial.name.clone()),
+            setting: setting.map(|setting| setting.name.clone()),
+            command: command.cloned(),
         };
     }
     Advice {
@@ -258,10 +243,11 @@ mod tests {
     #[test]
     fn rows_are_of_trials_and_in_order() {
         let report = fixture(&[]);
-        assert!(LOSSES.iter().all(|loss| match loss.held_by {
-            HeldBy::Trial(name) => report.trial(name).is_some(),
-            HeldBy::Setting(name) => settings::has(name),
-        }));
+        assert!(
+            LOSSES.iter().all(|loss| {
+                report.trial(loss.held_by).is_some() || settings::has(loss.held_by)
+            })
+        );
         // The last loss concerns only one kind of work.
         let general = &LOSSES[..LOSSES.len() - 1];
         assert!(general.is_sorted_by(|a, b| a.worth >= b.worth));

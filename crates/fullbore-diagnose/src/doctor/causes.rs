@@ -52,7 +52,6 @@ mod tests {
 
     fn nobody() -> Circumstances {
         Circumstances {
-            uid: 65534,
             pipe_max_size: Some(1 << 20),
             user_pages_soft: Some(16384),
             user_pages_hard: Some(0),
@@ -62,10 +61,9 @@ mod tests {
     }
 
     fn filtered() -> Circumstances {
-        Circumstances {
-            seccomp: 2,
-            ..nobody()
-        }
+        let mut around = nobody();
+        around.conditions.seccomp = 2;
+        around
     }
 
     #[test]
@@ -80,10 +78,8 @@ mod tests {
             cause.why.contains("this kernel does not support it"),
             "{cause:?}"
         );
-        let gvisor = Circumstances {
-            gvisor: true,
-            ..filtered()
-        };
+        let mut gvisor = filtered();
+        gvisor.conditions.gvisor = true;
         let cause = of("vmsplice", &refused("vmsplice", Errno::NOSYS), &gvisor);
         assert!(cause.why.contains("gVisor"), "{cause:?}");
     }
@@ -164,10 +160,8 @@ mod tests {
                 .why
                 .contains("fragmented")
         );
-        let disabled = Circumstances {
-            huge_pages_disabled: true,
-            ..nobody()
-        };
+        let mut disabled = nobody();
+        disabled.conditions.huge_pages_disabled = true;
         assert!(
             of("huge_pages", &refusal, &disabled)
                 .why

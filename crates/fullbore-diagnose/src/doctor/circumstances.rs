@@ -8,17 +8,10 @@ use rustix::process::{Resource, getrlimit};
 /// The facts from which the cause of a refusal is derived.
 #[derive(Debug, Clone, Default)]
 pub struct Circumstances {
-    /// The user.
-    pub uid: u32,
-    /// `Seccomp` in /proc/self/status: 0 none, 1 strict, 2 a filter (proc_pid_status(5)).
-    pub seccomp: u64,
-    /// Whether the kernel is gVisor.
-    pub gvisor: bool,
+    /// Those that the report shows.
+    pub conditions: Conditions,
     /// The capabilities that matter.
     pub capabilities: Capabilities,
-    /// Whether transparent huge pages are switched off for this process (prctl(2),
-    /// `PR_SET_THP_DISABLE`).
-    pub huge_pages_disabled: bool,
     /// The settings to which refusals refer.
     pub pipe_max_size: Option<u64>,
     pub user_pages_soft: Option<u64>,
@@ -35,25 +28,28 @@ pub struct Circumstances {
 impl Circumstances {
     /// Reads the circumstances of this process.
     pub fn read(pipe_pages_in_use: u64) -> Self {
-        Circumstances {
-            uid: rustix::process::geteuid().as_raw(),
-            open_files: getrlimit(Resource::Nofile).current,
-            pipe_pages_in_use,
-            ..Self::at(&Root::system())
-        }
+        let mut around = Self::at(&Root::system());
+        around.conditions.uid = rustix::process::geteuid().as_raw();
+        around.open_files = getrlimit(Resource::Nofile).current;
+        around.pipe_pages_in_use = pipe_pages_in_use;
+        around
     }
 
     /// Reads the part that is in the files under `root`.
     pub fn at(root: &Root) -> Self {
         let status = root.text("proc/self/status").unwrap_or_default();
         let of_status = |key| field(&status, key)?.parse::<u64>().ok();
+        let capabilities = Capabilities::read(root);
+        let version = root.text("proc/version").unwrap_or_default();
         Circumstances {
-            seccomp: of_status("Seccomp").unwrap_or(0),
-            gvisor: root
-                .text("proc/version")
-                .is_some_and(|version| is_gvisor(&version)),
-            capabilities: Capabilities::read(root),
-            huge_pages_disabled: of_status("THP_enabled") == Some(0),
+            conditions: Conditions {
+                uid: 0,
+                seccomp: of_status("Seccomp").unwrap_or(0),
+                gvisor: is_gvisor(&version),
+                capabilities: names(&capabilities),
+                huge_pages_disabled: of_status("THP_enabled") == Some(0),
+            },
+            capabilities,
             pipe_max_size: root.number("proc/sys/fs/pipe-max-size"),
             user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
             user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
@@ -65,20 +61,9 @@ impl Circumstances {
         }
     }
 
-    /// Returns the part that the report shows.
-    pub fn conditions(&self) -> Conditions {
-        Conditions {
-            uid: self.uid,
-            seccomp: self.seccomp,
-            gvisor: self.gvisor,
-            capabilities: names(&self.capabilities),
-            huge_pages_disabled: self.huge_pages_disabled,
-        }
-    }
-
     /// Returns whether a filter of system calls is active.
     pub fn is_filtered(&self) -> bool {
-        self.seccomp == SECCOMP_FILTER
+        self.conditions.seccomp == SECCOMP_FILTER
     }
 
     /// Returns whether this process is exempt from the limits of a user's pipes.
@@ -121,13 +106,14 @@ mod tests {
             ),
         ]);
         let seen = Circumstances::at(&fixture.root());
-        assert!(seen.is_filtered() && seen.gvisor && seen.huge_pages_disabled);
+        assert!(seen.is_filtered());
+        assert!(seen.conditions.gvisor && seen.conditions.huge_pages_disabled);
     }
 
     #[test]
     fn nothing_is_seen_where_nothing_is_told() {
         let seen = Circumstances::at(&Fixture::new(&[]).root());
-        assert!(!seen.is_filtered() && !seen.gvisor && !seen.huge_pages_disabled);
+        assert_eq!(seen.conditions, Conditions::default());
         assert!(!seen.is_exempt_from_user_pages());
     }
 }

@@ -64,7 +64,7 @@ pub fn huge_pages_off(_: &Refusal, around: &Circumstances) -> Option<RefusalCaus
             "transparent_hugepage/enabled is set to 'never'",
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         )),
-        Some(_) if around.huge_pages_disabled => Some(RefusalCause::new(
+        Some(_) if around.conditions.huge_pages_disabled => Some(RefusalCause::new(
             "a parent process disabled them for this process (prctl PR_SET_THP_DISABLE)",
             "start it from another shell or service",
         )),
@@ -93,7 +93,7 @@ pub fn killed_by_a_filter(refusal: &Refusal, _: &Circumstances) -> Option<Refusa
 }
 
 pub fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
-    (around.gvisor && refusal.errno.is_some()).then(|| {
+    (around.conditions.gvisor && refusal.errno.is_some()).then(|| {
         RefusalCause::new(
             "gVisor does not implement it",
             "run it on the host's kernel: docker run --runtime=runc",

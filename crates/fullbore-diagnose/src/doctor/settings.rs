@@ -20,23 +20,14 @@ struct Definition {
 }
 
 /// Whether a value is fine, and why.
-struct Judgement {
-    is_fine: bool,
-    because: String,
-}
+type Judgement = (bool, String);
 
 fn fine(because: impl Into<String>) -> Judgement {
-    Judgement {
-        is_fine: true,
-        because: because.into(),
-    }
+    (true, because.into())
 }
 
 fn low(because: impl Into<String>) -> Judgement {
-    Judgement {
-        is_fine: false,
-        because: because.into(),
-    }
+    (false, because.into())
 }
 
 macro_rules! in_proc {
@@ -152,7 +143,7 @@ pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
         .iter()
         .filter_map(|row| {
             let value = (row.read)(root, around)?;
-            let Judgement { is_fine, because } = (row.judge)(&value, around);
+            let (is_fine, because) = (row.judge)(&value, around);
             Some(Setting {
                 name: row.name.to_owned(),
                 fine: is_fine,

@@ -154,25 +154,14 @@ fn settings(report: &Examination, page: &mut TextPage) {
     let (names, values) = (widest(|s| &s.name), widest(|s| &s.value));
     for setting in &report.settings {
         let label = format!("  {:<names$}  {:>values$}  ", setting.name, setting.value);
-        let verdict = if setting.fine {
-            "fine: "
-        } else {
-            "not ideal: "
-        };
-        page.wrapped(
-            Style::Plain,
-            &label,
-            &format!("{verdict}{}", setting.meaning),
-        );
+        let verdict = if setting.fine { "fine" } else { "not ideal" };
+        let text = format!("{verdict}: {}", setting.meaning);
+        page.wrapped(Style::Plain, &label, &text);
         if !setting.fine {
             let indent = " ".repeat(columns(&label));
             page.wrapped(Style::Dim, &format!("{indent}for:    "), &setting.purpose);
-            say_how(
-                page,
-                Style::Dim,
-                &format!("{indent}change: "),
-                &setting.command,
-            );
+            let change = format!("{indent}change: ");
+            say_how(page, Style::Dim, &change, &setting.command);
             page.wrapped(Style::Dim, &format!("{indent}cost:   "), &setting.cost);
         }
     }

@@ -60,10 +60,8 @@ pub fn experiment(
                 }
                 let (measured, recording) =
                     record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
-                let nothing_came = measured
-                    .as_ref()
-                    .err()
-                    .and_then(|error| error.downcast_ref());
+                let error = measured.as_ref().err();
+                let nothing_came = error.and_then(|error| error.downcast_ref());
                 if !matches!(nothing_came, Some(Stop::NothingCame)) {
                     watched.add(recording);
                 }
@@ -146,11 +144,8 @@ impl Watched {
         let samples: u64 = self.sides.iter().map(Side::samples).sum();
         let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
         let named = of_kernel && !self.kernel.is_hidden();
-        let sides: Vec<SideReport> = self
-            .sides
-            .iter()
-            .map(|side| side.report(of_kernel))
-            .collect();
+        let sides = self.sides.iter().map(|side| side.report(of_kernel));
+        let sides: Vec<SideReport> = sides.collect();
         let verdict = match named {
             true => of_samples(&sides, subject),
             false => without_samples(&sides, subject),
@@ -166,19 +161,15 @@ impl Watched {
         });
         let explanation = Explanation {
             schema: SCHEMA,
-            experiment: None,
-            shows: None,
-            command: Vec::new(),
             kernel: rustix::system::uname()
                 .release()
                 .to_string_lossy()
                 .into_owned(),
             sampling,
-            disturbance: None,
             sides,
             verdict,
-            placement: None,
             notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
+            ..Explanation::default()
         };
         (explanation, Turns::of(&self.sides, named))
     }

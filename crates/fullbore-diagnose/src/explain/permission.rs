@@ -1,7 +1,6 @@
 //! Describes what is not allowed here, and which setting allows it.
 
-use std::fs;
-
+use fullbore_host::machine::Root;
 use rustix::io::Errno;
 
 use super::sampling::{Refused, Sampled};
@@ -54,8 +53,8 @@ fn no_samples(Refused(errno): Refused) -> String {
 }
 
 fn setting(name: &str) -> String {
-    fs::read_to_string(format!("/proc/sys/kernel/{name}"))
-        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+    let text = Root::system().text(format!("proc/sys/kernel/{name}"));
+    text.unwrap_or_else(|| "unknown".to_owned())
 }
 
 #[cfg(test)]

@@ -23,12 +23,8 @@ pub struct Seen {
     last: Figures,
 }
 
-/// The result of one scan.
-#[derive(Debug, Clone, Copy)]
-struct Figures {
-    at: Instant,
-    so_far: Accounts,
-}
+/// The figures of a process, and when they were read.
+type Figures = (Instant, Accounts);
 
 /// All processes below this one, with their last scan.
 #[derive(Debug, Default)]
@@ -41,16 +37,19 @@ impl Processes {
             let Some((name, so_far, cpus)) = look_at(pid) else {
                 continue;
             };
-            let figures = Figures {
-                at: Instant::now(),
-                so_far,
-            };
+            let figures = (Instant::now(), so_far);
             match self.0.get_mut(&pid) {
                 // If the name has changed, the process runs another program, and the usage before
                 // that does not count.
                 Some(seen) if seen.name == name => (seen.last, seen.cpus) = (figures, cpus),
                 _ => {
-                    self.0.insert(pid, Seen::first(name, cpus, figures));
+                    let seen = Seen {
+                        name,
+                        cpus,
+                        first: figures,
+                        last: figures,
+                    };
+                    self.0.insert(pid, seen);
                 }
             }
         }
@@ -75,32 +74,20 @@ impl Processes {
 }
 
 impl Seen {
-    fn first(name: String, cpus: BTreeSet<u32>, figures: Figures) -> Self {
-        Self {
-            name,
-            cpus,
-            first: figures,
-            last: figures,
-        }
-    }
-
     /// Returns the usage between the first and the last scan.
     pub fn accounts(&self) -> Accounts {
-        let (first, last) = (&self.first.so_far, &self.last.so_far);
+        let ((began, first), (until, last)) = (&self.first, &self.last);
+        let more = |of: fn(&Accounts) -> u64| of(last).saturating_sub(of(first));
         Accounts {
-            seconds: (self.last.at - self.first.at).as_secs_f64(),
+            seconds: (*until - *began).as_secs_f64(),
             user_seconds: (last.user_seconds - first.user_seconds).max(0.0),
             system_seconds: (last.system_seconds - first.system_seconds).max(0.0),
             // The waiting times of threads that have ended are lost.
             waited_seconds: (last.waited_seconds - first.waited_seconds).max(0.0),
-            voluntary_switches: last
-                .voluntary_switches
-                .saturating_sub(first.voluntary_switches),
-            involuntary_switches: last
-                .involuntary_switches
-                .saturating_sub(first.involuntary_switches),
-            minor_faults: last.minor_faults.saturating_sub(first.minor_faults),
-            major_faults: last.major_faults.saturating_sub(first.major_faults),
+            voluntary_switches: more(|of| of.voluntary_switches),
+            involuntary_switches: more(|of| of.involuntary_switches),
+            minor_faults: more(|of| of.minor_faults),
+            major_faults: more(|of| of.major_faults),
         }
     }
 }

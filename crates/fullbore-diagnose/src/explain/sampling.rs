@@ -34,16 +34,6 @@ pub enum Scope {
     Tasks,
 }
 
-/// Returns the samples per second and CPU. The numbers are not round, so that samples do not coincide
-/// with periodic activity.
-fn frequency(clock: Clock, scope: Scope) -> u64 {
-    match (clock, scope) {
-        (Clock::Cycles, _) => 997,
-        (Clock::Software, Scope::WholeCpus) => 199,
-        (Clock::Software, Scope::Tasks) => 97,
-    }
-}
-
 /// The ways to sample, the best first: the scope, and whether the kernel is sampled too.
 const WAYS: [(Scope, bool); 3] = [
     (Scope::WholeCpus, true),
@@ -120,18 +110,14 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    fn by(clock: Clock, scope: Scope, kernel: bool) -> Self {
-        Self {
-            clock,
-            scope,
-            kernel,
-            lost: 0,
-        }
-    }
-
-    /// Returns the number of samples per second.
+    /// Returns the samples per second and CPU. The numbers are not round, so that samples do not coincide
+    /// with periodic activity.
     pub fn frequency(self) -> u64 {
-        frequency(self.clock, self.scope)
+        match (self.clock, self.scope) {
+            (Clock::Cycles, _) => 997,
+            (Clock::Software, Scope::WholeCpus) => 199,
+            (Clock::Software, Scope::Tasks) => 97,
+        }
     }
 }
 
@@ -142,13 +128,14 @@ impl Sampling {
         let mut refused = Refused(Errno::OPNOTSUPP);
         for (scope, kernel) in WAYS {
             for clock in [Clock::Cycles, Clock::Software] {
-                match Self::open(cpus, clock, scope, kernel) {
-                    Ok(samplers) => {
-                        return Ok(Self {
-                            samplers,
-                            how: Sampled::by(clock, scope, kernel),
-                        });
-                    }
+                let how = Sampled {
+                    clock,
+                    scope,
+                    kernel,
+                    lost: 0,
+                };
+                match Self::open(cpus, how) {
+                    Ok(sampling) => return Ok(sampling),
                     Err(error) => {
                         let errno = Errno::from_io_error(&error).unwrap_or(Errno::OPNOTSUPP);
                         // An error that says that an event is not permitted is more useful than one that
@@ -163,21 +150,21 @@ impl Sampling {
         Err(refused)
     }
 
-    fn open(cpus: &[usize], clock: Clock, scope: Scope, kernel: bool) -> io::Result<Vec<Sampler>> {
-        cpus.iter()
-            .map(|&cpu| {
-                let counter = || builder(clock, scope, kernel, cpu).build();
-                // An unprivileged user may lock perf_event_mlock_kb per CPU: 512 KiB and a page.
-                counter()?
-                    .sampled(1 << 19)
-                    .or_else(|error| match error.kind() {
-                        ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
-                            counter()?.sampled(1 << 16)
-                        }
-                        _ => Err(error),
-                    })
-            })
-            .collect()
+    fn open(cpus: &[usize], how: Sampled) -> io::Result<Self> {
+        let sampler = |&cpu: &usize| {
+            let counter = || builder(how, cpu).build();
+            // An unprivileged user may lock perf_event_mlock_kb per CPU: 512 KiB and a page.
+            counter()?
+                .sampled(1 << 19)
+                .or_else(|error| match error.kind() {
+                    ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
+                        counter()?.sampled(1 << 16)
+                    }
+                    _ => Err(error),
+                })
+        };
+        let samplers = cpus.iter().map(sampler).collect::<io::Result<_>>()?;
+        Ok(Self { samplers, how })
     }
 
     /// Moves all events from the buffers to `events`.
@@ -205,22 +192,22 @@ impl Sampling {
     }
 }
 
-fn builder(clock: Clock, scope: Scope, kernel: bool, cpu: usize) -> Builder<'static> {
-    let mut builder = match clock {
+fn builder(how: Sampled, cpu: usize) -> Builder<'static> {
+    let mut builder = match how.clock {
         Clock::Cycles => Builder::new(Hardware::CPU_CYCLES),
         Clock::Software => Builder::new(Software::CPU_CLOCK),
     };
-    match scope {
+    match how.scope {
         Scope::WholeCpus => builder.any_pid().exclude_idle(true).enabled(true),
         Scope::Tasks => builder.observe_self().inherit(true).enable_on_exec(true),
     };
     builder
         .one_cpu(cpu)
-        .exclude_kernel(!kernel)
-        .exclude_callchain_kernel(!kernel)
+        .exclude_kernel(!how.kernel)
+        .exclude_callchain_kernel(!how.kernel)
         // Few programs keep frame pointers, and without them user chains are meaningless.
         .exclude_callchain_user(true)
-        .sample_frequency(frequency(clock, scope))
+        .sample_frequency(how.frequency())
         // The chain of a sample in user mode is empty, and the parser considers a record that ends with
         // an empty list truncated. The weight, which is 0, is therefore requested as well: it comes
         // after the chain.
@@ -343,11 +330,13 @@ mod tests {
     /// Returns whether a sample of the process in user mode arrives, if such samples are permitted.
     fn is_seen_in_user_mode(scope: Scope, kernel: bool) -> Option<bool> {
         let cpus = fullbore_host::machine::Topology::read().online();
-        let opened = Sampling::open(&cpus, Clock::Software, scope, kernel).ok()?;
-        let mut sampling = Sampling {
-            samplers: opened,
-            how: Sampled::by(Clock::Software, scope, kernel),
+        let how = Sampled {
+            clock: Clock::Software,
+            scope,
+            kernel,
+            lost: 0,
         };
+        let mut sampling = Sampling::open(&cpus, how).ok()?;
         let mut busy = Command::new("sh")
             .args(["-c", "while :; do :; done"])
             .spawn()

@@ -14,7 +14,7 @@ pub mod unix_copy;
 mod worth;
 
 use fullbore_host::refusal::Usage;
-use fullbore_results::names::{is_meant, pattern};
+use fullbore_results::names::Patterns;
 
 use crate::experiment::{Experiment, Group};
 use crate::part::Part;
@@ -68,27 +68,15 @@ impl Catalogue {
         if patterns.is_empty() {
             return self.select(&[DEFAULT_GROUP.to_owned()]);
         }
-        let mut meant = vec![false; self.iter().count()];
-        for text in patterns {
-            let pattern = pattern(text)?;
-            let mut found = false;
-            for (experiment, meant) in self.iter().zip(&mut meant) {
-                if is_meant(experiment.group, experiment.name, &pattern) {
-                    *meant = true;
-                    found = true;
-                }
-            }
-            if !found {
-                return Err(Usage(format!(
-                    "unknown experiment '{text}': 'fullbore bench --list' lists all"
-                )));
-            }
+        let mut wanted = Patterns::of(patterns)?;
+        let meant = self.iter().filter(|one| wanted.mean(one.group, one.name));
+        let meant: Vec<Experiment> = meant.copied().collect();
+        match wanted.unused() {
+            Some(text) => Err(Usage(format!(
+                "unknown experiment '{text}': 'fullbore bench --list' lists all"
+            ))),
+            None => Ok(meant),
         }
-        Ok(self
-            .iter()
-            .zip(meant)
-            .filter_map(|(experiment, meant)| meant.then_some(*experiment))
-            .collect())
     }
 }
 

@@ -4,9 +4,7 @@
 //! Both ends are options of `fullbore write` and `fullbore read`, so that an experiment can be repeated
 //! and varied in a shell.
 
-use fullbore_results::run::Unit;
-
-use crate::endpoint::{Checked, Pair, Place};
+use crate::endpoint::{Pair, Place};
 use crate::experiment::{Experiment, Group};
 
 /// Returns the group of the article's techniques, and faster ones.
@@ -30,21 +28,14 @@ pub fn produce() -> Group {
 }
 
 macro_rules! experiments {
-    ($group:literal $checked:ident: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal $(on $place:ident)?;)*) => {
-        &[$(Experiment {
-            group: $group,
-            name: $name,
-            shows: $shows,
-            unit: Unit::GibPerS,
-            published: $published,
-            work: &Pair {
-                writer: $writer,
-                reader: $reader,
-                checked: Checked::$checked,
-                cell: None,
-                place: experiments!(@place $($place)?),
-            },
-        }),*]
+    ($group:literal is_checked $checked:literal: $($name:literal, $published:expr, $shows:literal, $writer:literal => $reader:literal $(on $place:ident)?;)*) => {
+        &[$(Experiment::bandwidth($group, $name, $published, $shows, &Pair {
+            writer: $writer,
+            reader: $reader,
+            is_checked: $checked,
+            cell: None,
+            place: experiments!(@place $($place)?),
+        })),*]
     };
     (@place) => { Place::TwoCpus };
     (@place $place:ident) => { Place::$place };
@@ -55,7 +46,7 @@ macro_rules! experiments {
 /// Published figures: the article 'How fast are Linux pipes anyway?' (2022), on a Skylake laptop
 /// with Linux 5.17.
 #[rustfmt::skip]
-const LADDER: &[Experiment] = experiments! { "ladder" No:
+const LADDER: &[Experiment] = experiments! { "ladder" is_checked false:
     "write_read", Some(3.7), "write(2) and read(2), the usual way",
         "" => "";
     "write_read_one_cpu", None, "as write_read, with both ends on one CPU: nothing in parallel, and no wake-up of another CPU",
@@ -91,7 +82,7 @@ const LADDER: &[Experiment] = experiments! { "ladder" No:
 /// Each way to produce compared with write(2), with a reader that sums every word and with one that
 /// splices to /dev/null.
 #[rustfmt::skip]
-const PRODUCE: &[Experiment] = experiments! { "produce" Yes:
+const PRODUCE: &[Experiment] = experiments! { "produce" is_checked true:
     "write_default_sum", None, "write(2) into a default pipe, every word read and added up",
         "--way copy --chunk 512K --huge-page --data words" => "--chunk 512K --huge-page --sum";
     "write_roomy_sum", None, "as write_default_sum, into a pipe of 1 MiB",

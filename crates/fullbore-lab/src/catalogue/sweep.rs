@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use crate::endpoint::{Checked, Pair, Place};
+use crate::endpoint::{Pair, Place};
 use crate::experiment::{Experiment, Group};
 use fullbore_host::size;
 use fullbore_results::run::Cell;
@@ -39,16 +39,16 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
 
 fn experiment(cell: Cell) -> Experiment {
     let (chunk, pipe_size) = (short(cell.chunk), short(cell.pipe_size));
-    let name = format!("chunk_{chunk}_pipe_{pipe_size}").leak();
-    let shows = format!("{chunk} a call, through a pipe of {pipe_size}").leak();
+    let name = format!("chunk_{chunk}_pipe_{pipe_size}");
+    let shows = format!("{chunk} a call, through a pipe of {pipe_size}");
     let pair = Pair {
         writer: format!("--buf-size {chunk} --pipe-size {pipe_size} --wait block").leak(),
         reader: format!("--buf-size {chunk} --wait block").leak(),
-        checked: Checked::No,
+        is_checked: false,
         cell: Some(cell),
         place: Place::TwoCpus,
     };
-    Experiment::bandwidth(GROUP, name, None, shows, Box::leak(Box::new(pair)))
+    Experiment::made(GROUP, name, shows, pair)
 }
 
 /// Formats a size as it is typed: `64K`.

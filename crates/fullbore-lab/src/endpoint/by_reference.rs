@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fullbore::{Producer, ProducerOptions, Way};
-use fullbore_linux::Ready;
 use fullbore_linux::pages::{Pages, backed_by};
-use fullbore_linux::{Calls, Waiter, page_size, vmsplice_shares};
+use fullbore_linux::{
+    Calls, Ready, Waiter, is_refusal, page_size, unacknowledged, vmsplice_shares,
+};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
@@ -122,21 +123,12 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
 
 /// Returns what a Unix socket holds that its other side has not read yet, in bytes of kernel memory
 /// (SIOCOUTQ, unix(7); net/unix/af_unix.c, unix_outq_len).
-pub fn send_queue(socket: BorrowedFd<'_>) -> anyhow::Result<usize> {
-    // SIOCOUTQ is another name for TIOCOUTQ, and has this number on all architectures that Rust supports
-    // except MIPS, PowerPC and SPARC, where the call fails with ENOTTY.
-    const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
-    // SAFETY: the call writes one int, and nothing else.
-    let answer = unsafe {
-        let call = rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new();
-        rustix::ioctl::ioctl(socket, call)
-    };
-    let bytes = answer.map_err(|errno| {
+fn send_queue(socket: BorrowedFd<'_>) -> Result<usize, Unsupported> {
+    unacknowledged(socket).map_err(|errno| {
         Unsupported(format!(
             "cannot query the length of the socket's queue: {errno}"
         ))
-    })?;
-    Ok(usize::try_from(bytes)?)
+    })
 }
 
 /// The article's two buffers: either with separate page tables, or two halves of one buffer.
@@ -290,10 +282,10 @@ pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupp
 }
 
 fn vmsplice_failed(errno: Errno, moved: u64) -> anyhow::Error {
-    match errno {
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
-            Unsupported(format!("this machine refuses vmsplice(2): {errno}")).into()
+    match is_refusal(errno) {
+        true => prepare::failed("vmsplice(2)", errno),
+        false => {
+            anyhow::Error::new(errno).context(format!("vmsplice to stdout (after {moved} bytes)"))
         }
-        _ => anyhow::Error::new(errno).context(format!("vmsplice to stdout (after {moved} bytes)")),
     }
 }

@@ -12,7 +12,7 @@ pub mod reader;
 pub mod words;
 pub mod writer;
 
-pub use by_reference::{check_way, send_queue};
+pub use by_reference::check_way;
 pub use options::{Options, WaitName, pipe_size};
-pub use pair::{Checked, ENDLESS, Pair, Place};
+pub use pair::{ENDLESS, Pair, Place};
 pub use progress::{Role, print};

@@ -28,7 +28,7 @@ pub struct Pair {
     /// The options of `fullbore read`.
     pub reader: &'static str,
     /// Whether the writer is also checked behind middlemen that splice, tee, resize and hold.
-    pub checked: Checked,
+    pub is_checked: bool,
     /// Its position in a sweep, if it is part of one.
     pub cell: Option<Cell>,
     /// On how many CPUs the two run.
@@ -43,15 +43,6 @@ pub enum Place {
     /// Both are on the reader's, so that no byte and no wake-up goes from one CPU to another, and nothing runs in
     /// parallel.
     OneCpu,
-}
-
-/// Whether the bytes of a writer are checked behind middlemen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Checked {
-    /// They are checked.
-    Yes,
-    /// They are not checked.
-    No,
 }
 
 impl Work for Pair {
@@ -94,10 +85,8 @@ impl Work for Pair {
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
-        match self.checked {
-            Checked::No => Ok(None),
-            Checked::Yes => soundness::check(self.writer, bench).map(Some),
-        }
+        let check = || soundness::check(self.writer, bench);
+        self.is_checked.then(check).transpose()
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
@@ -172,7 +161,7 @@ mod tests {
     const PAIR: Pair = Pair {
         writer: "",
         reader: "",
-        checked: Checked::No,
+        is_checked: false,
         cell: None,
         place: Place::TwoCpus,
     };

@@ -4,9 +4,7 @@ use std::fs::File;
 
 use anyhow::{Context, bail};
 use fullbore::Error;
-use fullbore_linux::BackedBy;
-use fullbore_linux::page_size;
-use fullbore_linux::{Backing, Pages};
+use fullbore_linux::{BackedBy, Backing, Pages, is_refusal, page_size};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -57,16 +55,17 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     Ok(pages)
 }
 
-/// Allocates `len` bytes, on huge pages if the kernel provides them and they are not much larger than buffers: with
-/// base pages of 64 KiB, one would take 512 MiB.
+/// Allocates `len` bytes, and touches them, on huge pages if the kernel provides them and they are not much larger
+/// than buffers: with base pages of 64 KiB, one would take 512 MiB.
 pub fn huge_pages(len: usize) -> anyhow::Result<Pages> {
-    if fullbore_linux::huge_page_size() > Some(fullbore_linux::MOST_HUGE) {
-        return Ok(Pages::new(len)?);
-    }
-    match Pages::options().backing(Backing::Huge).map(len) {
-        Err(Error::Unsupported(_)) => Ok(Pages::new(len)?),
-        pages => Ok(pages?),
-    }
+    let is_too_large = fullbore_linux::huge_page_size() > Some(fullbore_linux::MOST_HUGE);
+    let huge = (!is_too_large).then(|| Pages::options().backing(Backing::Huge).map(len));
+    let mut pages = match huge {
+        None | Some(Err(Error::Unsupported(_))) => Pages::new(len)?,
+        Some(pages) => pages?,
+    };
+    pages.fill(1);
+    Ok(pages)
 }
 
 /// Fails if the options ask for a check of huge pages and this machine provides none.
@@ -101,11 +100,9 @@ pub fn unsupported_as_such<T>(result: Result<T, Error>) -> anyhow::Result<T> {
 
 /// Returns the error for a failed call: this machine does not support it, or it broke.
 pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
-    match errno {
-        Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP | Errno::ACCESS => {
-            Unsupported(format!("this machine refuses {call}: {errno}")).into()
-        }
-        _ => anyhow::Error::new(errno).context(call.to_owned()),
+    match is_refusal(errno) {
+        true => Unsupported(format!("this machine refuses {call}: {errno}")).into(),
+        false => anyhow::Error::new(errno).context(call.to_owned()),
     }
 }
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fullbore::{ConsumerOptions, Pipe, PipeEnd};
-use fullbore_linux::Ready;
-use fullbore_linux::{Calls, Waiter};
+use fullbore_linux::{Calls, Ready, Waiter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;

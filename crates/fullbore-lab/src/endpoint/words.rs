@@ -60,16 +60,13 @@ pub fn first_wrong(buf: &[u8], position: u64) -> Option<u64> {
         difference |= u64::from_le_bytes(bytes.try_into().expect("a chunk of a word")) ^ word;
         word = word.wrapping_add(STEP);
     }
-    let tail_is_right = words
-        .remainder()
-        .iter()
-        .zip(at + (rest.len() - words.remainder().len()) as u64..)
-        .all(|(&byte, position)| byte == byte_at(position));
-    let head_is_right = head
-        .iter()
-        .zip(position..)
-        .all(|(&byte, position)| byte == byte_at(position));
-    if difference == 0 && head_is_right && tail_is_right {
+    let tail = words.remainder();
+    let tail_at = at + (rest.len() - tail.len()) as u64;
+    let is_right = |bytes: &[u8], from: u64| {
+        let mut all = bytes.iter().zip(from..);
+        all.all(|(&byte, position)| byte == byte_at(position))
+    };
+    if difference == 0 && is_right(head, position) && is_right(tail, tail_at) {
         return None;
     }
     buf.iter()

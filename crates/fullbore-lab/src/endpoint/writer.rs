@@ -48,38 +48,25 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
             by_reference::through_a_pipe(options, sink)?
         }
         None if options.write_with_vmsplice => by_reference::double_buffering(options, sink)?,
-        None if options.lines.is_some() => write_lines(
-            options,
-            options.lines.unwrap_or(1),
-            &mut BufWriter::new(std::io::stdout()),
-        )?,
-        None => write_all(options, sink)?,
+        None => match options.lines {
+            Some(len) => write_lines(options, len, &mut BufWriter::new(std::io::stdout()))?,
+            None => write_all(options, sink)?,
+        },
     };
     report.pipe_capacity = capacity;
     Ok(report)
 }
 
 fn check_without_pipe(options: &Options) -> Result<(), Usage> {
-    for (given, what) in [
-        (options.memory.is_some(), "--memory"),
-        (
-            matches!(
-                options.way,
-                Some(WayName::Socket | WayName::Fresh | WayName::Recycle | WayName::Ring)
-            ),
-            "the chosen --way",
-        ),
-        (
-            options.write_with_vmsplice && !options.through_pipe,
-            "--write-with-vmsplice",
-        ),
-        (options.pipe_size != 0, "--pipe-size"),
-    ] {
-        if given {
-            return Err(Usage(format!("{what} needs a pipe on stdout")));
-        }
-    }
-    Ok(())
+    use WayName::{Fresh, Recycle, Ring, Socket};
+    let what = match options.way {
+        _ if options.memory.is_some() => "--memory",
+        Some(Socket | Fresh | Recycle | Ring) => "the chosen --way",
+        _ if options.write_with_vmsplice && !options.through_pipe => "--write-with-vmsplice",
+        _ if options.pipe_size != 0 => "--pipe-size",
+        _ => return Ok(()),
+    };
+    Err(Usage(format!("{what} needs a pipe on stdout")))
 }
 
 /// Refuses to fill a file without a limit that was asked for.

@@ -7,8 +7,10 @@ use fullbore::{Pipe, PipeEnd};
 use fullbore_host::size;
 use fullbore_host::text::without_number;
 use fullbore_linux::page_size;
-use fullbore_results::doctor::Refusal;
+use fullbore_results::doctor::{Refusal, TrialOutcome};
 use rustix::io::Errno;
+
+use crate::endpoint::words;
 
 /// Bytes that most trials move: some pages, and part of another one.
 pub const BYTES: usize = 3 * 4096 + 5;
@@ -21,6 +23,15 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Returns the outcome of a trial that was stopped so.
+    pub fn outcome(self) -> TrialOutcome {
+        match self {
+            Stop::Refused(refusal) => TrialOutcome::Refused(refusal),
+            Stop::Wrong(found) => TrialOutcome::Wrong(found),
+            Stop::NotTried(why) => TrialOutcome::NotTried(why),
+        }
+    }
+
     /// Reports something that exists but does not do what it should.
     pub fn seen(operation: &str, said: impl Into<String>) -> Self {
         Self::refused(operation, None, said)
@@ -90,10 +101,9 @@ impl From<anyhow::Error> for Stop {
 
 /// Returns bytes that depend on their position: no two parts of them are alike.
 pub fn pattern(len: usize) -> Vec<u8> {
-    (0..len.div_ceil(8) as u64)
-        .flat_map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at >> 7).to_le_bytes())
-        .take(len)
-        .collect()
+    let mut bytes = vec![0; len];
+    words::fill(&mut bytes, 0);
+    bytes
 }
 
 /// Compares the bytes that arrived with those that were sent.

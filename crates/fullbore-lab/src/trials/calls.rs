@@ -14,6 +14,7 @@ use std::thread;
 use fullbore::{Pipe, ProducerOptions, Wait, Way};
 use fullbore_linux::pages::{Pages, backed_by};
 use fullbore_linux::{Calls, page_size};
+use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::attempt::{BYTES, Stop, at, compare, io_at, pattern, pipe_with, read_back, roomy_pipe};
@@ -46,24 +47,31 @@ pub(super) fn splice_file() -> Result<String, Stop> {
     let mut sent = vec![0; 2 * page_size()];
     file.read_exact(&mut sent).map_err(io_at("read a file"))?;
     let pipe = roomy_pipe()?;
+    let flags = SpliceFlags::empty();
+    from_file("splice", sent.len(), |from, left| {
+        rustix::pipe::splice(&file, Some(from), &pipe.writer, None, left, flags)
+    })?;
+    drop(pipe.writer);
+    read_back(&pipe.reader, &sent)?;
+    // Without memfd it is unknown; another trial says so.
+    let shared = file_is_shared().map_or("", kept);
+    Ok(format!("{} bytes of a file{shared}", sent.len()))
+}
+
+/// Repeats a call, which advances its position in a file, until it has moved `len` bytes or the file ends.
+fn from_file(
+    operation: &'static str,
+    len: usize,
+    mut call: impl FnMut(&mut u64, usize) -> Result<usize, Errno>,
+) -> Result<(), Stop> {
     let mut from = 0;
-    while from < sent.len() as u64 {
-        let left = sent.len() - from as usize;
-        let flags = SpliceFlags::empty();
-        let moved = rustix::pipe::splice(&file, Some(&mut from), &pipe.writer, None, left, flags)
-            .map_err(at("splice"))?;
-        if moved == 0 {
+    while from < len as u64 {
+        let left = len - from as usize;
+        if call(&mut from, left).map_err(at(operation))? == 0 {
             break;
         }
     }
-    drop(pipe.writer);
-    read_back(&pipe.reader, &sent)?;
-    let shared = match file_is_shared() {
-        Ok(shares) => kept(shares),
-        // There is no memfd here; another trial says so.
-        Err(_) => String::new(),
-    };
-    Ok(format!("{} bytes of a file{shared}", sent.len()))
+    Ok(())
 }
 
 /// Returns whether what was spliced from a file changes with the file.
@@ -80,22 +88,17 @@ fn file_is_shared() -> Result<bool, Stop> {
     rustix::pipe::splice(&file, Some(&mut 0), &pipe.writer, None, page_size(), flags)
         .map_err(at("splice"))?;
     write(2)?;
-    Ok(first_byte(&pipe)? == 2)
-}
-
-fn first_byte(pipe: &Pipe) -> Result<u8, Stop> {
-    let mut byte = [0];
-    rustix::io::read(&pipe.reader, &mut byte).map_err(at("read"))?;
-    Ok(byte[0])
+    let mut first = [0];
+    rustix::io::read(&pipe.reader, &mut first).map_err(at("read"))?;
+    Ok(first == [2])
 }
 
 /// Says what the pipe has, and what that means.
-fn kept(shares: bool) -> String {
+fn kept(shares: bool) -> &'static str {
     match shares {
-        true => ", and the pipe shares the pages".to_owned(),
+        true => ", and the pipe shares the pages",
         false => {
             ", and the pipe gets a copy: no faster than write(2), and correct for every reader"
-                .to_owned()
         }
     }
 }
@@ -128,11 +131,8 @@ pub(super) fn vmsplice() -> Result<String, Stop> {
         }
     }
     read_back(&pipe.reader, &sent)?;
-    let shares = fullbore_linux::vmsplice_shares()?;
-    Ok(format!(
-        "{BYTES} bytes of memory into a pipe{}",
-        kept(shares)
-    ))
+    let shared = kept(fullbore_linux::vmsplice_shares()?);
+    Ok(format!("{BYTES} bytes of memory into a pipe{shared}"))
 }
 
 pub(super) fn tee() -> Result<String, Stop> {
@@ -162,14 +162,9 @@ pub(super) fn sendfile() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let file = file_with(&sent)?;
     let (near, far) = UnixStream::pair().map_err(io_at("socketpair"))?;
-    let mut from = 0;
-    while from < BYTES as u64 {
-        let left = BYTES - from as usize;
-        let sent = rustix::fs::sendfile(&near, &file, Some(&mut from), left);
-        if sent.map_err(at("sendfile"))? == 0 {
-            break;
-        }
-    }
+    from_file("sendfile", BYTES, |from, left| {
+        rustix::fs::sendfile(&near, &file, Some(from), left)
+    })?;
     drop(near);
     read_back(&far, &sent)?;
     Ok(format!("{BYTES} bytes of a file into a socket"))
@@ -178,16 +173,10 @@ pub(super) fn sendfile() -> Result<String, Stop> {
 pub(super) fn copy_file_range() -> Result<String, Stop> {
     let sent = pattern(BYTES);
     let (source, sink) = (file_with(&sent)?, file_with(&[])?);
-    let (mut from, mut to) = (0, 0);
-    while from < BYTES as u64 {
-        let left = BYTES - from as usize;
-        let (from, to) = (Some(&mut from), Some(&mut to));
-        let moved = rustix::fs::copy_file_range(&source, from, &sink, to, left)
-            .map_err(at("copy_file_range"))?;
-        if moved == 0 {
-            break;
-        }
-    }
+    let mut to = 0;
+    from_file("copy_file_range", BYTES, |from, left| {
+        rustix::fs::copy_file_range(&source, Some(from), &sink, Some(&mut to), left)
+    })?;
     read_back(&sink, &sent)?;
     Ok(format!("{BYTES} bytes from file to file"))
 }

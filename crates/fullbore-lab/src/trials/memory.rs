@@ -3,9 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use fullbore_linux::BackedBy;
-use fullbore_linux::huge_page_size;
-use fullbore_linux::{Backing, MOST_HUGE, Pages};
+use fullbore_linux::{BackedBy, Backing, MOST_HUGE, Pages, huge_page_size};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::attempt::{BYTES, Stop, at, compare, io_at, pattern};

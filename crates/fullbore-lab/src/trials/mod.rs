@@ -83,37 +83,25 @@ struct TrialTask {
 impl Task for TrialTask {
     const NAME: &'static str = "trial";
 
+    /// Runs the trial with this name in this process, and reports its outcome.
+    ///
+    /// # Errors
+    /// Fails if there is no such trial, or the outcome cannot be reported.
     fn play(self) -> Result<()> {
-        play(&self.name)
+        let name = &self.name;
+        let trial = TRIALS.iter().find(|trial| trial.name == *name);
+        let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
+        let outcome = (trial.try_it)().map_or_else(Stop::outcome, TrialOutcome::Works);
+        part::say(&outcome)
     }
-}
-
-/// Runs the trial with this name in this process, and reports its outcome.
-///
-/// # Errors
-/// Fails if there is no such trial, or the outcome cannot be reported.
-fn play(name: &str) -> Result<()> {
-    let trial = TRIALS.iter().find(|trial| trial.name == name);
-    let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
-    let outcome = match (trial.try_it)() {
-        Ok(seen) => TrialOutcome::Works(seen),
-        Err(Stop::Refused(refusal)) => TrialOutcome::Refused(refusal),
-        Err(Stop::Wrong(found)) => TrialOutcome::Wrong(found),
-        Err(Stop::NotTried(why)) => TrialOutcome::NotTried(why),
-    };
-    part::say(&outcome)
 }
 
 impl Trial {
     /// Runs the trial in its own process; returns the outcome and how long it took.
     pub fn run(&self, program: &Program) -> (TrialOutcome, Duration) {
         let began = Instant::now();
-        let outcome = self
-            .in_a_process(program)
-            .unwrap_or_else(|error| match Stop::from(error) {
-                Stop::Refused(refusal) => TrialOutcome::Refused(refusal),
-                Stop::Wrong(said) | Stop::NotTried(said) => TrialOutcome::NotTried(said),
-            });
+        let outcome = self.in_a_process(program);
+        let outcome = outcome.unwrap_or_else(|error| Stop::from(error).outcome());
         (outcome, began.elapsed())
     }
 

@@ -17,7 +17,7 @@ const STDOUT: i32 = 1;
 const STDERR: i32 = 2;
 
 /// What a pipe is used for, as far as its readers and writers show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PipeKind {
     /// It leads from one process to another, as the stdin, stdout or stderr of one of them.
@@ -29,6 +29,7 @@ pub enum PipeKind {
     /// a pool of tokens (make's jobserver).
     Own,
     /// One of its sides is open in no process that can be seen.
+    #[default]
     OneSided,
 }
 

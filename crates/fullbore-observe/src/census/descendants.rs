@@ -9,7 +9,8 @@ use procfs::process::Process;
 /// (CONFIG_PROC_CHILDREN) it reads the parent of every process instead.
 pub fn descendants(pid: u32) -> BTreeSet<u32> {
     if kernel_lists_children() {
-        descendants_by_children(pid)
+        // It is `None` if the process has gone.
+        below(pid, |parent| children(parent).unwrap_or_default())
     } else {
         descendants_by_parents(pid)
     }
@@ -21,13 +22,12 @@ pub fn kernel_lists_children() -> bool {
     *LISTED.get_or_init(|| children(std::process::id()).is_some())
 }
 
-fn descendants_by_children(pid: u32) -> BTreeSet<u32> {
+fn below(pid: u32, children: impl Fn(u32) -> Vec<u32>) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut left = vec![pid];
     while let Some(parent) = left.pop() {
-        // It is `None` if the process has gone.
-        let children = children(parent).unwrap_or_default();
-        left.extend(children.into_iter().filter(|&pid| found.insert(pid)));
+        let children = children(parent).into_iter();
+        left.extend(children.filter(|&pid| found.insert(pid)));
     }
     found
 }
@@ -50,16 +50,10 @@ fn descendants_by_parents(pid: u32) -> BTreeSet<u32> {
         .filter_map(|process| process.ok()?.stat().ok())
         .map(|stat| (stat.pid as u32, stat.ppid as u32))
         .collect();
-    let mut found = BTreeSet::new();
-    let mut left = vec![pid];
-    while let Some(parent) = left.pop() {
-        for (child, _) in parents.iter().filter(|(_, of)| *of == parent) {
-            if found.insert(*child) {
-                left.push(*child);
-            }
-        }
-    }
-    found
+    below(pid, |parent| {
+        let children = parents.iter().filter(|(_, of)| *of == parent);
+        children.map(|(child, _)| *child).collect()
+    })
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-use fullbore_linux::PipeIdentity;
-use fullbore_linux::proc_directory;
+use fullbore_linux::{PipeIdentity, proc_directory};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -4,6 +4,8 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use fullbore_linux::PipeIdentity;
+use procfs::FromRead;
+use procfs::process::{Stat, StatFlags};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, makedev, openat, readlinkat, statat, statx,
 };
@@ -82,15 +84,15 @@ pub fn describe(fds: BorrowedFd<'_>, pid: u32) -> Result<Process, Errno> {
     let mut buffer = [0; 1024];
     // These are the fds of another thread than the first one, if that has ended.
     let first = CString::new(format!("../task/{pid}/stat")).map_err(|_| Errno::INVAL)?;
-    let stat = Stat::parse(read_file(fds, &first, &mut buffer)?).ok_or(Errno::NOENT)?;
-    let name = clean(&String::from_utf8_lossy(&stat.name));
+    let stat = Stat::from_read(read_file(fds, &first, &mut buffer)?).map_err(|_| Errno::NOENT)?;
+    let name = clean(&stat.comm);
     let command = words(fds).unwrap_or_else(|| format!("[{name}]"));
     Ok(Process {
         id: ProcessId {
             pid,
-            start: stat.start,
+            start: stat.starttime,
         },
-        parent: stat.parent,
+        parent: stat.ppid.max(0) as u32,
         uid: statat(fds, c"..", AtFlags::empty())?.st_uid,
         name,
         command,
@@ -111,34 +113,14 @@ pub fn words(fds: BorrowedFd<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// The fields of /proc/PID/stat that are used (proc_pid_stat(5)).
-pub struct Stat {
-    name: Vec<u8>,
-    parent: u32,
-    start: u64,
-    pub is_of_kernel: bool,
-    /// Whether all its threads have ended.
-    pub is_zombie: bool,
-}
-
-impl Stat {
-    /// Parses the text. A name may contain spaces and parentheses; the numbers follow the last
-    /// closing parenthesis.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        /// `include/linux/sched.h`
-        const PF_KTHREAD: u64 = 0x0020_0000;
-        let opens = text.iter().position(|&byte| byte == b'(')?;
-        let closes = text.iter().rposition(|&byte| byte == b')')?;
-        let rest = std::str::from_utf8(text.get(closes + 1..)?).ok()?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        Some(Self {
-            name: text.get(opens + 1..closes)?.to_vec(),
-            parent: fields.get(1)?.parse().ok()?,
-            is_zombie: fields.first() == Some(&"Z") && fields.get(17) == Some(&"1"),
-            is_of_kernel: fields.get(6)?.parse::<u64>().ok()? & PF_KTHREAD != 0,
-            start: fields.get(19)?.parse().ok()?,
-        })
-    }
+/// Returns whether a process never has an fd: a kernel thread, or a process whose threads have all ended.
+pub fn has_no_fds(process: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut buffer = [0; 1024];
+    let stat = Stat::from_read(read_file(process, c"stat", &mut buffer)?);
+    Ok(stat.is_ok_and(|stat| {
+        let is_zombie = stat.state == 'Z' && stat.num_threads == 1;
+        is_zombie || StatFlags::from_bits_retain(stat.flags).contains(StatFlags::PF_KTHREAD)
+    }))
 }
 
 /// Returns the effective user of a process, even if root owns its directory.

@@ -139,7 +139,7 @@ impl Monitor {
     /// Reads the capacities of all pipes again, because they may have changed.
     pub fn requery_capacities(&mut self) {
         for watched in self.watched.values_mut() {
-            watched.watch.pipeline.requery_capacities();
+            watched.watch.pipeline.asked.fill(None);
         }
     }
 
@@ -261,15 +261,17 @@ impl Monitor {
             open: self.known.files(),
             most: self.most_files,
         };
+        let kept_open = |watched: &Option<WatchedChain>| {
+            let watched = watched.as_ref();
+            watched.map_or(0, |watched| watched.watch.pipeline.files())
+        };
         let chains: Vec<_> = (found.into_iter())
             .map(|chain| {
                 let pipes = chain.pipes.iter();
                 let key: Vec<_> = pipes.map(|&pipe| census.pipes[pipe].identity).collect();
                 let stages = flow.stages(&chain);
                 let known = before.remove(&key);
-                files.open += known
-                    .as_ref()
-                    .map_or(0, |watched| watched.watch.pipeline.files());
+                files.open += kept_open(&known);
                 (chain, key, stages, known)
             })
             .collect();
@@ -279,9 +281,7 @@ impl Monitor {
         }
         for (chain, key, stages, known) in chains {
             let is_new = known.is_none();
-            let had = known
-                .as_ref()
-                .map_or(0, |watched| watched.watch.pipeline.files());
+            let had = kept_open(&known);
             let has_room = !is_new || files.have_room(files_for(&stages));
             let watched = match known {
                 None if has_room => WatchedChain::new(census, &chain, &stages),
@@ -294,10 +294,7 @@ impl Monitor {
                 }
                 watched
             });
-            let has = watched
-                .as_ref()
-                .map_or(0, |watched| watched.watch.pipeline.files());
-            let has_room = files.replace(had, has) && has_room;
+            let has_room = files.replace(had, kept_open(&watched)) && has_room;
             if !has_room {
                 overview.left_out.not_watched += chain.pipes.len();
             }

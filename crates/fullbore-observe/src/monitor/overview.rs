@@ -20,12 +20,6 @@ use fullbore_host::text::{error_text, one_line};
 /// Characters of a command line that are kept, because some are very long.
 const MOST_OF_COMMAND: usize = 200;
 
-/// The bytes of a pipe for which there is no counter.
-const UNKNOWN: Bytes = Bytes {
-    bytes: None,
-    bytes_are: Certainty::Unknown,
-};
-
 /// The state of all pipelines and pipes at one scan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Overview {
@@ -50,7 +44,7 @@ pub struct Overview {
 }
 
 /// A pipeline, or a part of one that has no branches.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ChainState {
     /// The stages between and around the pipes: one more than there are pipes.
     pub stages: Vec<StageState>,
@@ -78,7 +72,7 @@ pub struct ChainProgress {
 }
 
 /// A stage of a chain.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StageState {
     /// The process that names the stage comes first. Empty if no process has both pipes open any more.
     pub processes: Vec<ProcessInfo>,
@@ -105,7 +99,7 @@ pub struct ProcessInfo {
 }
 
 /// A pipe.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PipeState {
     /// The device number of its inode, which with `inode` identifies the pipe while it exists.
     pub device: u64,
@@ -177,7 +171,7 @@ pub enum Side {
 }
 
 /// Which side is slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slow {
     /// Its writer, or a stage before its writer.
@@ -189,6 +183,7 @@ pub enum Slow {
     /// Neither of them: there are too few CPUs.
     Cpus,
     /// The pipeline was not observed, or not for long enough, or no stage is clearly the slow one.
+    #[default]
     Unknown,
 }
 
@@ -214,21 +209,7 @@ impl PipeState {
             chain,
             writers: pipe.writers().map(name).collect(),
             readers: pipe.readers().map(name).collect(),
-            capacity: None,
-            queued: None,
-            closed: None,
-            fills: Vec::new(),
-            empty: None,
-            full: None,
-            bytes: UNKNOWN,
-            bytes_per_second: None,
-            rate_is: Certainty::Unknown,
-            blocked: Vec::new(),
-            writer_waits: None,
-            reader_waits: None,
-            slow: Slow::Unknown,
-            first_seen: 0.0,
-            last_seen: 0.0,
+            ..Self::default()
         }
     }
 
@@ -309,16 +290,13 @@ impl Overview {
             processes: (processes.iter())
                 .map(|&process| ProcessInfo::of(&census.processes[process]))
                 .collect(),
-            time: None,
-            cpus: None,
-            blame: None,
+            ..StageState::default()
         };
         self.chains.push(ChainState {
             stages: stages.iter().map(stage).collect(),
             pipes: (first..self.pipes.len()).collect(),
             is_circle: chain.is_circle,
-            verdict: None,
-            progress: None,
+            ..ChainState::default()
         });
     }
 

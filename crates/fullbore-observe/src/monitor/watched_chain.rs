@@ -36,11 +36,8 @@ pub struct Loads(Vec<(usize, usize)>);
 impl Loads {
     pub fn of(census: &Census) -> Self {
         let mut all = vec![(0, 0); census.processes.len()];
-        for pipe in census
-            .pipes
-            .iter()
-            .filter(|pipe| pipe.kind() != PipeKind::Own)
-        {
+        let pipes = census.pipes.iter();
+        for pipe in pipes.filter(|pipe| pipe.kind() != PipeKind::Own) {
             for holder in &pipe.holders {
                 let (drains, feeds) = &mut all[holder.process];
                 *drains += usize::from(holder.reads.is_some());
@@ -97,16 +94,11 @@ impl WatchedChain {
         loads: &Loads,
     ) {
         for (at, stage) in stages.iter().enumerate() {
-            let pids: BTreeSet<u32> = stage
-                .iter()
-                .map(|&process| census.processes[process].id.pid)
-                .collect();
-            let processes: Vec<(ProcessId, bool)> = stage
-                .iter()
-                .map(|&process| &census.processes[process])
+            let all = || stage.iter().map(|&process| &census.processes[process]);
+            let pids: BTreeSet<u32> = all().map(|process| process.id.pid).collect();
+            let processes: Vec<(ProcessId, bool)> = all()
                 .map(|process| (process.id, pids.contains(&process.parent)))
                 .collect();
-            let to = named(census, stage);
             let others = |pipe: Option<&usize>, fd_of: fn(&Holder) -> Option<i32>| {
                 pipe.map_or(Attribution::Clear, |&pipe| {
                     others(census, &census.pipes[pipe], stage, fd_of)
@@ -119,14 +111,13 @@ impl WatchedChain {
                 others_write: others(chain.pipes.get(at), |one| one.writes),
                 ..loads.mixes(stage)
             };
-            self.watch
-                .pipeline
-                .set_members(at, to, &processes, mixes, census.began);
+            let watched = &mut self.watch.pipeline.stages[at];
+            watched.facts.started = named(census, stage);
+            watched.facts.mixes = mixes;
+            watched.set_members(&processes, census.began);
         }
-        for (at, &pipe) in chain.pipes.iter().enumerate() {
-            self.watch
-                .pipeline
-                .set_write_end(at, WriteEnd::of(census, &census.pipes[pipe]));
+        for (link, &pipe) in self.watch.pipeline.links.iter_mut().zip(&chain.pipes) {
+            link.write_end = WriteEnd::of(census, &census.pipes[pipe]);
         }
     }
 
@@ -155,15 +146,15 @@ impl WatchedChain {
                 Some(_) => numbers.bytes.bytes_are,
                 None => Certainty::Unknown,
             };
-            let (writer, reader) = (
-                self.watch.pipeline.moment(at),
-                self.watch.pipeline.moment(at + 1),
-            );
-            if matches!(writer, Moment::Output | Moment::Both) {
-                row.blocked.push(self.blocked(Side::Writer, at));
-            }
-            if matches!(reader, Moment::Input | Moment::Both) {
-                row.blocked.push(self.blocked(Side::Reader, at + 1));
+            let sides = [
+                (Side::Writer, at, Moment::Output),
+                (Side::Reader, at + 1, Moment::Input),
+            ];
+            for (side, stage, waits) in sides {
+                if [waits, Moment::Both].contains(&self.watch.pipeline.stages[stage].moment) {
+                    let seconds = self.watch.pipeline.waiting_time(stage).as_secs_f64();
+                    row.blocked.push(Blocked { side, seconds });
+                }
             }
             let stages = &found.numbers.stages;
             let (writer, reader) = (&stages[at], &stages[at + 1]);
@@ -191,13 +182,6 @@ impl WatchedChain {
             bytes_per_second: Some(rate.average()).filter(|_| !rate.elapsed().is_zero()),
             seconds_left: rate.left(total).map(|left| left.as_secs_f64()),
         })
-    }
-
-    fn blocked(&self, side: Side, stage: usize) -> Blocked {
-        Blocked {
-            side,
-            seconds: self.watch.pipeline.waiting_time(stage).as_secs_f64(),
-        }
     }
 }
 
@@ -283,7 +267,7 @@ fn named(census: &Census, stage: &[usize]) -> StartedStage {
 /// Returns which side of the pipe after this stage, counted from 0, is the slow one, because a verdict is
 /// about stages.
 fn slow(verdict: &Verdict, writer: usize) -> Slow {
-    let named = verdict.stages();
+    let named = &verdict.stages;
     let before = named.iter().any(|&number| number <= writer + 1);
     let after = named.iter().any(|&number| number > writer + 1);
     match (before, after) {
@@ -298,30 +282,30 @@ fn slow(verdict: &Verdict, writer: usize) -> Slow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::{Bound, Sureness};
+    use crate::verdict::Sureness;
 
     #[test]
     fn a_slow_stage_is_on_one_side_of_every_pipe_of_its_chain() {
-        let verdict = |kind| Verdict {
-            kind,
-            sure: Sureness::Sure,
-            words: String::new(),
-        };
-        let sides =
-            |kind: VerdictKind| [0, 1, 2].map(|writer| slow(&verdict(kind.clone()), writer));
         use Slow::{Both, Cpus, Reader, Unknown, Writer};
-        let stage = |number| VerdictKind::Stage(number, Bound::Cpu);
-        for (kind, expected) in [
-            (stage(1), [Writer; 3]),
-            (stage(2), [Reader, Writer, Writer]),
-            (stage(4), [Reader; 3]),
-            (VerdictKind::Shared(vec![1, 4]), [Both; 3]),
-            (VerdictKind::ByTurns(vec![1, 2]), [Both, Writer, Writer]),
-            (VerdictKind::Cpus, [Cpus; 3]),
-            (VerdictKind::Nobody, [Unknown; 3]),
-            (VerdictKind::TooShort, [Unknown; 3]),
+        for (kind, stages, expected) in [
+            (VerdictKind::Stage, vec![1], [Writer; 3]),
+            (VerdictKind::Stage, vec![2], [Reader, Writer, Writer]),
+            (VerdictKind::Stage, vec![4], [Reader; 3]),
+            (VerdictKind::Shared, vec![1, 4], [Both; 3]),
+            (VerdictKind::ByTurns, vec![1, 2], [Both, Writer, Writer]),
+            (VerdictKind::Cpus, vec![], [Cpus; 3]),
+            (VerdictKind::Nobody, vec![], [Unknown; 3]),
+            (VerdictKind::TooShort, vec![], [Unknown; 3]),
         ] {
-            assert_eq!(sides(kind.clone()), expected, "{kind:?}");
+            let verdict = Verdict {
+                kind,
+                stages,
+                bound_by: None,
+                sure: Sureness::Sure,
+                words: String::new(),
+            };
+            let sides = [0, 1, 2].map(|writer| slow(&verdict, writer));
+            assert_eq!(sides, expected, "{verdict:?}");
         }
     }
 }

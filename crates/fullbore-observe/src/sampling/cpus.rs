@@ -28,16 +28,15 @@ pub struct Offer {
 }
 
 impl Cpus {
-    /// Returns the time of the CPUs that one of these processes may run on, since the last call.
-    /// Returns `None` the first time, and if the idle times are not known.
-    pub fn since(&mut self, processes: impl Iterator<Item = u32>) -> Option<Offer> {
-        self.until(&Reading::now()?, processes)
-    }
-
-    /// Does the same for the time until a reading that was taken before.
-    pub fn until(&mut self, now: &Reading, processes: impl Iterator<Item = u32>) -> Option<Offer> {
+    /// Returns the time of the CPUs that one of these processes may run on, from the last reading to this one.
+    /// Returns `None` the first time.
+    pub fn until(
+        &mut self,
+        now: &Reading,
+        processes: impl IntoIterator<Item = u32>,
+    ) -> Option<Offer> {
         let before = self.0.replace(now.clone())?;
-        let allowed: Vec<CpuSet> = processes
+        let allowed: Vec<CpuSet> = (processes.into_iter())
             .filter_map(|pid| sched_getaffinity(Pid::from_raw(pid as i32)).ok())
             .collect();
         let mut offer = Offer::default();
@@ -111,12 +110,13 @@ mod tests {
     #[test]
     fn what_cpus_offer_is_as_much_as_time_has_passed() {
         let mut cpus = Cpus::default();
-        let own = || std::iter::once(std::process::id());
-        assert_eq!(cpus.since(own()), None);
+        let own = std::process::id();
+        let mut since = |processes| cpus.until(&Reading::now().unwrap(), processes);
+        assert_eq!(since(Some(own)), None);
         std::thread::sleep(Duration::from_millis(50));
-        let offer = cpus.since(own()).unwrap();
+        let offer = since(Some(own)).unwrap();
         assert!(offer.time >= Duration::from_millis(50) && offer.idle <= offer.time);
         std::thread::sleep(Duration::from_millis(5));
-        assert_eq!(cpus.since(std::iter::empty()), None);
+        assert_eq!(since(None), None);
     }
 }

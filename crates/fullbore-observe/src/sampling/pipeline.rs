@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::facts::{Mixes, StartedStage};
+use super::facts::StartedStage;
 use super::moment::{AdjacentPipe, Moment};
 use super::rings::Rings;
 use super::stage::{Counted, WatchedStage};
 use super::sums::{Sums, Unread};
 use crate::census::ProcessId;
-use crate::census::link::{Fill, Link, WriteEnd};
+use crate::census::link::{Fill, Link};
 
 /// How long the capacity of a pipe is assumed to be unchanged after it was read.
 pub const CAPACITY_LASTS: Duration = Duration::from_secs(5);
@@ -69,22 +69,6 @@ impl SampledPipeline {
         }
     }
 
-    /// Sets the processes of a stage, each with whether its parent is one of them. They were found by a
-    /// census that began at this time, in clock ticks since boot.
-    pub fn set_members(
-        &mut self,
-        stage: usize,
-        to: StartedStage,
-        processes: &[(ProcessId, bool)],
-        mixes: Mixes,
-        census_began: u64,
-    ) {
-        let stage = &mut self.stages[stage];
-        stage.facts.started = to;
-        stage.facts.mixes = mixes;
-        stage.set_members(processes, census_began);
-    }
-
     /// Returns what its processes had used when their counters were last read.
     pub fn readings(&self) -> impl Iterator<Item = (ProcessId, Counted)> {
         self.stages.iter().flat_map(WatchedStage::counted)
@@ -97,19 +81,9 @@ impl SampledPipeline {
         }
     }
 
-    /// Sets the write end that must still be open when a FIFO is sampled.
-    pub fn set_write_end(&mut self, link: usize, write_end: Option<WriteEnd>) {
-        self.links[link].write_end = write_end;
-    }
-
     /// Returns how full a pipe was at the last sample.
     pub fn fill(&self, link: usize) -> Option<Fill> {
         self.stages[self.links[link].writer].output?.fill
-    }
-
-    /// Returns what a stage did at the last sample.
-    pub fn moment(&self, stage: usize) -> Moment {
-        self.stages[stage].moment
     }
 
     /// Returns how long a stage has been in the same wait, at least.
@@ -244,11 +218,6 @@ impl SampledPipeline {
                 });
             }
         }
-    }
-
-    /// Reads the capacities of all pipes again, because they may have changed.
-    pub fn requery_capacities(&mut self) {
-        self.asked.fill(None);
     }
 
     /// Returns the PIDs of all its processes.

@@ -28,7 +28,7 @@ pub const THREADS: usize = 32;
 /// moment.
 pub fn awaits_a_child(pid: u32) -> bool {
     let mut part = Part::Ended;
-    let Some(mut process) = Watched::alone(pid) else {
+    let Some(mut process) = Watched::new(pid, false) else {
         return false;
     };
     process.sample(|doing| {
@@ -59,7 +59,8 @@ pub struct Watched {
     pub has_hidden_threads: bool,
     /// The kinds of its fds, as far as they were determined recently.
     objects: Vec<(i32, Object)>,
-    used: Used,
+    /// The resources that it had used when it was last [refreshed](Self::refresh).
+    pub used: Used,
     /// CPU time of its own, without its children, and the part of it that
     /// [`own_growth`](Self::own_growth) has not returned yet.
     own: Duration,
@@ -78,17 +79,8 @@ struct Thread {
 }
 
 impl Watched {
-    /// Opens the process, if it exists.
-    pub fn new(pid: u32) -> Option<Self> {
-        Self::open(pid, true)
-    }
-
-    /// Opens the process, if it exists, for a caller that will not ask for its children.
-    pub fn alone(pid: u32) -> Option<Self> {
-        Self::open(pid, false)
-    }
-
-    fn open(pid: u32, with_children: bool) -> Option<Self> {
+    /// Opens the process, if it exists; `with_children` says whether the caller will ask for its children.
+    pub fn new(pid: u32, with_children: bool) -> Option<Self> {
         let mut watched = Self {
             pid,
             start: 0,
@@ -241,11 +233,7 @@ impl Watched {
     pub fn children(&self) -> Vec<u32> {
         let mut all = Vec::new();
         let mut buffer = [0; 4096];
-        for file in self
-            .threads
-            .iter()
-            .filter_map(|thread| thread.children.as_ref())
-        {
+        for file in (self.threads.iter()).filter_map(|thread| thread.children.as_ref()) {
             if let Ok(line) = read(file, &mut buffer) {
                 // The last number may be cut off.
                 let whole = line.rfind(' ').map_or("", |end| &line[..end]);
@@ -267,11 +255,6 @@ impl Watched {
     /// [refreshed](Self::refresh).
     pub fn own_growth(&mut self) -> Duration {
         std::mem::take(&mut self.growth)
-    }
-
-    /// Returns the resources that it had used when it was last [refreshed](Self::refresh).
-    pub fn used(&self) -> Used {
-        self.used
     }
 
     /// Returns how long its threads ran and waited for a CPU since the last call; `None` if this kernel

@@ -234,7 +234,7 @@ impl WatchedStage {
     fn used(&self) -> Used {
         let mut all = self.gone;
         for member in &self.members {
-            all.add(member.process.used());
+            all.add(member.process.used);
         }
         all.less(self.before)
     }
@@ -250,7 +250,7 @@ impl WatchedStage {
             // The times of a child that was waited for are included in the times of its parent.
             let is_waited_for = member.has_parent && member.process.has_ended();
             if !stays && !is_waited_for {
-                gone.add(member.process.used().as_far_as_known());
+                gone.add(member.process.used.as_far_as_known());
             }
             stays
         });
@@ -262,10 +262,10 @@ impl WatchedStage {
             }
             let room = self.members.len() < PROCESSES;
             self.has_hidden_processes |= !room;
-            let found = room.then(|| Watched::new(process.pid)).flatten();
+            let found = room.then(|| Watched::new(process.pid, true)).flatten();
             // Another process may have its id by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
-                self.before.add(found.used().as_far_as_known());
+                self.before.add(found.used.as_far_as_known());
                 found.own_growth();
                 found.activity();
                 self.members.push(Member::new(found, has_parent));
@@ -284,7 +284,7 @@ impl WatchedStage {
         self.members.iter().map(|member| {
             let process = &member.process;
             let counted = Counted {
-                used: process.used(),
+                used: process.used,
                 parent: member.has_parent.then_some(process.parent),
             };
             (process.id(), counted)
@@ -300,7 +300,7 @@ impl WatchedStage {
         };
         for member in &self.members {
             if let Some(then) = readings.get(&member.process.id()) {
-                let since = bytes_of(member.process.used()).less(bytes_of(then.used));
+                let since = bytes_of(member.process.used).less(bytes_of(then.used));
                 self.before = self.before.less(since);
             }
         }
@@ -356,7 +356,7 @@ impl WatchedStage {
             // There may be thousands of named processes, most of them asleep.
             let there = (told && member.process.has_slept()) || member.process.refresh();
             if !there && !member.has_parent {
-                gone.add(member.process.used().as_far_as_known());
+                gone.add(member.process.used.as_far_as_known());
             }
             there
         });
@@ -388,7 +388,7 @@ impl WatchedStage {
     pub fn join(&mut self, pid: u32, has_parent: bool) {
         if self.members.len() == PROCESSES {
             self.has_hidden_processes = true;
-        } else if let Some(process) = Watched::new(pid) {
+        } else if let Some(process) = Watched::new(pid, true) {
             self.members.push(Member::new(process, has_parent));
         }
     }

@@ -11,7 +11,7 @@ use crate::sampling::cpus::Offer;
 use crate::sampling::moment::{Cause, Moment};
 
 /// The number of steps in which it is counted how full a pipe was.
-const STEPS: usize = 100;
+const STEPS: f64 = 100.0;
 
 /// The sums of a pipeline.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +67,7 @@ pub struct StageSums {
 }
 
 /// The sums of a pipe.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PipeSums {
     /// The time in which it was observed while both its stages existed.
     pub time: Duration,
@@ -76,7 +76,7 @@ pub struct PipeSums {
     /// The time in which it was full, or its writer waited for room in it.
     pub full: Duration,
     /// The time by how full it was, in steps.
-    filled: [Duration; STEPS + 1],
+    filled: BTreeMap<usize, Duration>,
     /// What was in it when the counters were last read.
     pub unread: Option<Unread>,
 }
@@ -90,18 +90,6 @@ pub struct Unread {
     pub written: u64,
     /// Bytes that the stage after it had read, from any file.
     pub read: u64,
-}
-
-impl Default for PipeSums {
-    fn default() -> Self {
-        Self {
-            time: Duration::ZERO,
-            empty: Duration::ZERO,
-            full: Duration::ZERO,
-            filled: [Duration::ZERO; STEPS + 1],
-            unread: None,
-        }
-    }
 }
 
 impl Sums {
@@ -182,12 +170,7 @@ impl StageSums {
             queued: self.queued.saturating_sub(earlier.queued),
             for_input: self.for_input.saturating_sub(earlier.for_input),
             for_output: self.for_output.saturating_sub(earlier.for_output),
-            elsewhere: (self.elsewhere.iter())
-                .map(|(&cause, &now)| {
-                    let then = earlier.elsewhere.get(&cause).copied();
-                    (cause, now.saturating_sub(then.unwrap_or_default()))
-                })
-                .collect(),
+            elsewhere: longer(&self.elsewhere, &earlier.elsewhere),
             blame: self.blame.saturating_sub(earlier.blame),
             doubtful: self.doubtful.since(&earlier.doubtful),
             turns: self.turns - earlier.turns,
@@ -196,6 +179,17 @@ impl StageSums {
             written: more(self.written, earlier.written),
         }
     }
+}
+
+fn longer<K: Ord + Copy>(
+    now: &BTreeMap<K, Duration>,
+    earlier: &BTreeMap<K, Duration>,
+) -> BTreeMap<K, Duration> {
+    let since = |(key, now): (&K, &Duration)| {
+        let then = earlier.get(key).copied().unwrap_or_default();
+        (*key, now.saturating_sub(then))
+    };
+    now.iter().map(since).collect()
 }
 
 fn more(now: Option<u64>, then: Option<u64>) -> Option<u64> {
@@ -212,15 +206,16 @@ impl PipeSums {
         if fill.is_full() || writer_waits {
             self.full += time;
         }
-        self.filled[(fill.share() * STEPS as f64).round() as usize] += time;
+        let step = (fill.share() * STEPS).round() as usize;
+        *self.filled.entry(step).or_default() += time;
     }
 
     /// Returns how full it was at most, from 0 to 1, for this share of the time.
     pub fn percentile(&self, share: f64) -> f64 {
         let mut left = self.time.mul_f64(share);
-        for (step, time) in self.filled.iter().enumerate() {
+        for (&step, time) in &self.filled {
             if *time >= left && !time.is_zero() {
-                return step as f64 / STEPS as f64;
+                return step as f64 / STEPS;
             }
             left = left.saturating_sub(*time);
         }
@@ -232,9 +227,7 @@ impl PipeSums {
             time: self.time.saturating_sub(earlier.time),
             empty: self.empty.saturating_sub(earlier.empty),
             full: self.full.saturating_sub(earlier.full),
-            filled: std::array::from_fn(|step| {
-                self.filled[step].saturating_sub(earlier.filled[step])
-            }),
+            filled: longer(&self.filled, &earlier.filled),
             // These numbers are from the start.
             unread: None,
         }

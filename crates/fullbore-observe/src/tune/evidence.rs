@@ -1,47 +1,26 @@
 //! How the writers of a pipe send their bytes, by what is known about their programs.
 
-use std::collections::BTreeMap;
-
 use fullbore_linux::{live_thread, proc_directory};
 use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::producers::{self, Known, Sends};
-use crate::census::Census;
+use super::report::JudgedWriter;
 use crate::census::descendants::descendants;
+use crate::census::{Census, Holder, Pipe, Process as Seen};
 
-/// A writer and how it sends.
-#[derive(Debug, Clone, Copy)]
-pub struct Writer {
-    /// Index into [`Census::processes`].
-    pub process: usize,
-    /// How it sends.
-    pub sends: Sends,
-    /// How this is known.
-    pub because: &'static str,
+/// Determines how the writers of a pipe send, the least safe first; empty if no writer is seen.
+pub fn gather(census: &Census, pipe: &Pipe) -> Vec<JudgedWriter> {
+    let judged = |writer: &Holder| judged(&census.processes[writer.process]);
+    let all = (pipe.holders.iter()).filter(|holder| holder.writes.is_some());
+    let mut writers: Vec<JudgedWriter> = all.map(judged).collect();
+    writers.sort_by_key(|writer| writer.sends);
+    writers
 }
 
-/// The writers of one pipe, the least safe first; empty if no writer is seen.
-pub type Writers = Vec<Writer>;
-
-/// Determines how the writers of these pipes send; the pipes are given as indices into
-/// [`Census::pipes`].
-pub fn gather(census: &Census, pipes: &[usize]) -> BTreeMap<usize, Writers> {
-    let of_pipe = |&index: &usize| {
-        let holders = census.pipes[index].holders.iter();
-        let writers = holders.filter(|holder| holder.writes.is_some());
-        let mut writers: Writers = writers
-            .map(|holder| judged(census, holder.process))
-            .collect();
-        writers.sort_by_key(|writer| writer.sends);
-        (index, writers)
-    };
-    pipes.iter().map(of_pipe).collect()
-}
-
-fn judged(census: &Census, process: usize) -> Writer {
-    let pid = census.processes[process].id.pid;
+fn judged(process: &Seen) -> JudgedWriter {
+    let pid = process.id.pid;
     let (sends, because) = match known(pid) {
         None => (Sends::Unknown, "it is not in the table"),
         Some((Sends::Safely, _)) if has_strangers_below(pid) => {
@@ -49,10 +28,11 @@ fn judged(census: &Census, process: usize) -> Writer {
         }
         Some(known) => known,
     };
-    Writer {
-        process,
+    JudgedWriter {
+        pid,
+        name: process.name.clone(),
         sends,
-        because,
+        because: because.to_owned(),
     }
 }
 

@@ -14,8 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::PipeEnd;
-use fullbore_linux::PipeLimit;
+use fullbore_linux::{PipeEnd, PipeLimit};
 use rustix::io::Errno;
 
 use crate::capacity::USUAL;
@@ -25,7 +24,9 @@ use crate::census::proc_files::needs_proc;
 use crate::census::{Census, Holder, Pipe};
 use crate::error::Error;
 use evidence::gather;
-use outcome::{Options, Outcome, Tuned, Tuning, is_safe};
+use fullbore_host::text::error_text;
+use outcome::{Options, Outcome};
+use report::{TunedPipe, TuningReport};
 use target::Target;
 
 /// How long to retry while a pipe holds more bytes than its new size, before it is left as it is; and the
@@ -37,54 +38,45 @@ const INTERVAL: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// If there is no such target. An error with one pipe is in the report.
-pub fn tune(target: &Target, options: Options) -> Result<Tuning, Error> {
+pub fn tune(target: &Target, options: Options) -> Result<TuningReport, Error> {
     needs_proc()?;
     let census = Census::take().map_err(Error::system("look at /proc"))?;
     let found = target.find(&census)?;
-    let mut all: Vec<Tuned> = Vec::with_capacity(found.pipes.len());
-    let mut writers = match options.revert {
-        true => Default::default(),
-        false => gather(&census, &to_be_grown(&census, &found.pipes, options.size)),
-    };
-    for &pipe in &found.pipes {
-        let mut one = Tuned {
-            pipe,
-            outcome: Outcome::HalfOpen,
-            from: None,
-            to: None,
-            limit: None,
-            errno: None,
-            writers: writers.remove(&pipe).unwrap_or_default(),
+    let seen = || found.pipes.iter().map(|&pipe| &census.pipes[pipe]);
+    let new = |pipe: &Pipe| {
+        let judged = match !options.revert && is_below(&census, pipe, options.size) {
+            true => gather(&census, pipe),
+            false => Vec::new(),
         };
-        one.work(&census, options);
-        all.push(one);
+        TunedPipe::new(&census, pipe, judged)
+    };
+    let mut pipes: Vec<TunedPipe> = seen().map(new).collect();
+    for (one, pipe) in pipes.iter_mut().zip(seen()) {
+        one.work(&census, pipe, options);
     }
     // A pipe that is in use may be full now and nearly empty a moment later.
-    let is_too_full = |one: &Tuned| one.outcome == Outcome::TooFull;
+    let is_too_full = |one: &TunedPipe| one.outcome == Outcome::TooFull;
     let began = Instant::now();
-    while began.elapsed() < PATIENCE && all.iter().any(is_too_full) {
+    while began.elapsed() < PATIENCE && pipes.iter().any(is_too_full) {
         thread::sleep(INTERVAL);
-        for one in all.iter_mut().filter(|one| is_too_full(one)) {
-            one.work(&census, options);
+        let all = pipes.iter_mut().zip(seen());
+        for (one, pipe) in all.filter(|(one, _)| is_too_full(one)) {
+            one.work(&census, pipe, options);
         }
     }
-    Ok(Tuning {
-        census,
-        found,
-        all,
+    Ok(TuningReport {
         options,
+        pipes,
+        left_out: found.left_out,
+        several: found.several,
     })
 }
 
-/// Returns the pipes that would be grown, and whose writers therefore matter.
-fn to_be_grown(census: &Census, pipes: &[usize], size: usize) -> Vec<usize> {
-    let is_small = |pipe: &&usize| {
-        let pipe = &census.pipes[**pipe];
-        let handle = handle(census, pipe).ok().flatten();
-        let fill = handle.and_then(|handle| Fill::of(handle.as_fd()).ok());
-        fill.is_some_and(|fill| fill.capacity < size)
-    };
-    pipes.iter().filter(is_small).copied().collect()
+/// Returns whether a pipe would be grown, and its writers therefore matter.
+fn is_below(census: &Census, pipe: &Pipe, size: usize) -> bool {
+    let handle = handle(census, pipe).ok().flatten();
+    let fill = handle.and_then(|handle| Fill::of(handle.as_fd()).ok());
+    fill.is_some_and(|fill| fill.capacity < size)
 }
 
 /// Returns an `O_PATH` fd of a pipe, if it may be opened. A FIFO that is open on one side only must not be
@@ -105,17 +97,17 @@ fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
     Ok((!pipe.is_named() || is_open()).then_some(handle))
 }
 
-impl Tuned {
-    /// Grows or reverts one pipe, and notes the outcome.
-    fn work(&mut self, census: &Census, options: Options) {
-        match self.resize(census, options) {
-            Ok(outcome) => self.outcome = outcome,
-            Err(errno) => (self.outcome, self.errno) = (Outcome::Failed, Some(errno)),
-        }
+impl TunedPipe {
+    /// Grows or reverts the pipe, and notes the outcome.
+    fn work(&mut self, census: &Census, pipe: &Pipe, options: Options) {
+        let done = self.resize(census, pipe, options);
+        self.errno = done.err();
+        self.error = self.errno.map(|errno| error_text(&errno.into()));
+        self.outcome = done.unwrap_or(Outcome::Failed);
     }
 
-    fn resize(&mut self, census: &Census, options: Options) -> Result<Outcome, Errno> {
-        let Some(handle) = handle(census, &census.pipes[self.pipe])? else {
+    fn resize(&mut self, census: &Census, pipe: &Pipe, options: Options) -> Result<Outcome, Errno> {
+        let Some(handle) = handle(census, pipe)? else {
             return Ok(Outcome::HalfOpen);
         };
         let end = open_for_writing(handle.as_fd())?;
@@ -127,7 +119,7 @@ impl Tuned {
         if size >= options.size {
             return Ok(Outcome::Roomy);
         }
-        if !options.force && !is_safe(&self.writers) {
+        if !options.force && !self.is_safe() {
             return Ok(Outcome::Refused);
         }
         let (to, limit) = match options.dry_run {
@@ -137,7 +129,8 @@ impl Tuned {
             }
             false => grow(&end, options.size)?,
         };
-        (self.to, self.limit) = (Some(to.max(size)), limit);
+        self.to = Some(to.max(size));
+        self.limit = limit.map(|limit| limit.to_string());
         Ok(match to > size {
             true => Outcome::Grown,
             false => Outcome::Stopped,

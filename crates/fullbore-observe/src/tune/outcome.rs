@@ -1,20 +1,14 @@
 //! The options of `tune`, and the outcome for each pipe.
 
-use fullbore_linux::PipeLimit;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Writers;
-use super::producers::Sends;
-use super::target::TargetPipes;
-use crate::census::Census;
-
 /// What `tune` is to do.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// The capacity to reach.
+    /// The capacity to reach, in bytes.
     pub size: usize,
     /// Whether a smaller capacity is an error.
+    #[serde(skip)]
     pub is_strict: bool,
     /// Whether to give pipes the kernel's default capacity again.
     pub revert: bool,
@@ -29,10 +23,7 @@ impl Options {
     pub fn growing(size: usize) -> Self {
         Self {
             size,
-            is_strict: false,
-            revert: false,
-            force: false,
-            dry_run: false,
+            ..Self::default()
         }
     }
 }
@@ -59,42 +50,4 @@ pub enum Outcome {
     HalfOpen,
     /// It could not be opened, or resized.
     Failed,
-}
-
-/// The outcome for one pipe.
-#[derive(Debug)]
-pub struct Tuned {
-    /// Index into [`Census::pipes`].
-    pub pipe: usize,
-    /// What was done.
-    pub outcome: Outcome,
-    /// Its capacity before, if it could be opened.
-    pub from: Option<usize>,
-    /// Its capacity now, if it could be opened.
-    pub to: Option<usize>,
-    /// The limit that prevented a larger capacity.
-    pub limit: Option<PipeLimit>,
-    /// Why it could not be opened, or resized.
-    pub errno: Option<Errno>,
-    /// How its writers send.
-    pub writers: Writers,
-}
-
-/// What was done to all pipes of a target.
-#[derive(Debug)]
-pub struct Tuning {
-    /// The processes and their pipes.
-    pub census: Census,
-    /// The pipes of the target.
-    pub found: TargetPipes,
-    /// The outcome for each pipe.
-    pub all: Vec<Tuned>,
-    /// What was to be done.
-    pub options: Options,
-}
-
-/// Returns whether all these writers are known to work with any capacity.
-pub fn is_safe(writers: &Writers) -> bool {
-    let mut all = writers.iter();
-    !writers.is_empty() && all.all(|writer| writer.sends == Sends::Safely)
 }

@@ -1,30 +1,26 @@
-//! What was done to the pipes of a pipeline, in the shape of the JSON that `fullbore tune --json` prints:
-//! a [`Tuning`] without indices into a census. docs/tune.md documents it.
+//! What was done to the pipes of a pipeline, in the shape of the JSON that `fullbore tune --json` prints;
+//! docs/tune.md documents it.
 
-use fullbore_linux::PipeLimit;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Writer;
-use super::outcome::{Outcome, Tuned, Tuning};
+use super::outcome::{Options, Outcome};
 use super::producers::Sends;
-use crate::census::{Census, Holder};
-use fullbore_host::text::error_text;
+use crate::census::{Census, Holder, Pipe};
 
 /// What was done, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TuningReport {
-    /// The capacity that was asked for, in bytes.
-    pub size: usize,
-    /// Whether the default capacity was to be restored.
-    pub revert: bool,
-    /// Whether pipes were changed whatever their writers do.
-    pub force: bool,
-    /// Whether nothing was changed.
-    pub dry_run: bool,
+    /// What was to be done.
+    #[serde(flatten)]
+    pub options: Options,
     /// One entry for each pipe.
     pub pipes: Vec<TunedPipe>,
     /// The number of pipes that do not connect two processes.
     pub left_out: usize,
+    /// The processes with the given name, if there are several.
+    #[serde(skip)]
+    pub several: Vec<u32>,
 }
 
 /// A pipe, and what was done to it.
@@ -50,6 +46,9 @@ pub struct TunedPipe {
     pub limit: Option<String>,
     /// The error, if it could not be opened or changed.
     pub error: Option<String>,
+    /// The same error.
+    #[serde(skip)]
+    pub errno: Option<Errno>,
     /// How each writer sends, the least safe first.
     pub judged: Vec<JudgedWriter>,
 }
@@ -70,31 +69,18 @@ pub struct PipeUser {
 pub struct JudgedWriter {
     /// Its process id.
     pub pid: u32,
+    /// Its name.
+    #[serde(skip)]
+    pub name: String,
     /// How it sends.
     pub sends: Sends,
     /// How this is known.
     pub because: String,
 }
 
-impl Tuning {
-    /// Returns the report on it.
-    pub fn report(&self) -> TuningReport {
-        TuningReport {
-            size: self.options.size,
-            revert: self.options.revert,
-            force: self.options.force,
-            dry_run: self.options.dry_run,
-            pipes: (self.all.iter())
-                .map(|one| TunedPipe::of(&self.census, one))
-                .collect(),
-            left_out: self.found.left_out,
-        }
-    }
-}
-
 impl TunedPipe {
-    fn of(census: &Census, one: &Tuned) -> Self {
-        let pipe = &census.pipes[one.pipe];
+    /// A pipe to which nothing was done yet, and how its writers send.
+    pub(super) fn new(census: &Census, pipe: &Pipe, judged: Vec<JudgedWriter>) -> Self {
         let user = |holder: &Holder| {
             let process = &census.processes[holder.process];
             PipeUser {
@@ -103,23 +89,25 @@ impl TunedPipe {
                 command: process.command.clone(),
             }
         };
-        let judged = |writer: &Writer| JudgedWriter {
-            pid: census.processes[writer.process].id.pid,
-            sends: writer.sends,
-            because: writer.because.to_owned(),
-        };
         Self {
             device: pipe.identity.device,
             inode: pipe.identity.inode,
             path: pipe.name.clone(),
             writers: pipe.writers().map(user).collect(),
             readers: pipe.readers().map(user).collect(),
-            outcome: one.outcome,
-            from: one.from,
-            to: one.to,
-            limit: one.limit.as_ref().map(PipeLimit::to_string),
-            error: one.errno.map(|errno| error_text(&errno.into())),
-            judged: one.writers.iter().map(judged).collect(),
+            outcome: Outcome::HalfOpen,
+            from: None,
+            to: None,
+            limit: None,
+            error: None,
+            errno: None,
+            judged,
         }
+    }
+
+    /// Returns whether all its writers are known to work with any capacity.
+    pub fn is_safe(&self) -> bool {
+        let mut all = self.judged.iter();
+        !self.judged.is_empty() && all.all(|writer| writer.sends == Sends::Safely)
     }
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fullbore_linux::PipeIdentity;
-use fullbore_linux::proc_directory;
+use fullbore_linux::{PipeIdentity, proc_directory};
 
 use crate::census::chains::{Flow, PipeKind};
 use crate::census::descendants::descendants;
@@ -30,7 +29,7 @@ pub enum Target {
 }
 
 /// The pipes of a target.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct TargetPipes {
     /// Indices into [`Census::pipes`].
     pub pipes: Vec<usize>,
@@ -38,6 +37,15 @@ pub struct TargetPipes {
     pub left_out: usize,
     /// The processes with the given name, if there are several.
     pub several: Vec<u32>,
+}
+
+impl TargetPipes {
+    fn only(pipes: Vec<usize>) -> Self {
+        Self {
+            pipes,
+            ..Self::default()
+        }
+    }
 }
 
 impl Target {
@@ -61,11 +69,7 @@ impl Target {
                 let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
                     return Err(Error::NotFound("it has ended".into()));
                 };
-                Ok(TargetPipes {
-                    pipes: vec![pipe],
-                    left_out: 0,
-                    several: Vec::new(),
-                })
+                Ok(TargetPipes::only(vec![pipe]))
             }
         }
     }
@@ -118,11 +122,8 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
             "process {pid} is not part of a pipeline"
         )));
     }
-    Ok(TargetPipes {
-        pipes: flow.pipeline(start).into_iter().collect(),
-        left_out: 0,
-        several: Vec::new(),
-    })
+    let pipes = flow.pipeline(start).into_iter();
+    Ok(TargetPipes::only(pipes.collect()))
 }
 
 /// Returns the pipes between the descendants of a process, of which nobody else has an end.
@@ -135,11 +136,8 @@ fn started(pid: u32, census: &Census) -> TargetPipes {
             && pipe.holders.iter().all(is_theirs)
             && !pipe.writers().all(Holder::is_only_stderr)
     };
-    TargetPipes {
-        pipes: (0..census.pipes.len()).filter(is_between).collect(),
-        left_out: 0,
-        several: Vec::new(),
-    }
+    let all = 0..census.pipes.len();
+    TargetPipes::only(all.filter(is_between).collect())
 }
 
 /// Returns the pipes of these processes that lead from one process to another, or may do so, without those that are

@@ -25,24 +25,41 @@ const SURELY_MORE: f64 = 1.25;
 impl Verdict {
     /// Returns the verdict that follows from these numbers.
     pub fn of(numbers: &Numbers) -> Self {
-        let (kind, sure) = judge(numbers);
-        let words = words(&kind, sure, numbers);
-        Self { kind, sure, words }
+        let (kind, mut stages, mut sure) = judge(numbers);
+        stages.sort_unstable();
+        let stage = |number: &usize| &numbers.stages[number - 1];
+        let is_unclear = |stage: &StageNumbers| stage.attribution == Attribution::Unclear;
+        if stages.iter().map(stage).any(is_unclear) {
+            sure = Sureness::NotSure;
+        }
+        let bound_by = match kind {
+            VerdictKind::Stage => stages.first().map(stage).map(bound),
+            _ => None,
+        };
+        let mut verdict = Self {
+            kind,
+            stages,
+            bound_by,
+            sure,
+            words: String::new(),
+        };
+        verdict.words = words(&verdict, numbers);
+        verdict
     }
 }
 
-fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
+/// Returns the statement, the numbers of the slow stages, and how sure that is at best.
+fn judge(numbers: &Numbers) -> (VerdictKind, Vec<usize>, Sureness) {
     if numbers.stages.len() < 2 {
-        return (VerdictKind::Alone, Sureness::Sure);
+        return (VerdictKind::Alone, vec![], Sureness::Sure);
     }
     if numbers.samples < SAMPLES {
-        return (VerdictKind::TooShort, Sureness::NotSure);
+        return (VerdictKind::TooShort, vec![], Sureness::NotSure);
     }
     let mut by_blame: Vec<&StageNumbers> = numbers.stages.iter().collect();
     by_blame.sort_by(|a, b| b.blame.total_cmp(&a.blame));
     let (top, second) = (by_blame[0], by_blame[1]);
     let (at_least, _) = bounds(top.blame, numbers.effective_samples);
-    let named = || VerdictKind::Stage(top.number, bound(top));
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
     // If the slow stage were faster, the stage with the most work besides it would become the slow
@@ -54,12 +71,10 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
     if stands_out {
         if let Some(rival) = next.filter(|_| nearly >= ALIKE) {
             if starved >= 0.5 {
-                return (VerdictKind::Cpus, short_of_cpus(starved));
+                return (VerdictKind::Cpus, vec![], short_of_cpus(starved));
             }
-            let mut stages = vec![top.number, rival.number];
-            stages.sort_unstable();
-            let sure = numbers.at_best(&stages, Sureness::Likely);
-            return (VerdictKind::Shared(stages), sure);
+            let stages = vec![top.number, rival.number];
+            return (VerdictKind::Shared, stages, Sureness::Likely);
         }
         let doubts = [
             top.blame < 0.8 || at_least < 0.65,
@@ -80,29 +95,27 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Sureness) {
             1 => Sureness::Likely,
             _ => Sureness::NotSure,
         };
-        return (named(), numbers.at_best(&[top.number], sure));
+        return (VerdictKind::Stage, vec![top.number], sure);
     }
     if starved >= 0.5 {
-        return (VerdictKind::Cpus, short_of_cpus(starved));
+        return (VerdictKind::Cpus, vec![], short_of_cpus(starved));
     }
     if numbers.waking() >= 0.5 {
-        return (VerdictKind::Waking, Sureness::Likely);
+        return (VerdictKind::Waking, vec![], Sureness::Likely);
     }
     let sharing: Vec<&&StageNumbers> = by_blame.iter().filter(|stage| stage.blame >= 0.2).collect();
     let together: f64 = sharing.iter().map(|stage| stage.blame).sum();
     if sharing.len() > 1 && together >= 0.75 {
         // If each were slow in a part of the time only, it would wait during the rest.
         let busy: f64 = sharing.iter().map(|stage| numbers.busy(stage)).sum();
-        let mut stages: Vec<usize> = sharing.iter().map(|stage| stage.number).collect();
-        stages.sort_unstable();
-        let sure = numbers.at_best(&stages, Sureness::Likely);
+        let stages = sharing.iter().map(|stage| stage.number).collect();
         let kind = match busy >= 0.75 * sharing.len() as f64 {
-            true => VerdictKind::Shared(stages),
-            false => VerdictKind::ByTurns(stages),
+            true => VerdictKind::Shared,
+            false => VerdictKind::ByTurns,
         };
-        return (kind, sure);
+        return (kind, stages, Sureness::Likely);
     }
-    (VerdictKind::Nobody, Sureness::NotSure)
+    (VerdictKind::Nobody, vec![], Sureness::NotSure)
 }
 
 /// Returns whether the pipes next to it, or its own time, contradict that it is the slow one.
@@ -171,18 +184,6 @@ fn bound(stage: &StageNumbers) -> Bound {
         Bound::Queue
     } else {
         Bound::Cpu
-    }
-}
-
-impl Numbers {
-    /// Returns how sure it can be at best that these are the slow ones.
-    fn at_best(&self, stages: &[usize], sure: Sureness) -> Sureness {
-        let is_unclear =
-            |&number: &usize| self.stages[number - 1].attribution == Attribution::Unclear;
-        match stages.iter().any(is_unclear) {
-            true => Sureness::NotSure,
-            false => sure,
-        }
     }
 }
 
@@ -330,7 +331,10 @@ mod tests {
         // Two stages do the same work, and one of them waits for a CPU.
         let stages = [(50., 45., 0., 5., None, 90.), (48., 2., 50., 0., None, 5.)];
         let verdict = Verdict::of(&numbers(&stages, &[(90., 2.)], 20.));
-        assert_eq!(verdict.kind, VerdictKind::Shared(vec![1, 2]));
+        assert_eq!(
+            (verdict.kind, &*verdict.stages),
+            (VerdictKind::Shared, &[1, 2][..])
+        );
         assert_eq!(
             verdict.words,
             "bottleneck: stage 1, first and stage 2, second together (likely), which are about equally \
@@ -369,9 +373,7 @@ mod tests {
                         ];
                         let numbers = numbers(&stages, &[(fill, 100. - fill)], idle);
                         let verdict = Verdict::of(&numbers);
-                        if matches!(verdict.kind, VerdictKind::Stage(1, _))
-                            && verdict.sure == Sureness::Sure
-                        {
+                        if verdict.slow_stage() == Some(1) && verdict.sure == Sureness::Sure {
                             sure += 1;
                             assert!(ran >= 1.25 * other_ran, "{stages:?}: {verdict}");
                         }
@@ -396,7 +398,7 @@ mod tests {
         for (samples, sure) in [(1000.0, Sureness::Sure), (12.0, Sureness::Likely)] {
             of.effective_samples = samples;
             let verdict = Verdict::of(&of);
-            assert_eq!((verdict.stages(), verdict.sure), (vec![1], sure));
+            assert_eq!((verdict.stages, verdict.sure), (vec![1], sure));
         }
     }
 
@@ -408,14 +410,13 @@ mod tests {
         assert_eq!(Verdict::of(&of).sure, Sureness::Sure);
         of.stages[0].attribution = Attribution::Likely;
         let verdict = Verdict::of(&of);
-        assert_eq!(verdict.kind, VerdictKind::Stage(1, Bound::Cpu));
+        assert_eq!(verdict.slow_stage(), Some(1));
+        assert_eq!(verdict.bound_by, Some(Bound::Cpu));
         assert_eq!(verdict.sure, Sureness::Likely);
         of.stages[0].attribution = Attribution::Unclear;
         let verdict = Verdict::of(&of);
-        assert_eq!(
-            verdict.kind,
-            VerdictKind::Stage(1, Bound::Cause(Cause::Unknown))
-        );
+        assert_eq!(verdict.slow_stage(), Some(1));
+        assert_eq!(verdict.bound_by, Some(Bound::Cause(Cause::Unknown)));
         assert_eq!(verdict.sure, Sureness::NotSure);
         assert_eq!(
             verdict.words,
@@ -430,13 +431,11 @@ mod tests {
             (2., 0., 0., 0., Some((Cause::Timer, 97.)), 97.),
         ];
         let mut of = numbers(&asleep, &[(0., 99.)], 45.);
-        assert_eq!(Verdict::of(&of).stages(), [1, 2]);
+        assert_eq!(Verdict::of(&of).stages, [1, 2]);
         of.stages[0].attribution = Attribution::Unclear;
         let verdict = Verdict::of(&of);
-        assert_eq!(
-            verdict.kind,
-            VerdictKind::Stage(2, Bound::Cause(Cause::Timer))
-        );
+        assert_eq!(verdict.slow_stage(), Some(2));
+        assert_eq!(verdict.bound_by, Some(Bound::Cause(Cause::Timer)));
         assert_eq!(verdict.sure, Sureness::Likely);
         // The pipeline is not short of CPUs because that stage is.
         let queues = [(35., 65., 0., 0., None, 88.), (35., 61., 4., 0., None, 10.)];
@@ -462,10 +461,7 @@ mod tests {
             let mut mixed = of.clone();
             mixed.stages[stage].is_mixed = true;
             let verdict = Verdict::of(&mixed);
-            assert_eq!(
-                (verdict.stages(), verdict.sure),
-                (vec![1], Sureness::Likely)
-            );
+            assert_eq!((verdict.stages, verdict.sure), (vec![1], Sureness::Likely));
         }
     }
 
@@ -485,6 +481,6 @@ mod tests {
             "too short to tell which stage is slow: 14 samples in 0.030 s"
         );
         few.samples = SAMPLES;
-        assert_eq!(Verdict::of(&few).stages(), [1]);
+        assert_eq!(Verdict::of(&few).stages, [1]);
     }
 }

@@ -14,10 +14,13 @@ use crate::sampling::moment::Cause;
 
 /// Which stage is the slow one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(into = "Shape", try_from = "Shape")]
 pub struct Verdict {
     /// The statement of the verdict.
     pub kind: VerdictKind,
+    /// The numbers of the slow stages, however many there are.
+    pub stages: Vec<usize>,
+    /// What the slow stage spends its time on, if there is one.
+    pub bound_by: Option<Bound>,
     /// How sure it is.
     pub sure: Sureness,
     /// The verdict in words, as one line.
@@ -25,14 +28,15 @@ pub struct Verdict {
 }
 
 /// The statement of a verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
-    /// This stage, by its number, is slow, with the reason.
-    Stage(usize, Bound),
-    /// These stages are slow together, and busy at the same time.
-    Shared(Vec<usize>),
-    /// These stages are slow at different times.
-    ByTurns(Vec<usize>),
+    /// One stage is slow.
+    Stage,
+    /// Several stages are slow together, and busy at the same time.
+    Shared,
+    /// Several stages are slow at different times.
+    ByTurns,
     /// There are too few CPUs for all stages that could run.
     Cpus,
     /// No stage is slow: they alternate, and the time is spent on waking each other.
@@ -85,126 +89,38 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The shape of a verdict in JSON: the stages are a list, however many there are.
-#[derive(Serialize, Deserialize)]
-struct Shape {
-    kind: ShapeKind,
-    stages: Vec<usize>,
-    bound_by: Option<Bound>,
-    sure: Sureness,
-    words: String,
-}
-
-/// The word for a [`VerdictKind`] in JSON.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ShapeKind {
-    Stage,
-    Shared,
-    ByTurns,
-    Cpus,
-    Waking,
-    Nobody,
-    TooShort,
-    Alone,
-}
-
-impl From<Verdict> for Shape {
-    fn from(verdict: Verdict) -> Self {
-        let (kind, bound_by) = match &verdict.kind {
-            VerdictKind::Stage(_, bound) => (ShapeKind::Stage, Some(*bound)),
-            VerdictKind::Shared(_) => (ShapeKind::Shared, None),
-            VerdictKind::ByTurns(_) => (ShapeKind::ByTurns, None),
-            VerdictKind::Cpus => (ShapeKind::Cpus, None),
-            VerdictKind::Waking => (ShapeKind::Waking, None),
-            VerdictKind::Nobody => (ShapeKind::Nobody, None),
-            VerdictKind::TooShort => (ShapeKind::TooShort, None),
-            VerdictKind::Alone => (ShapeKind::Alone, None),
-        };
-        Self {
-            kind,
-            stages: verdict.stages(),
-            bound_by,
-            sure: verdict.sure,
-            words: verdict.words,
-        }
-    }
-}
-
-impl TryFrom<Shape> for Verdict {
-    type Error = &'static str;
-
-    fn try_from(shape: Shape) -> Result<Self, Self::Error> {
-        let kind = match (shape.kind, shape.stages.as_slice(), shape.bound_by) {
-            (ShapeKind::Stage, &[number], Some(bound)) => VerdictKind::Stage(number, bound),
-            (ShapeKind::Stage, ..) => return Err("a slow stage needs one number and 'bound_by'"),
-            (ShapeKind::Shared, ..) => VerdictKind::Shared(shape.stages),
-            (ShapeKind::ByTurns, ..) => VerdictKind::ByTurns(shape.stages),
-            (ShapeKind::Cpus, ..) => VerdictKind::Cpus,
-            (ShapeKind::Waking, ..) => VerdictKind::Waking,
-            (ShapeKind::Nobody, ..) => VerdictKind::Nobody,
-            (ShapeKind::TooShort, ..) => VerdictKind::TooShort,
-            (ShapeKind::Alone, ..) => VerdictKind::Alone,
-        };
-        Ok(Self {
-            kind,
-            sure: shape.sure,
-            words: shape.words,
-        })
-    }
-}
-
 impl Verdict {
     /// Returns the number of the slow stage, if there is one.
     pub fn slow_stage(&self) -> Option<usize> {
-        match self.kind {
-            VerdictKind::Stage(number, _) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// Returns the numbers of the stages that it names.
-    pub fn stages(&self) -> Vec<usize> {
-        match &self.kind {
-            VerdictKind::Stage(number, _) => vec![*number],
-            VerdictKind::Shared(numbers) | VerdictKind::ByTurns(numbers) => numbers.clone(),
-            _ => Vec::new(),
-        }
+        let is_one = self.kind == VerdictKind::Stage;
+        self.stages.first().copied().filter(|_| is_one)
     }
 }
 
 impl Cause {
     /// Returns the words for it in a line of text.
     pub fn in_words(self) -> &'static str {
-        match self {
-            Cause::Disk => "a disk or device",
-            Cause::Network => "a socket",
-            Cause::Terminal => "the terminal",
-            Cause::OtherPipe => "another pipe",
-            Cause::Several => "something else (poll)",
-            Cause::Timer => "a timer",
-            Cause::Stopped => "a SIGCONT",
-            Cause::Lock => "a lock",
-            Cause::Signal => "a signal",
-            Cause::Child => "a child process",
-            Cause::Unknown => "something unknown",
-        }
+        self.names().1
     }
 
     /// Returns the word for it in a table.
     pub fn in_short(self) -> &'static str {
+        self.names().0
+    }
+
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Cause::Disk => "disk",
-            Cause::Network => "socket",
-            Cause::Terminal => "terminal",
-            Cause::OtherPipe => "pipe",
-            Cause::Several => "poll",
-            Cause::Timer => "timer",
-            Cause::Stopped => "stopped",
-            Cause::Lock => "lock",
-            Cause::Signal => "signal",
-            Cause::Child => "child",
-            Cause::Unknown => "unknown",
+            Cause::Disk => ("disk", "a disk or device"),
+            Cause::Network => ("socket", "a socket"),
+            Cause::Terminal => ("terminal", "the terminal"),
+            Cause::OtherPipe => ("pipe", "another pipe"),
+            Cause::Several => ("poll", "something else (poll)"),
+            Cause::Timer => ("timer", "a timer"),
+            Cause::Stopped => ("stopped", "a SIGCONT"),
+            Cause::Lock => ("lock", "a lock"),
+            Cause::Signal => ("signal", "a signal"),
+            Cause::Child => ("child", "a child process"),
+            Cause::Unknown => ("unknown", "something unknown"),
         }
     }
 }

@@ -121,7 +121,7 @@ pub struct PipeNumbers {
 }
 
 /// Bytes, and how well they are known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bytes {
     /// The number of bytes; `None` if it is not known.
     pub bytes: Option<u64>,
@@ -130,7 +130,7 @@ pub struct Bytes {
 }
 
 /// How well a number of bytes is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
     /// Both sides counted the same number.
@@ -138,6 +138,7 @@ pub enum Certainty {
     /// One side counted more, or only one side counted: the number may include other files.
     About,
     /// The number is not known.
+    #[default]
     Unknown,
 }
 

@@ -2,16 +2,16 @@
 
 use crate::sampling::attribution::Attribution;
 use crate::verdict::numbers::{Numbers, StageNumbers};
-use crate::verdict::{Bound, Sureness, VerdictKind};
+use crate::verdict::{Bound, Verdict, VerdictKind};
 use fullbore_host::text::{Percent, counted, one_line};
 
 /// Returns the verdict as a line of text.
-pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
-    let stages = |of: &[usize]| {
-        let names: Vec<String> = of.iter().map(|&number| name(number, numbers)).collect();
-        names.join(" and ")
-    };
-    match kind {
+pub fn words(verdict: &Verdict, numbers: &Numbers) -> String {
+    let (sure, slow) = (verdict.sure, &verdict.stages);
+    let names: Vec<String> = slow.iter().map(|&number| name(number, numbers)).collect();
+    let names = names.join(" and ");
+    let slow_stages = || slow.iter().map(|&number| &numbers.stages[number - 1]);
+    match verdict.kind {
         VerdictKind::Alone => numbers.stages.first().map_or_else(
             || "there are no stages".to_owned(),
             |stage| format!("there is only one stage: it {}", doing(stage)),
@@ -21,35 +21,32 @@ pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
             counted(numbers.samples as usize, "sample", "samples"),
             numbers.seconds
         ),
-        VerdictKind::Stage(number, bound) => {
-            let stage = &numbers.stages[number - 1];
+        VerdictKind::Stage => {
+            let stage = &numbers.stages[slow[0] - 1];
             let waited = format!(
                 "the others waited for it {} of the time{}",
                 Percent(stage.blame),
-                pipes(*number, numbers),
+                pipes(stage.number, numbers),
             );
-            let name = name(*number, numbers);
-            match stage.attribution {
-                Attribution::Unclear => format!(
-                    "bottleneck: {name} ({sure}): {waited}, but several processes have its pipe \
-                     open, and it is unknown for which of them they waited"
-                ),
-                _ => format!(
-                    "bottleneck: {name} ({sure}), {}: {waited}, and it {}",
+            match verdict.bound_by {
+                Some(bound) if stage.attribution != Attribution::Unclear => format!(
+                    "bottleneck: {names} ({sure}), {}: {waited}, and it {}",
                     bound.in_words(),
                     doing(stage),
                 ),
+                _ => format!(
+                    "bottleneck: {names} ({sure}): {waited}, but several processes have its pipe \
+                     open, and it is unknown for which of them they waited"
+                ),
             }
         }
-        VerdictKind::Shared(numbers_of) => format!(
-            "bottleneck: {} together ({sure}), which are about equally slow: {}",
-            stages(numbers_of),
-            works(numbers_of, numbers)
+        VerdictKind::Shared => format!(
+            "bottleneck: {names} together ({sure}), which are about equally slow: {}",
+            of_each(slow_stages(), |stage| work(stage, numbers))
         ),
-        VerdictKind::ByTurns(numbers_of) => format!(
-            "bottleneck: {} at different times ({sure}): {}",
-            stages(numbers_of),
-            blames(numbers_of, numbers)
+        VerdictKind::ByTurns => format!(
+            "bottleneck: {names} at different times ({sure}): {}",
+            of_each(slow_stages(), blame)
         ),
         VerdictKind::Cpus => format!(
             "bottleneck: too few CPUs ({sure}): {}, and CPUs were idle {} of the time",
@@ -64,10 +61,10 @@ pub fn words(kind: &VerdictKind, sure: Sureness, numbers: &Numbers) -> String {
              each other",
             Percent(numbers.waking().min(1.0))
         ),
-        VerdictKind::Nobody => {
-            let all: Vec<usize> = (1..=numbers.stages.len()).collect();
-            format!("bottleneck: none found ({sure}): {}", blames(&all, numbers))
-        }
+        VerdictKind::Nobody => format!(
+            "bottleneck: none found ({sure}): {}",
+            of_each(numbers.stages.iter(), blame)
+        ),
     }
 }
 
@@ -107,47 +104,33 @@ fn doing(stage: &StageNumbers) -> String {
     words
 }
 
-fn works(stages: &[usize], numbers: &Numbers) -> String {
-    let parts: Vec<String> = (stages.iter())
-        .map(|&number| {
-            let stage = &numbers.stages[number - 1];
-            let work = Percent(numbers.work(stage));
-            match numbers.busy(stage) - numbers.work(stage) {
-                queued if queued >= 0.1 => {
-                    format!(
-                        "stage {number} worked {work} and waited for a CPU {}",
-                        Percent(queued)
-                    )
-                }
-                _ => format!("stage {number} worked {work}"),
-            }
-        })
-        .collect();
-    parts.join(", ") + " of the time"
+fn of_each<'a>(
+    stages: impl Iterator<Item = &'a StageNumbers>,
+    words: impl Fn(&StageNumbers) -> String,
+) -> String {
+    stages.map(words).collect::<Vec<_>>().join(", ") + " of the time"
 }
 
-fn blames(stages: &[usize], numbers: &Numbers) -> String {
-    let parts: Vec<String> = (stages.iter())
-        .map(|&number| {
-            let stage = &numbers.stages[number - 1];
-            format!(
-                "other stages waited for stage {number} {}",
-                Percent(stage.blame)
-            )
-        })
-        .collect();
-    parts.join(", ") + " of the time"
+fn work(stage: &StageNumbers, numbers: &Numbers) -> String {
+    let work = numbers.work(stage);
+    let words = format!("stage {} worked {}", stage.number, Percent(work));
+    match numbers.busy(stage) - work {
+        queued if queued >= 0.1 => format!("{words} and waited for a CPU {}", Percent(queued)),
+        _ => words,
+    }
+}
+
+fn blame(stage: &StageNumbers) -> String {
+    let (number, share) = (stage.number, Percent(stage.blame));
+    format!("other stages waited for stage {number} {share}")
 }
 
 fn queues(numbers: &Numbers) -> String {
     let parts: Vec<String> = (numbers.stages.iter())
         .filter(|stage| stage.time.waited_for_cpu >= 0.1)
         .map(|stage| {
-            format!(
-                "stage {} waited for a CPU {}",
-                stage.number,
-                Percent(stage.time.waited_for_cpu)
-            )
+            let share = Percent(stage.time.waited_for_cpu);
+            format!("stage {} waited for a CPU {share}", stage.number)
         })
         .collect();
     parts.join(", ")

@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use crate::census::link::Link;
-use crate::sampling::cpus::{Cpus, Offer, Reading, of_this_thread};
+use crate::sampling::cpus::{Cpus, Reading, of_this_thread};
 use crate::sampling::facts::{StageFacts, StartedStage};
 use crate::sampling::pipeline::SampledPipeline;
 use crate::sampling::sums::Sums;
@@ -79,8 +79,8 @@ impl Watch {
         self
     }
 
-    /// Watches a pipeline that another program has started. The caller [sets](SampledPipeline::set_members) the
-    /// processes of its stages, and decides when to [take a sample](Self::sample).
+    /// Watches a pipeline that another program has started. The caller sets the processes of its
+    /// stages, and decides when to [take a sample](Self::sample_processes).
     pub(crate) fn of_others(stages: Vec<StartedStage>, links: Vec<Link>) -> Self {
         let pipeline = SampledPipeline::new(stages, links, Instant::now(), true);
         Self::of(pipeline, (RECENT_OF_OTHERS, ENOUGH_SAMPLES))
@@ -130,26 +130,12 @@ impl Watch {
     /// Reads the counters; the caller has read the idle times of the CPUs.
     pub(crate) fn read_counters(&mut self, cpus: Option<&Reading>) {
         let now = Instant::now();
-        let before: u64 = self
-            .pipeline
-            .sums
-            .stages
-            .iter()
-            .map(|stage| stage.turns)
-            .sum();
+        let turns = |sums: &Sums| sums.stages.iter().map(|stage| stage.turns).sum::<u64>();
+        let before = turns(&self.pipeline.sums);
         self.pipeline.account(now);
         // A stage that did not run blocked nobody and was blocked by nobody.
-        let turns: u64 = self
-            .pipeline
-            .sums
-            .stages
-            .iter()
-            .map(|stage| stage.turns)
-            .sum();
-        if turns > before {
-            let pids = self.pipeline.pids();
-            let offer = cpus.and_then(|cpus| self.cpus.until(cpus, pids));
-            self.add(offer);
+        if turns(&self.pipeline.sums) > before {
+            self.add_offer(cpus);
         }
         self.remember(now);
     }
@@ -207,12 +193,8 @@ impl Watch {
     /// Returns the bytes that have gone through a pipe so far.
     pub fn bytes(&self, link: usize) -> Bytes {
         let link = &self.pipeline.links[link];
-        let side = |stage: usize| {
-            (
-                &self.pipeline.stages[stage].facts,
-                &self.pipeline.sums.stages[stage],
-            )
-        };
+        let SampledPipeline { stages, sums, .. } = &self.pipeline;
+        let side = |stage: usize| (&stages[stage].facts, &sums.stages[stage]);
         Bytes::between(side(link.writer), side(link.reader))
     }
 
@@ -231,34 +213,28 @@ impl Watch {
     }
 
     fn summed(&self, sums: &Sums, seconds: f64) -> Findings {
-        let facts: Vec<&StageFacts> = self
-            .pipeline
-            .stages
-            .iter()
-            .map(|stage| &stage.facts)
-            .collect();
+        let stages = self.pipeline.stages.iter();
+        let facts: Vec<&StageFacts> = stages.map(|stage| &stage.facts).collect();
         Numbers::of(&facts, &self.pipeline.links, sums, seconds).into()
     }
 
     fn seconds(&self) -> f64 {
-        let until = self.pipeline.stages.iter().map(|stage| stage.since).max();
-        (until
-            .unwrap_or(self.pipeline.last_sample)
-            .max(self.pipeline.last_sample)
-            - self.began)
-            .as_secs_f64()
+        let accounts = self.pipeline.stages.iter().map(|stage| stage.since);
+        let until = accounts.fold(self.pipeline.last_sample, Instant::max);
+        (until - self.began).as_secs_f64()
     }
 
     fn sample_cpus(&mut self, now: Instant) {
         self.last_offer = now;
-        let offer = self.cpus.since(self.pipeline.pids());
-        self.add(offer);
+        self.add_offer(Reading::now().as_ref());
     }
 
-    fn add(&mut self, offer: Option<Offer>) {
-        let Offer { time, idle } = offer.unwrap_or_default();
-        self.pipeline.sums.offer.time += time;
-        self.pipeline.sums.offer.idle += idle;
+    fn add_offer(&mut self, cpus: Option<&Reading>) {
+        let pids = self.pipeline.pids();
+        if let Some(offer) = cpus.and_then(|cpus| self.cpus.until(cpus, pids)) {
+            self.pipeline.sums.offer.time += offer.time;
+            self.pipeline.sums.offer.idle += offer.idle;
+        }
     }
 
     fn remember(&mut self, now: Instant) {

@@ -9,19 +9,16 @@ use nix::time::{ClockId, clock_gettime};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::census::Census;
 use crate::census::descendants::descendants;
+use crate::census::{Census, ProcessId};
 use crate::sampling::attribution::Attribution;
-use crate::sampling::moment::Cause;
+use crate::sampling::moment::{Cause, Moment};
 use crate::sampling::stage::PROCESSES;
 use crate::verdict::VerdictKind;
 use crate::verdict::numbers::Certainty;
 use fullbore_host::machine::Topology;
 
 use super::*;
-use crate::census::ProcessId;
-use crate::sampling::facts::Mixes;
-use crate::sampling::moment::Moment;
 use crate::sampling::pipeline::CAPACITY_LASTS;
 
 /// Two stages with a pipe between them.
@@ -86,9 +83,7 @@ impl Pair {
         let of = |pid: u32| census.processes[census.process(pid).unwrap()].id;
         let mut processes = vec![(of(pid), false)];
         processes.extend(descendants(pid).into_iter().map(|child| (of(child), true)));
-        let started = self.watch.pipeline.stages[stage].facts.started.clone();
-        let mixes = Mixes::default();
-        (self.watch.pipeline).set_members(stage, started, &processes, mixes, census.began);
+        self.watch.pipeline.stages[stage].set_members(&processes, census.began);
     }
 
     fn is_zombie(&self, stage: usize) -> bool {
@@ -194,8 +189,7 @@ fn the_whole_life_of_a_child_is_not_the_time_in_which_it_was_waited_for() {
     let shell = pair.children[0].id();
     // The child is no process of the stage, as if it did not have the pipe.
     let id = ProcessId::of(shell).unwrap();
-    let started = pair.watch.pipeline.stages[0].facts.started.clone();
-    (pair.watch.pipeline).set_members(0, started, &[(id, false)], Mixes::default(), 0);
+    pair.watch.pipeline.stages[0].set_members(&[(id, false)], 0);
     // It opens the FIFO once it has computed.
     let go = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
     let child = descendants(shell);
@@ -255,7 +249,7 @@ fn a_pipe_whose_reader_sleeps_in_read_is_known_to_be_empty_without_opening_it() 
         assert!(then == when || when.elapsed() >= CAPACITY_LASTS);
         assert_eq!(pair.watch.pipeline.fill(0).map(|fill| fill.queued), Some(0));
     }
-    pair.watch.pipeline.requery_capacities();
+    pair.watch.pipeline.asked.fill(None);
     pair.watch.sample_processes(OFTEN);
     assert!(pair.watch.pipeline.asked[0].unwrap().1 > when);
     pair.kill();
@@ -337,10 +331,10 @@ fn with_more_processes_than_are_sampled_it_is_unclear_whose_the_figures_are() {
             text: String::new(),
             pid: 0,
         };
-        let mut watch = Watch::of_others(vec![unnamed.clone()], Vec::new());
+        let mut watch = Watch::of_others(vec![unnamed], Vec::new());
         let named: Vec<_> = pids.iter().map(|&pid| (pid, true)).collect();
         let pipeline = &mut watch.pipeline;
-        pipeline.set_members(0, unnamed, &named, Mixes::default(), 0);
+        pipeline.stages[0].set_members(&named, 0);
         assert_eq!(pipeline.stages[0].members.len(), PROCESSES);
         assert_eq!(pipeline.stages[0].has_hidden_processes, expected);
         watch.sample_processes(OFTEN);

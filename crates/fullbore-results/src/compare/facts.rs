@@ -5,37 +5,27 @@ use serde_json::Value;
 use super::comparison::{Difference, label};
 use super::read::LoadedRun;
 use crate::run::Run;
+use crate::statistics::Spread;
 use fullbore_host::distance::Distances;
 use fullbore_host::size;
 
 /// Returns the facts about machine and settings that are not the same in all runs.
 pub fn differences(runs: &[LoadedRun]) -> Vec<Difference> {
     let facts: Vec<Vec<(String, String)>> = runs.iter().map(|taken| facts(&taken.run)).collect();
-    let mut names: Vec<&String> = Vec::new();
+    let mut differences: Vec<Difference> = Vec::new();
     for (name, _) in facts.iter().flatten() {
-        if !names.contains(&name) {
-            names.push(name);
+        let value = |facts: &Vec<(String, String)>| {
+            let fact = facts.iter().find(|(known, _)| known == name);
+            fact.map(|(_, value)| value.clone())
+        };
+        let values: Vec<Option<String>> = facts.iter().map(value).collect();
+        let is_known = differences.iter().any(|known| known.fact == *name);
+        if !is_known && values.iter().any(|value| *value != values[0]) {
+            let fact = name.clone();
+            differences.push(Difference { fact, values });
         }
     }
-    names
-        .into_iter()
-        .map(|name| Difference {
-            fact: name.to_owned(),
-            values: facts
-                .iter()
-                .map(|facts| {
-                    let fact = facts.iter().find(|(known, _)| known == name);
-                    fact.map(|(_, value)| value.clone())
-                })
-                .collect(),
-        })
-        .filter(|difference| {
-            difference
-                .values
-                .iter()
-                .any(|value| *value != difference.values[0])
-        })
-        .collect()
+    differences
 }
 
 /// Returns the labelled facts that figures depend on: the machine, and every setting except the
@@ -64,25 +54,14 @@ fn facts(run: &Run) -> Vec<(String, String)> {
 /// Returns the reasons why the runs may not be comparable.
 pub fn warnings(runs: &[LoadedRun]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let distances: Vec<(String, f64)> = runs
-        .iter()
-        .enumerate()
-        .filter_map(|(index, taken)| {
-            Some((label(index), taken.run.line_round_trip_ns.as_ref()?.median))
-        })
-        .collect();
-    let nearest = distances
-        .iter()
-        .map(|(_, ns)| *ns)
-        .fold(f64::INFINITY, f64::min);
-    if distances
-        .iter()
-        .any(|(_, ns)| *ns > nearest * Distances::APART)
-    {
-        let each: Vec<String> = distances
-            .iter()
-            .map(|(label, ns)| format!("{label} {ns:.0} ns"))
-            .collect();
+    let distance = |taken: &LoadedRun| Some(taken.run.line_round_trip_ns.as_ref()?.median);
+    let all: Vec<f64> = runs.iter().filter_map(distance).collect();
+    if Spread::of(&all).is_some_and(|all| all.max > all.min * Distances::APART) {
+        let each = runs.iter().enumerate().filter_map(|(index, taken)| {
+            let ns = distance(taken)?;
+            Some(format!("{} {ns:.0} ns", label(index)))
+        });
+        let each: Vec<String> = each.collect();
         warnings.push(format!(
             "the distance between the two CPUs differed: a cache line took {} to travel there and \
              back. The throughput of a pipe depends on it",

@@ -122,9 +122,7 @@ fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, U
         Verdict::WithinNoise
     };
     Pair {
-        run,
-        ratio: Some(ratio),
         p: Some(test.p),
-        verdict,
+        ..untested(Some(ratio), verdict)
     }
 }

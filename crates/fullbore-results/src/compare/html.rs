@@ -92,10 +92,11 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
             (Verdict::WithinNoise, "within noise"),
             (Verdict::TooFewRounds, "with too few rounds to tell"),
             (Verdict::NotComparable, "not comparable"),
-        ]
-        .map(|(verdict, words)| (count(verdict), words));
+        ];
+        let counts = counts
+            .iter()
+            .map(|(verdict, words)| (count(*verdict), words));
         let parts: Vec<String> = counts
-            .into_iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, words)| format!("{count} {words}"))
             .collect();
@@ -149,22 +150,14 @@ fn not_alike<'a>(comparison: &Comparison) -> Option<Section<'a>> {
     })
 }
 
-/// Returns the sign that stands before a verdict's words.
-fn sign(verdict: Verdict) -> &'static str {
+/// Returns the sign that stands before a verdict's words, and its class.
+fn looks(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
-        Verdict::Faster => "▲",
-        Verdict::Slower => "▼",
-        Verdict::WithinNoise => "≈",
-        Verdict::TooFewRounds => "?",
-        Verdict::NotComparable => "–",
-    }
-}
-
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Faster => "good",
-        Verdict::Slower => "bad",
-        _ => "",
+        Verdict::Faster => ("▲", "good"),
+        Verdict::Slower => ("▼", "bad"),
+        Verdict::WithinNoise => ("≈", ""),
+        Verdict::TooFewRounds => ("?", ""),
+        Verdict::NotComparable => ("–", ""),
     }
 }
 
@@ -199,10 +192,11 @@ fn table(id: &str, name: &str, comparison: &Comparison, rows: &[ComparedFigure])
         }
         for pair in &row.to_first {
             let words = pair.verdict.words();
+            let (sign, class) = looks(pair.verdict);
             cells.push(Cell::number(pair.ratio, times));
             cells.push(Cell {
-                class: class(pair.verdict),
-                ..Cell::text(format!("{} {words}", sign(pair.verdict)))
+                class,
+                ..Cell::text(format!("{sign} {words}"))
             });
             cells.push(Cell::number(pair.p, |p| format!("{p:.4}")));
         }

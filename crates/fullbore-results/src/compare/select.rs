@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use glob::Pattern;
-
 use super::read::LoadedRun;
-use crate::names;
+use crate::names::Patterns;
 use crate::run::Outcome;
 use fullbore_host::refusal::Usage;
 
 /// One experiment, as each run has it.
 pub type Like<'a> = Vec<Option<&'a Outcome>>;
+
+/// The group and the table of an experiment.
+type Table<'a> = (&'a str, Option<&'a str>);
 
 /// Returns what identifies an experiment: its group and its name.
 fn key(outcome: &Outcome) -> (&str, &str) {
@@ -24,40 +25,29 @@ fn key(outcome: &Outcome) -> (&str, &str) {
 ///
 /// Where a pattern is invalid, or means no experiment of any run.
 pub fn meant<'a>(runs: &'a [LoadedRun], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
-    let parsed: Vec<Pattern> = patterns
-        .iter()
-        .map(|text| names::pattern(text))
-        .collect::<Result<_, _>>()?;
-    let mut found = vec![false; parsed.len()];
+    let mut wanted = Patterns::of(patterns)?;
     let by_name: Vec<HashMap<(&str, &str), &Outcome>> = runs
         .iter()
         .map(|taken| taken.run.experiments.iter().map(|e| (key(e), e)).collect())
         .collect();
     let mut known: HashSet<(&str, &str)> = HashSet::new();
     // By group and table, in the order in which they come up.
-    let mut tables: Vec<Vec<Like>> = Vec::new();
-    let mut table_of: HashMap<(&str, Option<&str>), usize> = HashMap::new();
+    let mut tables: Vec<(Table, Vec<Like>)> = Vec::new();
     for outcome in runs.iter().flat_map(|taken| &taken.run.experiments) {
-        let mut wanted = parsed.is_empty();
-        for (pattern, found) in parsed.iter().zip(&mut found) {
-            if names::is_meant(&outcome.group, &outcome.name, pattern) {
-                (wanted, *found) = (true, true);
-            }
-        }
         let key = key(outcome);
-        if !wanted || !known.insert(key) {
+        let is_wanted = wanted.mean(key.0, key.1) || patterns.is_empty();
+        if !is_wanted || !known.insert(key) {
             continue;
         }
-        let table = table_of
-            .entry((outcome.group.as_str(), outcome.table.as_deref()))
-            .or_insert(tables.len());
-        if *table == tables.len() {
-            tables.push(Vec::new());
+        let like = by_name.iter().map(|run| run.get(&key).copied()).collect();
+        let table = (outcome.group.as_str(), outcome.table.as_deref());
+        match tables.iter_mut().find(|(known, _)| *known == table) {
+            Some((_, alike)) => alike.push(like),
+            None => tables.push((table, vec![like])),
         }
-        tables[*table].push(by_name.iter().map(|run| run.get(&key).copied()).collect());
     }
-    match patterns.iter().zip(found).find(|(_, found)| !found) {
-        Some((text, _)) => Err(Usage(format!("no run has an experiment named '{text}'"))),
-        None => Ok(tables.into_iter().flatten().collect()),
+    match wanted.unused() {
+        Some(text) => Err(Usage(format!("no run has an experiment named '{text}'"))),
+        None => Ok(tables.into_iter().flat_map(|(_, alike)| alike).collect()),
     }
 }

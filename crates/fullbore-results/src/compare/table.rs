@@ -5,12 +5,10 @@
 
 use std::io;
 
-use comfy_table::CellAlignment;
-
 use super::comparison::{ComparedFigure, Comparison};
 use super::words::{closing, described, name, number, row_name, tables, unit};
 use crate::report::table::Table;
-use crate::report::text::{GAP, Style, TextPage, table_lines};
+use crate::report::text::{GAP, Style, TextPage};
 use crate::report::{Report, one_line};
 use fullbore_host::text;
 
@@ -78,12 +76,7 @@ fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) 
         let reasons = row.runs.iter().filter_map(|run| run.reason());
         reasons.map(|reason| format!("{}: {reason}", row.name))
     });
-    for (at, text) in missing.enumerate() {
-        if at == 0 {
-            page.line(Style::Plain, "  missing in a run".to_owned());
-        }
-        page.wrapped(Style::Plain, "    ", &text);
-    }
+    page.listed("missing in a run", missing);
 }
 
 /// Adds the figures of one further run beside those of the first, with medians if they fit.
@@ -132,25 +125,12 @@ fn table(
         columns = vec![4, 5];
     }
     let room = room(&columns).max(SHORTEST_NAME);
-    let mut lines = lines.iter().map(|line| {
-        let others = columns.iter().map(|&at| line[at].clone());
-        let name = text::one_line(&line[0], room);
-        [name].into_iter().chain(others).collect::<Vec<_>>()
-    });
-    let headers = lines.next().unwrap_or_default();
-    let is_number = |at: &usize| (2..=4).contains(at);
-    let alignments = columns.iter().map(|at| match is_number(at) {
-        true => CellAlignment::Right,
-        false => CellAlignment::Left,
-    });
-    let alignments: Vec<_> = [CellAlignment::Left]
-        .into_iter()
-        .chain(alignments)
-        .collect();
-    let rows: Vec<Vec<String>> = lines.collect();
-    let mut lines = table_lines(&headers, &alignments, &rows).into_iter();
-    page.line(Style::Dim, lines.next().unwrap_or_default());
-    lines.for_each(|line| page.line(Style::Plain, line));
+    columns.insert(0, 0);
+    for line in &mut lines {
+        line[0] = text::one_line(&line[0], room);
+        *line = columns.iter().map(|&at| line[at].clone()).collect();
+    }
+    page.table(&lines, |at| (2..=4).contains(&columns[at]));
 }
 
 #[cfg(test)]

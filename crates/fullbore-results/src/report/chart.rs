@@ -48,40 +48,31 @@ impl Chart {
     pub fn of(outcomes: &[&Outcome]) -> Option<Chart> {
         let unit = outcomes.first()?.unit;
         let percentiles = percentiles(outcomes, unit);
-        let row = |outcome: &&Outcome| Line {
-            name: outcome.name.clone(),
-            ..line(outcome, &percentiles)
-        };
-        let rows: Vec<Line> = outcomes.iter().map(row).collect();
+        let rows = outcomes.iter().map(|outcome| line(outcome, &percentiles));
+        let rows: Vec<Line> = rows.collect();
         let mut legend = Vec::new();
+        let mut sign = |words: &str, bar, marks, published| {
+            legend.push(Line {
+                words: words.into(),
+                bar,
+                marks,
+                published,
+                ..Line::default()
+            });
+        };
         if !percentiles.is_empty() {
             let words = format!("median, {}", percentiles.join(", "));
             let marks = (0..=percentiles.len()).map(|index| index as f64);
             let marks = marks.map(|index| index / percentiles.len() as f64);
-            legend.push(Line {
-                marks: marks.collect(),
-                words,
-                ..Line::default()
-            });
+            sign(&words, None, marks.collect(), None);
         } else if rows.iter().any(Line::is_measured) {
-            legend.push(Line {
-                bar: Some(1.0),
-                words: "median of the rounds".into(),
-                ..Line::default()
-            });
-            legend.push(Line {
-                marks: vec![0.0, 1.0],
-                words: "slowest and fastest round".into(),
-                ..Line::default()
-            });
+            sign("median of the rounds", Some(1.0), vec![], None);
+            sign("slowest and fastest round", None, vec![0.0, 1.0], None);
         }
         if rows.iter().any(|line| line.published.is_some()) {
-            legend.push(Line {
-                published: Some(0.5),
-                words: "figure published in the article that the experiment follows, from another machine"
-                    .into(),
-                ..Line::default()
-            });
+            let words =
+                "figure published in the article that the experiment follows, from another machine";
+            sign(words, None, vec![], Some(0.5));
         }
         Some(Chart {
             unit,
@@ -95,27 +86,18 @@ impl Chart {
     pub fn in_words(&self) -> String {
         let row = |row: &Line| format!("{}: {}", row.name, row.words);
         let rows: Vec<String> = self.rows.iter().map(row).collect();
-        format!(
-            "{}, in {}. {}.",
-            self.kind(),
-            self.unit.name(),
-            rows.join("; ")
-        )
-    }
-
-    fn kind(&self) -> &'static str {
-        match self.scale.is_logarithmic {
+        let kind = match self.scale.is_logarithmic {
             true => "Percentiles on a logarithmic axis",
             false => "Bar chart",
-        }
+        };
+        format!("{kind}, in {}. {}.", self.unit.name(), rows.join("; "))
     }
 
     /// Returns what the axis shows.
     pub fn caption(&self) -> String {
-        let suffix = if self.scale.is_logarithmic {
-            ", on a logarithmic axis"
-        } else {
-            ""
+        let suffix = match self.scale.is_logarithmic {
+            true => ", on a logarithmic axis",
+            false => "",
         };
         format!("{}{suffix}", which_is_better(self.unit))
     }
@@ -123,10 +105,9 @@ impl Chart {
 
 /// Returns the unit, and whether more of it is better.
 pub fn which_is_better(unit: Unit) -> String {
-    let better = if unit.more_is_better() {
-        "more"
-    } else {
-        "less"
+    let better = match unit.more_is_better() {
+        true => "more",
+        false => "less",
     };
     format!("{}: {better} is better", unit.name())
 }
@@ -145,40 +126,29 @@ fn percentiles<'a>(outcomes: &[&'a Outcome], unit: Unit) -> Vec<&'a str> {
 }
 
 fn line(outcome: &Outcome, percentiles: &[&str]) -> Line {
-    let published = outcome.published;
-    let Some(spread) = &outcome.figure else {
-        return Line {
-            published,
-            words: reason(outcome),
-            class: "faint",
-            ..Line::default()
-        };
-    };
-    if percentiles.is_empty() {
-        let marks = vec![spread.min, spread.max];
-        let words = marked_median(outcome);
-        return Line {
-            bar: Some(spread.median),
-            marks,
-            published,
-            words,
-            ..Line::default()
-        };
-    }
-    let others = percentiles.iter().filter_map(|name| {
-        let also = outcome.also.iter().find(|also| also.name == **name)?;
-        Some(also.figure.median)
-    });
-    let marks: Vec<f64> = [spread.median].into_iter().chain(others).collect();
-    let figures: Vec<String> = marks.iter().map(|mark| figure(*mark)).collect();
-    let mark = if is_noisy(outcome) { NOISY_MARK } else { "" };
-    let words = format!("{mark}{}", figures.join(" · "));
-    Line {
-        marks,
-        published,
-        words,
+    let mut line = Line {
+        name: outcome.name.clone(),
+        published: outcome.published,
+        words: marked_median(outcome),
         ..Line::default()
+    };
+    match &outcome.figure {
+        None => (line.words, line.class) = (reason(outcome), "faint"),
+        Some(spread) if percentiles.is_empty() => {
+            (line.bar, line.marks) = (Some(spread.median), vec![spread.min, spread.max]);
+        }
+        Some(spread) => {
+            let others = percentiles.iter().filter_map(|name| {
+                let also = outcome.also.iter().find(|also| also.name == **name)?;
+                Some(also.figure.median)
+            });
+            line.marks = [spread.median].into_iter().chain(others).collect();
+            let figures: Vec<String> = line.marks.iter().map(|mark| figure(*mark)).collect();
+            let mark = if is_noisy(outcome) { NOISY_MARK } else { "" };
+            line.words = format!("{mark}{}", figures.join(" · "));
+        }
     }
+    line
 }
 
 /// Where a figure stands across.
@@ -212,12 +182,10 @@ impl Scale {
         let (low, high) = figures.fold((f64::INFINITY, 0.0_f64), |(low, high), figure| {
             (low.min(figure), high.max(figure))
         });
-        let has_figures = high > 0.0;
-        match (is_logarithmic, has_figures) {
-            (true, true) => Scale::logarithmic(low, high),
-            (true, false) => Scale::logarithmic(1.0, 1.0),
-            (false, true) => Scale::linear(high),
-            (false, false) => Scale::linear(1.0),
+        let (low, high) = if high > 0.0 { (low, high) } else { (1.0, 1.0) };
+        match is_logarithmic {
+            true => Scale::logarithmic(low, high),
+            false => Scale::linear(high),
         }
     }
 

@@ -32,17 +32,26 @@ impl Field {
     }
 }
 
+/// What is shown only on request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Whether to show what a GiB costs.
+    pub cost: bool,
+    /// The limit, if shares of it are shown.
+    pub limit: Option<&'a Limit>,
+}
+
 /// The fields of a table's experiments.
 pub struct Fields<'a> {
     unit: Unit,
     /// The further figures that any of them has.
     also: Vec<(&'a str, Unit)>,
-    limit: Option<&'a Limit>,
+    wanted: Wanted<'a>,
 }
 
 impl<'a> Fields<'a> {
-    /// Returns the fields; shares of the limit only if there is one.
-    pub fn of(outcomes: &[&'a Outcome], limit: Option<&'a Limit>) -> Fields<'a> {
+    /// Returns the fields, of which some are shown only if they are wanted.
+    pub fn of(outcomes: &[&'a Outcome], wanted: Wanted<'a>) -> Fields<'a> {
         let mut also: Vec<(&str, Unit)> = Vec::new();
         for figure in outcomes.iter().flat_map(|outcome| &outcome.also) {
             if also.iter().all(|(known, _)| *known != figure.name) {
@@ -52,7 +61,7 @@ impl<'a> Fields<'a> {
         let unit = outcomes
             .first()
             .map_or(Unit::default(), |outcome| outcome.unit);
-        Fields { unit, also, limit }
+        Fields { unit, also, wanted }
     }
 
     /// Returns the fields of a layout that have something to show.
@@ -99,7 +108,7 @@ impl<'a> Fields<'a> {
             Field::Ratio => outcome.ratio,
             Field::Range => Some(spread?.min),
             Field::Cost => Some(outcome.cost.as_ref()?.total.median),
-            Field::Limit => outcome.share_of(self.limit?),
+            Field::Limit => outcome.share_of(self.wanted.limit?),
             Field::Published => outcome.published,
             Field::Peer => outcome.peer.as_ref()?.ratio,
             _ => None,
@@ -115,26 +124,25 @@ impl<'a> Fields<'a> {
                 let (least, most) = (figure(spread.min), figure(spread.max));
                 format!("{least}–{most}")
             }),
-            Field::Cost => outcome.cost.as_ref().map(|cost| {
-                let parts = [&cost.total, &cost.user, &cost.system];
-                let [total, user, system] = parts.map(|part| figure(part.median));
-                format!("{total} ({user} + {system})")
-            }),
+            Field::Cost => outcome
+                .cost
+                .as_ref()
+                .filter(|_| self.wanted.cost)
+                .map(|cost| {
+                    let parts = [&cost.total, &cost.user, &cost.system];
+                    let [total, user, system] = parts.map(|part| figure(part.median));
+                    format!("{total} ({user} + {system})")
+                }),
             Field::Soundness => outcome.soundness.as_ref().map(|soundness| {
                 let word = if soundness.right { "right" } else { "WRONG" };
                 word.to_owned()
             }),
-            Field::Peer
-                if outcome
-                    .peer
-                    .as_ref()
-                    .is_some_and(|peer| peer.ratio.is_none()) =>
-            {
-                Some("failed".to_owned())
-            }
+            Field::Peer => outcome.peer.as_ref().map(|peer| match peer.ratio {
+                Some(ratio) => format!("{ratio:.2}×"),
+                None => "failed".to_owned(),
+            }),
             _ => self.number(field, outcome).map(|number| match field {
                 Field::Ratio => format!("{}×", figure(number)),
-                Field::Peer => format!("{number:.2}×"),
                 Field::Limit => percent(number),
                 _ => figure(number),
             }),

@@ -4,7 +4,7 @@
 //! stands, what its cell says, and which is best.
 
 use super::{figure, marked_median};
-use crate::run::Outcome;
+use crate::run::{Cell, Outcome};
 use fullbore_host::size;
 
 /// What the rows are.
@@ -46,20 +46,17 @@ impl<'a> Grid<'a> {
 
     /// Returns the experiment at a place; `None` where that was not chosen.
     pub fn at(&self, chunk: usize, pipe_size: usize) -> Option<&'a Outcome> {
-        self.outcomes.iter().copied().find(|outcome| {
-            outcome
-                .cell
-                .is_some_and(|cell| cell.chunk == chunk && cell.pipe_size == pipe_size)
-        })
+        let cell = Some(Cell { chunk, pipe_size });
+        let mut outcomes = self.outcomes.iter().copied();
+        outcomes.find(|outcome| outcome.cell == cell)
     }
 
     /// Returns what a cell says: its median, or in one word why there is none.
     pub fn text(&self, outcome: &Outcome) -> String {
-        match (&outcome.failed, &outcome.skipped) {
-            (Some(_), _) => "failed".into(),
-            (None, Some(_)) => "skipped".into(),
-            (None, None) if self.is_best(outcome) => BEST_MARK.to_owned() + &marked_median(outcome),
-            (None, None) => marked_median(outcome),
+        match outcome.missing() {
+            Some((what, _)) => what.to_owned(),
+            None if self.is_best(outcome) => BEST_MARK.to_owned() + &marked_median(outcome),
+            None => marked_median(outcome),
         }
     }
 
@@ -71,12 +68,8 @@ impl<'a> Grid<'a> {
         };
         let row = |&chunk: &usize| {
             let columns = self.pipe_sizes.iter();
-            (
-                size(chunk),
-                columns
-                    .map(|&pipe_size| cell(self.at(chunk, pipe_size)))
-                    .collect(),
-            )
+            let cells = columns.map(|&pipe_size| cell(self.at(chunk, pipe_size)));
+            (size(chunk), cells.collect())
         };
         self.chunks.iter().map(row).collect()
     }
@@ -96,10 +89,8 @@ impl<'a> Grid<'a> {
         }
         let share = (median(outcome) / self.largest()).clamp(0.0, 1.0);
         let best = if self.is_best(outcome) { " best" } else { "" };
-        format!(
-            "step{}{best}",
-            ((share * STEPS as f64) as usize).min(STEPS - 1)
-        )
+        let step = ((share * STEPS as f64) as usize).min(STEPS - 1);
+        format!("step{step}{best}")
     }
 
     /// Returns the unit of the figures.

@@ -14,8 +14,8 @@ use super::chart::Chart;
 use super::conclusion::{conclusion, doubts, in_short, title};
 use super::grid::Grid;
 use super::{
-    Report, base_of_ratios, distance, groups, how_measured, least_cost, limit, noisy_footnote,
-    one_line, peers, remarks,
+    Report, base_of_ratios, facts, groups, how_measured, least_cost, noisy_footnote, one_line,
+    remarks,
 };
 use crate::run::{Outcome, Run};
 use fullbore_host::text::counted;
@@ -32,10 +32,7 @@ impl Report<Run> for Html {
         let sections = groups.iter().enumerate();
         let sections =
             sections.map(|(index, (name, outcomes))| section(index, name, outcomes, run));
-        let mut facts = run.machine.lines();
-        facts.extend(distance(run).map(|text| ("cache line", text)));
-        facts.extend(limit(run).map(|text| ("limit", text)));
-        facts.extend(peers(run).map(|text| ("peers", text)));
+        let facts = facts(run).into_iter();
         let page = Page {
             title: title(run),
             conclusion: conclusion(run),
@@ -43,10 +40,7 @@ impl Report<Run> for Html {
             lead: vec![lead(run)],
             sections: sections.chain(not_measured(run)).collect(),
             heading_of_facts: "The machine".into(),
-            facts: facts
-                .into_iter()
-                .map(|(term, words)| (term.to_owned(), words))
-                .collect(),
+            facts: facts.map(|(term, words)| (term.into(), words)).collect(),
             method: method(run),
         };
         page.write_into(out)
@@ -55,19 +49,19 @@ impl Report<Run> for Html {
 
 /// Returns when the run was taken, and how many experiments were measured.
 fn lead(run: &Run) -> String {
-    let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
-    let measured = count(|e| e.figure.is_some());
-    let missing: String = [
-        (
-            count(|e| e.skipped.is_some() && e.failed.is_none()),
-            "skipped",
-        ),
-        (count(|e| e.failed.is_some()), "failed"),
-    ]
-    .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, words)| format!(", {count} {words}"))
-    .collect();
+    let measured = run
+        .experiments
+        .iter()
+        .filter(|e| e.figure.is_some())
+        .count();
+    let mut missing = String::new();
+    for what in ["skipped", "failed"] {
+        let reasons = run.experiments.iter().filter_map(Outcome::missing);
+        match reasons.filter(|(known, _)| *known == what).count() {
+            0 => {}
+            count => missing += &format!(", {count} {what}"),
+        }
+    }
     format!(
         "Taken {}: {measured} of {} measured{missing}; {}",
         run.taken_at,
@@ -96,11 +90,9 @@ fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) ->
 /// Returns the experiments without a figure, and why they have none; `None` where all have one.
 fn not_measured(run: &Run) -> Option<Section<'_>> {
     let row = |outcome: &Outcome| {
-        let (what, class, reason) = match (&outcome.failed, &outcome.skipped) {
-            (Some(reason), _) => ("failed", "bad", reason.as_str()),
-            (None, Some(reason)) => ("skipped", "", reason.as_str()),
-            (None, None) => ("not measured", "", "unknown reason"),
-        };
+        let missing = outcome.missing();
+        let (what, reason) = missing.unwrap_or(("not measured", "unknown reason"));
+        let class = if what == "failed" { "bad" } else { "" };
         let name = Cell {
             below: outcome.shows.clone(),
             ..Cell::text(&outcome.name)
@@ -111,7 +103,7 @@ fn not_measured(run: &Run) -> Option<Section<'_>> {
         };
         vec![name, Cell::text(&outcome.group), what, Cell::words(reason)]
     };
-    let missing = |e: &&Outcome| e.figure.is_none() || e.skipped.is_some() || e.failed.is_some();
+    let missing = |e: &&Outcome| e.figure.is_none() || e.missing().is_some();
     let table = Table {
         id: "not-measured-table".into(),
         caption: "Experiments without a figure".into(),

@@ -7,6 +7,7 @@
 pub(crate) mod chart;
 mod conclusion;
 mod fields;
+mod footnotes;
 mod grid;
 pub mod html;
 pub mod json;
@@ -17,7 +18,7 @@ pub mod text;
 use std::io;
 
 use super::run::{Apart, Outcome, Overall, Remark, Run};
-use super::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use super::statistics::{DISAGREEMENT_WORTH_A_WARNING, Spread};
 use fullbore_host::size;
 use fullbore_host::text::{REPLACEMENT, reorders};
 
@@ -51,6 +52,15 @@ const NOISY_MARK: &str = "~";
 fn noisy_footnote() -> String {
     let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
     format!("{NOISY_MARK} the rounds differ by more than {percent:.0}%")
+}
+
+/// Returns the facts about the machine and the programs.
+fn facts(run: &Run) -> Vec<(&'static str, String)> {
+    let mut facts = run.machine.lines();
+    facts.extend(distance(run).map(|text| ("cache line", text)));
+    facts.extend(limit(run).map(|text| ("limit", text)));
+    facts.extend(peers(run).map(|text| ("peers", text)));
+    facts
 }
 
 /// Returns how far apart the two CPUs were; `None` where that was not measured.
@@ -116,19 +126,15 @@ fn marked_median(outcome: &Outcome) -> String {
 
 /// Returns why an outcome has no figure.
 fn reason(outcome: &Outcome) -> String {
-    match (&outcome.skipped, &outcome.failed) {
-        (_, Some(failed)) => format!("failed: {failed}"),
-        (Some(skipped), None) => format!("skipped: {skipped}"),
-        (None, None) => "not measured".to_owned(),
+    match outcome.missing() {
+        Some((what, reason)) => format!("{what}: {reason}"),
+        None => "not measured".to_owned(),
     }
 }
 
 /// Returns whether the rounds of an outcome disagree.
 fn is_noisy(outcome: &Outcome) -> bool {
-    outcome
-        .figure
-        .as_ref()
-        .is_some_and(|spread| spread.is_noisy())
+    outcome.figure.as_ref().is_some_and(Spread::is_noisy)
 }
 
 /// Returns the experiments that are shown together, with the name of the group, or of the table of

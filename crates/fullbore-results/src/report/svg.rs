@@ -46,14 +46,6 @@ const WIDEST_CELL: i32 = 120;
 /// The width of a shape in the legend.
 const SIGN: i32 = 24;
 
-/// Which point of a text is at its place.
-#[derive(Clone, Copy)]
-enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
 /// Returns the pixels that a line of `text` takes at most: few fonts have wider characters on average. A
 /// text has no width before a browser picks a font.
 fn room_for(text: &str) -> i32 {
@@ -75,14 +67,14 @@ impl Sheet {
             description: String::new(),
             top: MARGIN,
         };
-        sheet.text(MARGIN, Anchor::Start, "title", &title(run), RIGHT - MARGIN);
+        sheet.text(MARGIN, "start", "title", &title(run), RIGHT - MARGIN);
         sheet.top += ROW;
         let mut lead = conclusion(run);
         lead.extend(setting(run));
         sheet.sentences(&lead);
         for (name, outcomes) in groups(run) {
             sheet.top += GAP;
-            sheet.text(MARGIN, Anchor::Start, "heading", &name, RIGHT - MARGIN);
+            sheet.text(MARGIN, "start", "heading", &name, RIGHT - MARGIN);
             sheet.top += ROW;
             let _ = write!(sheet.description, "{name}. ");
             if let Some(grid) = Grid::of(&outcomes) {
@@ -111,14 +103,10 @@ impl Sheet {
         )
     }
 
-    /// Draws a text that ends in an ellipsis where it needs more than `room`.
-    fn text(&mut self, x: i32, anchor: Anchor, class: &str, text: &str, room: i32) {
+    /// Draws a text that ends in an ellipsis where it needs more than `room`. Its `anchor` is the point of it that is
+    /// at `x`: its start, its middle or its end.
+    fn text(&mut self, x: i32, anchor: &str, class: &str, text: &str, room: i32) {
         let text = text::one_line(&one_line(text), (f64::from(room) / 7.5) as usize);
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
         let _ = writeln!(
             self.elements,
             r#"<text class="{class}" x="{x}" y="{}" text-anchor="{anchor}">{}</text>"#,
@@ -133,7 +121,7 @@ impl Sheet {
         for sentence in sentences {
             let columns = (f64::from(RIGHT - MARGIN) / 7.5) as usize;
             for line in text::wrapped(&one_line(sentence), columns) {
-                self.text(MARGIN, Anchor::Start, "faint", &line, RIGHT - MARGIN);
+                self.text(MARGIN, "start", "faint", &line, RIGHT - MARGIN);
                 self.top += LINE;
             }
             let _ = write!(self.description, "{sentence}. ");
@@ -164,30 +152,25 @@ impl Sheet {
             .unwrap_or(0);
         let right = RIGHT - figures.min(MOST_FOR_FIGURES) - GAP;
         for row in &chart.rows {
-            self.text(left - GAP, Anchor::End, "name", &row.name, MOST_FOR_NAMES);
+            self.text(left - GAP, "end", "name", &row.name, MOST_FOR_NAMES);
             self.shapes(&chart.scale, row, left, right - left);
             let x = if row.is_measured() { right } else { left } + GAP;
-            self.text(x, Anchor::Start, row.class, &row.words, RIGHT - x);
+            self.text(x, "start", row.class, &row.words, RIGHT - x);
             self.top += ROW;
         }
         for (percent, label) in chart.scale.ticks() {
             let x = left + (percent / 100.0 * f64::from(right - left)).round() as i32;
-            self.text(x, Anchor::Middle, "faint", &label, RIGHT);
+            self.text(x, "middle", "faint", &label, RIGHT);
         }
-        self.text(
-            right + 2 * GAP,
-            Anchor::Start,
-            "faint",
-            chart.unit.name(),
-            RIGHT,
-        );
+        let unit = chart.unit.name();
+        self.text(right + 2 * GAP, "start", "faint", unit, RIGHT);
         self.top += ROW;
     }
 
     /// Draws which figures are better, and what the shapes mean.
     fn legend(&mut self, chart: &Chart) {
         let caption = chart.caption();
-        self.text(MARGIN, Anchor::Start, "", &caption, RIGHT);
+        self.text(MARGIN, "start", "", &caption, RIGHT);
         let mut x = MARGIN + room_for(&caption) + GAP;
         for line in &chart.legend {
             let width = SIGN + GAP + room_for(&line.words);
@@ -195,7 +178,7 @@ impl Sheet {
                 (x, self.top) = (MARGIN, self.top + LINE);
             }
             self.shapes(&Scale::LEGEND, line, x, SIGN);
-            self.text(x + SIGN + GAP / 2, Anchor::Start, "", &line.words, RIGHT);
+            self.text(x + SIGN + GAP / 2, "start", "", &line.words, RIGHT);
             x += width + GAP;
         }
         self.top += ROW;
@@ -211,11 +194,11 @@ impl Sheet {
         self.sentences(&[heading]);
         let middle = |column: usize| left + column as i32 * width + width / 2;
         for (column, name) in grid.columns().iter().enumerate() {
-            self.text(middle(column), Anchor::Middle, "faint", name, width);
+            self.text(middle(column), "middle", "faint", name, width);
         }
         self.top += ROW;
         for (name, cells) in grid.rows() {
-            self.text(left - GAP, Anchor::End, "faint", &name, left);
+            self.text(left - GAP, "end", "faint", &name, left);
             for (column, (class, text)) in cells.iter().enumerate() {
                 let _ = writeln!(
                     self.elements,
@@ -225,29 +208,22 @@ impl Sheet {
                     width - 2,
                     ROW - 2
                 );
-                self.text(middle(column), Anchor::Middle, "ink", text, width);
+                self.text(middle(column), "middle", "ink", text, width);
                 self.elements += "</g>\n";
             }
             self.top += ROW;
         }
         let mut sentences: Vec<String> = grid.in_words().into_iter().collect();
-        for reason in outcomes
-            .iter()
-            .filter(|o| o.figure.is_none())
-            .map(|o| reason(o))
-        {
+        for outcome in outcomes.iter().filter(|o| o.figure.is_none()) {
+            let reason = reason(outcome);
             if !sentences.contains(&reason) {
                 sentences.push(reason);
             }
         }
         self.sentences(&sentences);
         for outcome in outcomes {
-            let _ = write!(
-                self.description,
-                "{}: {}; ",
-                outcome.name,
-                grid.text(outcome)
-            );
+            let text = grid.text(outcome);
+            let _ = write!(self.description, "{}: {text}; ", outcome.name);
         }
     }
 }

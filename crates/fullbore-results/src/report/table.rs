@@ -5,20 +5,20 @@
 //! is wide goes over it.
 
 mod columns;
-mod footnotes;
 
 use std::io;
 
 use super::conclusion::kept_apart;
+use super::fields::Wanted;
+use super::footnotes::{Footnotes, superscript};
 use super::grid::{BEST_MARK, Grid, size};
 use super::text::{GAP, Style, TextPage};
 use super::{
-    Report, against_c, distance, groups, how_measured_with_ratios, is_noisy, least_cost, limit,
-    measured, noisy_footnote, one_line, over_all_tables, peers, remarks,
+    Report, against_c, facts, groups, how_measured_with_ratios, is_noisy, least_cost, measured,
+    noisy_footnote, one_line, over_all_tables, remarks,
 };
 use crate::run::{Outcome, Run};
-use columns::{Wanted, table};
-use footnotes::{Footnotes, superscript};
+use columns::table;
 use fullbore_host::text;
 
 /// The run as text.
@@ -41,7 +41,7 @@ impl Report<Run> for Table {
             page.wrapped(Style::Plain, "warning: ", &text);
             page.blank();
         }
-        page.machine(run);
+        page.labelled(&facts(run));
         let wanted = Wanted {
             cost: self.cost,
             limit: run.limit.as_ref().filter(|_| self.limit),
@@ -68,15 +68,6 @@ impl Report<Run> for Table {
 }
 
 impl TextPage {
-    /// Adds the facts about the machine.
-    fn machine(&mut self, run: &Run) {
-        let mut lines = run.machine.lines();
-        lines.extend(distance(run).map(|text| ("cache line", text)));
-        lines.extend(limit(run).map(|text| ("limit", text)));
-        lines.extend(peers(run).map(|text| ("peers", text)));
-        self.labelled(&lines);
-    }
-
     /// Adds a group: its table, then its footnotes and what was not measured.
     fn group(&mut self, name: &str, outcomes: &[&Outcome], wanted: Wanted<'_>) {
         self.blank();
@@ -86,18 +77,22 @@ impl TextPage {
         if let Some(grid) = Grid::of(outcomes) {
             self.grid(&grid, &footnotes);
         } else if !measured.is_empty() {
-            let mut lines = table(&measured, &footnotes, wanted, self.width).into_iter();
-            self.line(Style::Dim, lines.next().unwrap_or_default());
-            lines.for_each(|line| self.line(Style::Plain, line));
+            table(self, &measured, &footnotes, wanted);
         }
         if let Some(words) = least_cost(&measured).filter(|_| wanted.cost) {
             self.wrapped(Style::Plain, "  ", &words);
         }
-        for (number, note) in footnotes.notes().enumerate() {
+        for (number, note) in footnotes.0.iter().enumerate() {
             self.wrapped(Style::Dim, &format!("  {} ", superscript(number + 1)), note);
         }
-        self.reasons("skipped", outcomes, |outcome| outcome.skipped.as_deref());
-        self.reasons("failed", outcomes, |outcome| outcome.failed.as_deref());
+        for what in ["skipped", "failed"] {
+            let missing = outcomes
+                .iter()
+                .filter_map(|o| Some((&o.name, o.missing()?)));
+            let missing = missing.filter(|(_, (known, _))| *known == what);
+            let reasons = missing.map(|(name, (_, reason))| format!("{name}: {reason}"));
+            self.listed(what, reasons);
+        }
     }
 
     /// Adds a grid of figures and which is best; then how they compare with programs in C.
@@ -146,34 +141,12 @@ impl TextPage {
             let (block, rest) = left.split_at(fitting.count().max(1));
             left = rest;
             self.wrapped(Style::Dim, "  ", heading);
-            for row in 0..names.len() {
-                let line = [&names]
-                    .into_iter()
-                    .chain(block)
-                    .map(|column| format!("{:>1$}", column[row], widest(column)));
-                let style = if row == 0 { Style::Dim } else { Style::Plain };
-                self.line(style, line.collect::<String>());
-            }
-        }
-    }
-
-    /// Adds the experiments that have a `reason`, by name, under `heading`.
-    fn reasons(
-        &mut self,
-        heading: &str,
-        outcomes: &[&Outcome],
-        reason: impl Fn(&Outcome) -> Option<&str>,
-    ) {
-        let concerned: Vec<(&str, &str)> = outcomes
-            .iter()
-            .filter_map(|outcome| Some((outcome.name.as_str(), reason(outcome)?)))
-            .collect();
-        if concerned.is_empty() {
-            return;
-        }
-        self.line(Style::Plain, format!("  {heading}"));
-        for (name, reason) in concerned {
-            self.wrapped(Style::Plain, "    ", &format!("{name}: {reason}"));
+            let row = |at: usize| {
+                let columns = [&names].into_iter().chain(block);
+                columns.map(|column| column[at].clone()).collect()
+            };
+            let rows: Vec<Vec<String>> = (0..names.len()).map(row).collect();
+            self.table(&rows, |_| true);
         }
     }
 }

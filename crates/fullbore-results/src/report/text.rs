@@ -5,8 +5,6 @@
 
 use std::io;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use super::one_line;
 use fullbore_host::text;
 
@@ -104,6 +102,24 @@ impl TextPage {
         }
     }
 
+    /// Adds a table, whose first row is the header. `is_number` says which columns are aligned to the right.
+    pub fn table(&mut self, rows: &[Vec<String>], is_number: impl Fn(usize) -> bool) {
+        for (row, line) in text::table_lines(rows, is_number).iter().enumerate() {
+            let style = if row == 0 { Style::Dim } else { Style::Plain };
+            self.line(style, format!("{:GAP$}{line}", ""));
+        }
+    }
+
+    /// Adds texts below a heading, if there are any.
+    pub fn listed(&mut self, heading: &str, texts: impl Iterator<Item = String>) {
+        for (at, text) in texts.enumerate() {
+            if at == 0 {
+                self.line(Style::Plain, format!("  {heading}"));
+            }
+            self.wrapped(Style::Plain, "    ", &text);
+        }
+    }
+
     /// Adds `label` and then `text`, in lines that fit, each but the first indented to the text.
     pub fn wrapped(&mut self, style: Style, label: &str, text: &str) {
         let indent = text::columns(label);
@@ -113,30 +129,6 @@ impl TextPage {
             start = " ".repeat(indent);
         }
     }
-}
-
-/// Returns the lines of a table without borders, the header first.
-pub fn table_lines(
-    headers: &[String],
-    alignments: &[CellAlignment],
-    rows: &[Vec<String>],
-) -> Vec<String> {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(headers);
-    for row in rows {
-        table.add_row(row);
-    }
-    for (column, alignment) in table.column_iter_mut().zip(alignments) {
-        column.set_padding((GAP as u16, 0));
-        column.set_cell_alignment(*alignment);
-    }
-    table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
 }
 
 /// The blocks of one to eight eighths.

@@ -25,7 +25,7 @@ use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
 use round_trip::{Exchange, PingTask, PongTask};
-use wake_up::{Role, WakeUpTask};
+use wake_up::{Report, Role, WakeUpTask};
 
 /// The group's name.
 const GROUP: &str = "latency";
@@ -59,23 +59,18 @@ const MESSAGES: [(usize, &str, &str); 2] = [
 
 /// The rows.
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
-    let row = |name: String, shows: String, work: &'static dyn Work| Experiment {
-        group: GROUP,
-        name: name.leak(),
-        shows: shows.leak(),
-        unit: Unit::Microseconds,
-        published: None,
-        work,
-    };
-    let wake_up = row(
+    let shows = "from waking a process to its first instruction on another CPU";
+    let mut rows = vec![Experiment::made(
+        GROUP,
         "wake_up".into(),
-        "from waking a process to its first instruction on another CPU".into(),
-        &WakeUp,
-    );
-    let mut rows = vec![wake_up];
+        shows.into(),
+        WakeUp,
+    )];
     for (message, size, table) in MESSAGES {
         for transport in &TRANSPORTS {
             for (wait, how, waits) in WAITS {
+                let name = format!("{}_{size}_{how}", transport.name);
+                let shows = format!("{table}, over {}; {waits}", transport.title);
                 let work = RoundTrip {
                     transport,
                     message,
@@ -83,13 +78,12 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
                     how,
                     table,
                 };
-                rows.push(row(
-                    format!("{}_{size}_{how}", transport.name),
-                    format!("{table}, over {}; {waits}", transport.title),
-                    Box::leak(Box::new(work)),
-                ));
+                rows.push(Experiment::made(GROUP, name, shows, work));
             }
         }
+    }
+    for row in &mut rows {
+        row.unit = Unit::Microseconds;
     }
     rows
 });
@@ -112,9 +106,8 @@ impl Work for RoundTrip {
             pipe_size: bench.settings.pipe_size,
             both_ways: true,
         };
-        let ends = self.transport.make(&shape).map_err(Stop::skipped)?;
+        let [near, far] = (self.transport.make)(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
-        let [near, far] = ends.apart();
         if near.message < self.message {
             let reason = format!("this system limits a message to {} bytes", near.message);
             bail!(Stop::Skipped(reason));
@@ -129,14 +122,11 @@ impl Work for RoundTrip {
             timing,
         };
         let pong = PongTask(exchange(far.link));
-        let mut ping = bench.program.part(&ping, Some(bench.cpus.writer))?;
-        let mut pong = bench.program.part(&pong, Some(bench.cpus.reader))?;
-        near.give(&mut ping);
-        far.give(&mut pong);
-        let (pong, ping) = (Process::start(pong)?, Process::start(ping)?);
+        let pong = far.start(bench.program, &pong, bench.cpus.reader)?;
+        let ping = near.start(bench.program, &ping, bench.cpus.writer)?;
         let pinged = ping.end_within(timing.patience())?;
-        pong.behind("server process", &pinged, "client process")?;
-        Ok(Percentiles::read(&pinged.output.stderr)?.taken(vec![]))
+        let times: Percentiles = pong.behind("server process", &pinged, "client process")?;
+        Ok(times.taken(vec![])?)
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -179,8 +169,8 @@ impl Work for WakeUp {
         };
         let sleeper = part(Role::Sleeper, bench.cpus.reader)?;
         let woke = part(Role::Waker, bench.cpus.writer)?.end_within(timing.patience())?;
-        sleeper.behind("sleeping process", &woke, "waking process")?;
-        Ok(wake_up::Report::read(&woke.output.stderr)?.taken())
+        let report: Report = sleeper.behind("sleeping process", &woke, "waking process")?;
+        Ok(report.taken()?)
     }
 
     fn table(&self) -> Option<&'static str> {

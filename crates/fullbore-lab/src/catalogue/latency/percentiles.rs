@@ -4,7 +4,6 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Measured, Stop};
-use crate::process;
 use fullbore_results::run::Unit;
 
 /// The longest time that is distinguished from longer ones, in nanoseconds: a minute.
@@ -56,34 +55,24 @@ impl Times {
 }
 
 impl Percentiles {
-    /// Parses the report of a part.
+    /// Turns them into a measurement, with further figures.
     ///
     /// # Errors
-    /// Fails if the report cannot be read, or contains no times.
-    pub fn read(printed: &[u8]) -> Result<Self, Stop> {
-        process::report::<Self>(printed)?.checked()
-    }
-
-    /// Returns itself, or fails if it contains no times.
-    pub fn checked(self) -> Result<Self, Stop> {
-        match self.count {
-            0 => Err(Stop::NothingCame),
-            _ => Ok(self),
+    /// Fails if there were no times.
+    pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Result<Measured, Stop> {
+        if self.count == 0 {
+            return Err(Stop::NothingCame);
         }
-    }
-
-    /// Turns them into a measurement, with further figures.
-    pub fn taken(self, also: Vec<(&'static str, Unit, f64)>) -> Measured {
         let us = Unit::Microseconds;
         let tail = [("p99", us, self.p99), ("p99.9", us, self.p999)];
         let few = (self.count < FEW)
             .then(|| format!("fewer than {FEW} samples per round: p99.9 is unreliable"));
-        Measured {
+        Ok(Measured {
             figure: self.median,
             also: tail.into_iter().chain(also).collect(),
             notes: few.into_iter().collect(),
             ..Measured::default()
-        }
+        })
     }
 }
 
@@ -115,19 +104,19 @@ mod tests {
 
     #[test]
     fn no_times_are_no_figure() {
-        let none = serde_json::to_vec(&Times::new().percentiles()).unwrap();
-        assert!(matches!(Percentiles::read(&none), Err(Stop::NothingCame)));
-        assert!(matches!(Percentiles::read(b"what"), Err(Stop::Failed(_))));
+        let none = Times::new().percentiles().taken(vec![]);
+        assert!(matches!(none, Err(Stop::NothingCame)));
     }
 
     #[test]
     fn few_times_are_said_to_be_few() {
         let mut times = Times::new();
         times.add(1000);
-        assert_eq!(times.percentiles().taken(vec![]).notes.len(), 1);
+        let notes = |times: &Times| times.percentiles().taken(vec![]).unwrap().notes;
+        assert_eq!(notes(&times).len(), 1);
         for _ in 0..FEW {
             times.add(1000);
         }
-        assert!(times.percentiles().taken(vec![]).notes.is_empty());
+        assert!(notes(&times).is_empty());
     }
 }

@@ -15,7 +15,6 @@ use super::percentiles::{Percentiles, Times};
 use crate::catalogue::transports::shared;
 use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
-use crate::process;
 use fullbore_results::run::Unit;
 
 /// The pause after the sleeper has announced its sleep, so that it does sleep, and its CPU becomes idle.
@@ -66,18 +65,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Parses the waker's report.
+    /// Turns it into a measurement.
     ///
     /// # Errors
-    /// Fails if the report cannot be read, or contains no wake-up.
-    pub fn read(printed: &[u8]) -> Result<Self, Stop> {
-        let report: Self = process::report(printed)?;
-        report.to_running.checked()?;
-        Ok(report)
-    }
-
-    /// Turns it into a measurement.
-    pub fn taken(self) -> Measured {
+    /// Fails if there was no wake-up.
+    pub fn taken(self) -> Result<Measured, Stop> {
         let waker = ("waker", Unit::Microseconds, self.waker.median);
         self.to_running.taken(vec![waker])
     }

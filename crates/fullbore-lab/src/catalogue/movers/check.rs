@@ -17,7 +17,8 @@ use super::descriptors::{Descriptors, start_mover};
 use super::files;
 use super::table::{End, Job, Mover};
 use crate::endpoint::words;
-use crate::process::{self, Ended, Process};
+use crate::memory::memory_file;
+use crate::process::{self, Process};
 use crate::program::Program;
 use crate::work::Bench;
 use fullbore_host::size;
@@ -122,7 +123,7 @@ fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Found> {
 
 fn file_to_file(program: &Program, mover: &Mover) -> Result<Found> {
     let mut file = files::pattern_file(FILE)?;
-    let sink = files::memory_file()?;
+    let sink = memory_file()?;
     let source = files::reopened(&file)?;
     if let Some(wrong) = run(program, mover, source, sink.try_clone()?)? {
         return Ok(Found::Wrong(wrong));
@@ -183,13 +184,10 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found>
         .args(["--verify", &bytes])
         .stdin(Stdio::null())
         .stdout(descriptors.writer.context("a writer's pipe or socket")?);
-    let (branch_readers, branches): (Vec<_>, Vec<_>) = descriptors
-        .branches
-        .into_iter()
-        .map(|pipe| (pipe.reader, pipe.writer))
-        .unzip();
+    let branches = descriptors.branches;
     let mut readers = Vec::new();
-    for stdin in descriptors.reader.into_iter().chain(branch_readers) {
+    let reader = descriptors.reader.into_iter();
+    for stdin in reader.chain(descriptors.branch_readers) {
         let mut reader = bench
             .program
             .endpoint("read", SLOW_READER, bench.cpus.reader);
@@ -197,13 +195,8 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found>
         readers.push(Process::start(reader)?);
     }
     let writing = Process::start(writer)?;
-    let moving = start_mover(
-        bench.program,
-        mover,
-        descriptors.source,
-        descriptors.sink,
-        &branches,
-    )?;
+    let (source, sink) = (descriptors.source, descriptors.sink);
+    let moving = start_mover(bench.program, mover, source, sink, &branches)?;
     let moving = moving.context("a mover that was there")?;
     drop(branches);
     let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
@@ -217,13 +210,11 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found>
     }
     let mut wrong = None;
     for reader in readers {
-        let Ended {
-            output: read,
-            killed,
-        } = reader.end_within(PATIENCE)?;
-        if killed {
+        let ended = reader.end_within(PATIENCE)?;
+        if ended.killed {
             return Ok(Found::Nothing);
         }
+        let read = ended.output;
         // A reader that succeeds has checked what arrived; its count shows whether everything
         // arrived.
         let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);

@@ -12,9 +12,9 @@ use fullbore::Pipe;
 use procfs::net::{TcpNetEntry, TcpState};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::files::memory_file;
 use super::table::{End, Job, Mover};
 use crate::measurement::Stop;
+use crate::memory::memory_file;
 use crate::process::{self, Process};
 use crate::program::Program;
 
@@ -28,8 +28,9 @@ pub struct Descriptors {
     pub sink: OwnedFd,
     /// The reader's stdin; `None` if the sink is a file.
     pub reader: Option<OwnedFd>,
-    /// Further sinks of the mover.
-    pub branches: Vec<Pipe>,
+    /// Further sinks of the mover, and what is read from them.
+    pub branches: Vec<OwnedFd>,
+    pub branch_readers: Vec<OwnedFd>,
     /// The file to which the bytes are written, if the sink is a file.
     pub file: Option<File>,
 }
@@ -37,40 +38,41 @@ pub struct Descriptors {
 impl Descriptors {
     /// Opens pipes of the job's capacity, sockets with the default buffers, and an empty file.
     pub fn open(job: &Job, source_file: impl FnOnce() -> Result<File>) -> Result<Self> {
-        let (writer, source) = match job.source {
-            End::File => (None, source_file()?.into()),
-            End::Pipe => {
-                let pipe = job.pipe()?;
-                (Some(pipe.writer), pipe.reader)
-            }
-            End::Socket => {
-                let (near, far) = UnixStream::pair().context("socketpair")?;
-                (Some(near.into()), far.into())
-            }
+        let stream = |end: End| -> Result<Option<Pipe>> {
+            Ok(match end {
+                End::File => None,
+                End::Pipe => Some(job.pipe()?),
+                End::Socket => {
+                    let (near, far) = UnixStream::pair().context("socketpair")?;
+                    let (writer, reader) = (near.into(), far.into());
+                    Some(Pipe { reader, writer })
+                }
+            })
         };
-        let (sink, reader, file) = match job.sink {
-            End::File => {
+        let (writer, source) = match stream(job.source)? {
+            Some(stream) => (Some(stream.writer), stream.reader),
+            None => (None, source_file()?.into()),
+        };
+        let (sink, reader, file) = match stream(job.sink)? {
+            Some(stream) => (stream.writer, Some(stream.reader), None),
+            None => {
                 let file = memory_file()?;
                 (file.try_clone()?.into(), None, Some(file))
             }
-            End::Pipe => {
-                let pipe = job.pipe()?;
-                (pipe.writer, Some(pipe.reader), None)
-            }
-            End::Socket => {
-                let (near, far) = UnixStream::pair().context("socketpair")?;
-                (near.into(), Some(far.into()), None)
-            }
         };
-        let branches = (0..job.branches)
-            .map(|_| job.pipe())
-            .collect::<Result<_>>()?;
+        let (mut branches, mut branch_readers) = (Vec::new(), Vec::new());
+        for _ in 0..job.branches {
+            let pipe = job.pipe()?;
+            branches.push(pipe.writer);
+            branch_readers.push(pipe.reader);
+        }
         Ok(Self {
             writer,
             source,
             sink,
             reader,
             branches,
+            branch_readers,
             file,
         })
     }

@@ -6,17 +6,9 @@ use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::endpoint::words;
-use crate::memory;
-
-/// Creates an unnamed file in memory, which is removed with its last fd, so that none is left
-/// behind, however this process ends.
-pub fn memory_file() -> Result<File> {
-    let fd = memfd_create("fullbore-bench", MemfdFlags::CLOEXEC).context("memfd_create")?;
-    Ok(File::from(fd))
-}
+use crate::memory::{self, memory_file};
 
 /// Opens the same file again, with its own offset.
 pub fn reopened(file: &File) -> Result<File> {

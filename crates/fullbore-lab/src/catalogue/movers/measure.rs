@@ -40,12 +40,9 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         sink,
         reader,
         branches,
+        branch_readers,
         file,
     } = descriptors.map_err(Stop::skipped)?;
-    let (branch_readers, branches): (Vec<_>, Vec<_>) = branches
-        .into_iter()
-        .map(|pipe| (pipe.reader, pipe.writer))
-        .unzip();
     let branch_readers = branch_readers
         .into_iter()
         .map(|stdin| read_branch(stdin, bench))
@@ -72,27 +69,15 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     drop(branches);
     if let Some(file) = file {
         let (moved, bytes, seconds) = fill(&file, last, began, bench)?;
-        return Ok(judge_file(
-            mover,
-            &moved,
-            bytes,
-            seconds,
-            writer_report(writer)?,
-        )?);
+        let writer = writer_report(writer)?;
+        return Ok(judge_file(mover, &moved, bytes, seconds, writer)?);
     }
     let stdin = reader.context("the job has neither a reader nor a file")?;
-    let (read, ended_early) = read(job, stdin, bench)?;
+    let (read, early) = read(job, stdin, bench)?;
     let moved = last.end_within(GRACE)?;
     drop((branch_readers, sender));
     let writer = writer_report(writer)?;
-    Ok(judge_reader(
-        job,
-        mover,
-        ended_early,
-        &moved,
-        &read,
-        writer,
-    )?)
+    Ok(judge_reader(job, mover, early, &moved, &read, writer)?)
 }
 
 /// Starts the reader of a further sink.
@@ -108,10 +93,8 @@ fn read_branch(stdin: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
 fn write(job: &Job, bytes: Option<u64>, stdout: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
     let cpu = bench.cpus.writer;
     let mut command = bench.program.endpoint("write", job.writer(), cpu);
-    command.arg(match bytes {
-        None => format!("--bytes-to-pipe={ENDLESS}"),
-        Some(bytes) => format!("--bytes-to-pipe={bytes}"),
-    });
+    let bytes = bytes.map_or_else(|| ENDLESS.to_owned(), |bytes| bytes.to_string());
+    command.arg(format!("--bytes-to-pipe={bytes}"));
     command.stdin(Stdio::null()).stdout(stdout);
     Process::start(command)
 }

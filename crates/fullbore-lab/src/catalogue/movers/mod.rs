@@ -15,7 +15,6 @@ use anyhow::Result;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::Measured;
 use crate::work::{Bench, Work};
-pub use files::memory_file;
 use fullbore_results::run::{Outcome, Settings};
 use fullbore_results::soundness::Soundness;
 pub use table::version;
@@ -42,27 +41,21 @@ pub fn buffers() -> Group {
 }
 
 /// Returns a group with an experiment for every job and every mover that can do it.
-fn of_jobs(name: &'static str, shows: &'static str, jobs: &'static [Job]) -> Group {
-    let experiments = jobs.iter().flat_map(|job| {
-        let movers = job.movers.iter();
-        movers.map(move |mover| experiment(name, job, mover))
-    });
+fn of_jobs(group: &'static str, shows: &'static str, jobs: &'static [Job]) -> Group {
+    let mut experiments = Vec::new();
+    for job in jobs {
+        for mover in job.movers {
+            let name = format!("{}_{}", job.name, mover.name);
+            let shows = format!("{}, by {}", job.title, mover.shows);
+            experiments.push(Experiment::made(group, name, shows, Move { job, mover }));
+        }
+    }
     Group {
-        name,
+        name: group,
         shows,
-        experiments: experiments.collect::<Vec<_>>().leak(),
+        experiments: experiments.leak(),
         parts: &[],
     }
-}
-
-fn experiment(group: &'static str, job: &'static Job, mover: &'static Mover) -> Experiment {
-    Experiment::bandwidth(
-        group,
-        format!("{}_{}", job.name, mover.name).leak(),
-        None,
-        format!("{}, by {}", job.title, mover.shows).leak(),
-        Box::leak(Box::new(Move { job, mover })),
-    )
 }
 
 /// The work of one mover at one job.

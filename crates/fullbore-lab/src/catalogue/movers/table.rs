@@ -116,13 +116,7 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
 }
 
 const fn peer(name: &'static str, words: &'static str) -> Mover {
-    Mover {
-        name,
-        words,
-        shows: words,
-        sink_option: None,
-        receiver: None,
-    }
+    own(name, words, words)
 }
 
 /// Movers from one source to one sink. The others are compared with the first one, which is available
@@ -290,12 +284,11 @@ fn command(words: &str, program: &Program) -> Option<Command> {
 
 /// Returns the line with the version that a program on PATH prints.
 pub fn version(program: &str) -> Option<String> {
-    let option = if program == "socat" {
-        "-V"
-    } else {
-        "--version"
-    };
     let mut command = Command::new(on_path(program)?);
+    let option = match program {
+        "socat" => "-V",
+        _ => "--version",
+    };
     command.arg(option).stdin(Stdio::null());
     let output = process::output(command).ok()?;
     let text = [output.stdout, output.stderr].concat();

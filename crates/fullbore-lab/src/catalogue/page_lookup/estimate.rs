@@ -18,9 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use fullbore::{Pipe, Wait};
-use fullbore_linux::Pages;
-use fullbore_linux::Ready;
-use fullbore_linux::{Calls, page_size};
+use fullbore_linux::{Calls, Pages, Ready, page_size};
 use rustix::pipe::SpliceFlags;
 
 use super::memory::{Clock, Found, Memory, WINDOW, Which};

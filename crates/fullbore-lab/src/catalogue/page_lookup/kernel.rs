@@ -12,8 +12,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 
 use anyhow::{Context, Result, bail};
-use fullbore_linux::Pages;
-use fullbore_linux::page_size;
+use fullbore_linux::{Pages, page_size};
 use rustix::io::Errno;
 use rustix::ioctl::{Direction, Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 

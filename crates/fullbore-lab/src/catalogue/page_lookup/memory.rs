@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use fullbore_linux::{Backing, Pages};
-use fullbore_linux::{huge_page_size, page_size};
+use fullbore_linux::{Backing, Pages, huge_page_size, page_size};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::prepare;

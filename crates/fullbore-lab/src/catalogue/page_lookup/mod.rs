@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{self, Part, Task, Timing};
-use crate::process::{self, Ended, Process};
+use crate::process::{Ended, Process};
 use crate::work::{Bench, Work};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::{Settings, Unit};
@@ -37,12 +37,8 @@ pub fn group() -> Group {
 
 const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> Experiment {
     Experiment {
-        group: GROUP,
-        name,
-        shows,
         unit: Unit::NanosecondsPerPage,
-        published: None,
-        work,
+        ..Experiment::bandwidth(GROUP, name, None, shows, work)
     }
 }
 
@@ -69,10 +65,8 @@ struct Lookup {
 impl Work for Lookup {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
-        let task = LookupTask {
-            pages: self.pages,
-            timing,
-        };
+        let pages = self.pages;
+        let task = LookupTask { pages, timing };
         let process = Process::start(bench.program.part(&task, Some(bench.cpus.writer))?)?;
         Ok(judge(&process.end_within(timing.patience())?)?)
     }
@@ -87,8 +81,7 @@ impl Work for Lookup {
 }
 
 fn judge(ended: &Ended) -> Result<Measured, Stop> {
-    ended.went_well("look-up")?;
-    let found: Found = process::report(&ended.output.stderr)?;
+    let found: Found = ended.report("look-up")?;
     Ok(Measured {
         figure: found.ns_per_page,
         notes: found.notes,

@@ -6,6 +6,7 @@
 //! is interrupted or killed. They are in memory (tmpfs) if there is space, because the kernel may evict
 //! pages from the page cache during a measurement.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,13 +18,12 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{statvfs, syncfs};
 use serde::{Deserialize, Serialize};
 
-use super::once::{self, Made};
-use super::table::{Input, PIPELINES, Pipeline, SHELL};
-use crate::catalogue::movers::memory_file;
+use super::once::{Made, run};
+use super::table::{Input, PIPELINES, Pipeline, SHELL, WAYS};
 use crate::catalogue::text::{SEED, log_lines};
 use crate::keeper::{Keeper, wait_for_the_end_of_stdin};
 use crate::measurement::Stop;
-use crate::memory;
+use crate::memory::{self, memory_file};
 use crate::part::Task;
 use crate::process::{self, on_path};
 use crate::program::Program;
@@ -44,8 +44,8 @@ const PART_OF_THE_ROOM: u64 = 3;
 pub struct Inputs {
     directory: Option<Directory>,
     made: BTreeMap<&'static str, Made>,
-    lines: Vec<u8>,
-    words: Vec<u8>,
+    lines: OnceCell<Vec<u8>>,
+    words: OnceCell<Vec<u8>>,
 }
 
 impl Inputs {
@@ -70,7 +70,8 @@ impl Inputs {
                 .make(program, pipeline, settings)
                 .context("create its input");
             let made = made.map_err(Stop::skipped)?;
-            once::expect(program, pipeline, &made, settings)?;
+            let expected = made.expected.try_clone()?;
+            run(program, pipeline, &WAYS[0], &made, expected, settings)?;
             self.made.insert(pipeline.name, made);
         }
         Ok(&self.made[pipeline.name])
@@ -87,11 +88,8 @@ impl Inputs {
             None => self.directory.insert(Directory::make(program, settings)?),
         };
         let directory = parent.path.join(pipeline.name);
-        match fs::create_dir(&directory) {
-            // The directory is left from an attempt that was given up.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            done => done?,
-        }
+        // It may be left from an attempt that was given up.
+        fs::create_dir_all(&directory)?;
         // Without an input, nothing takes up space.
         let share = match pipeline.input {
             Input::Nothing => 1.0,
@@ -107,12 +105,14 @@ impl Inputs {
             )
         });
         let path = |name| directory.join(name);
+        let lines = || self.lines.get_or_init(|| log_lines(BLOCK));
+        let words = || self.words.get_or_init(words);
         let bytes = match pipeline.input {
             Input::Nothing => bytes,
-            Input::Lines(name) => repeated(self.lines(), bytes, &path(name))?,
-            Input::Words(name) => repeated(self.words(), bytes, &path(name))?,
-            Input::Compressed(name) => compressed(self.lines(), bytes, &path(name))?,
-            Input::Tree => tree(self.words(), bytes, &path("tree"))?,
+            Input::Lines(name) => repeated(lines(), bytes, &path(name))?,
+            Input::Words(name) => repeated(words(), bytes, &path(name))?,
+            Input::Compressed(name) => compressed(lines(), bytes, &path(name))?,
+            Input::Tree => tree(words(), bytes, &path("tree"))?,
         };
         // Write the files back now, so that the kernel does not do it during a measurement.
         syncfs(File::open(&directory)?)?;
@@ -122,20 +122,6 @@ impl Inputs {
             expected: memory_file()?,
             note,
         })
-    }
-
-    fn lines(&mut self) -> &[u8] {
-        if self.lines.is_empty() {
-            self.lines = log_lines(BLOCK);
-        }
-        &self.lines
-    }
-
-    fn words(&mut self) -> &[u8] {
-        if self.words.is_empty() {
-            self.words = words();
-        }
-        &self.words
     }
 }
 
@@ -152,16 +138,14 @@ impl Directory {
     fn make(program: &Program, settings: &Settings) -> Result<Self> {
         let made = PIPELINES.iter().filter(|p| p.input != Input::Nothing);
         let wanted: u64 = made.map(|pipeline| pipeline.bytes(settings.seconds)).sum();
-        let places = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
         let share = |place: &Path| {
             let room = room(place) / PART_OF_THE_ROOM;
             (room as f64 / wanted as f64).min(1.0)
         };
-        let [memory, temporary] = places;
-        let place = if share(&memory) >= share(&temporary) {
-            memory
-        } else {
-            temporary
+        let (memory, temporary) = (PathBuf::from("/dev/shm"), std::env::temp_dir());
+        let place = match share(&memory) >= share(&temporary) {
+            true => memory,
+            false => temporary,
         };
         let directory = tempfile::Builder::new()
             .prefix("fullbore-bench-")

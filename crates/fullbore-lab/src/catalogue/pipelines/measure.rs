@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use super::inputs::Inputs;
 use super::once::run;
 use super::table::{Pipeline, WAYS, Way};
-use crate::catalogue::movers::memory_file;
 use crate::measurement::{Measured, Stop};
+use crate::memory::memory_file;
 use crate::work::Bench;
 
 /// Measures once.
@@ -47,36 +47,29 @@ pub fn measure(
 /// that they are equal.
 fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<String>> {
     let mut position = 0;
-    let mut buffers = [vec![0; 1 << 20], vec![0; 1 << 20]];
     printed.rewind()?;
     expected.rewind()?;
     loop {
-        let [ours, theirs] = &mut buffers;
-        let (n, m) = (fill(printed, ours)?, fill(expected, theirs)?);
-        let (ours, theirs) = (&ours[..n], &theirs[..m]);
+        let (ours, theirs) = (next(printed)?, next(expected)?);
         if ours != theirs {
-            let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+            let both = ours.iter().zip(&theirs);
+            let at = both.take_while(|(a, b)| a == b).count();
             let at = position + at as u64;
             let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
             return Ok(Some(format!(
                 "they differ at byte {at}; their lengths are {len} and {expected} bytes"
             )));
         }
-        if n == 0 {
+        if ours.is_empty() {
             return Ok(None);
         }
-        position += n as u64;
+        position += ours.len() as u64;
     }
 }
 
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut n = 0;
-    while n < buffer.len() {
-        match file.read(&mut buffer[n..])? {
-            0 => break,
-            more => n += more,
-        }
-    }
-    Ok(n)
+/// Reads the next bytes of a file, fewer only at its end.
+fn next(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(1 << 20).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

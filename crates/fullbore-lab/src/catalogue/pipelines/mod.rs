@@ -44,13 +44,11 @@ fn experiments() -> Vec<Experiment> {
 }
 
 fn experiment(pipeline: &'static Pipeline, way: &'static Way) -> Experiment {
+    let name = format!("{}_{}", pipeline.name, way.name);
+    let shows = format!("by {}: {}", way.title, pipeline.shows);
     Experiment {
-        group: GROUP,
-        name: format!("{}_{}", pipeline.name, way.name).leak(),
-        shows: format!("by {}: {}", way.title, pipeline.shows).leak(),
         unit: Unit::MbPerS,
-        published: None,
-        work: Box::leak(Box::new(PipelineRun { pipeline, way })),
+        ..Experiment::made(GROUP, name, shows, PipelineRun { pipeline, way })
     }
 }
 

@@ -18,13 +18,13 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, getpgrp, kill_process_group, setsid};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Pipeline, WAYS, Way};
-use crate::catalogue::movers::memory_file;
+use super::table::{Pipeline, Way};
 use crate::cpu_time::CpuTime;
 use crate::keeper::wait_for_the_end_of_stdin;
 use crate::measurement::Stop;
+use crate::memory::memory_file;
 use crate::part::{self, Task};
-use crate::process::{self, Ended, Process, ended};
+use crate::process::{Process, ended};
 use crate::program::Program;
 use fullbore_results::run::Settings;
 
@@ -39,20 +39,6 @@ pub struct Made {
     pub expected: File,
     /// A remark for the user.
     pub note: Option<String>,
-}
-
-/// Records what a line prints.
-///
-/// # Errors
-/// Fails if a process cannot be started or waited for.
-pub fn expect(
-    program: &Program,
-    pipeline: &'static Pipeline,
-    made: &Made,
-    settings: &Settings,
-) -> Result<()> {
-    let printed = made.expected.try_clone()?;
-    run(program, pipeline, &WAYS[0], made, printed, settings).map(drop)
 }
 
 /// Runs a line once, with this stdout.
@@ -76,36 +62,22 @@ pub fn run(
     };
     let mut command = program.part_that_cleans_up(&once)?;
     command.stdout(stdout);
-    let mut process = Process::start(command)?;
     // The number of bytes was chosen for another machine, and this one may be busy.
     let patience = Duration::from_secs_f64(60.0 + 60.0 * settings.seconds);
-    let in_time = process.ends_within(patience)?;
-    // This ends processes that the line has left behind.
-    process.kill_group();
-    let ended = process.end_within(process::GRACE)?;
-    if !in_time {
-        bail!(Stop::Failed("did not end in time; killed".into()));
-    }
-    Ok(judge(way, &ended)?)
-}
-
-fn judge(way: &Way, ended: &Ended) -> Result<Ran, Stop> {
-    ended.went_well("pipeline")?;
-    let ran: Ran = process::report(&ended.output.stderr)?;
+    let ran: Ran = Process::start(command)?
+        .end_group_within(patience)?
+        .report("pipeline")?;
     let status = ExitStatus::from_raw(ran.status);
-    if status.success() {
-        return Ok(ran);
+    if !status.success() {
+        let said = if ran.said.is_empty() {
+            "no word why"
+        } else {
+            &ran.said
+        };
+        let reason = format!("{} {}: {said}", way.title, ended(status));
+        bail!(Stop::Failed(reason));
     }
-    let said = if ran.said.is_empty() {
-        "no word why"
-    } else {
-        &ran.said
-    };
-    Err(Stop::Failed(format!(
-        "{} {}: {said}",
-        way.title,
-        self::ended(status)
-    )))
+    Ok(ran)
 }
 
 /// A command that is run once, as a task.

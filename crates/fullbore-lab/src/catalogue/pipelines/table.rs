@@ -116,31 +116,12 @@ pub struct Way {
 
 /// The ways to run a line. The others are compared with the first one, by their time and by their
 /// output.
+#[rustfmt::skip]
 pub const WAYS: &[Way] = &[
-    Way {
-        name: "bash",
-        title: "bash -c",
-        program: Some(SHELL),
-        options: &["-c"],
-    },
-    Way {
-        name: "run",
-        title: "fullbore run",
-        program: None,
-        options: &["run"],
-    },
-    Way {
-        name: "report",
-        title: "fullbore run --report",
-        program: None,
-        options: &["run", "--report"],
-    },
-    Way {
-        name: "together",
-        title: "fullbore run --place together",
-        program: None,
-        options: &["run", "--place", "together"],
-    },
+    Way { name: "bash", title: "bash -c", program: Some(SHELL), options: &["-c"] },
+    Way { name: "run", title: "fullbore run", program: None, options: &["run"] },
+    Way { name: "report", title: "fullbore run --report", program: None, options: &["run", "--report"] },
+    Way { name: "together", title: "fullbore run --place together", program: None, options: &["run", "--place", "together"] },
 ];
 
 /// The shell that runs lines as a reference.

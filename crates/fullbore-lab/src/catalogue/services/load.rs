@@ -1,10 +1,10 @@
 //! The process at both ends of a proxy: its clients, and the server. Each connection has a thread on either side.
 
-use std::io::{BufRead, Read, Write, stdin, stdout};
+use std::io::{Read, Write, stdin, stdout};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,10 +68,13 @@ impl Shared {
         // At the end, connections are closed while bytes are under way.
         let is_over = || self.is_over.load(Ordering::Acquire);
         if let Some(error) = outcome.err().filter(|_| !is_over()) {
-            let mut wrong = self.wrong.lock().unwrap_or_else(|e| e.into_inner());
-            wrong.get_or_insert(format!("{error:#}"));
+            locked(&self.wrong).get_or_insert(format!("{error:#}"));
         }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn start(
@@ -92,21 +95,14 @@ impl Task for LoadTask {
     fn play(self) -> Result<()> {
         let shared = Arc::new(Shared::default());
         let server = self.serve(&shared)?;
-        let mut out = stdout();
-        writeln!(out, "{server}")
-            .and_then(|()| out.flush())
-            .context("print the address")?;
+        writeln!(stdout(), "{server}").context("print the address")?;
         let mut line = String::new();
-        stdin()
-            .lock()
-            .read_line(&mut line)
-            .context("read the proxy's address")?;
-        let (pid, address) = line
-            .trim()
-            .split_once(' ')
-            .context("a PID and an address")?;
-        let clock =
-            clock_getcpuclockid(Pid::from_raw(pid.parse()?)).context("the proxy's clock")?;
+        let read = stdin().read_line(&mut line);
+        read.context("read the proxy's address")?;
+        let words = line.trim().split_once(' ');
+        let (pid, address) = words.context("a PID and an address")?;
+        let pid = Pid::from_raw(pid.parse()?);
+        let clock = clock_getcpuclockid(pid).context("the proxy's clock")?;
         let times = Arc::new(Mutex::new(Times::new()));
         for _ in 0..self.streams {
             let connection = self.connect(address)?;
@@ -134,18 +130,10 @@ impl Task for LoadTask {
         let seconds = began.elapsed().as_secs_f64();
         let (cpu, cpu_of_ends) = (cpu(clock)? - used, cpu(own)? - used_here);
         shared.is_over.store(true, Ordering::Release);
-        if let Some(wrong) = shared
-            .wrong
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .take()
-        {
+        if let Some(wrong) = locked(&shared.wrong).take() {
             bail!("{wrong}");
         }
-        let times = times
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .percentiles();
+        let times = locked(&times).percentiles();
         part::say(&Carried {
             bytes,
             seconds,
@@ -162,7 +150,8 @@ impl LoadTask {
     /// Starts the server, and returns its address.
     fn serve(&self, shared: &Arc<Shared>) -> Result<String> {
         let shared = Arc::clone(shared);
-        let (address, accept): (_, Box<dyn FnMut() -> Result<Boxed> + Send>) = match &self.path {
+        let (address, mut accept): (_, Box<dyn FnMut() -> Result<Boxed> + Send>) = match &self.path
+        {
             Some(path) => {
                 let listener = UnixListener::bind(path).context("bind")?;
                 let accept = move || Ok(Box::new(listener.accept()?.0) as Boxed);
@@ -179,7 +168,6 @@ impl LoadTask {
                 (address, Box::new(accept))
             }
         };
-        let mut accept = accept;
         thread::spawn(move || {
             loop {
                 let started = accept()
@@ -252,8 +240,7 @@ fn converse(
         }
         shared.bytes.fetch_add(2 * len as u64, Ordering::Relaxed);
         if shared.is_measured.load(Ordering::Acquire) {
-            let mut times = times.lock().unwrap_or_else(|e| e.into_inner());
-            times.add(took.as_nanos() as u64);
+            locked(times).add(took.as_nanos() as u64);
         }
     }
     Ok(())

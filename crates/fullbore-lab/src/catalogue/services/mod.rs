@@ -59,22 +59,19 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
             let title: &str = format!("{over}: {}", job.title).leak();
             let goes_over = |way: &&Way| is_tcp || way.program != Program::Proxy;
             for way in WAYS.iter().filter(goes_over) {
-                rows.push(Experiment {
-                    group: GROUP,
-                    name: format!("{transport}_{}_{}", job.name, way.name).leak(),
-                    shows: format!("{title}, by {}", way.shows).leak(),
-                    unit: match job.load {
-                        Load::Streams => Unit::GibPerS,
-                        _ => Unit::Microseconds,
-                    },
-                    published: None,
-                    work: Box::leak(Box::new(Proxying {
-                        way,
-                        job,
-                        is_tcp,
-                        title,
-                    })),
-                });
+                let name = format!("{transport}_{}_{}", job.name, way.name);
+                let shows = format!("{title}, by {}", way.shows);
+                let work = Proxying {
+                    way,
+                    job,
+                    is_tcp,
+                    title,
+                };
+                let mut row = Experiment::made(GROUP, name, shows, work);
+                if job.load != Load::Streams {
+                    row.unit = Unit::Microseconds;
+                }
+                rows.push(row);
             }
         }
     }
@@ -108,57 +105,43 @@ impl Work for Proxying {
             timing,
         };
         let mut command = bench.program.part(&task, None)?;
-        let (mut said, out) = printed()?;
-        command.stdin(Stdio::piped()).stdout(out);
+        let printed = Pipe::new()?;
+        command.stdin(Stdio::piped()).stdout(printed.writer);
         let mut load = Process::start(command)?;
-        let server = said.line("load")?;
-        let (mut command, address) = match self.way.program {
-            Program::Ways(way) => {
-                let mut command = Command::new(example("ways")?);
-                let listen = if self.is_tcp {
-                    "127.0.0.1:0".into()
-                } else {
-                    path("proxy")
-                };
-                command.args([way, &listen, &server]).stdin(Stdio::null());
-                (command, None)
-            }
-            Program::Proxy => {
-                let mut command = Command::new(example("proxy")?);
-                command
-                    .args(["127.0.0.1:0", &server, "--by-reference"])
-                    .stdin(Stdio::null());
-                (command, None)
-            }
+        let server = line(&mut File::from(printed.reader), "load")?;
+        let mut command = Command::new(match self.way.program {
+            Program::Ways(_) => example("ways")?,
+            Program::Proxy => example("proxy")?,
+            Program::Haproxy { .. } => haproxy()?,
+        });
+        let printed = Pipe::new()?;
+        let mut of_proxy = File::from(printed.reader);
+        command.stdin(Stdio::null()).stdout(printed.writer);
+        let mut address = match self.is_tcp {
+            true => "127.0.0.1:0".to_owned(),
+            false => path("proxy"),
+        };
+        match self.way.program {
+            Program::Ways(way) => command.args([way, &address, &server]),
+            Program::Proxy => command.args([&address, &server, "--by-reference"]),
             Program::Haproxy { splices } => {
-                let (listener, address) = self.listener(&path("proxy"))?;
-                let configuration = directory.path().join("haproxy.cfg");
+                let configuration = path("haproxy.cfg");
                 std::fs::write(&configuration, configured(&server, splices))?;
-                let mut command = Command::new(haproxy()?);
+                let listener = self.listen(&mut address)?;
                 // With -q it would close its stdin.
-                command
-                    .args(["-db", "-f"])
-                    .arg(configuration)
-                    .stdin(listener);
-                (command, Some(address))
+                let options = ["-db", "-f", &configuration];
+                command.args(options).stdin(listener)
             }
-        };
-        let (mut said, out) = printed()?;
-        command.stdout(out).stderr(Stdio::null());
+        }
+        .stderr(Stdio::null());
         let proxy = Process::start(command)?;
-        let address = match address {
-            Some(address) => address,
-            None => said.line("proxy")?,
-        };
+        if !matches!(self.way.program, Program::Haproxy { .. }) {
+            address = line(&mut of_proxy, "proxy")?;
+        }
         let mut stdin = load.take_stdin().context("the stdin of a process")?;
-        writeln!(
-            stdin,
-            "{} {address}",
-            proxy.id().context("a process that runs")?
-        )?;
+        writeln!(stdin, "{} {address}", proxy.id())?;
         let ended = load.end_within(timing.patience())?;
-        ended.went_well("load")?;
-        self.measured(&process::report::<Carried>(&ended.output.stderr)?)
+        self.measured(&ended.report("load")?)
     }
 
     fn table(&self) -> Option<&'static str> {
@@ -184,66 +167,43 @@ impl Proxying {
             return Err(Stop::NothingCame.into());
         }
         let gib = carried.bytes as f64 / (1u64 << 30) as f64;
-        let measured = Measured {
-            figure: gib / carried.seconds,
+        let rate = gib / carried.seconds;
+        let cost = ("proxy", Unit::SecondsPerGib, carried.cpu / gib);
+        let measured = match self.job.load {
+            Load::Streams => Measured {
+                figure: rate,
+                also: vec![cost],
+                ..Measured::default()
+            },
+            _ => (carried.times).taken(vec![cost, ("rate", Unit::GibPerS, rate)])?,
+        };
+        Ok(Measured {
             arrived: Some(carried.bytes),
             spent: Some(CpuTime {
                 user: 0.0,
                 system: carried.cpu + carried.cpu_of_ends,
             }),
-            ..Measured::default()
-        };
-        let cost = ("proxy", Unit::SecondsPerGib, carried.cpu / gib);
-        if self.job.load == Load::Streams {
-            return Ok(Measured {
-                also: vec![cost],
-                ..measured
-            });
-        }
-        let rate = ("rate", Unit::GibPerS, measured.figure);
-        let times = carried.times.checked()?.taken(vec![cost, rate]);
-        Ok(Measured {
-            arrived: measured.arrived,
-            spent: measured.spent,
-            ..times
+            ..measured
         })
     }
 
-    /// A listening socket for a proxy that gets it as stdin, and its address.
-    fn listener(&self, path: &str) -> Result<(OwnedFd, String)> {
-        if self.is_tcp {
-            let listener = TcpListener::bind("127.0.0.1:0").context("bind")?;
-            let address = listener.local_addr()?.to_string();
-            return Ok((listener.into(), address));
+    /// Returns a listening socket for a proxy that gets it as stdin, and completes its address.
+    fn listen(&self, address: &mut String) -> Result<OwnedFd> {
+        if !self.is_tcp {
+            return Ok(UnixListener::bind(address).context("bind")?.into());
         }
-        Ok((
-            UnixListener::bind(path).context("bind")?.into(),
-            path.to_owned(),
-        ))
+        let listener = TcpListener::bind(&*address).context("bind")?;
+        *address = listener.local_addr()?.to_string();
+        Ok(listener.into())
     }
 }
 
-/// What a process prints.
-struct Printed(BufReader<File>);
-
-/// Makes a pipe for what a process prints.
-fn printed() -> Result<(Printed, OwnedFd)> {
-    let pipe = Pipe::new()?;
-    Ok((
-        Printed(BufReader::new(File::from(pipe.reader))),
-        pipe.writer,
-    ))
-}
-
-impl Printed {
-    /// Reads one line; the process must not hold more than its own end of the pipe.
-    fn line(&mut self, role: &str) -> Result<String, Stop> {
-        let mut line = String::new();
-        let read = self.0.read_line(&mut line);
-        match read {
-            Ok(1..) => Ok(line.trim().to_owned()),
-            _ => Err(Stop::Failed(format!("the {role} printed no address"))),
-        }
+/// Reads the line that a process prints. It must not hold more than its own end of the pipe.
+fn line(printed: &mut File, role: &str) -> Result<String, Stop> {
+    let mut line = String::new();
+    match BufReader::new(printed).read_line(&mut line) {
+        Ok(1..) => Ok(line.trim().to_owned()),
+        _ => Err(Stop::Failed(format!("the {role} printed no address"))),
     }
 }
 
@@ -281,16 +241,13 @@ fn haproxy() -> Result<PathBuf, Stop> {
 
 /// The configuration of haproxy, which listens on stdin.
 fn configured(server: &str, splices: bool) -> String {
-    let server = match server.contains('/') {
-        true => format!("unix@{server}"),
-        false => server.to_owned(),
-    };
+    let family = if server.contains('/') { "unix@" } else { "" };
     let (global, options) = match splices {
         true => ("", "  option splice-request\n  option splice-response\n"),
         false => ("  nosplice\n", ""),
     };
     format!(
         "global\n  maxconn 2000\n{global}defaults\n  mode tcp\n  timeout client 60s\n  timeout server 60s\n  \
-         timeout connect 10s\n{options}listen proxy\n  bind fd@0\n  server server {server}\n"
+         timeout connect 10s\n{options}listen proxy\n  bind fd@0\n  server server {family}{server}\n"
     )
 }

@@ -18,7 +18,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
 use super::stream::{CHUNK, Clock, Moved};
-use crate::endpoint::prepare;
+use crate::endpoint::prepare::huge_pages;
 use crate::part::{self, Task, Timing};
 
 /// The size of the file: many times the size of most caches.
@@ -42,18 +42,6 @@ pub enum Alone {
 }
 
 impl Alone {
-    /// Returns its name in experiments.
-    pub fn name(self) -> &'static str {
-        match self {
-            Alone::FileReread => "file_reread",
-            Alone::MmapReread => "mmap_reread",
-            Alone::Copy => "memory_copy",
-            Alone::CopyByHand => "memory_copy_by_hand",
-            Alone::Read => "memory_read",
-            Alone::Write => "memory_write",
-        }
-    }
-
     /// Returns whether it reads the file on stdin.
     pub fn wants_a_file(self) -> bool {
         matches!(self, Alone::FileReread | Alone::MmapReread)
@@ -63,19 +51,19 @@ impl Alone {
     ///
     /// # Errors
     /// Fails if there is not enough memory, or the file cannot be read.
-    fn play(self, timing: Timing) -> Result<()> {
-        let moved = match self {
+    fn play(self, timing: Timing) -> Result<Moved> {
+        Ok(match self {
             Alone::FileReread => reread(timing)?,
             Alone::MmapReread => reread_mapped(timing)?,
             Alone::Copy => {
-                let (from, mut to) = (memory()?, memory()?);
+                let (from, mut to) = (huge_pages(MEMORY)?, huge_pages(MEMORY)?);
                 again_and_again(timing, |at| {
                     to[at..at + STRETCH].copy_from_slice(&from[at..at + STRETCH]);
                     black_box(&mut to);
                 })
             }
             Alone::CopyByHand => {
-                let (mut from, mut to) = (memory()?, memory()?);
+                let (mut from, mut to) = (huge_pages(MEMORY)?, huge_pages(MEMORY)?);
                 let (from, to) = (words(&mut from), words(&mut to));
                 again_and_again(timing, |at| {
                     let (at, end) = (at / 8, (at + STRETCH) / 8);
@@ -83,14 +71,14 @@ impl Alone {
                 })
             }
             Alone::Read => {
-                let mut from = memory()?;
+                let mut from = huge_pages(MEMORY)?;
                 let from = &*numbers(&mut from);
                 again_and_again(timing, |at| {
                     black_box(sum(&from[at / 8..(at + STRETCH) / 8]));
                 })
             }
             Alone::Write => {
-                let mut to = memory()?;
+                let mut to = huge_pages(MEMORY)?;
                 let to = numbers(&mut to);
                 let mut number = 0;
                 again_and_again(timing, |at| {
@@ -99,8 +87,7 @@ impl Alone {
                     black_box(&mut *to);
                 })
             }
-        };
-        part::say(&moved)
+        })
     }
 }
 
@@ -115,7 +102,7 @@ impl Task for AloneTask {
     const NAME: &'static str = "alone";
 
     fn play(self) -> Result<()> {
-        self.what.play(self.timing)
+        part::say(&self.what.play(self.timing)?)
     }
 }
 
@@ -129,13 +116,6 @@ fn again_and_again(timing: Timing, mut work: impl FnMut(usize)) -> Moved {
             }
         }
     }
-}
-
-/// Allocates memory that has been touched, on huge pages if the kernel provides them.
-fn memory() -> Result<Pages> {
-    let mut pages = prepare::huge_pages(MEMORY)?;
-    pages.fill(1);
-    Ok(pages)
 }
 
 fn numbers(pages: &mut Pages) -> &mut [u64] {

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd};
@@ -15,6 +14,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat}
 
 use super::link::Link;
 use crate::endpoint::WaitName;
+use crate::part::Task;
+use crate::process::Process;
+use crate::program::Program;
 
 /// The properties that a transport is to have.
 #[derive(Debug, Clone, Copy)]
@@ -29,17 +31,9 @@ pub struct Shape {
     pub both_ways: bool,
 }
 
-/// Both ends of a transport.
-pub struct Ends {
-    /// The input and the output of the first process.
-    pub a: [OwnedFd; 2],
-    /// The input and the output of the second process.
-    pub b: [OwnedFd; 2],
-    /// How the two processes use them.
-    pub links: [Link; 2],
-    /// Bytes of one call.
-    pub message: usize,
-}
+/// Both ends of a transport, one for each process. The first one sends and the second one receives; both do both if
+/// bytes are sent in both directions.
+pub type Ends = [End; 2];
 
 /// One end of a transport.
 pub struct End {
@@ -54,76 +48,57 @@ pub struct End {
 }
 
 impl End {
-    /// Makes the end the stdin and the stdout of a process.
-    pub fn give(self, command: &mut Command) {
-        command
-            .stdin(Stdio::from(self.input))
-            .stdout(Stdio::from(self.output));
-    }
-}
-
-impl Ends {
-    /// Returns the two ends, one for each process. The first one sends and the second one receives; both do
-    /// both if bytes are sent in both directions.
-    pub fn apart(self) -> [End; 2] {
-        let end = |[input, output]: [OwnedFd; 2], link| End {
-            input,
-            output,
-            link,
-            message: self.message,
-        };
-        let [a, b] = self.links;
-        [end(self.a, a), end(self.b, b)]
+    /// Starts a process with this end as its stdin and stdout.
+    pub fn start<T: Task>(self, program: &Program, task: &T, cpu: usize) -> Result<Process> {
+        let mut command = program.part(task, Some(cpu))?;
+        command.stdin(self.input).stdout(self.output);
+        Process::start(command)
     }
 
-    /// Returns the ends of a socket and its peer.
-    ///
-    /// # Errors
-    /// If no more file descriptors can be opened.
-    pub fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Self> {
-        let a = [a.try_clone()?, a];
-        let b = [b.try_clone()?, b];
-        Self::of_fds(a, b, shape)
-    }
-
-    fn of_fds(a: [OwnedFd; 2], b: [OwnedFd; 2], shape: &Shape) -> Result<Self> {
+    fn of_fds(input: OwnedFd, output: OwnedFd, shape: &Shape) -> Result<Self> {
         if shape.wait != WaitName::Block {
             // No other process shares these descriptions, so the flag affects nobody else.
-            for fd in a.iter().chain(&b) {
+            for fd in [&input, &output] {
                 fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?;
             }
         }
         Ok(Self {
-            a,
-            b,
-            links: [Link::Fds; 2],
+            input,
+            output,
+            link: Link::Fds,
             message: shape.message,
         })
     }
+}
 
-    /// Returns the ends of two pipes, or of one if bytes are sent in one direction only.
-    ///
-    /// # Errors
-    /// Those of `make`, and of setting the capacity.
-    pub fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Self> {
-        let mut pipe = || {
-            let pipe = make()?;
-            if let Some(size) = shape.pipe_size {
-                PipeEnd::new(pipe.writer.as_fd())?.resize(size)?;
-            }
-            Ok::<_, anyhow::Error>(pipe)
-        };
-        let there = pipe()?;
-        let back = match shape.both_ways {
-            true => pipe()?,
-            false => nothing()?,
-        };
-        Self::of_fds(
-            [back.reader, there.writer],
-            [there.reader, back.writer],
-            shape,
-        )
-    }
+/// Returns the ends of a socket and its peer.
+///
+/// # Errors
+/// If no more file descriptors can be opened.
+pub fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Ends> {
+    let end = |fd: OwnedFd| End::of_fds(fd.try_clone()?, fd, shape);
+    Ok([end(a)?, end(b)?])
+}
+
+/// Returns the ends of two pipes, or of one if bytes are sent in one direction only.
+///
+/// # Errors
+/// Those of `make`, and of setting the capacity.
+pub fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Ends> {
+    let mut pipe = || {
+        let pipe = make()?;
+        if let Some(size) = shape.pipe_size {
+            PipeEnd::new(pipe.writer.as_fd())?.resize(size)?;
+        }
+        Ok::<_, anyhow::Error>(pipe)
+    };
+    let there = pipe()?;
+    let back = match shape.both_ways {
+        true => pipe()?,
+        false => nothing()?,
+    };
+    let near = End::of_fds(back.reader, there.writer, shape)?;
+    Ok([near, End::of_fds(there.reader, back.writer, shape)?])
 }
 
 /// Returns what takes the place of a pipe through which nothing is sent.

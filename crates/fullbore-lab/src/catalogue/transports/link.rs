@@ -3,8 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Result;
-use fullbore_linux::Ready;
-use fullbore_linux::Waiter;
+use fullbore_linux::{Ready, Waiter};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 

@@ -19,7 +19,6 @@ mod table;
 
 use anyhow::Result;
 
-pub use alone::Alone;
 pub use ends::{Shape, loopback};
 pub use table::{TRANSPORTS, Transport};
 
@@ -29,7 +28,7 @@ use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
 use crate::process::{self, Process};
 use crate::work::{Bench, Work};
-use alone::{AloneTask, RereadFile};
+use alone::{Alone, AloneTask, RereadFile};
 use fullbore_results::run::{Settings, Unit};
 use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 
@@ -54,35 +53,23 @@ const MEMORY_READ_2022: f64 = 16.0;
 /// pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and by hand, memory read, memory
 /// written.
 fn experiments() -> Vec<Experiment> {
-    let between = TRANSPORTS.iter().map(|transport| {
-        let Transport {
-            name,
-            published,
-            shows,
-            ..
-        } = transport;
-        Experiment::bandwidth(GROUP, name, *published, shows, transport)
+    let between = TRANSPORTS
+        .iter()
+        .map(|one| Experiment::bandwidth(GROUP, one.name, one.published, one.shows, one));
+    let alone = ALONE.iter().map(|(work, published, shows)| {
+        Experiment::bandwidth(GROUP, work.1, *published, shows, work)
     });
-    between.chain(ALONE.iter().copied()).collect()
-}
-
-const fn row(
-    name: &'static str,
-    published: Option<f64>,
-    shows: &'static str,
-    work: &'static Alone,
-) -> Experiment {
-    Experiment::bandwidth(GROUP, name, published, shows, work)
+    between.chain(alone).collect()
 }
 
 #[rustfmt::skip]
-const ALONE: &[Experiment] = &[
-    row("file_reread", None, "a file in the page cache, read(2) again and again", &Alone::FileReread),
-    row("mmap_reread", None, "a file in the page cache, mapped, with all words summed", &Alone::MmapReread),
-    row("memory_copy", None, "memcpy(3) from one stretch of memory to another", &Alone::Copy),
-    row("memory_copy_by_hand", None, "as memory_copy, one word at a time", &Alone::CopyByHand),
-    row("memory_read", Some(MEMORY_READ_2022), "every word of memory added up", &Alone::Read),
-    row("memory_write", None, "every word of memory written", &Alone::Write),
+static ALONE: [(Operation, Option<f64>, &str); 6] = [
+    (Operation(Alone::FileReread, "file_reread"), None, "a file in the page cache, read(2) again and again"),
+    (Operation(Alone::MmapReread, "mmap_reread"), None, "a file in the page cache, mapped, with all words summed"),
+    (Operation(Alone::Copy, "memory_copy"), None, "memcpy(3) from one stretch of memory to another"),
+    (Operation(Alone::CopyByHand, "memory_copy_by_hand"), None, "as memory_copy, one word at a time"),
+    (Operation(Alone::Read, "memory_read"), Some(MEMORY_READ_2022), "every word of memory added up"),
+    (Operation(Alone::Write, "memory_write"), None, "every word of memory written"),
 ];
 
 /// The tasks of this group's processes.
@@ -101,28 +88,23 @@ impl Work for Transport {
             pipe_size: bench.settings.pipe_size,
             both_ways: false,
         };
-        let ends = self.make(&shape).map_err(Stop::skipped)?;
+        let [sender, receiver] = (self.make)(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
-        let [sender, receiver] = ends.apart();
-        let (link, message) = (sender.link, sender.message);
-        let send = SendTask { link, message };
-        let mut sending = bench.program.part(&send, Some(bench.cpus.writer))?;
-        sender.give(&mut sending);
-        let link = receiver.link;
+        let message = sender.message;
+        let (link, cpu) = (receiver.link, bench.cpus.reader);
         let receive = ReceiveTask {
             link,
             message,
             timing,
         };
-        let mut receiving = bench.program.part(&receive, Some(bench.cpus.reader))?;
-        receiver.give(&mut receiving);
-        let (receiving, sending) = (Process::start(receiving)?, Process::start(sending)?);
+        let receiving = receiver.start(bench.program, &receive, cpu)?;
+        let (link, cpu) = (sender.link, bench.cpus.writer);
+        let sending = sender.start(bench.program, &SendTask { link, message }, cpu)?;
         let received = receiving.end_within(timing.patience())?;
-        sending.behind("sender", &received, "receiver")?;
-        let moved = Moved::read(&received.output.stderr)?;
+        let moved: Moved = sending.behind("sender", &received, "receiver")?;
         Ok(Measured {
             arrived: Some(moved.all),
-            ..moved.taken()
+            ..moved.taken()?
         })
     }
 
@@ -139,31 +121,34 @@ impl Work for Transport {
     }
 }
 
-impl Work for Alone {
+/// An operation of one process, and its name in experiments.
+#[derive(Debug)]
+struct Operation(Alone, &'static str);
+
+impl Work for Operation {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let task = AloneTask {
-            what: *self,
+            what: self.0,
             timing,
         };
         let mut command = bench.program.part(&task, Some(bench.cpus.reader))?;
-        if self.wants_a_file() {
+        if self.0.wants_a_file() {
             let file = bench.store.of::<RereadFile>().open();
             command.stdin(file.map_err(Stop::skipped)?);
         }
         let ended = Process::start(command)?.end_within(timing.patience() + process::GRACE)?;
-        ended.went_well("process")?;
-        let moved = Moved::read(&ended.output.stderr)?;
+        let moved: Moved = ended.report("process")?;
         Ok(Measured {
             arrived: Some(moved.bytes),
             // Without its preparations, which take longer than the work.
             spent: Some(moved.spent),
-            ..moved.taken()
+            ..moved.taken()?
         })
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {
-        Some(format!("stream {}", self.name()))
+        Some(format!("stream {}", self.1))
     }
 
     fn fixed_pipe_size(&self) -> Option<&'static str> {
@@ -173,15 +158,12 @@ impl Work for Alone {
 
 impl Moved {
     /// Turns it into a measurement, which also gives lmbench's unit for comparison with its tables.
-    fn taken(self) -> Measured {
-        Measured {
-            figure: self.gib_per_s(),
-            also: vec![(
-                "lmbench",
-                Unit::MbPerS,
-                self.bytes as f64 / self.seconds / 1e6,
-            )],
+    fn taken(self) -> Result<Measured, Stop> {
+        let mb_per_s = self.bytes as f64 / self.seconds / 1e6;
+        Ok(Measured {
+            figure: self.gib_per_s()?,
+            also: vec![("lmbench", Unit::MbPerS, mb_per_s)],
             ..Measured::default()
-        }
+        })
     }
 }

@@ -5,12 +5,11 @@
 
 #![allow(unsafe_code)]
 
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
-use fullbore_linux::Ready;
-use fullbore_linux::Waiter;
+use fullbore_host::machine::Root;
+use fullbore_linux::{Ready, Waiter};
 use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_close, mq_open, mq_receive, mq_send, mq_unlink};
 use nix::sys::stat::Mode;
 use rustix::io::Errno;
@@ -31,8 +30,8 @@ pub fn longest_message() -> usize {
 }
 
 fn limit(name: &str) -> Option<usize> {
-    let text = fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}")).ok()?;
-    text.trim().parse().ok()
+    let limit = Root::system().number(format!("proc/sys/fs/mqueue/{name}"));
+    limit.map(|limit| limit as usize)
 }
 
 /// Creates a queue for messages of `message` bytes, and removes its name.

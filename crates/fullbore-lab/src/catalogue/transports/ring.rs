@@ -11,8 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
-use fullbore_linux::Waiter;
-use fullbore_linux::page_size;
+use fullbore_linux::{Waiter, page_size};
 use rustix::io::Errno;
 
 use super::carry::Carry;

@@ -10,10 +10,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
+
+use crate::memory::memory_file;
 
 /// The distance in bytes between two counters. Each has its own cache line, also on CPUs that fetch the
 /// adjacent line with each.
@@ -24,9 +25,10 @@ pub const APART: usize = 256;
 /// # Errors
 /// Fails if memfd_create(2) is not available, or there is not enough memory.
 pub fn make(len: usize) -> Result<OwnedFd> {
-    let fd = memfd_create("fullbore-shared", MemfdFlags::CLOEXEC).context("memfd_create")?;
-    ftruncate(&fd, len as u64).context("set the size of a file in memory")?;
-    Ok(fd)
+    let file = memory_file()?;
+    file.set_len(len as u64)
+        .context("set the size of a file in memory")?;
+    Ok(file.into())
 }
 
 /// Shared memory, mapped.

@@ -2,13 +2,14 @@
 //! one.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::ends::{Ends, Shape, connected_by_name, fifo, loopback};
+use super::ends::{End, Ends, Shape, connected_by_name, fifo, loopback, of_pipes, of_socket};
 use super::link::Link;
 use super::{queue, ring};
 use crate::endpoint::WaitName;
@@ -28,8 +29,8 @@ pub struct Transport {
     pub is_pipe: bool,
     /// Whether the programs in C have it too.
     pub is_in_c: bool,
-    /// Makes one.
-    make: fn(&Shape) -> Result<Ends>,
+    /// Makes one. It fails if this machine does not have it, or does not allow it to this user.
+    pub make: fn(&Shape) -> Result<Ends>,
 }
 
 /// The 2005 thread's best figure of lmbench for a pipe that is a ring of pages: 1,669 MB/s.
@@ -69,63 +70,52 @@ pub static TRANSPORTS: [Transport; 9] = [
     row("message_queue", "two POSIX message queues", "a POSIX message queue, 10 messages of 8 KiB", message_queues),
 ];
 
-impl Transport {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// If this machine does not have it, or does not allow it to this user.
-    pub fn make(&self, shape: &Shape) -> Result<Ends> {
-        (self.make)(shape)
-    }
-}
-
 fn pipes(shape: &Shape) -> Result<Ends> {
-    Ends::of_pipes(|| Ok(Pipe::new()?), shape)
+    of_pipes(|| Ok(Pipe::new()?), shape)
 }
 
 fn rings(shape: &Shape) -> Result<Ends> {
-    let ends = Ends::of_pipes(|| Ok(Pipe::new()?), shape)?;
-    Ok(Ends {
-        links: [Link::Library; 2],
-        ..ends
-    })
+    let link = Link::Library;
+    Ok(pipes(shape)?.map(|end| End { link, ..end }))
 }
 
 fn fifos(shape: &Shape) -> Result<Ends> {
-    Ends::of_pipes(fifo, shape)
+    of_pipes(fifo, shape)
 }
 
 fn unix_stream(shape: &Shape) -> Result<Ends> {
     let (a, b) = connected_by_name().context("a Unix stream socket")?;
-    Ends::of_socket(a.into(), b.into(), shape)
+    of_socket(a.into(), b.into(), shape)
 }
 
 fn socket_pair(shape: &Shape) -> Result<Ends> {
     let (a, b) = UnixStream::pair().context("socketpair")?;
-    Ends::of_socket(a.into(), b.into(), shape)
+    of_socket(a.into(), b.into(), shape)
 }
 
 fn seqpacket(shape: &Shape) -> Result<Ends> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let (a, b) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
         .context("socketpair of SOCK_SEQPACKET")?;
-    Ends::of_socket(a, b, shape)
+    of_socket(a, b, shape)
 }
 
 fn tcp(shape: &Shape) -> Result<Ends> {
     let (a, b) = loopback().context("TCP over the loopback")?;
-    Ends::of_socket(a.into(), b.into(), shape)
+    of_socket(a.into(), b.into(), shape)
 }
 
 fn shared_memory(shape: &Shape) -> Result<Ends> {
     let memory = ring::make().context("shared memory")?;
-    let fds = || -> Result<_> { Ok([memory.try_clone()?, File::open("/dev/null")?.into()]) };
-    Ok(Ends {
-        a: fds()?,
-        b: fds()?,
-        links: [Link::Ring { sends: 0 }, Link::Ring { sends: 1 }],
-        message: shape.message,
-    })
+    let end = |sends| -> Result<End> {
+        Ok(End {
+            input: memory.try_clone()?,
+            output: File::open("/dev/null")?.into(),
+            link: Link::Ring { sends },
+            message: shape.message,
+        })
+    };
+    Ok([end(0)?, end(1)?])
 }
 
 fn message_queues(shape: &Shape) -> Result<Ends> {
@@ -136,10 +126,13 @@ fn message_queues(shape: &Shape) -> Result<Ends> {
         true => queue().context("a POSIX message queue")?,
         false => File::open("/dev/null")?.into(),
     };
-    Ok(Ends {
-        a: [back.try_clone()?, there.try_clone()?],
-        b: [there, back],
-        links: [Link::Queue; 2],
-        message,
-    })
+    let end = |input: &OwnedFd, output: &OwnedFd| -> Result<End> {
+        Ok(End {
+            input: input.try_clone()?,
+            output: output.try_clone()?,
+            link: Link::Queue,
+            message,
+        })
+    };
+    Ok([end(&back, &there)?, end(&there, &back)?])
 }

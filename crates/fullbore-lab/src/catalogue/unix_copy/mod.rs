@@ -20,6 +20,7 @@ mod sender;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -35,8 +36,7 @@ use crate::catalogue::transports::stream::Moved;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Task, Timing};
-use crate::process::{self, GRACE, Process};
-use crate::program::Program;
+use crate::process::{GRACE, Process};
 use crate::work::{Bench, Work};
 use chain::Delivered;
 use fullbore_host::size;
@@ -48,11 +48,14 @@ use sender::Sent;
 
 /// Returns the group.
 pub fn group() -> Group {
+    let rows = ROWS.iter().map(|(name, published, shows, work)| {
+        Experiment::bandwidth(GROUP, name, *published, shows, work)
+    });
     Group {
         name: GROUP,
         shows: "an object sent through a Unix socket: copied, copied past the \
                 caches, or by reference",
-        experiments: EXPERIMENTS,
+        experiments: rows.collect::<Vec<_>>().leak(),
         parts: PARTS,
     }
 }
@@ -66,28 +69,19 @@ const fn gib_per_s(mbit_per_s: f64) -> f64 {
     mbit_per_s * 1e6 / 8.0 / (1u64 << 30) as f64
 }
 
-const fn row(
-    name: &'static str,
-    published: Option<f64>,
-    shows: &'static str,
-    work: &'static UnixCopy,
-) -> Experiment {
-    Experiment::bandwidth(GROUP, name, published, shows, work)
-}
-
 /// The rows.
 #[rustfmt::skip]
-const EXPERIMENTS: &[Experiment] = &[
-    row("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", &UnixCopy(Mode::Normal, Place::OneSocket)),
-    row("copy_ntcopy", Some(NTCOPY_2022), "as copy_normal, with MSG_NTCOPY: the copy bypasses the caches", &UnixCopy(Mode::NtCopy, Place::OneSocket)),
-    row("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", &UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
-    row("copy_sendfile", None, "sendfile(2) from a file in memory", &UnixCopy(Mode::SendFile, Place::OneSocket)),
-    row("estimate_normal", None, "an estimate: the copy of a send, made in user space", &UnixCopy(Mode::Normal, Place::UserSpace)),
-    row("estimate_ntcopy", None, "as estimate_normal, with stores that bypass the caches", &UnixCopy(Mode::NtCopy, Place::UserSpace)),
-    row("chain_normal", None, "storage → Unix socket → front → TCP → client, sent by send(2)", &UnixCopy(Mode::Normal, Place::Chain)),
-    row("chain_ntcopy", None, "as chain_normal, sent with MSG_NTCOPY", &UnixCopy(Mode::NtCopy, Place::Chain)),
-    row("chain_zero_copy", None, "as chain_normal, sent by vmsplice(2) and splice(2)", &UnixCopy(Mode::ZeroCopy, Place::Chain)),
-    row("chain_sendfile", None, "as chain_normal, sent by sendfile(2)", &UnixCopy(Mode::SendFile, Place::Chain)),
+static ROWS: [(&str, Option<f64>, &str, UnixCopy); 10] = [
+    ("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", UnixCopy(Mode::Normal, Place::OneSocket)),
+    ("copy_ntcopy", Some(NTCOPY_2022), "as copy_normal, with MSG_NTCOPY: the copy bypasses the caches", UnixCopy(Mode::NtCopy, Place::OneSocket)),
+    ("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
+    ("copy_sendfile", None, "sendfile(2) from a file in memory", UnixCopy(Mode::SendFile, Place::OneSocket)),
+    ("estimate_normal", None, "an estimate: the copy of a send, made in user space", UnixCopy(Mode::Normal, Place::UserSpace)),
+    ("estimate_ntcopy", None, "as estimate_normal, with stores that bypass the caches", UnixCopy(Mode::NtCopy, Place::UserSpace)),
+    ("chain_normal", None, "storage → Unix socket → front → TCP → client, sent by send(2)", UnixCopy(Mode::Normal, Place::Chain)),
+    ("chain_ntcopy", None, "as chain_normal, sent with MSG_NTCOPY", UnixCopy(Mode::NtCopy, Place::Chain)),
+    ("chain_zero_copy", None, "as chain_normal, sent by vmsplice(2) and splice(2)", UnixCopy(Mode::ZeroCopy, Place::Chain)),
+    ("chain_sendfile", None, "as chain_normal, sent by sendfile(2)", UnixCopy(Mode::SendFile, Place::Chain)),
 ];
 
 /// What the object passes through.
@@ -103,59 +97,17 @@ enum Place {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Role {
     /// Sends, and measures.
-    Sender { mode: Mode, timing: Timing },
+    Sender,
     /// Copies as a sender has it copied, and measures.
-    Copier {
-        past_the_caches: bool,
-        timing: Timing,
-    },
+    Copier,
     /// Receives and drops.
     Receiver,
     /// Sends until the receiver has closed the socket.
-    Storage { mode: Mode },
+    Storage,
     /// Passes on what it receives.
     Front,
     /// Receives, drops, and measures.
-    Client { timing: Timing },
-}
-
-impl Role {
-    /// Runs the role in this process, with sockets on stdin and stdout.
-    ///
-    /// # Errors
-    /// Returns [`Unsupported`](fullbore_host::refusal::Unsupported) if this machine does not allow it.
-    fn play(self, sizes: &Sizes) -> Result<()> {
-        match self {
-            Role::Sender { mode, timing } => sender::measure(mode, sizes, timing),
-            Role::Copier {
-                past_the_caches,
-                timing,
-            } => estimate::measure(past_the_caches, sizes, timing),
-            Role::Receiver => receiver::drop_all(sizes),
-            Role::Storage { mode } => sender::serve(mode, sizes),
-            Role::Front => chain::front(sizes),
-            Role::Client { timing } => chain::client(sizes, timing),
-        }
-    }
-
-    /// Starts a process with this role on one CPU, or on any.
-    fn start(
-        self,
-        program: &Program,
-        sizes: Sizes,
-        cpu: Option<usize>,
-        input: Option<OwnedFd>,
-        output: Option<OwnedFd>,
-    ) -> Result<Process> {
-        let mut command = program.part(&UnixCopyTask { role: self, sizes }, cpu)?;
-        if let Some(input) = input {
-            command.stdin(input);
-        }
-        if let Some(output) = output {
-            command.stdout(output);
-        }
-        Process::start(command)
-    }
+    Client,
 }
 
 /// The tasks of this group's processes.
@@ -165,14 +117,28 @@ const PARTS: &[Part] = &[Part::of::<UnixCopyTask>()];
 #[derive(Debug, Serialize, Deserialize)]
 struct UnixCopyTask {
     role: Role,
+    mode: Mode,
     sizes: Sizes,
+    timing: Timing,
 }
 
 impl Task for UnixCopyTask {
     const NAME: &'static str = "unixcopy";
 
+    /// Runs the role in this process, with sockets on stdin and stdout.
+    ///
+    /// # Errors
+    /// Returns [`Unsupported`](fullbore_host::refusal::Unsupported) if this machine does not allow it.
     fn play(self) -> Result<()> {
-        self.role.play(&self.sizes)
+        let (mode, sizes, timing) = (self.mode, &self.sizes, self.timing);
+        match self.role {
+            Role::Sender => sender::measure(mode, sizes, timing),
+            Role::Copier => estimate::measure(mode == Mode::NtCopy, sizes, timing),
+            Role::Receiver => receiver::drop_all(sizes),
+            Role::Storage => sender::serve(mode, sizes),
+            Role::Front => chain::front(sizes),
+            Role::Client => chain::client(sizes, timing),
+        }
     }
 }
 
@@ -208,11 +174,10 @@ impl Work for UnixCopy {
         })
     }
 
+    /// A number of objects may take as long as at 64 MiB/s.
     fn patience(&self, settings: &Settings) -> Duration {
-        patience(
-            Timing::of(settings),
-            &settings.unix_copy.unwrap_or_default(),
-        )
+        let bytes = settings.unix_copy.unwrap_or_default().bytes();
+        Timing::of(settings).patience() + Duration::from_secs(bytes.unwrap_or(0) >> 26)
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
@@ -242,27 +207,28 @@ impl Work for UnixCopy {
 
 impl UnixCopy {
     fn send(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let sizes = bench.settings.unix_copy.unwrap_or_default();
-        if self.1 == Place::UserSpace {
-            return self.in_user_space(bench, sizes);
-        }
-        let socket = Socket::lay(sizes.sndbuf).map_err(Stop::skipped)?;
         match self.1 {
-            Place::Chain => self.through_the_chain(bench, sizes, socket),
-            _ => self.through_one_socket(bench, sizes, socket),
+            Place::OneSocket => self.through_one_socket(bench),
+            Place::UserSpace => self.in_user_space(bench),
+            Place::Chain => self.through_the_chain(bench),
         }
     }
 
-    fn in_user_space(&self, bench: &Bench<'_>, sizes: Sizes) -> Result<Measured> {
-        let copier = Role::Copier {
-            past_the_caches: self.0 == Mode::NtCopy,
+    /// Returns the command of a process with a role, on one CPU or on any.
+    fn part(&self, role: Role, bench: &Bench<'_>, cpu: Option<usize>) -> Result<Command> {
+        let task = UnixCopyTask {
+            role,
+            mode: self.0,
+            sizes: bench.settings.unix_copy.unwrap_or_default(),
             timing: Timing::of(bench.settings),
         };
-        let cpu = Some(bench.cpus.writer);
-        let copier = copier.start(bench.program, sizes, cpu, None, None)?;
+        bench.program.part(&task, cpu)
+    }
+
+    fn in_user_space(&self, bench: &Bench<'_>) -> Result<Measured> {
+        let copier = Process::start(self.part(Role::Copier, bench, Some(bench.cpus.writer))?)?;
         let copied = copier.end_within(self.patience(bench.settings))?;
-        copied.went_well("copier")?;
-        let copied: Sent = process::report(&copied.output.stderr)?;
+        let copied: Sent = copied.report("copier")?;
         let mut taken = taken(&copied.moved)?;
         taken.arrived = Some(copied.moved.bytes);
         taken.spent = Some(copied.moved.spent);
@@ -271,38 +237,19 @@ impl UnixCopy {
         Ok(taken)
     }
 
-    fn through_one_socket(
-        &self,
-        bench: &Bench<'_>,
-        sizes: Sizes,
-        socket: Socket,
-    ) -> Result<Measured> {
-        let timing = Timing::of(bench.settings);
-        let mode = self.0;
-        let receiver = Role::Receiver;
-        let receiver = receiver.start(
-            bench.program,
-            sizes,
-            Some(bench.cpus.reader),
-            Some(socket.far),
-            None,
-        )?;
-        let sender = Role::Sender { mode, timing };
-        let sender = sender.start(
-            bench.program,
-            sizes,
-            Some(bench.cpus.writer),
-            None,
-            Some(socket.near),
-        )?;
+    fn through_one_socket(&self, bench: &Bench<'_>) -> Result<Measured> {
+        let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
+        let mut receiver = self.part(Role::Receiver, bench, Some(bench.cpus.reader))?;
+        receiver.stdin(socket.far);
+        let mut sender = self.part(Role::Sender, bench, Some(bench.cpus.writer))?;
+        sender.stdout(socket.near);
+        let (receiver, sender) = (Process::start(receiver)?, Process::start(sender)?);
         let sent = sender.end_within(self.patience(bench.settings))?;
-        if let Err(stop) = sent.went_well("sender") {
-            bail!(receiver.own_fault("receiver")?.unwrap_or(stop));
-        }
-        let received = receiver.end_within(GRACE)?;
-        received.went_well("receiver")?;
-        let sent: Sent = process::report(&sent.output.stderr)?;
-        let received: Received = process::report(&received.output.stderr)?;
+        let sent: Sent = match sent.report("sender") {
+            Ok(sent) => sent,
+            Err(stop) => bail!(receiver.own_fault("receiver")?.unwrap_or(stop)),
+        };
+        let received: Received = receiver.end_within(GRACE)?.report("receiver")?;
         let mut taken = taken(&sent.moved)?;
         taken.also.push(("hot", Unit::Times, sent.hot));
         let notes = [socket.note, sent.note, received.note];
@@ -310,38 +257,24 @@ impl UnixCopy {
         Ok(taken)
     }
 
-    fn through_the_chain(
-        &self,
-        bench: &Bench<'_>,
-        sizes: Sizes,
-        socket: Socket,
-    ) -> Result<Measured> {
+    fn through_the_chain(&self, bench: &Bench<'_>) -> Result<Measured> {
+        let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
         let (to_client, from_front) = loopback()
             .context("TCP over the loopback")
             .map_err(Stop::skipped)?;
-        let timing = Timing::of(bench.settings);
-        let mode = self.0;
-        let client = Role::Client { timing };
-        let client = client.start(bench.program, sizes, None, Some(from_front.into()), None)?;
-        let front = Role::Front.start(
-            bench.program,
-            sizes,
-            Some(bench.cpus.reader),
-            Some(socket.far),
-            Some(to_client.into()),
-        )?;
-        let storage = Role::Storage { mode };
-        let storage = storage.start(
-            bench.program,
-            sizes,
-            Some(bench.cpus.writer),
-            None,
-            Some(socket.near),
-        )?;
+        let mut client = self.part(Role::Client, bench, None)?;
+        client.stdin(OwnedFd::from(from_front));
+        let mut front = self.part(Role::Front, bench, Some(bench.cpus.reader))?;
+        front.stdin(socket.far).stdout(OwnedFd::from(to_client));
+        let mut storage = self.part(Role::Storage, bench, Some(bench.cpus.writer))?;
+        storage.stdout(socket.near);
+        let (client, front) = (Process::start(client)?, Process::start(front)?);
+        let storage = Process::start(storage)?;
         let measured = client.end_within(self.patience(bench.settings))?;
         // The first process of the chain that failed is at fault: the ones after it only see an early
         // end.
-        if let Err(stop) = measured.went_well("client") {
+        let delivered = measured.report::<Delivered>("client");
+        if let Err(stop) = delivered {
             for (role, process) in [("storage process", storage), ("front", front)] {
                 if let Some(own) = process.own_fault(role)? {
                     bail!(own);
@@ -349,16 +282,14 @@ impl UnixCopy {
             }
             bail!(stop);
         }
-        let passed = front.end_within(GRACE)?;
-        let served = storage.end_within(GRACE)?;
-        passed.went_well("front")?;
-        served.went_well("storage process")?;
-        let received: Received = process::report(&passed.output.stderr)?;
-        let sent: Passed = process::report(&served.output.stderr)?;
-        let delivered: Delivered = process::report(&measured.output.stderr)?;
+        let (passed, served) = (front.end_within(GRACE)?, storage.end_within(GRACE)?);
+        let received: Received = passed.report("front")?;
+        let sent: Passed = served.report("storage process")?;
+        let delivered = delivered?;
         let mut taken = taken(&delivered.moved)?;
         // The first object came before the client began to count.
-        taken.arrived = Some(delivered.passed.bytes + sizes.object as u64);
+        let first = bench.settings.unix_copy.unwrap_or_default().object;
+        taken.arrived = Some(delivered.passed.bytes + first as u64);
         for (role, passed) in [
             ("storage", sent),
             ("front", received.passed),
@@ -379,8 +310,9 @@ struct Socket {
 }
 
 impl Socket {
-    /// Creates the pair, with a send buffer of `sndbuf` bytes on the near side.
-    fn lay(sndbuf: usize) -> Result<Self> {
+    /// Creates the pair, with a send buffer of the chosen size on the near side.
+    fn lay(settings: &Settings) -> Result<Self> {
+        let sndbuf = settings.unix_copy.unwrap_or_default().sndbuf;
         let (near, far) = UnixStream::pair().context("socketpair")?;
         // Only root may exceed net.core.wmem_max (socket(7), SO_SNDBUFFORCE).
         if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
@@ -405,30 +337,24 @@ impl Socket {
 
 /// Turns it into a measurement, which also gives the RFC's unit.
 fn taken(moved: &Moved) -> Result<Measured, Stop> {
-    if moved.bytes == 0 || moved.seconds <= 0.0 {
-        return Err(Stop::NothingCame);
-    }
+    let mbit_per_s = moved.bytes as f64 * 8.0 / moved.seconds / 1e6;
     Ok(Measured {
-        figure: moved.gib_per_s(),
-        also: vec![(
-            "network",
-            Unit::MbitPerS,
-            moved.bytes as f64 * 8.0 / moved.seconds / 1e6,
-        )],
+        figure: moved.gib_per_s()?,
+        also: vec![("network", Unit::MbitPerS, mbit_per_s)],
         ..Measured::default()
     })
-}
-
-/// Returns the time after which a measurement that has not ended is considered stuck. A number of
-/// objects may take as long as at 64 MiB/s.
-fn patience(timing: Timing, sizes: &Sizes) -> Duration {
-    let objects = sizes.bytes().unwrap_or(0) >> 26;
-    timing.patience() + Duration::from_secs(objects)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn with(sizes: Sizes) -> Settings {
+        Settings {
+            unix_copy: Some(sizes),
+            ..Settings::new(1, 0.5, 0.1)
+        }
+    }
 
     #[test]
     fn the_rfcs_figures_are_in_our_unit() {
@@ -440,29 +366,31 @@ mod tests {
 
     #[test]
     fn a_send_buffer_that_was_not_given_is_noted() {
-        assert_eq!(Socket::lay(64 << 10).unwrap().note, None);
+        let lay = |sndbuf| {
+            let sizes = Sizes {
+                sndbuf,
+                ..Sizes::default()
+            };
+            Socket::lay(&with(sizes)).unwrap()
+        };
+        assert_eq!(lay(64 << 10).note, None);
         // The kernel cannot count this size, whichever user asks.
-        let note = Socket::lay((1 << 31) - 1).unwrap().note.unwrap();
+        let note = lay((1 << 31) - 1).note.unwrap();
         assert!(note.contains("the send buffer is "), "{note}");
     }
 
     #[test]
     fn many_objects_are_given_more_time() {
-        let timing = Timing {
-            seconds: 0.5,
-            warm_up_seconds: 0.1,
+        let patience = |count| {
+            let sizes = Sizes {
+                count,
+                ..Sizes::default()
+            };
+            UnixCopy(Mode::Normal, Place::OneSocket).patience(&with(sizes))
         };
-        let sizes = Sizes::default();
-        assert_eq!(patience(timing, &sizes), timing.patience());
-        let many = Sizes {
-            count: Some(100_000),
-            ..sizes
-        };
-        assert!(patience(timing, &many) > Duration::from_secs(1500));
-        let endless = Sizes {
-            count: Some(u64::MAX),
-            ..sizes
-        };
-        assert!(patience(timing, &endless) > Duration::from_secs(1500));
+        let usual = Timing::of(&with(Sizes::default())).patience();
+        assert_eq!(patience(None), usual);
+        assert!(patience(Some(100_000)) > Duration::from_secs(1500));
+        assert!(patience(Some(u64::MAX)) > Duration::from_secs(1500));
     }
 }

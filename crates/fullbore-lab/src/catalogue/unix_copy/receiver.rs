@@ -7,8 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, Result, bail};
 use fullbore::{Pipe, PipeEnd, Wait};
-use fullbore_linux::Calls;
-use fullbore_linux::Ready;
+use fullbore_linux::{Calls, Ready};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};

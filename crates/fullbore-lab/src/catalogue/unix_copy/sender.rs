@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fullbore::{Pipe, Wait};
-use fullbore_linux::Calls;
-use fullbore_linux::Pages;
-use fullbore_linux::Ready;
+use fullbore_linux::{Calls, Pages, Ready, unacknowledged};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -29,7 +27,7 @@ use super::passed::Passed;
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
 use crate::endpoint::prepare::{self, failed};
-use crate::endpoint::{send_queue, words};
+use crate::endpoint::words;
 use crate::part::{self, Timing};
 use fullbore_results::run::Sizes;
 
@@ -119,7 +117,7 @@ pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
 /// ends with an empty one.
 fn wait_until_received(socket: BorrowedFd<'_>) {
     // If the socket does not report its queue, everything is assumed to be received.
-    while send_queue(socket).is_ok_and(|queued| queued > 0) {
+    while unacknowledged(socket).is_ok_and(|queued| queued > 0) {
         thread::yield_now();
     }
 }

@@ -8,7 +8,7 @@ use memchr::memchr_iter;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 
-use super::data::Block;
+use super::data::{check, seen};
 use super::progress::ReadProgress;
 use super::table::Use;
 use crate::catalogue::transports::stream::Moved;
@@ -58,11 +58,11 @@ fn each(
     mut progress: ReadProgress,
     mut take: impl FnMut(&[u8], u64),
 ) -> Result<Moved> {
-    let expected = Block::seen();
+    let expected = seen();
     loop {
         let bytes = source.fill_buf().context("read")?;
         if progress.is_checking() {
-            expected.check(bytes, progress.position)?;
+            check(&expected, bytes, progress.position)?;
         }
         take(bytes, progress.position);
         let n = bytes.len();
@@ -75,9 +75,9 @@ fn each(
 
 /// Decompresses one frame after the other. The first ones are also checked.
 fn decompress(mut source: impl BufRead, mut progress: ReadProgress) -> Result<Moved> {
-    let expected = Block::seen();
+    let expected = seen();
     let mut decoder = FrameDecoder::new();
-    let (mut text, mut seen) = (Vec::new(), 0);
+    let (mut text, mut position) = (Vec::new(), 0);
     loop {
         decoder.reset(&mut source).context("read a frame")?;
         decoder
@@ -86,8 +86,8 @@ fn decompress(mut source: impl BufRead, mut progress: ReadProgress) -> Result<Mo
         text.clear();
         decoder.collect_to_writer(&mut text)?;
         if progress.is_checking() {
-            expected.check(&text, seen)?;
-            seen += text.len() as u64;
+            check(&expected, &text, position)?;
+            position += text.len() as u64;
         }
         black_box(&text);
         if let Some(moved) = progress.add(decoder.bytes_read_from_source() as usize)? {

@@ -54,10 +54,9 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
     let mut rows = Vec::new();
     for reader in &READERS {
         for way in &WAYS {
-            let name = format!("{}_to_{}", way.name, reader.name).leak();
-            let shows = format!("{} → {}", way.shows, reader.title).leak();
-            let work = Box::leak(Box::new(Worth { way, reader }));
-            rows.push(Experiment::bandwidth(GROUP, name, None, shows, work));
+            let name = format!("{}_to_{}", way.name, reader.name);
+            let shows = format!("{} → {}", way.shows, reader.title);
+            rows.push(Experiment::made(GROUP, name, shows, Worth { way, reader }));
         }
     }
     rows
@@ -148,15 +147,14 @@ impl Work for Worth {
             .stdout(connection.from_producer);
         let (reading, producing) = (Process::start(read)?, Process::start(produce)?);
         let read = reading.end_within(timing.patience())?;
-        let well = producing.behind("producer", &read, "reader");
+        let moved = producing.behind::<Moved>("producer", &read, "reader");
         // The reader has closed its connection. If the receiver has found a wrong byte, that is the reason.
         if let Some(receiver) = receiver {
             receiver.end_within(process::GRACE)?.went_well("receiver")?;
         }
-        well?;
-        let moved = Moved::read(&read.output.stderr)?;
+        let moved = moved?;
         Ok(Measured {
-            figure: moved.gib_per_s(),
+            figure: moved.gib_per_s()?,
             arrived: Some(moved.all),
             ..Measured::default()
         })

@@ -7,19 +7,18 @@ use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result};
 use fullbore::Wait;
-use fullbore_linux::Calls;
-use fullbore_linux::Ready;
+use fullbore_linux::{Calls, Ready};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
-use super::data::{Block, CHECKED};
+use super::data::{CHECKED, check, seen};
 use super::progress::ReadProgress;
 use super::table::Use;
-use crate::catalogue::movers::memory_file;
 use crate::catalogue::transports::stream::Moved;
 use crate::endpoint::prepare::dev_null;
+use crate::memory::memory_file;
 use crate::part::Task;
 
 /// The most bytes of one splice(2).
@@ -64,7 +63,7 @@ impl Sink {
             self.file
                 .read_exact_at(&mut beginning, 0)
                 .context("read the file")?;
-            Block::seen().check(&beginning, 0)?;
+            check(&seen(), &beginning, 0)?;
         }
         if self.written >= FILE {
             self.written = 0;
@@ -124,13 +123,12 @@ impl Task for DropTask {
     /// dropped with MSG_TRUNC, with which TCP removes them from the socket without copying them (tcp(7)).
     fn play(self) -> Result<()> {
         let socket = File::from(stdin().as_fd().try_clone_to_owned()?);
-        let expected = Block::seen();
         let mut beginning = Vec::with_capacity(CHECKED as usize);
         match { &socket }.take(CHECKED).read_to_end(&mut beginning) {
             Err(error) if error.kind() != io::ErrorKind::ConnectionReset => {
                 return Err(error).context("receive the first bytes");
             }
-            _ => expected.check(&beginning, 0)?,
+            _ => check(&seen(), &beginning, 0)?,
         }
         beginning.resize(CHUNK, 0);
         loop {

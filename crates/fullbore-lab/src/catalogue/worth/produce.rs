@@ -1,7 +1,5 @@
 //! The producer: new bytes in every buffer, sent in one of the ways.
 
-#![allow(unsafe_code)]
-
 use std::io::{self, Write, stdin, stdout};
 use std::os::fd::AsFd;
 
@@ -10,7 +8,7 @@ use fullbore::{ProducerOptions, Wait, Way};
 use fullbore_linux::Waiter;
 use serde::{Deserialize, Serialize};
 
-use super::data::Block;
+use super::data::sent_to;
 use super::table::{Use, WayName};
 use crate::catalogue::transports::carry::Carry;
 use crate::catalogue::transports::ring::Rings;
@@ -31,7 +29,7 @@ impl Task for ProduceTask {
     const NAME: &'static str = "worth_produce";
 
     fn play(self) -> Result<()> {
-        let block = Block::sent_to(self.to);
+        let block = sent_to(self.to);
         match self.way {
             WayName::Write | WayName::Roomy => produce(Some(Way::Copy), &block),
             WayName::Socket => produce(Some(Way::Socket), &block),
@@ -44,28 +42,25 @@ impl Task for ProduceTask {
 }
 
 /// Copies blocks into the ring until this process is killed, because a ring cannot be closed.
-fn into_the_ring(block: &Block) -> Result<()> {
+fn into_the_ring(block: &[u8]) -> Result<()> {
     let memory = stdin();
     let mut rings = Rings::open(memory.as_fd(), 0, Waiter::new(Wait::Block))?;
     loop {
-        rings.send_all(&block.bytes).context("send")?;
+        rings.send_all(block).context("send")?;
     }
 }
 
 /// Sends blocks in this way, or through a ring.
-fn produce(way: Option<Way>, block: &Block) -> Result<()> {
+fn produce(way: Option<Way>, block: &[u8]) -> Result<()> {
     let stdout = stdout();
     let sink = stdout.as_fd();
     let options = ProducerOptions::new().chunk(CHUNK).pipe_size(0);
-    let producer = match way {
-        Some(Way::Socket) => options.way(Way::Socket).open(sink),
-        Some(Way::Fresh) => options.way(Way::Fresh).open(sink),
-        // The readers of this group copy or drop what they read from a pipe with recycled pages.
-        Some(Way::Recycle) => options.way(Way::Recycle).open(sink),
-        Some(_) => options.way(Way::Copy).open(sink),
-        None => options.open(sink),
+    // The readers of this group copy or drop what they read from a pipe with recycled pages.
+    let options = match way {
+        Some(way) => options.way(way),
+        None => options,
     };
-    let producer = prepare::unsupported_as_such(producer)?;
+    let producer = prepare::unsupported_as_such(options.open(sink))?;
     let mut producer = match way {
         Some(_) => producer.into(),
         None => {
@@ -74,7 +69,7 @@ fn produce(way: Option<Way>, block: &Block) -> Result<()> {
         }
     };
     loop {
-        let written = producer.write_all(&block.bytes);
+        let written = producer.write_all(block);
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that was tried
         // instead hides the reason.
         way.map_or(Ok(()), |way| check_way(producer.inner(), way))?;

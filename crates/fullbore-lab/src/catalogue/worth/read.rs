@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use std::io::stdin;
+use std::io::{BufRead, stdin};
 use std::os::fd::AsFd;
 
 use anyhow::Result;
@@ -16,6 +16,7 @@ use super::pass_on::{pass_on, splice_on};
 use super::progress::ReadProgress;
 use super::table::{Use, WayName};
 use crate::catalogue::transports::ring::{InPlace, Rings};
+use crate::catalogue::transports::stream::Moved;
 use crate::part::{self, Task, Timing};
 use fullbore_host::refusal::Unsupported;
 
@@ -37,38 +38,35 @@ impl Task for ReadTask {
         let stdin = stdin();
         let source = stdin.as_fd();
         let progress = ReadProgress::new(self.timing);
-        let passes_on = matches!(self.to, Use::Drop | Use::File | Use::Tcp);
         // A page that a socket refers to has left the pipe, and a producer that recycles it would change it there.
         let keeps_pages = self.to == Use::Tcp && self.way == WayName::Recycle;
         let moved = if self.way == WayName::Shared {
             let rings = Rings::open(source, 1, Waiter::new(Wait::Block))?;
-            match passes_on {
-                true => pass_on(InPlace::new(rings), self.to, progress)?,
-                false => look(InPlace::new(rings), self.to, progress)?,
-            }
+            read(InPlace::new(rings), self.to, progress)?
         } else if self.way == WayName::Ring {
             let inner = ConsumerOptions::new().open(source)?;
             let consumer = fullbore_ring::Consumer::new(inner, Waiter::new(Wait::Block));
             // SAFETY: the producer of this group is one of this library.
             let mut consumer = unsafe { consumer.in_place() };
-            let moved = match passes_on {
-                true => pass_on(&mut consumer, self.to, progress)?,
-                false => look(&mut consumer, self.to, progress)?,
-            };
+            let moved = read(&mut consumer, self.to, progress)?;
             if !consumer.is_sharing() {
                 let reason = "the two ends of the pipe did not meet";
                 return Err(Unsupported(reason.into()).into());
             }
             moved
-        } else if passes_on && !keeps_pages {
+        } else if self.to.passes_on() && !keeps_pages {
             splice_on(source, self.to, progress)?
         } else {
             let consumer = ConsumerOptions::new().buffer(BUFFER).open(source)?;
-            match passes_on {
-                true => pass_on(consumer, self.to, progress)?,
-                false => look(consumer, self.to, progress)?,
-            }
+            read(consumer, self.to, progress)?
         };
         part::say(&moved)
+    }
+}
+
+fn read(source: impl BufRead, to: Use, progress: ReadProgress) -> Result<Moved> {
+    match to.passes_on() {
+        true => pass_on(source, to, progress),
+        false => look(source, to, progress),
     }
 }

@@ -81,6 +81,13 @@ pub enum Use {
     Tcp,
 }
 
+impl Use {
+    /// Returns whether the reader passes the bytes on, or drops them, without looking at them.
+    pub fn passes_on(self) -> bool {
+        matches!(self, Use::Drop | Use::File | Use::Tcp)
+    }
+}
+
 /// The readers.
 #[rustfmt::skip]
 pub static READERS: [Reader; 8] = [

@@ -15,16 +15,15 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use fullbore_linux::PipeIdentity;
-use fullbore_linux::live_thread;
+use fullbore_linux::{PipeIdentity, live_thread};
 use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom, openat, readlinkat};
 use rustix::io::Errno;
 
 use fullbore_host::text::clean;
 
 use crate::census::proc_files::{
-    Schedule, Stat, describe, effective_uid, has_one_thread, hides_others, mode_of, number, open,
-    own_number, pipe_at, read_file, schedule, ticks_since_boot,
+    Schedule, describe, effective_uid, has_no_fds, has_one_thread, hides_others, mode_of, number,
+    open, own_number, pipe_at, schedule, ticks_since_boot,
 };
 use crate::census::{Census, Pipe, Process};
 
@@ -341,13 +340,12 @@ impl Walk<'_> {
             Err(errno) => return unless_short_of_files(errno),
         };
         let process = process.as_fd();
-        let mut buffer = [0; 1024];
         let unseen = &mut self.census.unseen;
-        match read_file(process, c"stat", &mut buffer).map(Stat::parse) {
-            Ok(Some(stat)) if stat.is_of_kernel || stat.is_zombie => {}
+        match has_no_fds(process) {
+            Ok(true) => {}
             // The directory of a process of this user that may not be dumped is owned by root.
-            Ok(_) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
-            Ok(_) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
+            Ok(false) if effective_uid(process) == Some(self.uid) => unseen.of_this_user += 1,
+            Ok(false) | Err(Errno::ACCESS | Errno::PERM) => unseen.of_others += 1,
             Err(errno) => return unless_short_of_files(errno),
         }
         Ok(())

@@ -15,7 +15,7 @@ fn start(program: &str, arguments: &[&str]) -> (Child, Watched) {
         .stdin(Stdio::piped())
         .stdout(Stdio::null());
     let child = command.spawn().unwrap();
-    let watched = Watched::new(child.id()).unwrap();
+    let watched = Watched::new(child.id(), true).unwrap();
     (child, watched)
 }
 
@@ -91,8 +91,8 @@ fn a_zombie_has_ended_and_has_its_last_word() {
     let (child, mut watched) = start("sh", &["-c", burn]);
     wait_until("its end", || doings(&mut watched) == [Doing::Ended]);
     assert!(watched.refresh());
-    assert!(watched.used().cpu > Duration::from_millis(1));
-    assert!(watched.used().read.is_some_and(|read| read > 0));
+    assert!(watched.used.cpu > Duration::from_millis(1));
+    assert!(watched.used.read.is_some_and(|read| read > 0));
     assert!(
         watched
             .activity()
@@ -110,7 +110,7 @@ fn the_past_of_a_thread_that_was_hidden_does_not_count() {
         for _ in 0..THREADS + 8 {
             scope.spawn(|| barrier.wait());
         }
-        let watched = Watched::new(std::process::id());
+        let watched = Watched::new(std::process::id(), true);
         let listed = watched.map(|mut watched| {
             // As if threads had been hidden until now.
             let hidden = watched.threads.split_off(THREADS - 8);
@@ -133,7 +133,7 @@ fn whoever_was_not_there_is_not_watched() {
     let (child, _) = start("true", &[]);
     let pid = child.id();
     end(child);
-    assert!(Watched::new(pid).is_none());
+    assert!(Watched::new(pid, true).is_none());
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn children_are_found() {
     wait_until("a child", || {
         watched.refresh() && watched.children().len() == 1
     });
-    let sleeps = Watched::new(watched.children()[0]).unwrap();
+    let sleeps = Watched::new(watched.children()[0], true).unwrap();
     end(child);
     let pid = rustix::process::Pid::from_raw(sleeps.pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

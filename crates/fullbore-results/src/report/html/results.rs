@@ -2,7 +2,8 @@
 
 use super::page::{Cell, Column, Table};
 use crate::report::chart::which_is_better;
-use crate::report::fields::{Field, Fields};
+use crate::report::fields::{Field, Fields, Wanted};
+use crate::report::footnotes::Footnotes;
 use crate::report::{measured, one_line};
 use crate::run::{Limit, Outcome};
 
@@ -29,18 +30,13 @@ pub fn results(
 ) -> Option<Table> {
     let measured = measured(outcomes);
     let unit = measured.first()?.unit;
-    let mut notes: Vec<String> = Vec::new();
-    for note in measured.iter().flat_map(|outcome| said(outcome)) {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
-    let fields = Fields::of(&measured, limit);
+    let footnotes = Footnotes::of(&measured);
+    let fields = Fields::of(&measured, Wanted { cost: true, limit });
     let shown = fields.with_content(&LAYOUT, &measured);
     let cell = |field: Field, outcome: &Outcome| {
         let text = fields.text(field, outcome);
         let class = match (field, text.as_str()) {
-            (Field::Name, _) => return named(outcome, &notes),
+            (Field::Name, _) => return named(outcome, &footnotes),
             (Field::Soundness, "WRONG") => "bad",
             (Field::Soundness, _) => "good",
             _ => "number",
@@ -69,29 +65,15 @@ pub fn results(
         caption: format!("{}, {}", one_line(name), which_is_better(unit)),
         columns: columns.collect(),
         rows,
-        notes,
+        notes: footnotes.0,
     })
 }
 
 /// Returns the name of an experiment with what it shows and the numbers of its notes.
-fn named(outcome: &Outcome, notes: &[String]) -> Cell {
-    let numbers = said(outcome)
-        .iter()
-        .filter_map(|note| Some(notes.iter().position(|known| known == note)? + 1))
-        .collect();
+fn named(outcome: &Outcome, footnotes: &Footnotes) -> Cell {
     Cell {
         below: outcome.shows.clone(),
-        notes: numbers,
+        notes: footnotes.numbers(outcome),
         ..Cell::text(&outcome.name)
     }
-}
-
-/// Returns what a person should know beside the figure: the notes, and the error of the program in
-/// C.
-fn said(outcome: &Outcome) -> Vec<String> {
-    let peer = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref());
-    let notes = outcome.notes.iter().map(|note| one_line(note));
-    notes
-        .chain(peer.map(|failed| one_line(&format!("the program in C failed: {failed}"))))
-        .collect()
 }

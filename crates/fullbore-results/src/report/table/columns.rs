@@ -1,11 +1,9 @@
 //! The columns of a group's table on a terminal: which of them fit.
 
-use comfy_table::CellAlignment;
-
-use super::footnotes::Footnotes;
-use crate::report::fields::{Field, Fields};
-use crate::report::text::{GAP, bar, table_lines};
-use crate::run::{Limit, Outcome};
+use crate::report::fields::{Field, Fields, Wanted};
+use crate::report::footnotes::Footnotes;
+use crate::report::text::{GAP, TextPage, bar};
+use crate::run::Outcome;
 use fullbore_host::text;
 
 /// The longest bar in columns. A longer one is not easier to read.
@@ -27,33 +25,14 @@ const LAYOUTS: [(&[Field], usize); 6] = {
     ]
 };
 
-/// What is shown only on request.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted<'a> {
-    /// Whether to show what a GiB costs.
-    pub cost: bool,
-    /// The limit, if shares of it are shown.
-    pub limit: Option<&'a Limit>,
-}
-
-impl Wanted<'_> {
-    fn has(self, field: Field) -> bool {
-        match field {
-            Field::Cost => self.cost,
-            _ => true,
-        }
-    }
-}
-
-/// Returns the lines of the table of `outcomes`; they are wider than `width` only where no layout
-/// fits.
+/// Adds the table of `outcomes`; its lines are wider than the page only where no layout fits.
 pub fn table(
+    page: &mut TextPage,
     outcomes: &[&Outcome],
     footnotes: &Footnotes,
     wanted: Wanted<'_>,
-    width: usize,
-) -> Vec<String> {
-    let fields = Fields::of(outcomes, wanted.limit);
+) {
+    let fields = Fields::of(outcomes, wanted);
     let text = |field: Field, outcome: &Outcome| match field {
         Field::Name => format!("{} {}", outcome.name, footnotes.marks(outcome))
             .trim_end()
@@ -67,10 +46,9 @@ pub fn table(
     };
     let mut chosen = (Vec::new(), 0);
     for (layout, bar_at_least) in LAYOUTS {
-        let mut shown = fields.with_content(layout, outcomes);
-        shown.retain(|field| wanted.has(*field));
+        let shown = fields.with_content(layout, outcomes);
         let used: usize = shown.iter().map(|field| GAP + widest(*field)).sum();
-        let room = width.checked_sub(used);
+        let room = page.width.checked_sub(used);
         chosen = (shown, room.unwrap_or(0).min(LONGEST_BAR));
         if room.is_some_and(|room| room >= bar_at_least) {
             break;
@@ -87,14 +65,8 @@ pub fn table(
         field => text(field, outcome),
     };
     let row = |outcome: &&Outcome| shown.iter().map(|field| cell(*field, outcome)).collect();
-    let rows: Vec<Vec<String>> = outcomes.iter().map(row).collect();
-    let headings: Vec<String> = shown.iter().map(|field| fields.heading(*field)).collect();
-    let alignments: Vec<CellAlignment> = shown
-        .iter()
-        .map(|field| match field.is_number() {
-            true => CellAlignment::Right,
-            false => CellAlignment::Left,
-        })
-        .collect();
-    table_lines(&headings, &alignments, &rows)
+    let mut rows: Vec<Vec<String>> = outcomes.iter().map(row).collect();
+    let headings = shown.iter().map(|field| fields.heading(*field));
+    rows.insert(0, headings.collect());
+    page.table(&rows, |at| shown[at].is_number());
 }

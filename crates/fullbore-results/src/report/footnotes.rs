@@ -1,10 +1,10 @@
 //! The notes of a group's experiments, as footnotes with numbers.
 
-use crate::report::one_line;
+use super::one_line;
 use crate::run::Outcome;
 
 /// The notes of a group, each once, in the order in which they come up.
-pub struct Footnotes(Vec<String>);
+pub struct Footnotes(pub Vec<String>);
 
 impl Footnotes {
     pub fn of(outcomes: &[&Outcome]) -> Footnotes {
@@ -18,23 +18,18 @@ impl Footnotes {
         Footnotes(notes)
     }
 
-    /// Returns the notes in the order of their numbers, from 1 on.
-    pub fn notes(&self) -> impl Iterator<Item = &String> {
-        self.0.iter()
+    /// Returns the numbers of an outcome's notes, which count from 1 on.
+    pub fn numbers(&self, outcome: &Outcome) -> Vec<usize> {
+        let notes: Vec<String> = outcome.notes.iter().map(|note| one_line(note)).collect();
+        let numbered = self.0.iter().zip(1..);
+        let numbered = numbered.filter(|(note, _)| notes.contains(note));
+        numbered.map(|(_, number)| number).collect()
     }
 
     /// Returns the marks of an outcome's notes, such as `¹ ³`; empty where it has none.
     pub fn marks(&self, outcome: &Outcome) -> String {
-        let mut numbers: Vec<usize> = outcome
-            .notes
-            .iter()
-            .filter_map(|note| self.0.iter().position(|known| *known == one_line(note)))
-            .map(|index| index + 1)
-            .collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let marks: Vec<String> = numbers.into_iter().map(superscript).collect();
-        marks.join(" ")
+        let numbers = self.numbers(outcome).into_iter();
+        numbers.map(superscript).collect::<Vec<_>>().join(" ")
     }
 }
 
