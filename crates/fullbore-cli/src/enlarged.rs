@@ -48,29 +48,21 @@ impl Report {
         self.0.options.is_strict && one.from > Some(self.0.options.size.next_power_of_two())
     }
 
-    /// Returns whether a pipe was left unchanged because a larger one may not be safe for its writers.
-    pub fn is_refused(&self) -> bool {
-        let mut all = self.0.all.iter();
-        all.any(|one| one.outcome == Outcome::Refused)
+    /// Returns the pipes that were left unchanged because larger ones may not be safe for their writers.
+    pub fn refused(&self) -> impl Iterator<Item = &Tuned> {
+        let all = self.0.all.iter();
+        all.filter(|one| one.outcome == Outcome::Refused)
     }
 
     /// Returns the warnings for stderr.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if !self.0.found.several.is_empty() {
-            let pids: Vec<String> = self.0.found.several.iter().map(u32::to_string).collect();
-            all.push(format!(
-                "{} processes have this name: {}",
-                pids.len(),
-                pids.join(", ")
-            ));
+        let pids: Vec<String> = self.0.found.several.iter().map(u32::to_string).collect();
+        if !pids.is_empty() {
+            let (count, pids) = (pids.len(), pids.join(", "));
+            all.push(format!("{count} processes have this name: {pids}"));
         }
-        let refused = self
-            .0
-            .all
-            .iter()
-            .filter(|one| one.outcome == Outcome::Refused)
-            .count();
+        let refused = self.refused().count();
         if refused > 0 {
             let pipes = counted(refused, "pipe was", "pipes were");
             all.push(format!(
@@ -114,25 +106,31 @@ impl Report {
         let bytes = |size: usize| size::format(size as u64);
         let (from, to) = (one.from.unwrap_or(0), one.to.unwrap_or(0));
         let (from, to, wanted) = (bytes(from), bytes(to), bytes(self.0.options.size));
-        let limit = one.limit.as_ref().map(PipeLimit::to_string);
+        let limit = one
+            .limit
+            .as_ref()
+            .map_or_else(String::new, PipeLimit::to_string);
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",
         };
         match one.outcome {
-            Outcome::Grown => match limit {
-                Some(limit) => format!("{would}{from} → {to} instead of {wanted}: {limit}"),
-                None => format!("{would}{from} → {to}"),
-            },
-            Outcome::Stopped => {
-                format!("{from} instead of {wanted}: {}", limit.unwrap_or_default())
+            Outcome::Grown if !limit.is_empty() => {
+                format!("{would}{from} → {to} instead of {wanted}: {limit}")
             }
-            Outcome::Reverted => format!("{would}{from} → {to}"),
+            Outcome::Grown | Outcome::Reverted => format!("{would}{from} → {to}"),
+            Outcome::Stopped => format!("{from} instead of {wanted}: {limit}"),
             Outcome::Roomy if self.is_more_than_asked(one) => {
                 format!("left at {from}, which is more than {wanted}: tune makes no pipe smaller")
             }
             Outcome::Roomy | Outcome::NotLarger => format!("{from} already"),
-            Outcome::Refused => format!("{from}, refused: {}", self.doubt(one)),
+            Outcome::Refused => match one.writers.first() {
+                None => format!("{from}, refused: no visible process writes to it"),
+                Some(writer) => {
+                    let who = self.who(writer.process);
+                    format!("{from}, refused: {who}: {}", writer.because)
+                }
+            },
             Outcome::TooFull => format!(
                 "{from}: it contained more than {} for one second; try again later",
                 bytes(USUAL)
@@ -148,26 +146,12 @@ impl Report {
             },
         }
     }
-
-    /// Returns the reason not to enlarge a pipe.
-    fn doubt(&self, one: &Tuned) -> String {
-        match one.writers.first() {
-            None => "no visible process writes to it".to_owned(),
-            Some(writer) => {
-                format!("{}: {}", self.who(writer.process), writer.because)
-            }
-        }
-    }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ends: Vec<String> = self
-            .0
-            .all
-            .iter()
-            .map(|one| self.ends(&self.0.census.pipes[one.pipe]))
-            .collect();
+        let pipe = |one: &Tuned| self.ends(&self.0.census.pipes[one.pipe]);
+        let ends: Vec<String> = self.0.all.iter().map(pipe).collect();
         let width = ends.iter().map(|ends| columns(ends)).max();
         let width = width.unwrap_or(0).min(60);
         for (one, ends) in self.0.all.iter().zip(ends) {

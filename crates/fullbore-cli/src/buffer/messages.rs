@@ -5,19 +5,19 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::anyhow;
-use fullbore_host::text::{clean, error_text};
+use fullbore_host::text::clean;
 use rustix::fs::OFlags;
 
-use super::manner::Manner;
+use super::manner::before;
 use crate::inherited::descriptor;
-use crate::terminal::lines::Screen;
+use crate::terminal::lines::{Screen, say_line};
 use crate::terminal::stderr;
+use crate::words::{Failed, shown};
 
 /// Where messages go.
 pub struct Messages {
     log: Option<Mutex<File>>,
-    pub manner: Manner,
+    as_mbuffer: bool,
     /// The level of mbuffer: errors are printed from 1 on, warnings from 2 on.
     level: u8,
 }
@@ -27,14 +27,17 @@ impl Messages {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn new(log: Option<&Path>, manner: Manner, level: u8) -> anyhow::Result<Self> {
+    pub fn new(log: Option<&Path>, as_mbuffer: bool, level: u8) -> anyhow::Result<Self> {
         let open = |path: &Path| {
             let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
-            let name = clean(&path.to_string_lossy());
-            opened.map_err(|error| anyhow!("open the log '{name}': {}", error_text(&error)))
+            opened.failed(format_args!("open the log '{}'", shown(path)))
         };
         let log = log.map(open).transpose()?.map(Mutex::new);
-        Ok(Self { log, manner, level })
+        Ok(Self {
+            log,
+            as_mbuffer,
+            level,
+        })
     }
 
     /// Whether messages go to a file.
@@ -49,21 +52,21 @@ impl Messages {
     /// Writes about an error, on stderr if the log does not take it.
     pub fn text(&self, text: &str) {
         if self.level > 0 {
-            self.prefixed(self.manner.error(), text);
+            self.prefixed("error", text);
         }
     }
 
     /// Writes about what is no error.
     pub fn warn(&self, text: &str) {
         if self.level > 1 {
-            self.prefixed(self.manner.warning(), text);
+            self.prefixed("warning", text);
         }
     }
 
-    fn prefixed(&self, prefix: &str, text: &str) {
-        let line = format!("{prefix}{}", clean(text));
+    fn prefixed(&self, kind: &str, text: &str) {
+        let line = before(self.as_mbuffer, kind) + &clean(text);
         if self.try_line(&line).is_err() {
-            let _ = writeln!(stderr(), "{line}");
+            say_line(line);
         }
     }
 

@@ -34,11 +34,9 @@ fn stages(stages: &[StageNumbers]) -> Vec<String> {
             Percent(time.waited_for_cpu).to_string(),
             Percent(time.waited_for_input).to_string(),
             Percent(time.waited_for_output).to_string(),
-            match share {
-                share if share >= 0.005 => {
-                    format!("{} {}", Percent(time.waited_elsewhere), cause.in_short())
-                }
-                _ => Percent(time.waited_elsewhere).to_string(),
+            match share >= 0.005 {
+                true => format!("{} {}", Percent(time.waited_elsewhere), cause.in_short()),
+                false => Percent(time.waited_elsewhere).to_string(),
             },
         ]);
     }
@@ -48,21 +46,12 @@ fn stages(stages: &[StageNumbers]) -> Vec<String> {
 fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
     let mut table = table(&["pipe", "bytes", "rate", "holds", "filled", "empty", "full"]);
     for pipe in pipes {
-        let mark = match pipe.bytes.bytes_are {
-            Certainty::About => "~",
-            Certainty::Counted | Certainty::Unknown => "",
-        };
-        let about = |count: Option<f64>, unit: &str| {
-            count.map_or_else(
-                || "unknown".to_owned(),
-                |count| format!("{mark}{}{unit}", amount(count)),
-            )
-        };
+        let bytes = pipe.bytes.bytes.map(|bytes| bytes as f64);
         let limited = if pipe.capacity < pipe.wanted { "*" } else { "" };
         table.add_row([
             format!("{} > {}", pipe.writer, pipe.reader),
-            about(pipe.bytes.bytes.map(|bytes| bytes as f64), ""),
-            about(pipe.bytes_per_second, "/s"),
+            about(bytes, pipe.bytes.bytes_are, ""),
+            about(pipe.bytes_per_second, pipe.bytes.bytes_are, "/s"),
             format!("{}{limited}", amount(pipe.capacity as f64)),
             format!(
                 "{}..{}..{}",
@@ -75,6 +64,16 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
         ]);
     }
     lines(&table)
+}
+
+/// Returns a number of bytes, or a rate, with a mark if it may include others.
+pub fn about(count: Option<f64>, certainty: Certainty, unit: &str) -> String {
+    let mark = match certainty {
+        Certainty::About => "~",
+        Certainty::Counted | Certainty::Unknown => "",
+    };
+    let amount = count.map(|count| format!("{mark}{}{unit}", amount(count)));
+    amount.unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Creates a table without borders.

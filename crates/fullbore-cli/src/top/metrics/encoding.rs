@@ -4,10 +4,7 @@ use std::fmt;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{
-    CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue,
-    GaugeValueEncoder, MetricEncoder, NoLabelSet,
-};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
@@ -18,24 +15,6 @@ use fullbore_observe::overview::{ChainState, PipeState, ProcessInfo};
 
 /// The names and the values of labels.
 type Labels = Vec<(&'static str, String)>;
-
-impl EncodeGaugeValue for Number {
-    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => EncodeGaugeValue::encode(number, encoder),
-            Self::Real(number) => EncodeGaugeValue::encode(number, encoder),
-        }
-    }
-}
-
-impl EncodeCounterValue for Number {
-    fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => EncodeCounterValue::encode(number, encoder),
-            Self::Real(number) => EncodeCounterValue::encode(number, encoder),
-        }
-    }
-}
 
 /// Returns the name of a pipe: its inode number. For a FIFO, the device numbers of its file system come
 /// first, because another file system may have the same inode number.
@@ -182,9 +161,15 @@ fn samples<'a>(
 }
 
 fn sample(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Number) -> fmt::Result {
-    match kind {
-        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),
-        _ => encoder.encode_gauge(&value),
+    match (kind, value) {
+        (MetricType::Counter, Number::Whole(value)) => {
+            encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+        }
+        (MetricType::Counter, Number::Real(value)) => {
+            encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+        }
+        (_, Number::Whole(value)) => encoder.encode_gauge(&value),
+        (_, Number::Real(value)) => encoder.encode_gauge(&value),
     }
 }
 
