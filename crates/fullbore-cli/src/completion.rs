@@ -23,10 +23,8 @@ mod of_the_lab {
     /// Returns the names of the groups, and of the experiments.
     pub fn groups_and_experiments() -> Vec<CompletionCandidate> {
         let catalogue = Catalogue::default();
-        let groups = catalogue
-            .groups
-            .iter()
-            .map(|group| (group.name, group.shows));
+        let groups = catalogue.groups.iter();
+        let groups = groups.map(|group| (group.name, group.shows));
         let groups = groups.chain([(names::ALL, "all groups")]);
         let candidate = |(name, shows): (&'static str, &'static str)| {
             CompletionCandidate::new(name).help(Some(shows.into()))
@@ -46,7 +44,7 @@ pub fn pids() -> Vec<CompletionCandidate> {
 }
 
 /// Returns the names of the processes that need no quotes.
-pub fn process_names() -> Vec<CompletionCandidate> {
+fn process_names() -> Vec<CompletionCandidate> {
     let mut names: Vec<String> = processes().map(|(_, name)| name).collect();
     names.sort_unstable();
     names.dedup();
@@ -63,11 +61,9 @@ pub fn pids_and_names() -> Vec<CompletionCandidate> {
 /// Returns the processes but this one, and without threads of the kernel, which have no command line.
 fn processes() -> impl Iterator<Item = (i32, String)> {
     let own = std::process::id() as i32;
-    let all = procfs::process::all_processes()
-        .into_iter()
-        .flatten()
-        .flatten();
-    all.filter(move |process| process.pid != own)
+    let all = procfs::process::all_processes().into_iter().flatten();
+    all.flatten()
+        .filter(move |process| process.pid != own)
         .filter(|process| process.cmdline().is_ok_and(|line| !line.is_empty()))
         .filter_map(|process| Some((process.pid, process.stat().ok()?.comm)))
 }

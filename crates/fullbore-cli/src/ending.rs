@@ -111,13 +111,11 @@ pub fn spare_the_living() {
 /// Returns the descendants that are spared, and those that they have started.
 fn spared() -> BTreeSet<u32> {
     let mut all = BTreeSet::new();
-    let ours = |(process, _): &&(u32, _)| *process == std::process::id();
-    for id in SPARED
-        .get()
-        .filter(ours)
-        .into_iter()
-        .flat_map(|(_, ids)| ids)
-    {
+    let Some((_, ids)) = (SPARED.get()).filter(|(process, _)| *process == std::process::id())
+    else {
+        return all;
+    };
+    for id in ids {
         if !all.contains(&id.pid) && ProcessId::of(id.pid) == Some(*id) {
             all.extend(descendants(id.pid));
             all.insert(id.pid);
@@ -142,14 +140,12 @@ pub fn note_started(pid: u32) {
 pub fn tell_all(signal: Signal) {
     let mut told = BTreeSet::new();
     for _ in 0..AT_MOST_PASSES {
-        let found: Vec<_> = living()
-            .into_iter()
-            .filter(|number| !told.contains(number))
-            .filter_map(|number| {
-                let pid = Pid::from_raw(number as i32)?;
-                Some((number, pid, pidfd_open(pid, PidfdFlags::empty())))
-            })
-            .collect();
+        let new = living().into_iter().filter(|number| !told.contains(number));
+        let opened = |number| {
+            let pid = Pid::from_raw(number as i32)?;
+            Some((number, pid, pidfd_open(pid, PidfdFlags::empty())))
+        };
+        let found: Vec<_> = new.filter_map(opened).collect();
         if found.is_empty() {
             return;
         }

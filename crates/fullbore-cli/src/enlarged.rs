@@ -60,13 +60,10 @@ impl Report {
     /// Returns the warnings for stderr.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if !self.0.several.is_empty() {
-            let pids: Vec<String> = self.0.several.iter().map(u32::to_string).collect();
-            all.push(format!(
-                "{} processes have this name: {}",
-                pids.len(),
-                pids.join(", ")
-            ));
+        let pids: Vec<String> = self.0.several.iter().map(u32::to_string).collect();
+        if !pids.is_empty() {
+            let (count, pids) = (pids.len(), pids.join(", "));
+            all.push(format!("{count} processes have this name: {pids}"));
         }
         let refused = self.count(|one| one.outcome == Outcome::Refused);
         if refused > 0 {
@@ -88,20 +85,17 @@ impl Report {
         let bytes = |size: usize| size::format(size as u64);
         let (from, to) = (one.from.unwrap_or(0), one.to.unwrap_or(0));
         let (from, to, wanted) = (bytes(from), bytes(to), bytes(self.0.options.size));
+        let limit = one.limit.as_deref().unwrap_or_default();
         let would = match self.0.options.dry_run {
             true => "would be ",
             false => "",
         };
         match one.outcome {
-            Outcome::Grown => match &one.limit {
-                Some(limit) => format!("{would}{from} → {to} instead of {wanted}: {limit}"),
-                None => format!("{would}{from} → {to}"),
-            },
-            Outcome::Stopped => {
-                let limit = one.limit.as_deref().unwrap_or_default();
-                format!("{from} instead of {wanted}: {limit}")
+            Outcome::Grown if !limit.is_empty() => {
+                format!("{would}{from} → {to} instead of {wanted}: {limit}")
             }
-            Outcome::Reverted => format!("{would}{from} → {to}"),
+            Outcome::Grown | Outcome::Reverted => format!("{would}{from} → {to}"),
+            Outcome::Stopped => format!("{from} instead of {wanted}: {limit}"),
             Outcome::Roomy if self.is_more_than_asked(one) => {
                 format!("left at {from}, which is more than {wanted}: tune makes no pipe smaller")
             }

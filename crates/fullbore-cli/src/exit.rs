@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::moving::failure::{close_failed, is_closed_output};
-use crate::terminal::stderr;
+use crate::terminal::lines::say_line;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_observe::Error;
@@ -29,7 +29,7 @@ pub const CODES: &str = "Exit codes: 0 done; 1 something failed; 2 the command l
 /// Prints an error of `who`, such as `fullbore copy`, on stderr. Unlike eprintln!, it does not panic if stderr
 /// is closed.
 pub fn say(who: &str, error: &anyhow::Error) {
-    let _ = writeln!(stderr(), "{}", line(who, error));
+    say_line(line(who, error));
 }
 
 /// Returns the line about an error of `who`.
@@ -42,11 +42,9 @@ pub fn line(who: &str, error: &anyhow::Error) -> String {
 /// Removes the numbers of errors, such as ' (os error 2)', which Rust appends to the kernel's words.
 fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        let rest = part.split_once(')').map_or("", |(_, rest)| rest);
-        text + rest
-    })
+    let first = parts.next();
+    let rest = parts.map(|part| part.split_once(')').map_or("", |(_, rest)| rest));
+    first.into_iter().chain(rest).collect()
 }
 
 /// Flushes stdout, and closes it so that the file system reports its errors: the last thing that a verb
@@ -64,31 +62,33 @@ pub fn close_stdout() -> anyhow::Result<()> {
     fullbore::close(duplicate).map_err(|error| close_failed("stdout", error))
 }
 
+/// Returns how a verb has ended, after stdout was closed if it has not failed.
+///
+/// # Errors
+/// Those of the verb, and of [`close_stdout`].
+pub fn closed(outcome: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    outcome.and_then(|code| close_stdout().map(|()| code))
+}
+
 /// Returns what clap says about a wrong command line, without its advice, in one line.
 pub fn first_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
     let lines = text.lines().map(str::trim);
     let first: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
-    let line = first.join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+    first.join(" ")
 }
 
 /// Returns the exit code for an error that is to be printed; `None` if the output was only closed early,
 /// which is not an error.
 pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
-    if is_closed_output(error) {
-        None
-    } else if error.is::<Usage>() {
-        Some(ExitCode::from(2))
-    } else if is_unsupported(error) {
-        Some(ExitCode::from(UNSUPPORTED))
-    } else {
-        Some(ExitCode::FAILURE)
-    }
-}
-
-fn is_unsupported(error: &anyhow::Error) -> bool {
-    error.is::<Unsupported>() || matches!(error.downcast_ref(), Some(Error::Unsupported(_)))
+    let of_observe = matches!(error.downcast_ref(), Some(Error::Unsupported(_)));
+    let code = match error.is::<Usage>() {
+        true => 2,
+        false if of_observe || error.is::<Unsupported>() => UNSUPPORTED,
+        false => 1,
+    };
+    (!is_closed_output(error)).then(|| ExitCode::from(code))
 }
 
 #[cfg(test)]

@@ -17,13 +17,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+use crate::words::shown;
 use anyhow::Context;
-use fullbore_host::text::clean;
 use fullbore_linux::descriptor_of;
 use nix::libc;
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::stdio;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP};
 
 /// A bit for each of the first three fds that was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
@@ -32,15 +33,7 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 static IGNORED: AtomicU32 = AtomicU32::new(0);
 
 /// The signals that are checked.
-const CHECKED: [libc::c_int; 7] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGPIPE,
-    libc::SIGTERM,
-    libc::SIGTSTP,
-    libc::SIGCHLD,
-];
+const CHECKED: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGTSTP, SIGCHLD];
 
 // SAFETY: the section holds pointers to functions of this signature, which ld.so calls one after another
 // before main(). glibc passes three arguments, which the C calling convention allows a function to ignore.
@@ -96,7 +89,7 @@ pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
 /// If the file cannot be created.
 pub fn create(path: &Path) -> anyhow::Result<File> {
     let file = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
-    file.with_context(|| format!("create '{}'", clean(&path.to_string_lossy())))
+    file.with_context(|| format!("create '{}'", shown(path)))
 }
 
 fn duplicate(number: RawFd, mode: OFlags) -> io::Result<File> {
@@ -146,8 +139,8 @@ pub fn was_ignored(signal: i32) -> bool {
 /// # Errors
 /// Those of sigaction(2).
 pub fn let_children_be_waited_for() -> io::Result<()> {
-    if was_ignored(libc::SIGCHLD) {
-        signal_hook::flag::register(libc::SIGCHLD, Arc::default())?;
+    if was_ignored(SIGCHLD) {
+        signal_hook::flag::register(SIGCHLD, Arc::default())?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::{Resource, Rlimit, getpid, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::inherited;
+use crate::inherited::was_ignored;
 
 /// The signal that is to end this process, after it has arrived.
 #[derive(Debug, Clone, Default)]
@@ -22,15 +22,10 @@ impl Interrupt {
     /// Notes these signals from now on, unless they are ignored.
     pub fn of(signals: &[i32]) -> Self {
         let noted = Self::default();
-        for &signal in signals {
-            if !inherited::was_ignored(signal) {
-                // It fails only for signals that cannot be handled.
-                let _ = signal_hook::flag::register_usize(
-                    signal,
-                    Arc::clone(&noted.0),
-                    signal as usize,
-                );
-            }
+        for &signal in signals.iter().filter(|&&signal| !was_ignored(signal)) {
+            let flag = Arc::clone(&noted.0);
+            // It fails only for signals that cannot be handled.
+            let _ = signal_hook::flag::register_usize(signal, flag, signal as usize);
         }
         noted
     }
@@ -49,11 +44,12 @@ impl Interrupt {
     #[cfg(feature = "metrics")]
     pub fn wakes(&self) -> std::io::Result<std::os::unix::net::UnixStream> {
         let (woken, wakes) = std::os::unix::net::UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM] {
-            if !inherited::was_ignored(signal) {
-                // Registered after the flag, it is called after it: whoever wakes up finds the flag set.
-                signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
-            }
+        for signal in [SIGINT, SIGTERM]
+            .into_iter()
+            .filter(|&signal| !was_ignored(signal))
+        {
+            // Registered after the flag, it is called after it: whoever wakes up finds the flag set.
+            signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
         }
         Ok(woken)
     }

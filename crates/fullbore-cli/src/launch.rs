@@ -2,11 +2,9 @@
 
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper, waitpid,
 };
@@ -14,6 +12,7 @@ use rustix::process::{
 use crate::ending;
 use crate::interrupt::Interrupt;
 use crate::run::Failure;
+use crate::waiting::wait_for;
 
 /// The interval at which Ctrl-C and the time limit are checked.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -24,21 +23,14 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Returns the command; a single word with characters that only a shell interprets is run by the
 /// shell.
 pub fn command(words: &[String]) -> Command {
-    match words {
-        [line]
-            if line
-                .contains(|c: char| c.is_whitespace() || "|&;<>()$`\\\"'*?[#~=%".contains(c)) =>
-        {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", line]);
-            shell
-        }
-        words => {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]);
-            command
-        }
-    }
+    let is_of_shell = |c: char| c.is_whitespace() || "|&;<>()$`\\\"'*?[#~=%".contains(c);
+    let words: Vec<&str> = match words {
+        [line] if line.contains(is_of_shell) => vec!["sh", "-c", line],
+        words => words.iter().map(String::as_str).collect(),
+    };
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command
 }
 
 /// Runs the command line.
@@ -60,36 +52,24 @@ pub fn run(
         .map_err(|error| Failure::of_program(command.get_program(), &error))?;
     ending::note_started(child.id());
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+    // A kernel before 5.3 has none.
+    let fds: Vec<_> = pidfd.iter().map(AsFd::as_fd).collect();
     loop {
-        match &pidfd {
-            Ok(pidfd) => wait(pidfd.as_fd()),
-            Err(_) => thread::sleep(INTERVAL),
-        }
-        if let Some(status) = child.try_wait().context("wait for the command")? {
-            if interrupt.came() {
-                end_all(&mut child);
-                interrupt.obey();
-            }
-            return Ok(Some(status));
-        }
+        // A signal is meant to end the wait early.
+        wait_for(&fds, Some(INTERVAL));
+        let ended = child.try_wait().context("wait for the command")?;
         if interrupt.came() {
             end_all(&mut child);
             interrupt.obey();
+        }
+        if ended.is_some() {
+            return Ok(ended);
         }
         if at_most.is_some_and(|most| began.elapsed() >= most) {
             end_all(&mut child);
             return Ok(None);
         }
     }
-}
-
-fn wait(fd: rustix::fd::BorrowedFd<'_>) {
-    let interval = Timespec::try_from(INTERVAL).expect("it is short");
-    // A signal is meant to end the wait early.
-    let _ = poll(
-        &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
-        Some(&interval),
-    );
 }
 
 /// Ends everything below this process.

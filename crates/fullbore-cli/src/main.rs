@@ -23,11 +23,12 @@ mod names;
 mod run;
 mod terminal;
 mod top;
+mod waiting;
+mod words;
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use crate::terminal::stderr;
+use crate::terminal::lines::say_line;
 use anyhow::Context;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -99,10 +100,8 @@ fn with_negative_numbers(command: Command) -> Command {
 /// no more than a moment's work to do.
 fn parser() -> Command {
     let verbs = VERBS.iter().map(|verb| {
-        Command::new(verb.name)
-            .about(verb.about)
-            .hide(verb.hidden)
-            .defer(verb.options)
+        let command = Command::new(verb.name).about(verb.about);
+        command.hide(verb.hidden).defer(verb.options)
     });
     Command::new("fullbore")
         .version(env!("FULLBORE_VERSION"))
@@ -126,32 +125,24 @@ fn main() -> ExitCode {
         std::env::var_os(command::generate::VARIABLE).is_some_and(|shell| shell == "bash");
     let directory = std::env::current_dir().ok().filter(|_| !is_bash);
     match completes.try_complete(std::env::args_os(), directory.as_deref()) {
-        Ok(true) => return ExitCode::SUCCESS,
-        Ok(false) => {}
-        Err(error) => return bad_command_line(&error),
-    }
-    let mut parser = parser();
-    let outcome = parser
-        .try_get_matches_from_mut(std::env::args_os())
-        .and_then(|mut matches| {
-            let (name, mut options) = matches.remove_subcommand().expect("clap requires one");
-            let verb = VERBS.iter().find(|verb| verb.name == name);
-            let verb = verb.expect("clap knows no others");
-            if let Err(error) = inherited::let_children_be_waited_for() {
-                return Ok((verb.name, Err(error).context("SIGCHLD cannot be handled")));
-            }
-            match (verb.run)(&mut options) {
-                Ok(outcome) => Ok((verb.name, outcome)),
-                Err(error) => Err(error.format(&mut parser)),
-            }
-        });
-    match outcome {
-        Ok((name, outcome)) => ended(
-            &format!("fullbore {name}"),
-            outcome.and_then(|code| exit::close_stdout().map(|()| code)),
-        ),
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => run().unwrap_or_else(|error| bad_command_line(&error)),
         Err(error) => bad_command_line(&error),
     }
+}
+
+/// Does what the command line says.
+fn run() -> Result<ExitCode, clap::Error> {
+    let mut parser = parser();
+    let mut matches = parser.try_get_matches_from_mut(std::env::args_os())?;
+    let (name, mut options) = matches.remove_subcommand().expect("clap requires one");
+    let verb = VERBS.iter().find(|verb| verb.name == name);
+    let verb = verb.expect("clap knows no others");
+    let outcome = match inherited::let_children_be_waited_for() {
+        Ok(()) => (verb.run)(&mut options).map_err(|error| error.format(&mut parser))?,
+        Err(error) => Err(error).context("SIGCHLD cannot be handled"),
+    };
+    Ok(ended(&format!("fullbore {name}"), exit::closed(outcome)))
 }
 
 /// The exit code of what was done, after a line on stderr where it failed.
@@ -175,13 +166,11 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
         return ExitCode::from(2);
     }
     let line = clean(&exit::first_line(error));
-    let meant =
-        suggestion(error).map_or_else(String::new, |word| format!("; did you mean '{word}'?"));
-    let _ = writeln!(
-        stderr(),
-        "fullbore: {line}{meant} (see '{} --help')",
-        asked_for()
-    );
+    let meant = suggestion(error).map(|word| format!("; did you mean '{word}'?"));
+    let (meant, verb) = (meant.unwrap_or_default(), asked_for());
+    say_line(format_args!(
+        "fullbore: {line}{meant} (see '{verb} --help')"
+    ));
     ExitCode::from(2)
 }
 
@@ -209,11 +198,8 @@ fn print(text: &clap::Error) -> anyhow::Result<ExitCode> {
 
 /// The command, with the verb if one was given: the command line to which `--help` can be added.
 fn asked_for() -> String {
-    let given = std::env::args_os().nth(1);
-    let given = VERBS
-        .iter()
-        .find(|verb| given.as_ref().is_some_and(|given| given == verb.name));
-    match given {
+    let given = std::env::args_os().nth(1).unwrap_or_default();
+    match VERBS.iter().find(|verb| given == verb.name) {
         Some(verb) => format!("fullbore {}", verb.name),
         None => "fullbore".to_owned(),
     }

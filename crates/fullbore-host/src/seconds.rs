@@ -1,6 +1,7 @@
 //! Seconds as text, as options take them.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// Reads a number of seconds in a range, such as `1`, `0.5`, `1s`, `500ms` or `300us`.
 ///
@@ -23,6 +24,15 @@ pub fn parse(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
                 "invalid time '{text}': expected seconds from {least} to {most}, such as 1, 0.5 or 500ms"
             )
         })
+}
+
+/// Returns a reader of times in a range of seconds, for the options of a command line.
+///
+/// # Errors
+///
+/// The reader fails as [`parse`] does.
+pub fn within(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| parse(text, range.clone()).map(Duration::from_secs_f64)
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use fullbore::{Error, TransferSide};
+use fullbore::Error;
 use fullbore_host::size;
-use fullbore_host::text::{clean, error_text};
 use rustix::io::Errno;
+
+use crate::words::{Failed, shown};
 
 /// Where the bytes are held.
 #[derive(Debug, Clone)]
@@ -22,18 +23,6 @@ pub enum Holding {
 }
 
 impl Holding {
-    /// Returns what the options say; a temporary file is in `$TMPDIR` or /var/tmp.
-    pub fn new(temporary: bool, file: Option<PathBuf>) -> Self {
-        match file {
-            Some(file) => Self::Named(file),
-            None if !temporary => Self::Memory,
-            None => {
-                let directory = std::env::var_os("TMPDIR").filter(|name| !name.is_empty());
-                Self::Temporary(directory.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from))
-            }
-        }
-    }
-
     pub fn is_memory(&self) -> bool {
         matches!(self, Self::Memory)
     }
@@ -53,34 +42,31 @@ impl Holding {
                 created.and_then(|file| std::fs::remove_file(path).map(|()| file))
             }
         };
-        let created = created.map_err(|error| {
-            anyhow!(
-                "create the buffer's file {}: {}",
-                self.shown(),
-                error_text(&error)
-            )
-        });
-        let file: OwnedFd = created?.into();
+        let shown = self.shown();
+        let file = created.failed(format_args!("create the buffer's file {shown}"))?;
+        let file = OwnedFd::from(file);
         // The library does this too. Here, a full disk is found before an output is opened.
         let flags = rustix::fs::FallocateFlags::empty();
         match rustix::fs::fallocate(&file, flags, 0, bytes as u64) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(file)),
-            Err(errno) => Err(anyhow!(
-                "the buffer's file {} needs {}: {}",
-                self.shown(),
-                size::format(bytes as u64),
-                error_text(&errno.into())
-            )),
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            refused => {
+                let needs = size::format(bytes as u64);
+                refused.failed(format_args!("the buffer's file {shown} needs {needs}"))?;
+            }
         }
+        Ok(Some(file))
     }
 
     /// Returns the error if it is that the file could not be reached.
     pub fn fault(&self, error: &Error) -> Option<anyhow::Error> {
-        (!self.is_memory() && is_fault(error)).then(|| {
+        // Only a file can cause that the memory itself cannot be reached.
+        let is_fault = matches!(error, Error::Moving { errno, .. }
+            if Errno::from_io_error(errno) == Some(Errno::FAULT));
+        let shown = self.shown();
+        (is_fault && !self.is_memory()).then(|| {
             anyhow!(
-                "the buffer's file {} cannot be read or written: its disk is full or has failed, or it \
-                 was shortened",
-                self.shown()
+                "the buffer's file {shown} cannot be read or written: its disk is full or has failed, or it was \
+                 shortened"
             )
         })
     }
@@ -89,15 +75,7 @@ impl Holding {
     fn shown(&self) -> String {
         match self {
             Self::Memory => String::new(),
-            Self::Temporary(path) | Self::Named(path) => {
-                format!("'{}'", clean(&path.to_string_lossy()))
-            }
+            Self::Temporary(path) | Self::Named(path) => format!("'{}'", shown(path)),
         }
     }
-}
-
-/// Returns whether the memory itself could not be reached, which only a file can cause.
-fn is_fault(error: &Error) -> bool {
-    matches!(error, Error::Moving { side: TransferSide::Source | TransferSide::Sink, errno, .. }
-        if Errno::from_io_error(errno) == Some(Errno::FAULT))
 }

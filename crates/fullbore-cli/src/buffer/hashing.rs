@@ -45,10 +45,8 @@ impl Hashing {
     /// Those of read(2).
     pub fn finish(self) -> anyhow::Result<String> {
         drop(self.pipe);
-        let digest = self
-            .thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ended = self.thread.join();
+        let digest = ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let text = digest.context("compute the digest")?.text();
         Ok(format!("{} hash: {text}", name(self.algorithm)))
     }

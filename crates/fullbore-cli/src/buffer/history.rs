@@ -8,7 +8,7 @@ use fullbore_results::buffer::Fill;
 const MOST: usize = 240;
 
 /// Samples at a regular interval.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct History {
     /// The samples, the oldest first.
     pub samples: Vec<Fill>,
@@ -20,9 +20,8 @@ impl History {
     /// Takes a sample in every `interval` at first.
     pub fn new(interval: Duration) -> Self {
         Self {
-            samples: Vec::new(),
             interval,
-            due: Duration::ZERO,
+            ..Self::default()
         }
     }
 
@@ -36,11 +35,9 @@ impl History {
             percent,
         });
         if self.samples.len() >= MOST {
-            let mut odd = false;
-            self.samples.retain(|_| {
-                odd = !odd;
-                odd
-            });
+            let mut numbers = 0..;
+            let is_even = |number| number % 2 == 0;
+            self.samples.retain(|_| numbers.next().is_some_and(is_even));
             self.interval *= 2;
         }
         self.due = at + self.interval;

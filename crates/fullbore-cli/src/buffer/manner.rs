@@ -1,36 +1,14 @@
-//! As whom a buffer speaks: with its own words, or with those of mbuffer if it was called by that name.
+//! The words of mbuffer, with which a buffer speaks if it was called by that name.
 
 use std::time::Duration;
 
 use fullbore::buffer::Level;
 
-/// As whom a buffer speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Manner {
-    #[default]
-    Buffer,
-    Mbuffer,
-}
-
-impl Manner {
-    pub fn is_mbuffer(self) -> bool {
-        self == Self::Mbuffer
-    }
-
-    /// Returns what stands before an error.
-    pub fn error(self) -> &'static str {
-        match self {
-            Self::Buffer => "fullbore buffer: ",
-            Self::Mbuffer => "mbuffer: error: ",
-        }
-    }
-
-    /// Returns what stands before a warning.
-    pub fn warning(self) -> &'static str {
-        match self {
-            Self::Buffer => "fullbore buffer: ",
-            Self::Mbuffer => "mbuffer: warning: ",
-        }
+/// Returns what stands before a message: an `error` or a `warning`.
+pub fn before(as_mbuffer: bool, kind: &str) -> String {
+    match as_mbuffer {
+        true => format!("mbuffer: {kind}: "),
+        false => "fullbore buffer: ".to_owned(),
     }
 }
 
@@ -42,11 +20,8 @@ fn amount(bytes: f64) -> String {
         value /= 1024.0;
         at += 1;
     }
-    let prefix = PREFIXES[at];
-    match value {
-        value if value < 100.0 => format!("{value:>4.1} {prefix}i"),
-        value => format!("{value:>4.0} {prefix}i"),
-    }
+    let digits = usize::from(value < 100.0);
+    format!("{value:>4.digits$} {}i", PREFIXES[at])
 }
 
 /// Returns the summary of mbuffer.
@@ -59,10 +34,7 @@ pub fn summary(level: &Level, outputs: usize) -> String {
         (0, minutes) => format!("{minutes:>2}min {rest:04.1}sec"),
         (hours, minutes) => format!("{hours}h {minutes:02}min {rest:04.1}sec"),
     };
-    let times = match outputs {
-        0 | 1 => String::new(),
-        outputs => format!("{outputs}x "),
-    };
+    let times = several(outputs, "x ");
     let total = (level.taken * outputs.max(1) as u64) as f64;
     let average = if seconds > 0.0 { total / seconds } else { 0.0 };
     let mut text = format!(
@@ -78,24 +50,27 @@ pub fn summary(level: &Level, outputs: usize) -> String {
     text
 }
 
+/// Returns the number of outputs and a sign behind it, if there are several.
+fn several(outputs: usize, sign: &str) -> String {
+    match outputs {
+        0 | 1 => String::new(),
+        outputs => format!("{outputs}{sign}"),
+    }
+}
+
 /// Returns the line of mbuffer while it runs: what came in and went out `since` another level, and how much is done if
 /// the `size` of the input is known.
 pub fn status(level: &Level, since: &Level, outputs: usize, size: Option<u64>) -> String {
-    let seconds = (level.elapsed - since.elapsed)
-        .max(Duration::from_millis(1))
-        .as_secs_f64();
+    let elapsed = level.elapsed - since.elapsed;
+    let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();
     let sent = |level: &Level| level.taken.saturating_sub(level.held);
     let comes = level.taken.saturating_sub(since.taken) as f64 / seconds;
     let goes = sent(level).saturating_sub(sent(since)) as f64 / seconds;
-    let times = match outputs {
-        0 | 1 => String::new(),
-        outputs => format!("{outputs} x "),
+    let times = several(outputs, " x ");
+    let done = match size {
+        Some(size @ 1..) => format!(", {:>3.0}% done", 100.0 * sent(level) as f64 / size as f64),
+        _ => String::new(),
     };
-    let done = size
-        .filter(|&size| size > 0)
-        .map_or_else(String::new, |size| {
-            format!(", {:>3.0}% done", 100.0 * sent(level) as f64 / size as f64)
-        });
     format!(
         "in @ {}B/s, out @ {}B/s, {times}{}B total, buffer {:>3.0}% full{done}",
         amount(comes),

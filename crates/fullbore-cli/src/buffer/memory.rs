@@ -1,12 +1,12 @@
 //! How much memory a buffer may use: what was asked for, or as mbuffer does, 2% of what there is.
 
-use std::fmt;
 use std::str::FromStr;
 
 use anyhow::Context;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_linux as linux;
+use procfs::Current;
 
 /// Percent of the memory by default.
 const DEFAULT: f64 = 2.0;
@@ -52,16 +52,11 @@ pub struct Memory {
 impl Memory {
     /// Returns the memory of this machine.
     pub fn here() -> anyhow::Result<Self> {
-        let found = procfs::Current::current();
-        let found: procfs::Meminfo = found.context("read /proc/meminfo")?;
+        let found = procfs::Meminfo::current().context("read /proc/meminfo")?;
         Ok(Self {
             machine: found.mem_total,
             cgroup: linux::memory_limit(),
         })
-    }
-
-    fn least(self) -> u64 {
-        self.machine.min(self.cgroup.unwrap_or(u64::MAX))
     }
 
     /// Returns how many bytes a buffer gets. If it is `in_memory`, and not on a disk, they have to be there.
@@ -69,32 +64,25 @@ impl Memory {
     /// # Errors
     /// [`Usage`] if that is more than there is.
     pub fn bytes(self, asked: Option<Asked>, in_memory: bool) -> Result<usize, Usage> {
-        let least = self.least() as f64;
+        let least = self.machine.min(self.cgroup.unwrap_or(u64::MAX)) as f64;
         let bytes = match asked.unwrap_or(Asked::Percent(DEFAULT)) {
             Asked::Bytes(bytes) => bytes,
             // A small machine has room for some pages nevertheless.
             Asked::Percent(percent) => ((least * percent / 100.0) as u64).max(128 << 10),
         };
         if in_memory && bytes as f64 > least * MOST / 100.0 {
+            let least = match self.cgroup.filter(|&bytes| bytes < self.machine) {
+                Some(bytes) => format!("the {} that its cgroup allows", size::format(bytes)),
+                None => format!("the {} of this machine", size::format(self.machine)),
+            };
             return Err(Usage(format!(
-                "a buffer of {} does not fit into {self}: at most {MOST}% of that can be used; \
+                "a buffer of {} does not fit into {least}: at most {MOST}% of that can be used; \
                  -t has a buffer on the disk instead",
                 size::format(bytes)
             )));
         }
         usize::try_from(bytes)
             .map_err(|_| Usage("the buffer is larger than the address space".into()))
-    }
-}
-
-impl fmt::Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cgroup {
-            Some(bytes) if bytes < self.machine => {
-                write!(f, "the {} that its cgroup allows", size::format(bytes))
-            }
-            _ => write!(f, "the {} of this machine", size::format(self.machine)),
-        }
     }
 }
 

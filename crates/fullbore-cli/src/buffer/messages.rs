@@ -6,19 +6,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::anyhow;
 use fullbore_host::text::{clean, error_text};
 use rustix::fs::OFlags;
 
-use super::manner::Manner;
+use super::manner::before;
 use crate::inherited::descriptor;
-use crate::terminal::lines::Screen;
+use crate::terminal::lines::{Screen, say_line};
 use crate::terminal::stderr;
+use crate::words::{Failed, shown};
 
 /// Where messages go.
 pub struct Messages {
     log: Option<Log>,
-    pub manner: Manner,
+    as_mbuffer: bool,
     /// The level of mbuffer: errors are printed from 1 on, warnings from 2 on.
     level: u8,
 }
@@ -35,19 +35,21 @@ impl Messages {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn new(log: Option<&Path>, manner: Manner, level: u8) -> anyhow::Result<Self> {
+    pub fn new(log: Option<&Path>, as_mbuffer: bool, level: u8) -> anyhow::Result<Self> {
         let open = |path: &Path| {
             let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
-            let name = format!("'{}'", clean(&path.to_string_lossy()));
-            let failed = |error| anyhow!("open the log {name}: {}", error_text(&error));
+            let name = format!("'{}'", shown(path));
             anyhow::Ok(Log {
-                file: Mutex::new(opened.map_err(failed)?),
+                file: Mutex::new(opened.failed(format_args!("open the log {name}"))?),
                 has_failed: AtomicBool::new(false),
                 name,
             })
         };
-        let log = log.map(open).transpose()?;
-        Ok(Self { log, manner, level })
+        Ok(Self {
+            log: log.map(open).transpose()?,
+            as_mbuffer,
+            level,
+        })
     }
 
     /// Whether messages go to a file.
@@ -68,21 +70,21 @@ impl Messages {
     /// Writes about an error, on stderr if the log does not take it.
     pub fn text(&self, text: &str) {
         if self.level > 0 {
-            self.prefixed(self.manner.error(), text);
+            self.prefixed("error", text);
         }
     }
 
     /// Writes about what is no error.
     pub fn warn(&self, text: &str) {
         if self.level > 1 {
-            self.prefixed(self.manner.warning(), text);
+            self.prefixed("warning", text);
         }
     }
 
-    fn prefixed(&self, prefix: &str, text: &str) {
-        let line = format!("{prefix}{}", clean(text));
+    fn prefixed(&self, kind: &str, text: &str) {
+        let line = before(self.as_mbuffer, kind) + &clean(text);
         if self.try_line(&line).is_err() {
-            let _ = writeln!(stderr(), "{line}");
+            say_line(line);
         }
     }
 
@@ -97,7 +99,7 @@ impl Messages {
     /// Writes a line, on stderr if the log does not take it.
     pub fn line(&self, line: &str) {
         if self.try_line(line).is_err() && self.has_failed() {
-            let _ = writeln!(stderr(), "{line}");
+            say_line(line);
         }
     }
 
@@ -108,13 +110,13 @@ impl Messages {
         let written = log.write(line);
         if let Err(error) = &written {
             // mbuffer says nothing, and ends as if its log were complete.
-            if self.manner.is_mbuffer() {
+            if self.as_mbuffer {
                 return written;
             }
             let is_first = !log.has_failed.swap(true, Ordering::Relaxed);
             if is_first && self.level > 0 {
-                let (who, why) = (self.manner.error(), error_text(error));
-                let _ = writeln!(stderr(), "{who}write the log {}: {why}", log.name);
+                let (who, why) = (before(false, "error"), error_text(error));
+                say_line(format!("{who}write the log {}: {why}", log.name));
             }
         }
         written

@@ -9,14 +9,15 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use fullbore_host::text::error_text;
+use anyhow::{Context, bail};
 use fullbore_linux::unacknowledged;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_user_timeout,
 };
+
+use crate::words::Failed;
 
 /// The time between two looks at what the other side has not got yet.
 const LOOK: Duration = Duration::from_millis(2);
@@ -43,18 +44,9 @@ impl Family {
 /// A host and a port, as they were named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    host: Option<String>,
-    port: u16,
+    pub(super) host: Option<String>,
+    pub(super) port: u16,
     pub family: Family,
-}
-
-impl Address {
-    /// Uses this version of IP.
-    pub fn with_family(&self, family: Family) -> Self {
-        let mut address = self.clone();
-        address.family = family;
-        address
-    }
 }
 
 impl FromStr for Address {
@@ -101,12 +93,10 @@ impl Address {
     fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         let host = self.host.as_deref().unwrap_or("localhost");
         let found = (host, self.port).to_socket_addrs();
-        let found = found.map_err(|error| anyhow!("resolve '{host}': {}", error_text(&error)))?;
+        let found = found.failed(format_args!("resolve '{host}'"))?;
         let found: Vec<SocketAddr> = found.filter(|address| self.family.has(address)).collect();
         match found.is_empty() {
-            true => Err(anyhow!(
-                "resolve '{host}': it has no address of this version of IP"
-            )),
+            true => bail!("resolve '{host}': it has no address of this version of IP"),
             false => Ok(found),
         }
     }
@@ -122,12 +112,9 @@ impl Address {
         within: Option<Duration>,
         warn: impl Fn(String),
     ) -> anyhow::Result<TcpStream> {
-        let wanted: Option<Vec<IpAddr>> = match self.has_host() {
-            true => {
-                let all = self.addresses()?.into_iter();
-                Some(all.map(|address| address.ip().to_canonical()).collect())
-            }
-            false => None,
+        let wanted = match self.has_host() {
+            true => self.addresses()?,
+            false => Vec::new(),
         };
         let any = [
             IpAddr::from(Ipv6Addr::UNSPECIFIED),
@@ -136,8 +123,8 @@ impl Address {
         let any = any.map(|host| SocketAddr::new(host, self.port));
         let of_family: Vec<SocketAddr> =
             any.into_iter().filter(|any| self.family.has(any)).collect();
-        let listener = TcpListener::bind(&of_family[..])
-            .map_err(|error| anyhow!("listen at {self}: {}", error_text(&error)))?;
+        let listener = TcpListener::bind(&of_family[..]);
+        let listener = listener.failed(format_args!("listen at {self}"))?;
         // Before the connection is made, because the size of a window is agreed on then (tcp(7)).
         if let Some(bytes) = buffer {
             set_socket_recv_buffer_size(&listener, bytes)
@@ -150,21 +137,18 @@ impl Address {
             let left = left.map(Timespec::try_from).transpose()?;
             let mut polled = [PollFd::new(&listener, PollFlags::IN)];
             if poll(&mut polled, left.as_ref()) == Ok(0) {
-                return Err(anyhow!("watchdog: nobody has connected to {self}"));
+                bail!("watchdog: nobody has connected to {self}");
             }
             let (stream, peer) = match listener.accept() {
                 Err(error) if is_of_the_peer(&error) => continue,
-                accepted => {
-                    accepted.map_err(|error| anyhow!("accept at {self}: {}", error_text(&error)))?
-                }
+                accepted => accepted.failed(format_args!("accept at {self}"))?,
             };
-            match &wanted {
-                Some(hosts) if !hosts.contains(&peer.ip().to_canonical()) => {
-                    let host = peer.ip().to_canonical();
-                    warn(format!("rejected a connection from {host}"));
-                }
-                _ => return Ok(stream),
+            let host = peer.ip().to_canonical();
+            let is_it = |address: &SocketAddr| address.ip().to_canonical() == host;
+            if wanted.is_empty() || wanted.iter().any(is_it) {
+                return Ok(stream);
             }
+            warn(format!("rejected a connection from {host}"));
         }
     }
 
@@ -178,17 +162,15 @@ impl Address {
         buffer: Option<usize>,
         timeout: Option<Duration>,
     ) -> anyhow::Result<TcpStream> {
-        let stream = TcpStream::connect(&self.addresses()?[..])
-            .map_err(|error| anyhow!("connect to {self}: {}", error_text(&error)))?;
+        let stream = TcpStream::connect(&self.addresses()?[..]);
+        let stream = stream.failed(format_args!("connect to {self}"))?;
         if let Some(bytes) = buffer {
             set_socket_send_buffer_size(&stream, bytes)
                 .context("set the size of the TCP buffer")?;
         }
         if let Some(timeout) = timeout {
             // 0 is no timeout.
-            let millis = u32::try_from(timeout.as_millis())
-                .unwrap_or(u32::MAX)
-                .max(1);
+            let millis = timeout.as_millis().clamp(1, u32::MAX.into()) as u32;
             set_tcp_user_timeout(&stream, millis).context("set the timeout of the connection")?;
         }
         Ok(stream)

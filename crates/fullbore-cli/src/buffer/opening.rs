@@ -1,9 +1,9 @@
 //! Opens the ends of a buffer: files and connections.
 
+use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use fullbore_host::refusal::Usage;
@@ -13,91 +13,91 @@ use rustix::mm::MlockAllFlags;
 
 use super::messages::Messages;
 use super::network::Address;
-use super::outputs::{Outputs, Wanted};
-use crate::moving::{Existing, Input, Output, Source};
+use super::options::Options;
+use super::outputs::Place;
+use crate::moving::{Input, Output};
 
-/// What is opened, and how.
-pub struct Opening<'a> {
-    pub input: Option<&'a Path>,
-    pub outputs: &'a Outputs,
-    /// What becomes of output files that exist.
-    pub existing: Existing,
-    pub atomic: bool,
-    pub stop_on_error: bool,
-    pub tcpbuffer: Option<usize>,
-    pub tcptimeo: Option<Duration>,
-    pub watchdog: Option<Duration>,
-    pub messages: &'a Messages,
+/// What a buffer reads from, and writes to.
+pub struct Ends {
+    pub input: Input,
+    pub source: File,
+    pub sinks: Vec<Sink>,
+    /// Whether all outputs could be opened.
+    pub all_opened: bool,
 }
 
-/// The outputs that could be opened, the connection that each is, and whether all could be opened.
-type Opened = (Vec<Output>, Vec<Option<TcpStream>>, bool);
+/// An output, and the connection that it is if it is one.
+pub struct Sink {
+    pub output: Output,
+    pub connection: Option<TcpStream>,
+}
 
-impl Opening<'_> {
-    /// Opens the input, or waits for the connection that it is.
+impl Options {
+    /// Opens the input, or waits for the connection that it is, and then the outputs. As with mbuffer, outputs that
+    /// cannot be opened do not stop the others.
     ///
     /// # Errors
-    /// Those of open(2), or that there is no connection.
-    pub fn input(&self) -> anyhow::Result<(Input, Source)> {
+    /// Those of opening the input. If no output can be opened, or with -e one cannot; or if an output is the input.
+    pub fn open(&self, messages: &Messages) -> anyhow::Result<Ends> {
+        let (input, source) = self.open_input(messages)?;
+        let all = self.outputs.all(self.existing(), self.atomic)?;
+        let inputs = std::slice::from_ref(&input);
+        for output in &all {
+            if let Place::File(output) = output {
+                output.refuse(inputs)?;
+            }
+        }
+        let (mut sinks, mut failures) = (Vec::new(), Vec::new());
+        for output in all {
+            let opened = match output {
+                Place::File(mut output) => output.open(inputs).map(|()| Sink {
+                    output,
+                    connection: None,
+                }),
+                Place::Connection(address) => self.connect(&address),
+            };
+            match opened {
+                Ok(sink) => sinks.push(sink),
+                Err(error) if error.is::<Usage>() || self.stop_on_error => return Err(error),
+                Err(error) => failures.push(error),
+            }
+        }
+        let last = match sinks.is_empty() {
+            true => failures.pop(),
+            false => None,
+        };
+        failures.iter().for_each(|error| messages.error(error));
+        match last {
+            Some(error) => Err(error),
+            None => Ok(Ends {
+                input,
+                source,
+                sinks,
+                all_opened: failures.is_empty(),
+            }),
+        }
+    }
+
+    fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, File)> {
         let Some(address) = &self.outputs.listen else {
-            let named: Vec<PathBuf> = self.input.iter().map(Into::into).collect();
+            let named: Vec<PathBuf> = self.input.iter().cloned().collect();
             let input = Input::all(&named).remove(0);
             let source = input.open()?;
             return Ok((input, source));
         };
         let within = self.watchdog.filter(|_| self.outputs.is_watched);
-        let stream = address.accept(self.tcpbuffer, within, |text| self.messages.warn(&text))?;
+        let stream = address.accept(self.tcpbuffer, within, |text| messages.warn(&text))?;
         let input = Input::File(address.to_string().into());
-        Ok((input, Source::File(OwnedFd::from(stream).into())))
+        Ok((input, OwnedFd::from(stream).into()))
     }
 
-    /// Opens the outputs. As with mbuffer, those that cannot be opened do not stop the others. Returns for each of them
-    /// the connection that it is, and whether all could be opened.
-    ///
-    /// # Errors
-    /// If none can be opened, or with -e one cannot; or if an output is the input.
-    pub fn outputs(&self, input: &Input) -> anyhow::Result<Opened> {
-        let all = self.outputs.all(self.existing, self.atomic)?;
-        let inputs = std::slice::from_ref(input);
-        for output in &all {
-            if let Wanted::File(output) = output {
-                output.refuse(inputs)?;
-            }
-        }
-        let (mut opened, mut connections, mut last) = (Vec::new(), Vec::new(), None);
-        for output in all {
-            let result = match output {
-                Wanted::File(mut output) => output.open(inputs).map(|()| (output, None)),
-                Wanted::Connection(address) => self.connect(&address),
-            };
-            match result {
-                Ok((output, connection)) => {
-                    opened.push(output);
-                    connections.push(connection);
-                }
-                Err(error) if error.is::<Usage>() || self.stop_on_error => return Err(error),
-                Err(error) => {
-                    if let Some(before) = last.replace(error) {
-                        self.messages.error(&before);
-                    }
-                }
-            }
-        }
-        match last {
-            None => Ok((opened, connections, true)),
-            Some(error) if opened.is_empty() => Err(error),
-            Some(error) => {
-                self.messages.error(&error);
-                Ok((opened, connections, false))
-            }
-        }
-    }
-
-    fn connect(&self, address: &Address) -> anyhow::Result<(Output, Option<TcpStream>)> {
+    fn connect(&self, address: &Address) -> anyhow::Result<Sink> {
         let stream = address.connect(self.tcpbuffer, self.tcptimeo)?;
         let file = stream.try_clone().context("dup a connection")?;
-        let output = Output::opened(address.to_string().into(), OwnedFd::from(file).into());
-        Ok((output, Some(stream)))
+        Ok(Sink {
+            output: Output::File(address.to_string().into(), OwnedFd::from(file).into()),
+            connection: Some(stream),
+        })
     }
 }
 

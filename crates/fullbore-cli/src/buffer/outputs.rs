@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
+use anyhow::bail;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::network::{Address, Family};
 use crate::moving::{Existing, Output};
@@ -12,7 +13,7 @@ use fullbore_host::refusal::Usage;
 /// The outputs, in the order of the command line, and an input that is a connection.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    all: Vec<(Place, Option<Existing>)>,
+    all: Vec<(Place<PathBuf>, Option<Existing>)>,
     /// Where to wait for the connection that is the input.
     pub listen: Option<Address>,
     /// Whether the watchdog stands before, and so is about waiting for that too.
@@ -21,29 +22,19 @@ pub struct Outputs {
 
 /// Where bytes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
-    File(PathBuf),
-    Connection(Address),
-}
-
-/// An output that is not open yet.
-pub enum Wanted {
-    File(Output),
+pub enum Place<File> {
+    File(File),
     Connection(Address),
 }
 
 const OUTPUT: &str = "output";
 const CONNECT: &str = "connect";
 const LISTEN: &str = "listen";
-/// The option of the watchdog, which is not defined here.
-const WATCHDOG: &str = "watchdog";
-const APPEND: &str = "append";
-const TRUNCATE: &str = "truncate";
 /// The versions of IP, for the options that follow.
-const FAMILIES: [(&str, char, Family); 3] = [
-    ("ipv4", '4', Family::V4),
-    ("ipv6", '6', Family::V6),
-    ("any-ip", '0', Family::Any),
+const FAMILIES: [(&str, Family); 3] = [
+    ("ipv4", Family::V4),
+    ("ipv6", Family::V6),
+    ("any_ip", Family::Any),
 ];
 
 impl Outputs {
@@ -52,78 +43,66 @@ impl Outputs {
     ///
     /// # Errors
     /// If a file is to be replaced (`is_atomic`) and cannot be, or is to be appended to as well.
-    pub fn all(&self, otherwise: Existing, is_atomic: bool) -> anyhow::Result<Vec<Wanted>> {
+    pub fn all(&self, otherwise: Existing, is_atomic: bool) -> anyhow::Result<Vec<Place<Output>>> {
         if self.all.is_empty() {
-            return Ok(vec![Wanted::File(Output::stdout())]);
+            return Ok(vec![Place::File(Output::Stdout)]);
         }
-        let output = |(place, existing): &(Place, Option<Existing>)| {
+        let output = |(place, existing): &(Place<PathBuf>, Option<Existing>)| {
             let existing = existing.unwrap_or(otherwise);
-            let path = match place {
-                Place::Connection(address) => return Ok(Wanted::Connection(address.clone())),
-                Place::File(path) => path,
-            };
-            let output = match is_atomic {
-                _ if path.as_os_str() == "-" => Output::stdout(),
-                true if existing == Existing::Append => {
-                    return Err(Usage(
-                        "--atomic replaces files, and --append adds to them: give one of them"
-                            .into(),
-                    )
-                    .into());
-                }
-                true => Output::replacing(path, existing)?,
-                false => Output::named(path.clone(), existing),
-            };
-            Ok(Wanted::File(output))
+            Ok(Place::File(match place {
+                Place::Connection(address) => return Ok(Place::Connection(address.clone())),
+                Place::File(path) if path.as_os_str() == "-" => Output::Stdout,
+                Place::File(_) if is_atomic && existing == Existing::Append => bail!(Usage(
+                    "--atomic replaces files, and --append adds to them: give one of them".into()
+                )),
+                Place::File(path) => Output::of(path, existing, is_atomic)?,
+            }))
         };
         self.all.iter().map(output).collect()
     }
 }
 
+/// The options, whose order matters.
+#[derive(Args)]
+#[group(skip)]
+#[allow(dead_code, reason = "the values are read in their order, by the names")]
+struct Given {
+    /// Write to FILE instead of stdout; '-' means stdout. Can be given several times, and every output gets all bytes
+    #[arg(short, long, value_name = "FILE")]
+    output: Vec<PathBuf>,
+
+    /// Write to a TCP connection to this port of HOST. Can be given several times
+    #[arg(short = 'O', value_name = "HOST:PORT")]
+    connect: Vec<Address>,
+
+    /// Read from the first TCP connection to this port, only from HOST if it is named
+    #[arg(short = 'I', value_name = "[HOST:]PORT", conflicts_with = "input")]
+    listen: Option<Address>,
+
+    /// Use IPv4 for the -I and -O that follow
+    #[arg(short = '4', num_args = 0, default_missing_value = "")]
+    ipv4: Vec<String>,
+
+    /// Use IPv6 for the -I and -O that follow
+    #[arg(short = '6', num_args = 0, default_missing_value = "")]
+    ipv6: Vec<String>,
+
+    /// Use IPv4 or IPv6 for the -I and -O that follow [default]
+    #[arg(short = '0', num_args = 0, default_missing_value = "")]
+    any_ip: Vec<String>,
+
+    /// Append to the next output file
+    #[arg(long, num_args = 0, default_missing_value = "")]
+    append: Vec<String>,
+
+    /// Replace the contents of the next output file
+    #[arg(long, num_args = 0, default_missing_value = "")]
+    truncate: Vec<String>,
+}
+
 impl Args for Outputs {
     fn augment_args(command: Command) -> Command {
-        let flag = |name| {
-            let flag = Arg::new(name).long(name).num_args(0);
-            flag.action(ArgAction::Append).default_missing_value("")
-        };
-        command
-            .arg(
-                Arg::new(OUTPUT)
-                    .short('o')
-                    .long(OUTPUT)
-                    .value_name("FILE")
-                    .action(ArgAction::Append)
-                    .value_parser(value_parser!(PathBuf))
-                    .help(
-                        "Write to FILE instead of stdout; '-' means stdout. Can be given several \
-                         times, and every output gets all bytes",
-                    ),
-            )
-            .arg(
-                Arg::new(CONNECT)
-                    .short('O')
-                    .value_name("HOST:PORT")
-                    .action(ArgAction::Append)
-                    .value_parser(value_parser!(Address))
-                    .help("Write to a TCP connection to this port of HOST. Can be given several times"),
-            )
-            .arg(
-                Arg::new(LISTEN)
-                    .short('I')
-                    .value_name("[HOST:]PORT")
-                    .conflicts_with("input")
-                    .value_parser(value_parser!(Address))
-                    .help("Read from the first TCP connection to this port, only from HOST if it is named"),
-            )
-            .args(FAMILIES.map(|(name, letter, _)| {
-                flag(name).short(letter).long(None::<&str>).help(match letter {
-                    '4' => "Use IPv4 for the -I and -O that follow",
-                    '6' => "Use IPv6 for the -I and -O that follow",
-                    _ => "Use IPv4 or IPv6 for the -I and -O that follow [default]",
-                })
-            }))
-            .arg(flag(APPEND).help("Append to the next output file"))
-            .arg(flag(TRUNCATE).help("Replace the contents of the next output file"))
+        Given::augment_args(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -138,28 +117,26 @@ impl FromArgMatches for Outputs {
         let paths = paths.map(|path| Place::File(path.clone()));
         // The last version of IP that stands before.
         let family = |to: usize| {
-            let before = FAMILIES.iter().flat_map(|&(name, _, family)| {
-                at(name)
-                    .filter(move |&at| at < to)
-                    .map(move |at| (at, family))
-            });
-            before
-                .max_by_key(|&(at, _)| at)
-                .map_or(Family::Any, |(_, family)| family)
+            let last = |name| at(name).filter(|&at| at < to).max();
+            // Without any, it is the last of the table.
+            let last = FAMILIES.into_iter().max_by_key(|&(name, _)| last(name));
+            last.map_or(Family::Any, |(_, family)| family)
         };
-        let with_family = |(address, to): (&Address, usize)| address.with_family(family(to));
         let addresses = |name: &'static str| {
             let all = matches.get_many::<Address>(name).into_iter().flatten();
-            all.zip(at(name)).map(with_family)
+            all.zip(at(name)).map(|(address, to)| Address {
+                family: family(to),
+                ..address.clone()
+            })
         };
         let connections = addresses(CONNECT).map(Place::Connection);
-        let mut all: Vec<(usize, Place)> = at(OUTPUT).zip(paths).collect();
+        let mut all: Vec<(usize, Place<PathBuf>)> = at(OUTPUT).zip(paths).collect();
         all.extend(at(CONNECT).zip(connections));
         all.sort_by_key(|&(at, _)| at);
         let mut from = 0;
         let all = all.into_iter().map(|(to, place)| {
             let is_given = |name| at(name).any(|at| (from..to).contains(&at));
-            let existing = match (is_given(APPEND), is_given(TRUNCATE)) {
+            let existing = match (is_given("append"), is_given("truncate")) {
                 (true, _) => Some(Existing::Append),
                 (false, true) => Some(Existing::Replace),
                 (false, false) => None,
@@ -169,18 +146,15 @@ impl FromArgMatches for Outputs {
             }
             (place, existing)
         });
-        let all: Vec<(Place, Option<Existing>)> = all.collect();
-        let without_host = |(place, _): &&(Place, Option<Existing>)| match place {
-            Place::Connection(address) => !address.has_host(),
-            Place::File(_) => false,
-        };
-        if let Some((Place::Connection(address), _)) = all.iter().find(without_host) {
+        let all = all.collect();
+        if let Some(address) = addresses(CONNECT).find(|address| !address.has_host()) {
             let words = format!("-O {address}: expected HOST:PORT\n");
             return Err(Error::raw(clap::error::ErrorKind::ValueValidation, words));
         }
         let listen = addresses(LISTEN).last();
         let listens_at = at(LISTEN).last();
-        let is_watched = at(WATCHDOG).any(|at| Some(at) < listens_at);
+        // The option of the watchdog is not defined here.
+        let is_watched = at("watchdog").any(|at| Some(at) < listens_at);
         Ok(Self {
             all,
             listen,
@@ -196,15 +170,17 @@ impl FromArgMatches for Outputs {
 
 #[cfg(test)]
 mod tests {
+    use clap::Arg;
+
     use super::*;
 
     fn parsed(line: &str) -> Vec<(String, Option<Existing>)> {
-        let others = ["input", WATCHDOG].map(|name| Arg::new(name).long(name));
+        let others = ["input", "watchdog"].map(|name| Arg::new(name).long(name));
         let command =
             Outputs::augment_args(Command::new("buffer").no_binary_name(true).args(others));
         let matches = command.try_get_matches_from(line.split(' ')).unwrap();
         let Outputs { all, .. } = Outputs::from_arg_matches(&matches).unwrap();
-        let named = |(place, existing)| match place {
+        let named = |(place, existing): (Place<PathBuf>, Option<Existing>)| match place {
             Place::File(path) => (path.display().to_string(), existing),
             Place::Connection(address) => (format!("{address} {:?}", address.family), existing),
         };

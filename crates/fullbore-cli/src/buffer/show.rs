@@ -1,18 +1,22 @@
 //! What happens again and again while bytes are moved: the line is drawn, samples are taken, and a pipe on
 //! stdin that is small is enlarged.
 
+use std::fs::File;
 use std::thread;
 use std::time::Duration;
 
+use fullbore::PipeIdentity;
 use fullbore::buffer::Level;
-use fullbore::{PipeEnd, PipeIdentity};
 use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
 
 use super::history::History;
 use super::line::{Reading, line};
-use super::manner::{Manner, status};
+use super::manner::status;
+use super::opening::Ends;
+use super::options::Options;
 use crate::interrupt::Interrupt;
+use crate::moving::Input;
 use crate::terminal::lines::{Screen, say};
 
 /// The time between two calls of [`Show::tick`].
@@ -42,6 +46,8 @@ pub struct Show {
     /// The pipe to enlarge.
     pipe: Option<PipeIdentity>,
     watchdog: Option<Watchdog>,
+    /// For the connection of the input.
+    idle: Option<Watchdog>,
 }
 
 /// Notices that nothing is read or written any more.
@@ -53,35 +59,27 @@ struct Watchdog {
 }
 
 impl Show {
-    /// Draws on stderr if it `is_shown` and stderr is a terminal. As with mbuffer, its line is written in any case.
-    pub fn new(is_shown: bool, watchdog: Option<Duration>, manner: Manner) -> Self {
-        let is_ours = is_shown && !manner.is_mbuffer();
+    /// Draws on stderr if that is asked for, and stderr is a terminal. As with mbuffer, its line is written in any case.
+    pub fn new(options: &Options, ends: &Ends) -> Self {
+        let is_mbuffer = options.as_mbuffer;
+        let is_ours = !options.quiet && !is_mbuffer;
         let screen = is_ours.then(|| Screen::new(false)).flatten();
+        let size = || Input::size_of_all(std::slice::from_ref(&ends.input));
+        // For an output, the kernel measures this time.
+        let idle = options.outputs.listen.as_ref().and(options.tcptimeo);
         Self {
-            as_mbuffer: (is_shown && manner.is_mbuffer()).then_some((1, None)),
+            as_mbuffer: (!options.quiet && is_mbuffer).then(|| (ends.sinks.len(), size())),
             screen: screen.map(|screen| (screen, Interrupt::noted())),
             history: History::new(INTERVAL),
             drawn: Level::default(),
-            pipe: None,
-            watchdog: watchdog.map(Watchdog::new),
+            pipe: small_pipe(&ends.source).filter(|_| !options.keep_input),
+            watchdog: options.watchdog.map(Watchdog::new),
+            idle: idle.map(Watchdog::new),
         }
     }
 
-    /// Enlarges this input once the stream is long, if it is a pipe and its writer is known not to rely on
-    /// its capacity.
-    pub fn enlarge(&mut self, input: PipeEnd<'_>) {
-        let is_small = input.capacity().is_ok_and(|capacity| capacity < ROOMY);
-        let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
-        self.pipe = input.identity().ok().filter(|_| is_small && has_room);
-    }
-
-    /// Says how many outputs there are, and how long the input is if that is known, for mbuffer's line.
-    pub fn about(&mut self, outputs: usize, size: Option<u64>) {
-        self.as_mbuffer = self.as_mbuffer.map(|_| (outputs, size));
-    }
-
-    /// Looks at the buffer. Returns which side has stalled, if the watchdog has found that.
-    pub fn tick(&mut self, level: &Level) -> Option<&'static str> {
+    /// Looks at the buffer. Returns what has stalled, if a watchdog has found that.
+    pub fn tick(&mut self, level: &Level) -> Option<String> {
         self.history.note(level.elapsed, percent(level));
         if let Some(pipe) = self.pipe.take_if(|_| level.taken >= LONG) {
             // It goes on by itself: nothing waits for it, and without it reading is only slower.
@@ -95,7 +93,12 @@ impl Show {
         if level.elapsed >= self.drawn.elapsed + INTERVAL {
             self.draw(level);
         }
-        self.watchdog.as_mut()?.stalled(level)
+        if let Some(side) = self.watchdog.as_mut().and_then(|dog| dog.stalled(level)) {
+            return Some(format!("watchdog: the {side} has stalled"));
+        }
+        self.idle.as_mut()?.input_stalled(level).then(|| {
+            "the connection of the input has moved nothing for the time of --tcptimeo".to_owned()
+        })
     }
 
     fn draw(&mut self, level: &Level) {
@@ -147,30 +150,20 @@ impl Show {
     }
 }
 
-/// Notices that the connection of the input moves nothing.
-pub struct Idle(Option<Watchdog>);
-
-impl Idle {
-    pub fn new(timeout: Option<Duration>) -> Self {
-        Self(timeout.map(Watchdog::new))
-    }
-
-    /// Returns whether it has moved nothing for too long.
-    pub fn tick(&mut self, level: &Level) -> bool {
-        let mut seen = *level;
-        // The other side never has to do anything.
-        seen.waits_for_bytes = true;
-        let stalled = self.0.as_mut().and_then(|watchdog| watchdog.stalled(&seen));
-        stalled.is_some()
-    }
-}
-
 impl Watchdog {
     fn new(timeout: Duration) -> Self {
         Self {
             timeout,
             sides: [(0, Duration::ZERO); 2],
         }
+    }
+
+    /// Returns whether the input has stalled, whatever the output does.
+    fn input_stalled(&mut self, level: &Level) -> bool {
+        let mut seen = *level;
+        // The other side never has to do anything.
+        seen.waits_for_bytes = true;
+        self.stalled(&seen).is_some()
     }
 
     fn stalled(&mut self, level: &Level) -> Option<&'static str> {
@@ -191,6 +184,14 @@ impl Watchdog {
             (false, false) => None,
         }
     }
+}
+
+/// Returns the pipe of this input if it is to be enlarged once the stream is long.
+fn small_pipe(input: &File) -> Option<PipeIdentity> {
+    let pipe = linux::pipe::of(input).ok()??;
+    let is_small = pipe.capacity().is_ok_and(|capacity| capacity < ROOMY);
+    let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
+    pipe.identity().ok().filter(|_| is_small && has_room)
 }
 
 fn percent(level: &Level) -> f64 {
@@ -241,13 +242,13 @@ mod tests {
     #[test]
     fn only_an_input_that_has_something_to_do_is_idle() {
         let seen = |set: fn(&mut Level, u64)| {
-            let mut idle = Idle::new(Some(3 * SECOND));
+            let mut idle = Watchdog::new(3 * SECOND);
             (0..10).any(|second| {
                 let mut level = Level::default();
                 (level.taken, level.held) = (100, 50);
                 level.elapsed = second as u32 * SECOND;
                 set(&mut level, second);
-                idle.tick(&level)
+                idle.input_stalled(&level)
             })
         };
         assert!(seen(|_, _| {}));

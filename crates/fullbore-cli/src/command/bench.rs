@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write, stdout};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::completion::groups_and_experiments;
 use clap::Args;
@@ -14,11 +15,11 @@ use fullbore_host::number::within;
 
 use super::json;
 use super::{output, reports};
-use crate::inherited;
 use crate::terminal::stderr;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
+use fullbore_host::seconds;
 use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::unix_copy;
 use fullbore_lab::endpoint;
@@ -69,20 +70,15 @@ pub struct Bench {
     names: Vec<String>,
 
     /// List the experiments, and exit
-    #[arg(long, conflicts_with_all = [
-        "rounds", "seconds", "quick", "cpus", "pipe_size", "peers", "seed", "json", "cost", "limit",
-        "svg", "html", "CopyOptions",
-    ])]
+    #[arg(long, conflicts_with_all = MEASURING.split(' '), conflicts_with_all = ["json", "html"])]
     list: bool,
 
     /// Compare runs instead of measuring. Each FILE holds the output of --json; '-' is stdin.
     ///
     /// Ratios are relative to the first file. Give names of experiments before this option, or
     /// after '--'.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = [
-        "list", "rounds", "seconds", "quick", "cpus", "peers", "pipe_size", "seed", "cost", "limit",
-        "svg", "CopyOptions",
-    ])]
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    #[arg(conflicts_with_all = MEASURING.split(' '), conflicts_with = "list")]
     compare: Vec<PathBuf>,
 
     /// How many times to measure each experiment [default: 7; with --count, 1]
@@ -90,8 +86,8 @@ pub struct Bench {
     rounds: Option<u32>,
 
     /// How long one measurement takes, in seconds [default: 0.25]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.01..=3600.0))]
+    seconds: Option<Duration>,
 
     /// Measure briefly: 10 seconds for the ladder, about 4 minutes for all groups. The figures are
     /// less reliable
@@ -111,12 +107,8 @@ pub struct Bench {
     peers: Option<PathBuf>,
 
     /// Print one JSON object, and the table on stderr; or write the object to FILE
-    #[arg(
-        long,
-        value_name = "FILE",
-        require_equals = true,
-        help_heading = "Reports"
-    )]
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    #[arg(help_heading = "Reports")]
     json: Option<Option<PathBuf>>,
 
     /// Add a column: CPU seconds per GiB, of all processes
@@ -143,6 +135,9 @@ pub struct Bench {
     unix_copy: unix_copy::CopyOptions,
 }
 
+/// The options of measurements.
+const MEASURING: &str = "rounds seconds quick cpus pipe_size peers seed cost limit svg CopyOptions";
+
 impl Bench {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if !self.compare.is_empty() {
@@ -150,23 +145,20 @@ impl Bench {
             return Ok(ExitCode::SUCCESS);
         }
         let catalogue = Catalogue::default();
-        let experiments = if self.list && self.names.is_empty() {
-            catalogue.select(&[names::ALL.into()])?
-        } else {
-            catalogue.select(&self.names)?
+        let experiments = match self.list && self.names.is_empty() {
+            true => catalogue.select(&[names::ALL.into()])?,
+            false => catalogue.select(&self.names)?,
         };
         self.check_options_of_groups(&experiments)?;
         if self.list {
-            list(&catalogue, &experiments, &mut inherited::stdout()?.lock())?;
+            output::print(&|out| Ok(list(&catalogue, &experiments, out)?))?;
             return Ok(ExitCode::SUCCESS);
         }
         let settings = self.settings(&experiments)?;
         self.check_options_of_experiments(&experiments, &settings)?;
         self.report_on_stdout()?;
-        proc::check(
-            Need::Program,
-            "the processes of an experiment are started through it",
-        )?;
+        let why = "the processes of an experiment are started through it";
+        proc::check(Need::Program, why)?;
         let files = self.files().map(|(_, path)| path);
         for path in files.chain(self.json.iter().flatten().map(PathBuf::as_path)) {
             reports::check_path(path)?;
@@ -186,9 +178,8 @@ impl Bench {
         // This removes the progress bar before the table is printed.
         drop(progress);
         self.show(&run, &[(&self.svg, &Svg), (&self.html, &Html)])?;
-        Ok(ExitCode::from(u8::from(
-            run.experiments.iter().any(|e| e.failed.is_some()),
-        )))
+        let has_failed = run.experiments.iter().any(|e| e.failed.is_some());
+        Ok(ExitCode::from(u8::from(has_failed)))
     }
 
     /// Refuses options that would have no effect.
@@ -196,8 +187,7 @@ impl Bench {
         let group = unix_copy::GROUP;
         match self.unix_copy.given() {
             Some(option) if experiments.iter().all(|e| e.group != group) => Err(Usage(format!(
-                "{option} applies only to the group '{group}', which was not selected: add \
-                 '{group}' to the names"
+                "{option} applies only to the group '{group}', which was not selected: add '{group}' to the names"
             ))),
             _ => Ok(()),
         }
@@ -210,37 +200,26 @@ impl Bench {
         settings: &Settings,
     ) -> Result<(), Usage> {
         let counted = |e: &Experiment| e.group == unix_copy::GROUP && self.unix_copy.is_counted();
-        let given = [
-            (
-                self.pipe_size.is_some()
-                    && experiments
-                        .iter()
-                        .all(|e| e.work.fixed_pipe_size().is_some()),
-                "--pipe-size has no effect: each selected experiment sets its own, or has no pipe",
-            ),
-            (
-                self.cpus.is_some() && experiments.iter().all(|e| e.work.runs_anywhere()),
-                "--cpus has no effect: the selected experiments run on all CPUs",
-            ),
-            (
-                self.peers.is_some() && experiments.iter().all(|e| e.work.peer(settings).is_none()),
-                "--peers has no effect: no selected experiment has a C program",
-            ),
-            (
-                self.seconds.is_some() && experiments.iter().all(counted),
-                "--seconds has no effect: --count ends the measurements",
-            ),
-        ];
-        let useless = given.into_iter().find_map(|(is, text)| is.then_some(text));
-        useless.map_or(Ok(()), |text| Err(Usage(text.into())))
+        let has_pipe = |e: &Experiment| e.work.fixed_pipe_size().is_none();
+        let has_peer = |e: &Experiment| e.work.peer(settings).is_some();
+        let useless = if self.pipe_size.is_some() && !experiments.iter().any(has_pipe) {
+            "--pipe-size has no effect: each selected experiment sets its own, or has no pipe"
+        } else if self.cpus.is_some() && experiments.iter().all(|e| e.work.runs_anywhere()) {
+            "--cpus has no effect: the selected experiments run on all CPUs"
+        } else if self.peers.is_some() && !experiments.iter().any(has_peer) {
+            "--peers has no effect: no selected experiment has a C program"
+        } else if self.seconds.is_some() && experiments.iter().all(counted) {
+            "--seconds has no effect: --count ends the measurements"
+        } else {
+            return Ok(());
+        };
+        Err(Usage(useless.into()))
     }
 
     /// Returns the forms of which a file was named, and the files.
     fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let files = [("svg", &self.svg), ("html", &self.html)];
-        files
-            .into_iter()
-            .filter_map(|(form, path)| Some((form, path.as_deref()?)))
+        let files = [("svg", &self.svg), ("html", &self.html)].into_iter();
+        files.filter_map(|(form, path)| Some((form, path.as_deref()?)))
     }
 
     /// Returns the option whose report goes to stdout in place of the table, if there is one.
@@ -250,9 +229,8 @@ impl Bench {
     fn report_on_stdout(&self) -> Result<Option<String>, Usage> {
         let files = self.files().filter(|(_, path)| output::is_stdout(path));
         let json = json::is_on_stdout(&self.json).then(|| "--json".to_owned());
-        let mut given = json
-            .into_iter()
-            .chain(files.map(|(form, _)| format!("--{form} -")));
+        let files = files.map(|(form, _)| format!("--{form} -"));
+        let mut given = json.into_iter().chain(files);
         match (given.next(), given.next()) {
             (Some(one), Some(other)) => Err(Usage(format!(
                 "{one} and {other} would both write to stdout: give a file for one of them"
@@ -267,7 +245,7 @@ impl Bench {
         } else {
             // Transferring a given number of objects takes long, so one round is the default.
             let otherwise = if self.unix_copy.is_counted() { 1 } else { 7 };
-            let seconds = self.seconds.unwrap_or(0.25);
+            let seconds = self.seconds.map_or(0.25, |time| time.as_secs_f64());
             (self.rounds.unwrap_or(otherwise), seconds, 0.1)
         };
         Ok(Settings {
@@ -289,7 +267,8 @@ impl Bench {
         self.show(&compared, &[(&self.html, &Html)])
     }
 
-    /// Writes the files that were asked for, and prints the table.
+    /// Writes the files that were asked for, and prints the table on stdout, or on stderr if another report goes to
+    /// stdout. With --json, that report is the JSON object.
     fn show<Of>(
         &self,
         result: &Of,
@@ -302,36 +281,27 @@ impl Bench {
         // The files are written first, so that they are written even if the reader of the table goes away.
         let json = self.json.clone().flatten();
         let json: [(&Option<PathBuf>, &dyn Report<Of>); 1] = [(&json, &Json)];
-        let written = (reports.iter().chain(&json))
-            .filter_map(|(path, report)| Some((path.as_deref()?, report)))
-            .map(|(path, report)| {
-                output::write_to_file(&|out| Ok(report.write(result, out)?), path)
-            })
-            // All files are written, even if the first one fails.
-            .fold(Ok(()), Result::and);
-        // If a file cannot be written, the table is printed nevertheless.
-        written.and(self.print(result))
-    }
-
-    /// Prints the table on stdout, or on stderr if another report goes to stdout. With --json, that report is
-    /// the JSON object.
-    fn print<Of>(&self, result: &Of) -> anyhow::Result<()>
-    where
-        Json: Report<Of>,
-        Table: Report<Of>,
-    {
-        let print = |report: &dyn Report<Of>, out: &mut dyn Write| {
-            output::write_to(&|out| Ok(report.write(result, out)?), out)
+        let mut written = Ok(());
+        // All files are written, even if the first one fails.
+        for (path, report) in reports.iter().chain(&json) {
+            if let Some(path) = path {
+                let write = |out: &mut dyn Write| Ok(report.write(result, out)?);
+                written = written.and(output::write_to_file(&write, path));
+            }
+        }
+        let print = || {
+            if self.report_on_stdout()?.is_none() {
+                let table = self.table_on(&stdout());
+                return output::print(&|out| Ok(table.write(result, out)?));
+            }
+            if json::is_on_stdout(&self.json) {
+                output::print(&|out| Ok(Json.write(result, out)?))?;
+            }
+            let table = self.table_on(&io::stderr());
+            output::write_to(&|out| Ok(table.write(result, out)?), &mut stderr())
         };
-        if self.report_on_stdout()?.is_none() {
-            let table = self.table_on(&stdout());
-            return print(&table, &mut inherited::stdout()?.lock());
-        }
-        if json::is_on_stdout(&self.json) {
-            print(&Json, &mut inherited::stdout()?.lock())?;
-        }
-        let table = self.table_on(&io::stderr());
-        print(&table, &mut stderr())
+        // If a file cannot be written, the table is printed nevertheless.
+        written.and(print())
     }
 
     fn table_on(&self, out: &(impl AsFd + IsTerminal)) -> Table {
@@ -347,10 +317,8 @@ impl Bench {
 fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) -> io::Result<()> {
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
     for group in &catalogue.groups {
-        let mut within = experiments
-            .iter()
-            .filter(|e| e.group == group.name)
-            .peekable();
+        let within = experiments.iter().filter(|e| e.group == group.name);
+        let mut within = within.peekable();
         if within.peek().is_some() {
             writeln!(out, "{:<1$}  {2}", group.name, width + 2, group.shows)?;
         }
@@ -359,10 +327,6 @@ fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) 
         }
     }
     Ok(())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    fullbore_host::seconds::parse(text, 0.01..=3600.0)
 }
 
 pub fn cpu_pair(text: &str) -> Result<(usize, usize), String> {

@@ -106,28 +106,47 @@ struct Copying {
     is_plain: bool,
 }
 
+impl Copying {
+    /// Counts bytes that have arrived, of which `seen` can be seen. Breaks off if the disk could not store them.
+    fn arrived(
+        &mut self,
+        seen: &[u8],
+        bytes: u64,
+        synced: &mut anyhow::Result<()>,
+    ) -> ControlFlow<()> {
+        if let Some(digest) = &mut self.digest {
+            digest.add(seen);
+        }
+        let done = self.write_back.wrote(bytes, bytes);
+        *synced = done.map(|done| self.bar.iter().for_each(|bar| bar.add(done)));
+        match synced {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
 impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let is_plain = moving::is_plain()?;
         let inputs = Input::all(&self.files);
-        let existing = match self.append {
-            true => Existing::Append,
-            false => Existing::Replace,
-        };
         let mut output = match &self.output {
-            None => Output::stdout(),
-            Some(path) if self.atomic => Output::replacing(path, existing)?,
-            Some(path) => Output::named(path.clone(), existing),
+            None => Output::Stdout,
+            Some(path) => Output::of(path, Existing::appended(self.append), self.atomic)?,
         };
-        let is_stdout_free = !matches!(output, Output::Stdout(_));
+        let is_stdout_free = !output.is_stdout();
         if self.hash.is_some() && is_stdout_free {
             inherited::stdout()?;
         }
         let named = self.output.clone().unwrap_or_else(|| "-".into());
+        let size = || {
+            let sizes = [Input::size_of_all(&inputs), self.bytes];
+            sizes.into_iter().flatten().min()
+        };
         let mut copying = Copying {
             total: Total::default(),
             digest: self.hash.map(Digest::new),
-            bar: self.progress.then(|| Bar::new(self.size(&inputs))),
+            bar: self.progress.then(|| Bar::new(size())),
             write_back: WriteBack::default(),
             sealing: None,
             is_plain,
@@ -138,30 +157,23 @@ impl Copy {
             |error| exit::say("fullbore copy", error),
             |input, output| self.copy(input, &inputs, output, &mut copying),
         );
-        let Copying {
-            total,
-            digest,
-            bar,
-            sealing,
-            ..
-        } = copying;
         // Anything else than success leaves the stream without its seal.
         let copied = copied.and_then(|code| {
-            if let Some(sealing) = sealing.filter(|_| code == ExitCode::SUCCESS) {
+            if let Some(sealing) = copying.sealing.filter(|_| code == ExitCode::SUCCESS) {
                 sealing.finish(&inputs[0], &output)?;
             }
             Ok(code)
         });
-        drop(bar);
+        drop(copying.bar);
         let is_complete = matches!(copied, Ok(ExitCode::SUCCESS));
         let closed = output.close(is_complete, self.sync);
         if self.report {
-            total.print();
+            copying.total.print();
         }
         let code = copied?;
         closed?;
         // An incomplete copy has no digest that anybody could ask for.
-        if let Some(digest) = digest.filter(|_| code == ExitCode::SUCCESS) {
+        if let Some(digest) = copying.digest.filter(|_| code == ExitCode::SUCCESS) {
             let line = digest.line(named.as_os_str());
             if is_stdout_free {
                 let mut out = inherited::stdout()?.lock();
@@ -182,83 +194,41 @@ impl Copy {
     ) -> anyhow::Result<ControlFlow<()>> {
         let source = input.open()?;
         output.open(inputs)?;
-        let Copying {
-            total,
-            digest,
-            bar,
-            write_back,
-            sealing,
-            is_plain,
-        } = copying;
         if self.sync {
-            write_back.begin(&*output)?;
+            copying.write_back.begin(&*output)?;
         }
-        if self.seal || self.unseal {
-            let sealing = match sealing {
-                Some(sealing) => sealing,
-                none if self.seal => none.insert(Sealing::seal(output, *is_plain)?),
-                none => none.insert(Sealing::unseal(output, *is_plain)?),
-            };
-            let (most, began) = (self.bytes.map(|bytes| bytes - total.bytes), Instant::now());
-            let mut synced = Ok(());
-            let copied = sealing.copy((input, &source), output, most, |content| {
-                total.bytes += content.len() as u64;
-                if let Some(digest) = digest {
-                    digest.add(content);
-                }
-                let done = write_back.wrote(content.len() as u64, content.len() as u64);
-                synced = done.map(|done| bar.iter().for_each(|bar| bar.add(done)));
-                match synced {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
-            });
-            total.elapsed += began.elapsed();
-            copied?;
-            synced?;
-            return Ok(self.goes_on(total));
-        }
-        let mut transfer = Transfer::new(&source, &*output)
-            .guarantee(moving::guarantee(self.by_reference))
-            .plain(*is_plain)
-            .visible(digest.is_some());
-        if let Some(bytes) = self.bytes {
-            transfer = transfer.limit(bytes - total.bytes);
-        }
+        let most = self.bytes.map(|bytes| bytes - copying.total.bytes);
         let mut synced = Ok(());
-        let ran = transfer.run_with(|progress| {
-            if let Some(digest) = digest {
-                digest.add(progress.seen);
+        if self.seal || self.unseal {
+            let mut sealing = match copying.sealing.take() {
+                Some(sealing) => sealing,
+                None => Sealing::begin(output, copying.is_plain, self.seal)?,
+            };
+            let began = Instant::now();
+            let copied = sealing.copy((input, &source), output, most, |content| {
+                copying.total.bytes += content.len() as u64;
+                copying.arrived(content, content.len() as u64, &mut synced)
+            });
+            copying.sealing = Some(sealing);
+            copying.total.elapsed += began.elapsed();
+            copied?;
+        } else {
+            let mut transfer = Transfer::new(&source, &*output)
+                .guarantee(moving::guarantee(self.by_reference))
+                .plain(copying.is_plain)
+                .visible(copying.digest.is_some());
+            if let Some(most) = most {
+                transfer = transfer.limit(most);
             }
-            let done = write_back.wrote(progress.step, progress.step);
-            match (done, &bar) {
-                (Err(error), _) => {
-                    synced = Err(error);
-                    return ControlFlow::Break(());
-                }
-                (Ok(done), Some(bar)) => bar.add(done),
-                (Ok(_), None) => {}
-            }
-            ControlFlow::Continue(())
-        });
-        total.add(ran, input, output)?;
+            let ran = transfer
+                .run_with(|progress| copying.arrived(progress.seen, progress.step, &mut synced));
+            copying.total.add(ran, input, output)?;
+        }
         synced?;
-        Ok(self.goes_on(total))
-    }
-
-    /// Breaks off if no more bytes are wanted.
-    fn goes_on(&self, total: &Total) -> ControlFlow<()> {
-        match self.bytes == Some(total.bytes) {
+        Ok(match self.bytes == Some(copying.total.bytes) {
+            // No more bytes are wanted.
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
-        }
-    }
-
-    /// Bytes there are to copy, where that is known.
-    fn size(&self, inputs: &[Input]) -> Option<u64> {
-        match (Input::size_of_all(inputs), self.bytes) {
-            (Some(size), Some(limit)) => Some(size.min(limit)),
-            (size, limit) => size.or(limit),
-        }
+        })
     }
 }

@@ -1,15 +1,14 @@
 //! `fullbore doctor`: reports what this machine allows, and which settings slow pipes down.
 
-use std::io::{Write, stdout};
+use std::io::stdout;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::json;
-use super::output::write_to;
+use super::output::print;
 use super::reports::table_on;
-use crate::inherited;
 use fullbore_diagnose::doctor::{examine, text};
 use fullbore_host::proc::{self, Need};
 use fullbore_results::report::table::Table;
@@ -47,8 +46,7 @@ impl Doctor {
         if !json::is_on_stdout(&self.json) {
             let Table { width, color, .. } = table_on(&stdout());
             let width = width.unwrap_or(WIDTH_WITHOUT_A_TERMINAL);
-            let print = |out: &mut dyn Write| Ok(text::write(&report, width, color, out)?);
-            write_to(&print, &mut inherited::stdout()?.lock())?;
+            print(&|out| Ok(text::write(&report, width, color, out)?))?;
         }
         json::write(&self.json, &report)?;
         Ok(ExitCode::from(u8::from(report.is_wrong())))

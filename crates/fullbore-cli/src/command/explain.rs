@@ -6,24 +6,26 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use crate::completion::experiments;
+use anyhow::bail;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::within;
 
 use super::json;
-use super::output::{write_to, write_to_file};
+use super::output::{print, write_to, write_to_file};
 use super::reports::check_path;
 use crate::ending;
 use crate::exit;
-use crate::inherited;
 use crate::interrupt::Interrupt;
 use crate::launch;
 use crate::run::Failure;
+use crate::terminal::lines::say_line;
 use crate::terminal::stderr;
 use fullbore_diagnose::explain;
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
+use fullbore_host::seconds;
 use fullbore_lab::catalogue::Catalogue;
 use fullbore_lab::catalogue::unix_copy::CopyOptions;
 use fullbore_results::explain::Explanation;
@@ -56,12 +58,8 @@ pub struct Explain {
     experiment: Option<String>,
 
     /// A command and its arguments, or a shell command line in quotes
-    #[arg(
-        last = true,
-        value_name = "COMMAND",
-        value_hint = clap::ValueHint::CommandName,
-        conflicts_with_all = ["rounds", "cpus"]
-    )]
+    #[arg(last = true, value_name = "COMMAND", value_hint = clap::ValueHint::CommandName)]
+    #[arg(conflicts_with_all = ["rounds", "cpus"])]
     command: Vec<String>,
 
     /// Number of pairs of measurements, one with and one without sampling
@@ -70,8 +68,8 @@ pub struct Explain {
 
     /// How long one measurement takes, in seconds [default: 0.5]; a command is ended after this
     /// time
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.05..=86_400.0))]
+    seconds: Option<Duration>,
 
     /// CPUs for the writer and the reader [default: chosen from the topology]
     #[arg(long, value_name = "A,B", value_parser = super::bench::cpu_pair)]
@@ -89,10 +87,10 @@ pub struct Explain {
 impl Explain {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if self.experiment.is_some() && !self.command.is_empty() {
-            return Err(Usage("give an experiment or a command, not both".into()).into());
+            bail!(Usage("give an experiment or a command, not both".into()));
         }
         if self.experiment.is_none() {
-            json::file(&self.json, "the command")?;
+            json::check(&self.json, "the command")?;
         }
         self.output.as_deref().map_or(Ok(()), check_path)?;
         proc::check(Need::Processes, "what the processes did is read from there")?;
@@ -101,35 +99,27 @@ impl Explain {
                 self.report(&self.experiment(name)?)?;
                 Ok(ExitCode::SUCCESS)
             }
-            None => {
-                let ended = match self.watch() {
-                    Ok(ended) => ended,
-                    Err(error) => {
-                        let Some(failure) = error.downcast_ref::<Failure>() else {
-                            return Err(error);
-                        };
-                        exit::say("fullbore explain", &error);
-                        return Ok(ExitCode::from(failure.code));
-                    }
+            None => self.watch().or_else(|error| {
+                let Some(failure) = error.downcast_ref::<Failure>() else {
+                    return Err(error);
                 };
-                Ok(self.end(ended))
-            }
+                exit::say("fullbore explain", &error);
+                Ok(ExitCode::from(failure.code))
+            }),
         }
     }
 
-    /// Runs the command, and reports what it did.
-    fn watch(&self) -> anyhow::Result<Option<ExitStatus>> {
-        let at_most = self.seconds.map(Duration::from_secs_f64);
+    /// Runs the command, and reports what it did. Returns the exit code.
+    fn watch(&self) -> anyhow::Result<ExitCode> {
         let interrupt = Interrupt::noted();
         ending::spare_the_living();
-        let mut last = None;
+        let mut ended = None;
         let explained = explain::command(&self.command, &super::program(), || {
-            let ended = launch::run(&self.command, at_most, &interrupt)?;
-            last = Some(ended);
+            ended = launch::run(&self.command, self.seconds, &interrupt)?;
             Ok(())
         })?;
         self.report(&explained)?;
-        Ok(last.expect("it has run"))
+        Ok(code_of(ended))
     }
 
     fn experiment(&self, name: &str) -> anyhow::Result<Explanation> {
@@ -142,45 +132,39 @@ impl Explain {
         })?;
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
+        let seconds = self.seconds.map_or(0.5, |time| time.as_secs_f64());
         let settings = Settings {
             unix_copy: CopyOptions::default().settle(&[*experiment], None)?,
-            ..Settings::new(self.rounds, self.seconds.unwrap_or(0.5), 0.1)
+            ..Settings::new(self.rounds, seconds, 0.1)
         };
         explain::experiment(experiment, &settings, &cpus, &super::program())
     }
 
     fn report(&self, explanation: &Explanation) -> anyhow::Result<()> {
         let written = json::write(&self.json, explanation);
-        let print = |out: &mut dyn Write| Ok(explain::report::write(explanation, out)?);
+        let write = |out: &mut dyn Write| Ok(explain::report::write(explanation, out)?);
         let printed = match &self.output {
             None if json::is_on_stdout(&self.json) => Ok(()),
-            Some(path) => write_to_file(&print, path),
-            None if self.experiment.is_some() => write_to(&print, &mut inherited::stdout()?.lock()),
-            None => write_to(&print, &mut stderr()),
+            Some(path) => write_to_file(&write, path),
+            None if self.experiment.is_some() => print(&write),
+            None => write_to(&write, &mut stderr()),
         };
         written.and(printed)
     }
-
-    /// Returns the exit code for the end of a command. A command that was ended because its time was up has
-    /// succeeded.
-    fn end(&self, status: Option<ExitStatus>) -> ExitCode {
-        match status {
-            Some(status) if !status.success() => {
-                let _ = writeln!(
-                    stderr(),
-                    "fullbore explain: the command ended with {status}"
-                );
-                match status.code() {
-                    // As a shell says that there is no such program, or that it cannot be run.
-                    Some(code @ (126 | 127)) => ExitCode::from(code as u8),
-                    _ => ExitCode::FAILURE,
-                }
-            }
-            _ => ExitCode::SUCCESS,
-        }
-    }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    fullbore_host::seconds::parse(text, 0.05..=86_400.0)
+/// Returns the exit code for the end of a command, and prints how it failed. A command that was ended because its time
+/// was up has succeeded.
+fn code_of(status: Option<ExitStatus>) -> ExitCode {
+    let Some(status) = status.filter(|status| !status.success()) else {
+        return ExitCode::SUCCESS;
+    };
+    say_line(format_args!(
+        "fullbore explain: the command ended with {status}"
+    ));
+    match status.code() {
+        // As a shell says that there is no such program, or that it cannot be run.
+        Some(code @ (126 | 127)) => ExitCode::from(code as u8),
+        _ => ExitCode::FAILURE,
+    }
 }

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Command, ValueEnum};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
-use super::output::write_to_file;
+use super::output::{self, write_to_file};
 use crate::{inherited, manual, names};
 use fullbore_host::refusal::Usage;
 
@@ -61,10 +61,8 @@ impl Generate {
             What::CompleteFish => &Fish,
         };
         if self.verb.is_some() || self.dir.is_some() {
-            return Err(Usage(
-                "only 'man' takes a verb, and only 'man' and 'links' take --dir".into(),
-            )
-            .into());
+            let text = "only 'man' takes a verb, and only 'man' and 'links' take --dir";
+            bail!(Usage(text.into()));
         }
         let name = "fullbore";
         let mut script = Vec::new();
@@ -79,15 +77,12 @@ impl Generate {
             ),
             _ => {}
         }
-        let mut out = inherited::stdout()?.lock();
-        out.write_all(script.as_bytes())
-            .context("write to stdout")?;
-        Ok(ExitCode::SUCCESS)
+        print(script.as_bytes())
     }
 
     fn links(&self) -> anyhow::Result<ExitCode> {
         let Some(dir) = self.dir.as_ref().filter(|_| self.verb.is_none()) else {
-            return Err(Usage("'links' needs --dir, and no verb".into()).into());
+            bail!(Usage("'links' needs --dir, and no verb".into()));
         };
         let program = std::env::current_exe().context("find this program")?;
         create(dir)?;
@@ -121,10 +116,14 @@ impl Generate {
         if stdout().is_terminal() && show(&page) {
             return Ok(ExitCode::SUCCESS);
         }
-        let mut out = inherited::stdout()?.lock();
-        out.write_all(&page).context("write to stdout")?;
-        Ok(ExitCode::SUCCESS)
+        print(&page)
     }
+}
+
+fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
+    inherited::stdout()?;
+    output::print(&|out| Ok(out.write_all(bytes)?)).context("write to stdout")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn create(dir: &Path) -> anyhow::Result<()> {

@@ -1,14 +1,13 @@
 //! `--json[=FILE]`: one JSON object on stdout in place of the text, or in FILE beside the text.
 
-use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use fullbore_host::refusal::Usage;
 use serde::Serialize;
 
-use super::output::{write_to, write_to_file};
-use crate::inherited;
+use super::output::{self, is_stdout, write_to_file};
 
 /// What follows `--json`, if it was given: nothing means stdout.
 type Json = Option<Option<PathBuf>>;
@@ -29,22 +28,19 @@ pub fn write(json: &Json, value: &impl Serialize) -> Result<()> {
     };
     match json {
         None => Ok(()),
-        Some(None) => {
-            inherited::stdout()?;
-            write_to(&print, &mut stdout().lock())
-        }
+        Some(None) => output::print(&print),
         Some(Some(file)) => write_to_file(&print, file),
     }
 }
 
-/// Returns the file of `--json`, in a verb whose stdout is data.
+/// Checks that `--json` names a file, in a verb whose stdout is data.
 ///
 /// # Errors
 /// If no file was named, or the file is stdout.
-pub fn file<'a>(json: &'a Json, owner: &str) -> Result<Option<&'a Path>, Usage> {
+pub fn check(json: &Json, owner: &str) -> Result<(), Usage> {
     match json {
-        None => Ok(None),
-        Some(Some(file)) if !super::output::is_stdout(file) => Ok(Some(file)),
+        None => Ok(()),
+        Some(Some(file)) if !is_stdout(file) => Ok(()),
         Some(_) => Err(Usage(format!(
             "--json needs a file, because stdout belongs to {owner}: --json=FILE, or --json=/dev/stderr"
         ))),

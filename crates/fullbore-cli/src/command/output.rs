@@ -13,14 +13,22 @@ use crate::inherited;
 use crate::moving::directory_of;
 use crate::moving::failure::is_closed_output;
 
+/// What writes a report.
+type Writing<'a> = &'a dyn Fn(&mut dyn Write) -> Result<()>;
+
+/// Writes all of it to stdout.
+///
+/// # Errors
+/// If stdout was closed; those of `write`, and of writing to stdout.
+pub fn print(write: Writing<'_>) -> Result<()> {
+    write_to(write, &mut inherited::stdout()?.lock())
+}
+
 /// Writes all of it to `out`.
 ///
 /// # Errors
 /// Those of `write`, and of writing to `out`.
-pub fn write_to(
-    write: &dyn Fn(&mut dyn io::Write) -> Result<()>,
-    out: &mut dyn io::Write,
-) -> Result<()> {
+pub fn write_to(write: Writing<'_>, out: &mut dyn Write) -> Result<()> {
     let mut out = BufWriter::new(out);
     write(&mut out)?;
     // Dropping the writer would flush too, and lose the error.
@@ -36,15 +44,14 @@ pub fn write_to(
 /// # Errors
 ///
 /// Where `path` cannot be written; the error names it.
-pub fn write_to_file(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+pub fn write_to_file(write: Writing<'_>, path: &Path) -> Result<()> {
     if is_stdout(path) {
         return write_to(write, &mut io::stdout().lock())
             .context("cannot write the report to stdout");
     }
-    let put = if takes_bytes_as_they_come(path) {
-        append
-    } else {
-        replace
+    let put = match takes_bytes_as_they_come(path) {
+        true => append,
+        false => replace,
     };
     put(write, path).map_err(|error| {
         let what = format!("cannot write the report to '{}'", path.display());
@@ -73,14 +80,14 @@ pub(super) fn takes_bytes_as_they_come(path: &Path) -> bool {
 }
 
 /// Appends to the file at `path`, or writes to the descriptor that it names.
-fn append(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+fn append(write: Writing<'_>, path: &Path) -> Result<()> {
     let named = inherited::descriptor(path, OFlags::WRONLY);
     let file = named.unwrap_or_else(|| OpenOptions::new().append(true).open(path))?;
     write_and_close(write, file)
 }
 
 /// Writes to `file`, and closes it: a file system may report only then what it could not store.
-fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File) -> Result<()> {
+fn write_and_close(write: Writing<'_>, file: File) -> Result<()> {
     let mut out = BufWriter::new(file);
     write(&mut out)?;
     let file = out.into_inner().map_err(IntoInnerError::into_error)?;
@@ -88,7 +95,7 @@ fn write_and_close(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, file: File)
 }
 
 /// Replaces the file at `path` by a new one.
-fn replace(write: &dyn Fn(&mut dyn io::Write) -> Result<()>, path: &Path) -> Result<()> {
+fn replace(write: Writing<'_>, path: &Path) -> Result<()> {
     let path = place_of(path);
     let (file, written) = tempfile::Builder::new()
         .prefix(".fullbore-")

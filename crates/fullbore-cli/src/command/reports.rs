@@ -17,13 +17,9 @@ use crate::{inherited, terminal};
 /// Returns a table with the width and the colours of the terminal, if `out` is one.
 pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
     let to_terminal = out.is_terminal();
-    let width = to_terminal
-        .then(|| rustix::termios::tcgetwinsize(out).ok())
-        .flatten()
-        .map(|size| size.ws_col)
-        .filter(|&columns| columns > 0);
+    let size = terminal::size_of(out).filter(|_| to_terminal);
     Table {
-        width,
+        width: size.map(|(columns, _)| columns as u16),
         color: to_terminal && terminal::may_colour(),
         ..Table::default()
     }

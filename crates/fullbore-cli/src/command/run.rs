@@ -70,23 +70,18 @@ impl Run {
     }
 
     fn check(&self) -> Result<(), Usage> {
-        json::file(&self.options.json, "the pipeline")?;
-        match (self.line.len(), self.words.len()) {
-            (1, 0) => {}
-            (0, 1..) => {
-                Plan::of_words(&self.words)?;
-            }
-            (0, 0) => return Err(Usage("no pipeline was given".into())),
+        json::check(&self.options.json, "the pipeline")?;
+        let text = match (self.line.len(), self.words.len()) {
+            (1, 0) => return Ok(()),
+            (0, 1..) => return Plan::of_words(&self.words).map(drop),
+            (0, 0) => "no pipeline was given",
             (_, 0) => {
-                return Err(Usage(
-                    "give the pipeline as one argument in quotes, such as 'a x | b y', or as \
-                     words after '--', such as -- a x '|' b y"
-                        .into(),
-                ));
+                "give the pipeline as one argument in quotes, such as 'a x | b y', or as words after '--', such as \
+                 -- a x '|' b y"
             }
-            _ => return Err(Usage("give a line, or words after '--', not both".into())),
-        }
-        Ok(())
+            _ => "give a line, or words after '--', not both",
+        };
+        Err(Usage(text.into()))
     }
 
     fn plan(&self) -> anyhow::Result<Plan> {

@@ -150,7 +150,7 @@ impl Tee {
             moving::named(error, &Input::Stdin, sink)
         });
         // That stdout has no reader is not reported, unless the mode asks for it, or files are not complete.
-        let is_of_stdout = failed_at.is_none_or(|sink| matches!(outputs[sink], Output::Stdout(_)));
+        let is_of_stdout = failed_at.is_none_or(|sink| outputs[sink].is_stdout());
         let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout || self.atomic;
         // Closed whatever happened before, so that the other outputs are complete.
         all_well &= self.close(outputs, failed, has_ended);
@@ -168,16 +168,10 @@ impl Tee {
 
     /// Returns stdout and the files, none of which is the input.
     fn outputs(&self) -> anyhow::Result<Vec<Output>> {
-        let existing = match self.append {
-            true => Existing::Append,
-            false => Existing::Replace,
-        };
-        let mut all = vec![Output::stdout()];
+        let mut all = vec![Output::Stdout];
+        let existing = Existing::appended(self.append);
         for path in &self.files {
-            all.push(match self.atomic {
-                true => Output::replacing(path, existing)?,
-                false => Output::named(path.clone(), existing),
-            });
+            all.push(Output::of(path, existing, self.atomic)?);
         }
         for output in &all {
             output.refuse(&[Input::Stdin])?;
@@ -187,15 +181,12 @@ impl Tee {
 
     /// Opens the outputs. Returns those that could be opened, and whether all could.
     fn open(&self, all: Vec<Output>) -> anyhow::Result<(Vec<Output>, bool)> {
-        let mut all_well = true;
-        let mut outputs = Vec::new();
+        let stops = matches!(self.mode(), Some(Mode::Exit | Mode::ExitNopipe));
+        let (mut all_well, mut outputs) = (true, Vec::new());
         for mut output in all {
             match output.open(&[Input::Stdin]) {
                 Ok(()) => outputs.push(output),
-                Err(error) if self.goes_on_after(&error) => {
-                    exit::say("fullbore tee", &error);
-                    all_well = false;
-                }
+                Err(error) if !stops && !error.is::<Usage>() => all_well = is_well(Err(error)),
                 Err(error) => return Err(error),
             }
         }
@@ -209,9 +200,8 @@ impl Tee {
         }
         let begun = WriteBack::of_stored(outputs)?;
         if begun.is_empty() {
-            bail!(Usage(
-                "--sync needs a file or a block device to write to, and no output is one".into()
-            ));
+            let text = "--sync needs a file or a block device to write to, and no output is one";
+            bail!(Usage(text.into()));
         }
         Ok(begun)
     }
@@ -222,21 +212,13 @@ impl Tee {
         let mut all_well = true;
         for (output, failed) in outputs.into_iter().zip(failed) {
             let closed = output.close(has_ended && !failed, self.sync);
-            if let Some(error) = closed.err().filter(|_| !failed) {
-                exit::say("fullbore tee", &error);
-                all_well = false;
-            }
+            all_well &= failed || is_well(closed);
         }
         all_well
     }
 
     fn mode(&self) -> Option<Mode> {
         self.output_error.or(self.pipes.then_some(Mode::WarnNopipe))
-    }
-
-    /// Whether to continue with the other outputs after this error of opening one.
-    fn goes_on_after(&self, error: &anyhow::Error) -> bool {
-        !error.is::<Usage>() && !matches!(self.mode(), Some(Mode::Exit | Mode::ExitNopipe))
     }
 }
 
@@ -253,9 +235,16 @@ fn say_which_failed(sinks: Vec<SinkReport>, outputs: &[Output]) -> bool {
     let mut none = true;
     for (sink, output) in sinks.into_iter().zip(outputs) {
         if let Some(error) = sink.error.filter(|_| !sink.ignored) {
-            exit::say("fullbore tee", &moving::named(error, &Input::Stdin, output));
-            none = false;
+            none = is_well(Err(moving::named(error, &Input::Stdin, output)));
         }
     }
     none
+}
+
+/// Reports an error, and returns whether there was none.
+fn is_well(done: anyhow::Result<()>) -> bool {
+    if let Err(error) = &done {
+        exit::say("fullbore tee", error);
+    }
+    done.is_ok()
 }

@@ -1,25 +1,28 @@
 //! `fullbore top`: shows every pipe on this machine, live.
 
 use std::io::{IsTerminal, Write, stdin, stdout};
+#[cfg(feature = "metrics")]
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::completion::{pids, pids_and_names};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::{pid, within};
 use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::refusal::Usage;
+use fullbore_host::seconds;
 use fullbore_host::text::clean;
 
 use super::json;
-use super::output::is_stdout;
+use super::output::{is_stdout, print};
 use crate::inherited;
 use crate::terminal::is_dumb;
 #[cfg(feature = "metrics")]
-use crate::top::metrics::{self, Address};
+use crate::top::metrics;
 use crate::top::screen;
 use crate::top::table::Shown;
 use fullbore_observe::Monitor;
@@ -79,7 +82,7 @@ pub struct Top {
     json: Option<Option<PathBuf>>,
 
     /// Time between scans, such as 1, 0.5 or 10ms [default: 1]
-    #[arg(short, long, value_name = "SECONDS", value_parser = interval)]
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds::within(0.001..=86_400.0))]
     interval: Option<Duration>,
 
     /// With --json, exit after this many scans
@@ -90,26 +93,22 @@ pub struct Top {
     /// Serve metrics for Prometheus until Ctrl-C, at PORT on the loopback interface, or at
     /// ADDRESS:PORT
     #[cfg(feature = "metrics")]
-    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address::parse)]
     #[arg(conflicts_with_all = ["once", "json", "interval", "count"])]
-    prometheus: Option<Address>,
+    prometheus: Option<SocketAddr>,
 }
 
 impl Top {
-    /// Returns whether only one scan is asked for.
-    fn is_one(&self) -> bool {
-        match self.count {
-            None => self.interval.is_none(),
-            Some(count) => count == 1,
-        }
-    }
-
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let shown = match &self.process {
             Some(ProcessName::Name(name)) => Some(clean(name)),
             _ => None,
         };
-        let is_one = self.once || (self.json.is_some() && self.is_one());
+        let is_once = match self.count {
+            None => self.interval.is_none(),
+            Some(count) => count == 1,
+        };
+        let is_one = self.once || (self.json.is_some() && is_once);
         if self.once || self.json.is_some() {
             // stdout is checked before anything is scanned.
             inherited::stdout()?;
@@ -128,34 +127,34 @@ impl Top {
             metrics::serve(address, monitor)?;
             return Ok(ExitCode::SUCCESS);
         }
+        let interval = self.interval.unwrap_or(SECOND);
         if is_one {
             let overview = monitor.once(A_MOMENT)?;
             if !json::is_on_stdout(&self.json) {
-                print(Shown(&overview).to_string().as_bytes())?;
+                let table = Shown(&overview);
+                print(&|out| Ok(write!(out, "{table}")?)).context("write to stdout")?;
             }
             if let Some(file) = &self.json {
                 write_json(file.as_deref(), |out| write_line(out, &overview))?;
             }
             if let (Some(name), true) = (shown, overview.pipes.is_empty()) {
-                anyhow::bail!("no process with a pipe, and no FIFO, is named '{name}'");
+                bail!("no process with a pipe, and no FIFO, is named '{name}'");
             }
         } else if let Some(file) = &self.json {
-            let interval = self.interval.unwrap_or(SECOND);
             write_json(file.as_deref(), |out| {
                 write_scans(&mut monitor, interval, self.count, out)
             })?;
-        } else if stdout().is_terminal() && is_dumb() {
-            return Err(Usage(
-                "this terminal cannot be drawn on, as TERM says: use --once, --json or --prometheus PORT".into(),
-            )
-            .into());
-        } else if stdout().is_terminal() && stdin().is_terminal() {
-            screen::run(&mut monitor, self.interval.unwrap_or(SECOND))?;
         } else {
-            return Err(Usage(
-                "stdin or stdout is not a terminal: use --once, --json or --prometheus PORT".into(),
-            )
-            .into());
+            let why = match (stdout().is_terminal(), stdin().is_terminal()) {
+                (true, _) if is_dumb() => "this terminal cannot be drawn on, as TERM says",
+                (true, true) => {
+                    screen::run(&mut monitor, interval)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                _ => "stdin or stdout is not a terminal",
+            };
+            let instead = "use --once, --json or --prometheus PORT";
+            bail!(Usage(format!("{why}: {instead}")));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -205,15 +204,4 @@ fn write_line(out: &mut dyn Write, overview: &Overview) -> anyhow::Result<()> {
     line.push(b'\n');
     let written = out.write_all(&line).and_then(|()| out.flush());
     written.context("write the JSON")
-}
-
-fn print(text: &[u8]) -> anyhow::Result<()> {
-    let mut out = inherited::stdout()?.lock();
-    let written = out.write_all(text).and_then(|()| out.flush());
-    written.context("write to stdout")
-}
-
-/// Parses the time between scans.
-fn interval(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
 }

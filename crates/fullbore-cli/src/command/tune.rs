@@ -1,21 +1,19 @@
 //! `fullbore tune`: enlarges the pipes of a running pipeline.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::completion::{pids, pids_and_names};
-use crate::terminal::stderr;
+use crate::terminal::lines::say_line;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number::pid;
 use fullbore_host::process_name::{self, ProcessName};
-use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 
 use super::json;
+use super::output::print;
 use crate::enlarged::Report;
-use crate::inherited;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
@@ -40,13 +38,9 @@ keeps a pipe below --pipe-size, this user may not inspect a process, or /proc is
 docs/tune.md lists the known programs.")]
 pub struct Tune {
     /// Enlarge the pipes of this process, or of all processes with this name
-    #[arg(
-        value_name = "PID|NAME",
-        value_parser = process_name::parse,
-        add = ArgValueCandidates::new(pids_and_names),
-        required_unless_present = "pipeline",
-        conflicts_with = "pipeline"
-    )]
+    #[arg(value_name = "PID|NAME", value_parser = process_name::parse)]
+    #[arg(required_unless_present = "pipeline", conflicts_with = "pipeline")]
+    #[arg(add = ArgValueCandidates::new(pids_and_names))]
     process: Option<ProcessName>,
 
     /// Enlarge all pipes of the pipeline that contains this process, or that this shell has started
@@ -80,9 +74,7 @@ impl Tune {
             (Some(pid), _) => Target::Pipeline(pid),
             (None, Some(ProcessName::Pid(pid))) => Target::Process(pid),
             (None, Some(ProcessName::Name(name))) => Target::Name(name),
-            (None, None) => {
-                return Err(Usage("no process was given: give a PID or a name".into()).into());
-            }
+            (None, None) => unreachable!("clap requires one"),
         };
         let tuning = tune(
             &target,
@@ -96,13 +88,11 @@ impl Tune {
         )?;
         let report = Report(tuning);
         if !json::is_on_stdout(&self.json) {
-            let mut out = inherited::stdout()?.lock();
-            write!(out, "{report}")?;
-            out.flush()?;
+            print(&|out| Ok(write!(out, "{report}")?))?;
         }
         json::write(&self.json, &report.0)?;
         for warning in report.warnings() {
-            let _ = writeln!(stderr(), "fullbore tune: {warning}");
+            say_line(format_args!("fullbore tune: {warning}"));
         }
         Ok(ExitCode::from(report.code()))
     }

@@ -58,13 +58,11 @@ pub fn count(count: f64, unit: Unit, appearance: &Appearance, per: &str) -> Stri
         (Unit::Bytes, true) => (count * 8.0, "b"),
         (Unit::Bytes, false) => (count, "B"),
     };
-    let binary = unit == Unit::Bytes && !appearance.si;
-    let (ratio, prefixes) = match binary {
-        true => (
-            1024.0,
-            ["ni", "ui", "mi", "  ", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"],
-        ),
-        false => (1000.0, ["n", "u", "m", " ", "k", "M", "G", "T", "P", "E"]),
+    const BINARY: [&str; 10] = ["ni", "ui", "mi", "  ", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const DECIMAL: [&str; 10] = ["n", "u", "m", " ", "k", "M", "G", "T", "P", "E"];
+    let (ratio, prefixes) = match unit == Unit::Bytes && !appearance.si {
+        true => (1024.0, BINARY),
+        false => (1000.0, DECIMAL),
     };
     let mut at = 3;
     while value > ratio * 0.97 && at + 1 < prefixes.len() {

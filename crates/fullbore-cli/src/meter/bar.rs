@@ -1,6 +1,6 @@
 //! The bars of pv's line.
 
-use super::appearance::Style::Plain;
+use super::appearance::Style::{Block, Granular, Plain, Shaded};
 use super::appearance::{Appearance, Style, count};
 use crate::terminal::line::Reading;
 
@@ -14,12 +14,12 @@ pub fn progress(reading: &Reading, appearance: &Appearance, width: usize) -> Str
         Some(_) => format!(" {text}"),
         None => format!("/{text}"),
     });
-    match width.checked_sub(suffix.len() + 2) {
-        Some(inside) => match bar(reading, appearance, appearance.style, inside) {
-            bar if bar.is_empty() && inside > 0 => String::new(),
-            bar => format!("[{bar}]{suffix}"),
-        },
-        None => String::new(),
+    let Some(inside) = width.checked_sub(suffix.len() + 2) else {
+        return String::new();
+    };
+    match bar(reading, appearance, appearance.style, inside) {
+        bar if bar.is_empty() && inside > 0 => String::new(),
+        bar => format!("[{bar}]{suffix}"),
     }
 }
 
@@ -60,35 +60,20 @@ pub fn bar(reading: &Reading, appearance: &Appearance, style: Style, width: usiz
             return String::new();
         };
         let before = room * to_and_fro(reading.tick) as usize / 100;
-        return format!(
-            "{}{indicator}{}",
-            row(empty, before),
-            row(empty, room - before)
-        );
+        return row(empty, before) + indicator + &row(empty, room - before);
     };
-    let exact = (width as f64 * fill / 100.0).min(width as f64);
-    let done = exact as usize;
-    let (mut bar, mut used) = (String::new(), 0);
-    if style == Plain {
-        // More than there should be fills the place of the tip too.
-        used = ((width as f64 * fill / 100.0) as usize)
-            .saturating_sub(1)
-            .min(width);
-        bar += &row(full, used);
-        if used < width {
-            bar.push('>');
-            used += 1;
-        }
-    } else {
-        bar += &row(full, done);
-        used += done;
-        if used < width && cells.len() > 2 {
-            let part = ((cells.len() - 1) as f64 * (exact - done as f64)) as usize;
-            bar.push(cells[part]);
-            used += 1;
-        }
-    }
-    bar + &row(empty, width - used)
+    let exact = width as f64 * fill / 100.0;
+    // More than there should be fills the place of the tip too.
+    let part = cells[((cells.len() - 1) as f64 * exact.fract()) as usize];
+    let (done, tip) = match style {
+        Plain => ((exact as usize).saturating_sub(1), ">".to_owned()),
+        Block => (exact as usize, String::new()),
+        Granular | Shaded => (exact as usize, part.to_string()),
+    };
+    let done = done.min(width);
+    let tip = if done < width { tip } else { String::new() };
+    let rest = width - done - tip.chars().count();
+    row(full, done) + &tip + &row(empty, rest)
 }
 
 /// Returns where the indicator is, in percent of its way, when a line is drawn after `tick` others.
@@ -101,7 +86,6 @@ pub fn to_and_fro(tick: u64) -> u64 {
 mod tests {
     use fullbore_host::text::columns;
 
-    use super::super::appearance::Style::{Block, Granular, Shaded};
     use super::*;
 
     fn drawn(style: Style, percent: u64, width: usize) -> String {

@@ -1,7 +1,26 @@
 //! Where a meter draws: the terminal on stderr, alone or together with other meters.
 
+use super::line_options::LineOptions;
+use super::look::Look;
 use crate::terminal::group::Group;
-use crate::terminal::lines::{Screen, say};
+use crate::terminal::line::Reading;
+use crate::terminal::lines::{Screen, say_line};
+
+/// Shows a reading: on the display, or as numbers for a script where there is none.
+pub fn show(
+    display: Option<&mut Display>,
+    options: &LineOptions,
+    reading: &Reading,
+    below: Option<String>,
+) {
+    match display {
+        Some(display) => display.show(options, reading, below),
+        None if matches!(options.look(), Look::Number(_)) => {
+            say_line(options.line(reading, 0));
+        }
+        None => {}
+    }
+}
 
 /// Where lines are drawn.
 #[derive(Debug)]
@@ -24,35 +43,22 @@ impl Display {
         })
     }
 
-    /// Uses at most this many rows.
-    pub fn set_height(&mut self, rows: Option<usize>) {
-        self.screen.set_height(rows);
-    }
-
-    /// Draws these lines over the last ones.
-    pub fn draw(&mut self, lines: Vec<String>) {
-        match &mut self.group {
-            Some(group) => group.show(&mut self.screen, lines),
-            None => self.screen.draw(&lines),
+    /// Draws the line about a reading over the last lines, with `below` in lines that fit. The last ones stay there for
+    /// good.
+    fn show(&mut self, options: &LineOptions, reading: &Reading, below: Option<String>) {
+        self.screen.height = options.height.map(usize::from);
+        let (columns, _) = self.screen.size();
+        let mut lines = vec![options.line(reading, columns)];
+        lines.extend(below.iter().flat_map(|text| self.screen.wrapped(text)));
+        match (self.group.take_if(|_| reading.ended), &mut self.group) {
+            (Some(group), _) => group.finish(&mut self.screen, lines),
+            (None, Some(group)) => group.show(&mut self.screen, lines),
+            (None, None) if reading.ended => self.screen.leave(&lines),
+            (None, None) => self.screen.draw(&lines),
         }
-    }
-
-    /// Draws these lines over the last ones, and leaves them there for good.
-    pub fn leave(&mut self, lines: Vec<String>) {
-        match self.group.take() {
-            Some(group) => group.finish(&mut self.screen, lines),
-            None => self.screen.leave(&lines),
+        if let Some(extra) = &options.extra_display {
+            extra.show(&options.look(), reading, columns);
         }
-    }
-
-    /// Returns the columns that a line may have.
-    pub fn columns(&self) -> usize {
-        self.screen.size().0
-    }
-
-    /// Returns a text in lines that fit, broken between words.
-    pub fn wrapped(&self, text: &str) -> Vec<String> {
-        self.screen.wrapped(text)
     }
 
     /// Prints a line above those that are drawn.
@@ -61,7 +67,7 @@ impl Display {
             Some(group) => group.say(&mut self.screen, line),
             None => {
                 self.screen.clear();
-                say(&format!("{line}\n"));
+                say_line(line);
             }
         }
     }

@@ -29,16 +29,11 @@ impl FromStr for Extra {
             Some((places, format)) => (places, Some(format.to_owned())),
             None => (text, None),
         };
-        let mut extra = Self {
-            window: false,
-            process: false,
-            format,
-            who: std::env::args().next().unwrap_or_default(),
-        };
+        let (mut window, mut process) = (false, false);
         for place in places.split(',') {
             match place {
-                "window" | "windowtitle" => extra.window = true,
-                "process" | "proc" | "processtitle" | "proctitle" => extra.process = true,
+                "window" | "windowtitle" => window = true,
+                "process" | "proc" | "processtitle" | "proctitle" => process = true,
                 _ => {
                     return Err(format!(
                         "invalid place '{place}': expected window or process"
@@ -46,21 +41,24 @@ impl FromStr for Extra {
                 }
             }
         }
-        Ok(extra)
+        Ok(Self {
+            window,
+            process,
+            format,
+            who: std::env::args().next().unwrap_or_default(),
+        })
     }
 }
 
 impl Extra {
     /// Shows the line about a reading.
     pub fn show(&self, look: &Look, reading: &Reading, columns: usize) {
-        let line = match (&self.format, look) {
-            (Some(format), Look::Format(_, appearance) | Look::Parts(_, appearance)) => {
-                Look::Format(format.clone(), appearance.clone()).line(reading, columns)
+        let line = match &self.format {
+            Some(format) => {
+                let appearance = look.appearance().cloned().unwrap_or_default();
+                Look::Format(format.clone(), appearance).line(reading, columns)
             }
-            (Some(format), _) => {
-                Look::Format(format.clone(), Default::default()).line(reading, columns)
-            }
-            (None, look) => look.line(reading, columns),
+            None => look.line(reading, columns),
         };
         let line = without_escapes(&line);
         if self.window {

@@ -8,7 +8,7 @@ use fullbore_host::text::{clean, columns, cut, padded};
 use super::appearance::{Appearance, Style, count};
 use super::bar;
 use super::colour::colour;
-use crate::terminal::line::Reading;
+use crate::terminal::line::{self, Reading};
 
 /// What a sequence stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,33 +87,27 @@ impl Format {
                 pieces.push(Piece::Text(rest[..at].to_owned()));
             }
             let sequence = &rest[at + 1..];
-            let digits = sequence.len()
-                - sequence
-                    .trim_start_matches(|c: char| c.is_ascii_digit())
-                    .len();
-            let (number, name) = sequence.split_at(digits);
-            let len = match name
-                .strip_prefix('{')
-                .and_then(|inner| inner.find(['}', '%']))
-            {
+            let name = sequence.trim_start_matches(|c: char| c.is_ascii_digit());
+            let digits = &sequence[..sequence.len() - name.len()];
+            let inner = name.strip_prefix('{');
+            let len = match inner.and_then(|inner| inner.find(['}', '%'])) {
                 Some(end) if name.as_bytes()[end + 1] == b'}' => end + 2,
                 _ => name.chars().next().map_or(0, char::len_utf8),
             };
-            let name = &name[..len];
+            let name;
+            (name, rest) = sequence[digits.len()..].split_at(len);
             // More columns than a terminal can have are a mistake, and would take as much memory.
-            let number = number.parse().unwrap_or(0).min(MOST_COLUMNS);
-            pieces.push(match Self::part(name) {
-                Some(part) => Piece::Part(part, number),
-                None => match name
-                    .strip_prefix("{sgr:")
-                    .and_then(|codes| codes.strip_suffix('}'))
-                {
-                    Some(codes) => Piece::Colour(colour(codes)),
-                    None if name == "%" => Piece::Text("%".to_owned()),
-                    None => Piece::Text(format!("%{}{name}", &sequence[..digits])),
-                },
+            let number = digits.parse().unwrap_or(0).min(MOST_COLUMNS);
+            let inner = name
+                .strip_prefix('{')
+                .and_then(|name| name.strip_suffix('}'));
+            let codes = inner.and_then(|inner| inner.strip_prefix("sgr:"));
+            pieces.push(match (Self::part(name, inner), codes) {
+                (Some(part), _) => Piece::Part(part, number),
+                (None, Some(codes)) => Piece::Colour(colour(codes)),
+                (None, None) if name == "%" => Piece::Text("%".to_owned()),
+                (None, None) => Piece::Text(format!("%{digits}{name}")),
             });
-            rest = &sequence[digits + len..];
         }
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));
@@ -121,15 +115,13 @@ impl Format {
         Self(pieces)
     }
 
-    fn part(sequence: &str) -> Option<Part> {
-        let name = sequence
-            .strip_prefix('{')
-            .and_then(|name| name.strip_suffix('}'));
-        let is_it = |&&(letter, long, _): &&(Option<char>, &str, Part)| match name {
+    /// Returns the part of a sequence, by what is in its braces, or by its letter.
+    fn part(sequence: &str, name: Option<&str>) -> Option<Part> {
+        let mut letters = sequence.chars();
+        let letter = letters.next().filter(|_| letters.next().is_none());
+        let is_it = |&&(short, long, _): &&(Option<char>, &str, Part)| match name {
             Some(name) => name == long,
-            None => {
-                letter.is_some_and(|letter| sequence.len() == 1 && sequence.starts_with(letter))
-            }
+            None => letter.is_some() && short == letter,
         };
         SEQUENCES.iter().find(is_it).map(|&(_, _, part)| part)
     }
@@ -166,9 +158,7 @@ impl Format {
                 Piece::Part(part, number) => Some(part.text(reading, appearance, *number)),
             })
             .collect();
-        let taken: usize = (self.0.iter().zip(&fixed))
-            .map(|(piece, text)| columns_of(piece, text.as_deref().unwrap_or_default()))
-            .sum();
+        let taken: usize = fixed.iter().flatten().map(|text| columns(text)).sum();
         let bars = fixed.iter().filter(|text| text.is_none()).count().max(1);
         let room = width.saturating_sub(taken) / bars;
         let (mut line, mut used) = (String::new(), 0);
@@ -178,22 +168,13 @@ impl Format {
                 (None, Piece::Part(part, _)) => part.text(reading, appearance, room),
                 (None, _) => continue,
             };
-            let wide = columns_of(piece, &text);
-            if used + wide > width {
+            used += columns(&text);
+            if used > width {
                 break;
             }
-            used += wide;
             line += &text;
         }
         line
-    }
-}
-
-/// Returns how many columns a piece takes.
-fn columns_of(piece: &Piece, text: &str) -> usize {
-    match piece {
-        Piece::Colour(_) => 0,
-        _ => columns(text),
     }
 }
 
@@ -239,20 +220,17 @@ impl Part {
             Part::Progress => bar::progress(reading, appearance, number),
             Part::Percentage => bar::amount(reading, appearance)
                 .unwrap_or_else(|| count_of(reading.passed as f64, "")),
-            Part::Bar(style) => bar::bar(
-                reading,
-                appearance,
-                style.unwrap_or(appearance.style),
-                number,
-            ),
+            Part::Bar(style) => {
+                let style = style.unwrap_or(appearance.style);
+                bar::bar(reading, appearance, style, number)
+            }
             Part::Timer => clock(reading.elapsed),
             Part::Eta => {
                 let text = format!("ETA {}", clock(left));
                 // Blanks at the end of the transfer, so that nothing moves.
-                eta(if reading.ended {
-                    " ".repeat(text.len())
-                } else {
-                    text
+                eta(match reading.ended {
+                    true => " ".repeat(text.len()),
+                    false => text,
                 })
             }
             Part::Finish => eta(format!("FIN {}", time_of_day(left))),
@@ -263,24 +241,22 @@ impl Part {
             Part::LastWritten => {
                 let most = number.clamp(1, 256);
                 let tail = &reading.tail[reading.tail.len().saturating_sub(most)..];
-                let shown: String = tail.iter().map(|&byte| printable(byte)).collect();
+                let printable = |&byte: &u8| match byte {
+                    b' '..=b'~' => char::from(byte),
+                    _ => '.',
+                };
+                let shown: String = tail.iter().map(printable).collect();
                 format!("{shown:.>most$}")
             }
             Part::PreviousLine => {
-                let end = reading
-                    .tail
-                    .iter()
-                    .rposition(|&byte| byte == b'\n')
-                    .unwrap_or(0);
-                let begin = reading.tail[..end].iter().rposition(|&byte| byte == b'\n');
-                let line = &reading.tail[begin.map_or(0, |at| at + 1)..end];
-                let line = clean(&String::from_utf8_lossy(line));
+                let line = reading.tail.rsplit(|&byte| byte == b'\n').nth(1);
+                let line = clean(&String::from_utf8_lossy(line.unwrap_or_default()));
                 padded(&cut(&line, number), number)
             }
-            Part::Name => match &reading.name {
-                Some(name) => format!("{:>9}:", clean(name)),
-                None => String::new(),
-            },
+            Part::Name => {
+                let name = reading.name.as_ref();
+                name.map_or_else(String::new, |name| format!("{:>9}:", clean(name)))
+            }
             // Its Operating System Command 9;4 (conemu.github.io, 'ANSI X3.64 and Xterm-256 Support').
             Part::ConEmu => match reading.percent() {
                 Some(percent) => format!("\x1b]9;4;1;{percent}\x1b\\"),
@@ -291,21 +267,12 @@ impl Part {
     }
 }
 
-fn printable(byte: u8) -> char {
-    match byte {
-        b' '..=b'~' => byte.into(),
-        _ => '.',
-    }
-}
-
 /// `0:01:23`, and `1:02:03:04` for more than a day.
 fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (minutes, hours) = (seconds / 60 % 60, seconds / 3600);
-    let (of_minute, days) = (seconds % 60, seconds / 86_400);
+    let (days, seconds) = (time.as_secs() / 86_400, time.as_secs() % 86_400);
     match time > Duration::from_secs(86_400) {
-        true => format!("{days}:{:02}:{minutes:02}:{of_minute:02}", hours % 24),
-        false => format!("{hours}:{minutes:02}:{of_minute:02}"),
+        true => format!("{days}:{:0>8}", line::clock(Duration::from_secs(seconds))),
+        false => line::clock(time),
     }
 }
 

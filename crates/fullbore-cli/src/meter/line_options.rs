@@ -6,178 +6,178 @@ use std::time::Duration;
 
 use clap::Args;
 use fullbore_host::number::within;
-use fullbore_host::size;
 use fullbore_host::text::error_text;
+use fullbore_host::{seconds, size};
+use serde::{Deserialize, Serialize};
 
 use super::appearance::{Appearance, Style};
 use super::extra::Extra;
 use super::look::{Look, Numbers};
-use super::options::{Changes, Options};
 use crate::moving;
-use crate::terminal::line::Unit;
+use crate::terminal::line::{Reading, Unit};
 
 /// What a meter shows.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Line")]
 pub struct LineOptions {
     /// Show a bar, with the percentage if the size is known
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     progress: bool,
 
     /// Show the elapsed time
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     timer: bool,
 
     /// Show the remaining time, if the size is known
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     eta: bool,
 
     /// Show when it will be done, if the size is known
-    #[arg(short = 'I', long, help_heading = "Line")]
+    #[arg(short = 'I', long)]
     fineta: bool,
 
     /// Show the current rate
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     rate: bool,
 
     /// Show the average rate
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     average_rate: bool,
 
     /// Show the number of bytes, or of lines
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     bytes: bool,
 
     /// Show how full the pipe behind is
-    #[arg(short = 'T', long, help_heading = "Line")]
+    #[arg(short = 'T', long)]
     buffer_percent: bool,
 
     /// Show the last NUM bytes that were written
-    #[arg(short = 'A', long, value_name = "NUM", help_heading = "Line")]
+    #[arg(short = 'A', long, value_name = "NUM")]
     #[arg(value_parser = within::<u16>(1..=256))]
     last_written: Option<u16>,
 
     /// Show bits instead of bytes
-    #[arg(short = '8', long, help_heading = "Line")]
+    #[arg(short = '8', long)]
     bits: bool,
 
     /// Show powers of 1000 instead of 1024
-    #[arg(short = 'k', long, help_heading = "Line")]
+    #[arg(short = 'k', long)]
     si: bool,
 
     /// Show a line of this format
-    #[arg(short = 'F', long, help_heading = "Line")]
+    #[arg(short = 'F', long)]
     format: Option<String>,
 
     /// Expected number of bytes, or of lines with --line-mode; @FILE is the size of that file or device, or of all
     /// files below that directory [default: the sum of the files' sizes]
-    #[arg(short, long, value_name = "SIZE|@FILE", value_parser = expected, help_heading = "Line")]
+    #[arg(short, long, value_name = "SIZE|@FILE", value_parser = expected)]
     pub size: Option<u64>,
 
     /// If the size is not known, let the bar show the current rate beside the highest one
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     gauge: bool,
 
     /// The style of bars [default: plain]
-    #[arg(short = 'u', long, value_name = "STYLE", help_heading = "Line")]
+    #[arg(short = 'u', long, value_name = "STYLE")]
     bar_style: Option<Style>,
 
     /// Seconds over which the average rate is taken, and the remaining time estimated [default: the whole time]
-    #[arg(short = 'm', long, value_name = "SECONDS", value_parser = window, help_heading = "Line")]
-    average_rate_window: Option<Duration>,
+    #[arg(short = 'm', long, value_name = "SECONDS", value_parser = seconds::within(1.0..=1_000_000.0))]
+    pub average_rate_window: Option<Duration>,
 
     /// At the end, print the lowest, average and highest rate of all updates, and their standard deviation
-    #[arg(short = 'v', long, help_heading = "Line")]
+    #[arg(short = 'v', long)]
     pub stats: bool,
 
     /// Show the line in the title of the terminal's window too (window), or as the process' command line (process):
     /// 'window', 'process' or both with a comma, and if wanted a colon and a format
-    #[arg(
-        short = 'x',
-        long,
-        value_name = "WHERE[:FORMAT]",
-        help_heading = "Line"
-    )]
-    extra_display: Option<Extra>,
+    #[arg(short = 'x', long, value_name = "WHERE[:FORMAT]")]
+    pub extra_display: Option<Extra>,
 
     /// Also show the percentage in the tab of the terminal, where it has the sequences of ConEmu for that
-    #[arg(short = '9', long, help_heading = "Line")]
+    #[arg(short = '9', long)]
     conemu: bool,
 
     /// Count lines (newline characters) instead of bytes
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     pub line_mode: bool,
 
     /// Count lines that end with a null character
-    #[arg(short = '0', long, help_heading = "Line")]
+    #[arg(short = '0', long)]
     pub null: bool,
 
     /// Text to print before the line
-    #[arg(short = 'N', long, help_heading = "Line")]
-    name: Option<String>,
+    #[arg(short = 'N', long)]
+    pub name: Option<String>,
 
     /// Draw below the other meters of the pipeline that have this option too
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     pub cursor: bool,
 
     /// Seconds between updates [default: 1]
-    #[arg(short, long, value_name = "SECONDS", value_parser = interval, help_heading = "Line")]
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds::within(0.001..=86_400.0))]
     interval: Option<Duration>,
 
     /// Start the display and the timer at the first byte
-    #[arg(short = 'W', long, help_heading = "Line")]
-    wait: bool,
+    #[arg(short = 'W', long)]
+    pub wait: bool,
 
     /// Wait SECONDS before the first line
-    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = delay, help_heading = "Line")]
-    delay_start: Option<Duration>,
+    #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds::within(0.0..=86_400.0))]
+    pub delay_start: Option<Duration>,
 
     /// The columns of a line [default: those of the terminal, or 80]
-    #[arg(short, long, value_name = "COLUMNS", help_heading = "Line")]
+    #[arg(short, long, value_name = "COLUMNS")]
     #[arg(value_parser = within::<u16>(1..=65_535))]
     width: Option<u16>,
 
     /// The rows that lines may take [default: those of the terminal]
-    #[arg(short = 'H', long, value_name = "ROWS", help_heading = "Line")]
+    #[arg(short = 'H', long, value_name = "ROWS")]
     #[arg(value_parser = within::<u16>(2..=65_535))]
-    height: Option<u16>,
+    pub height: Option<u16>,
 
     /// Print one number per line, for scripts: the percentage if the size is known, otherwise the number of bytes or
     /// lines. With --bytes or --rate, those; with --timer, after the seconds; with --format, its sequences as numbers
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     pub numeric: bool,
 
     /// Print nothing, whatever other options say
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     pub quiet: bool,
 
     /// Show the line even if stderr is not a terminal
-    #[arg(short, long, help_heading = "Line")]
+    #[arg(short, long)]
     pub force: bool,
 
     /// Let the number of --numeric go to and fro if the size is not known, as in pv.
     #[arg(skip)]
     pub wanders: bool,
+
+    /// What the line shows since a running meter was told to change it.
+    #[arg(skip)]
+    changed: Option<Look>,
+}
+
+/// What a running meter is told to change; `None` leaves it as it is.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Changes {
+    name: Option<String>,
+    size: Option<u64>,
+    interval: Option<Duration>,
+    pub look: Option<Look>,
+    width: Option<u16>,
+    height: Option<u16>,
+    /// Bytes per second; 0 is no limit.
+    pub rate_limit: Option<u64>,
 }
 
 impl LineOptions {
-    /// Returns what is shown, and how.
-    pub fn options(&self, total: Option<u64>) -> Options {
-        Options {
-            name: self.name.clone(),
-            unit: match self.counts_lines() {
-                true => Unit::Lines,
-                false => Unit::Bytes,
-            },
-            total,
-            interval: self.interval.unwrap_or(Duration::from_secs(1)),
-            look: self.look().unwrap_or(Look::Ours),
-            width: self.width.map(usize::from),
-            height: self.height.map(usize::from),
-            waits: self.wait,
-            delay: self.delay_start.unwrap_or_default(),
-            window: self.average_rate_window,
-            stats: self.stats,
-            extra: self.extra_display.clone(),
+    /// Returns the same options for this size, if it is known.
+    pub fn with_size(&self, size: Option<u64>) -> Self {
+        Self {
+            size,
+            ..self.clone()
         }
     }
 
@@ -185,13 +185,47 @@ impl LineOptions {
     pub fn changes(&self, rate_limit: Option<u64>) -> Changes {
         Changes {
             name: self.name.clone(),
-            total: self.size,
+            size: self.size,
             interval: self.interval,
-            look: self.look(),
-            width: self.width.map(usize::from),
-            height: self.height.map(usize::from),
+            look: self.given_look(),
+            width: self.width,
+            height: self.height,
             rate_limit,
         }
+    }
+
+    pub fn change(&mut self, changes: Changes) {
+        self.name = changes.name.or(self.name.take());
+        self.size = changes.size.or(self.size);
+        self.interval = changes.interval.or(self.interval);
+        self.width = changes.width.or(self.width);
+        self.height = changes.height.or(self.height);
+        self.changed = changes.look.or(self.changed.take());
+    }
+
+    /// Returns what is counted.
+    pub fn unit(&self) -> Unit {
+        match self.counts_lines() {
+            true => Unit::Lines,
+            false => Unit::Bytes,
+        }
+    }
+
+    /// Returns the time between two updates of the line.
+    pub fn interval(&self) -> Duration {
+        self.interval.unwrap_or(Duration::from_secs(1))
+    }
+
+    /// Returns how readings are shown.
+    pub fn look(&self) -> Look {
+        let look = self.changed.clone().or_else(|| self.given_look());
+        look.unwrap_or(Look::Ours)
+    }
+
+    /// Returns the line about a reading, in the columns that a terminal has.
+    pub fn line(&self, reading: &Reading, columns: usize) -> String {
+        let columns = self.width.map_or(columns, usize::from);
+        self.look().line(reading, columns)
     }
 
     pub fn counts_lines(&self) -> bool {
@@ -208,7 +242,7 @@ impl LineOptions {
     }
 
     /// Returns what the line shows, if the command line says so.
-    fn look(&self) -> Option<Look> {
+    fn given_look(&self) -> Option<Look> {
         let appearance = Appearance {
             si: self.si,
             bits: self.bits,
@@ -289,19 +323,4 @@ fn size_below(directory: &Path) -> std::io::Result<u64> {
         }
     }
     Ok(size)
-}
-
-/// Parses the time between updates.
-fn interval(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.001..=86_400.0).map(Duration::from_secs_f64)
-}
-
-/// Parses the time over which an average is taken.
-fn window(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 1.0..=1_000_000.0).map(Duration::from_secs_f64)
-}
-
-/// Parses the time before the first line.
-fn delay(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
 }

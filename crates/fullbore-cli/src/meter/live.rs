@@ -3,7 +3,8 @@
 //! The one idea: the thread that moves the bytes only adds to a counter. Another thread, which sleeps most
 //! of the time, samples the counter and the pipes, and draws.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,19 +13,19 @@ use std::time::{Duration, Instant};
 use fullbore::PipeEnd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::display::Display;
+use super::display::{Display, show};
+use super::line_options::LineOptions;
 use super::look::Look;
 use super::manner::{self, Manner};
-use super::options::Options;
 use super::remote::{self, Request, State};
 use super::sample;
 use super::stats::Stats;
 use super::verdict::Seen;
 use crate::inherited::was_ignored;
 use crate::interrupt::Interrupt;
-use crate::moving::Source;
-use crate::terminal::line::{Reading, Unit};
-use crate::terminal::lines::say;
+use crate::terminal::line::Reading;
+use crate::terminal::lines::{say, say_line};
+use fullbore_host::text::clean;
 use fullbore_observe::Rate;
 
 /// The time between two samples: 50 per second show within a second which side is slow, and take no measurable time.
@@ -49,7 +50,7 @@ struct Shared {
     began: Instant,
     passed: AtomicU64,
     /// What is shown, and how.
-    options: Mutex<Options>,
+    options: Mutex<LineOptions>,
     /// Bytes per second; 0 is no limit.
     rate_limit: AtomicU64,
     /// The last bytes that passed, if they are shown.
@@ -58,7 +59,7 @@ struct Shared {
     held: AtomicBool,
     ended: AtomicBool,
     /// The input that is being read.
-    source: Mutex<Option<Arc<Source>>>,
+    source: Mutex<Option<Arc<File>>>,
     /// The output.
     sink: Option<OwnedFd>,
     /// `None` if no line is shown.
@@ -66,46 +67,42 @@ struct Shared {
 }
 
 impl Meter {
-    /// Returns a meter that only counts, or limits the rate.
-    pub fn quiet(options: Options, rate_limit: u64, manner: Manner) -> Self {
-        if manner.is_pv() {
-            for signal in SIGNALS.into_iter().filter(|&signal| !was_ignored(signal)) {
-                let at_once = Arc::new(AtomicBool::new(true));
-                let code = manner::SIGNAL.into();
-                // It fails only for signals that cannot be handled.
-                let _ = signal_hook::flag::register_conditional_shutdown(signal, code, at_once);
-            }
-        }
-        Self {
-            shared: Shared::new(options, rate_limit, None, None),
-            thread: None,
-            manner,
-        }
-    }
-
-    /// Returns a meter that draws a line on `display`, if there is one, or prints numbers. `sink` is a
-    /// duplicate of the output, which is sampled.
+    /// Returns a meter that draws a line on `display`, if there is one, or prints numbers, unless it is to be quiet.
+    /// `sink` is a duplicate of the output, which is sampled.
     pub fn new(
-        options: Options,
+        options: LineOptions,
         rate_limit: u64,
         display: Option<Display>,
         sink: Option<OwnedFd>,
         manner: Manner,
     ) -> Self {
-        let is_number = matches!(options.look, Look::Number(_));
-        if display.is_none() && !is_number && !options.stats {
-            return Self::quiet(options, rate_limit, manner);
+        let is_shown = display.is_some() || options.numeric && !options.quiet || options.stats;
+        let shared = Arc::new(Shared {
+            began: Instant::now(),
+            passed: AtomicU64::new(0),
+            options: Mutex::new(options),
+            rate_limit: AtomicU64::new(rate_limit),
+            tail: Mutex::default(),
+            held: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            source: Mutex::default(),
+            sink,
+            display: Mutex::new(display),
+        });
+        if manner.is_pv() && !is_shown {
+            end_at_signals();
         }
-        let shared = Shared::new(options, rate_limit, display, sink);
         // Before the thread starts, so that a signal in between is noted too.
-        let interrupt = match manner.is_pv() {
+        let interrupt = is_shown.then(|| match manner.is_pv() {
             true => Interrupt::of(&SIGNALS).ending_with(manner::SIGNAL),
             false => Interrupt::noted(),
-        };
-        let theirs = Arc::clone(&shared);
-        // If no thread can be started, nothing is shown; the bytes are moved all the same.
-        let draw = move || Drawing::new(&theirs, interrupt).run();
-        let thread = thread::Builder::new().spawn(draw).ok();
+        });
+        let thread = interrupt.and_then(|interrupt| {
+            let theirs = Arc::clone(&shared);
+            let draw = move || Drawing::new(&theirs, interrupt).run();
+            // If no thread can be started, nothing is shown; the bytes are moved all the same.
+            thread::Builder::new().spawn(draw).ok()
+        });
         Self {
             shared,
             thread,
@@ -130,7 +127,7 @@ impl Meter {
 
     /// Returns how many of the last bytes are shown, if any.
     pub fn looks_at(&self) -> Option<usize> {
-        locked(&self.shared.options).look.looks_at()
+        locked(&self.shared.options).look().looks_at()
     }
 
     /// Keeps the last of these bytes, to be shown.
@@ -159,7 +156,7 @@ impl Meter {
     }
 
     /// Sets the input that is read from now on, if there is one.
-    pub fn takes_from(&self, source: Option<&Arc<Source>>) {
+    pub fn takes_from(&self, source: Option<&Arc<File>>) {
         *locked(&self.shared.source) = source.cloned();
     }
 
@@ -167,7 +164,7 @@ impl Meter {
     pub fn say(&self, line: String) {
         match &mut *locked(&self.shared.display) {
             Some(display) => display.say(line),
-            None => say(&format!("{line}\n")),
+            None => say_line(line),
         }
     }
 
@@ -188,35 +185,12 @@ impl Drop for Meter {
 }
 
 impl Shared {
-    fn new(
-        options: Options,
-        rate_limit: u64,
-        display: Option<Display>,
-        sink: Option<OwnedFd>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            began: Instant::now(),
-            passed: AtomicU64::new(0),
-            options: Mutex::new(options),
-            rate_limit: AtomicU64::new(rate_limit),
-            tail: Mutex::default(),
-            held: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            source: Mutex::default(),
-            sink,
-            display: Mutex::new(display),
-        })
-    }
-
     fn answer(&self, request: Request) -> Result<State, String> {
         let mut options = locked(&self.options);
         if let Request::Change(changes) = request {
             let is_number = |look: &Look| matches!(look, Look::Number(_));
-            if changes
-                .look
-                .as_ref()
-                .is_some_and(|look| is_number(look) != is_number(&options.look))
-            {
+            let is_other = |look| is_number(look) != is_number(&options.look());
+            if changes.look.as_ref().is_some_and(is_other) {
                 return Err("--numeric cannot be changed while it runs".into());
             }
             if let Some(limit) = changes.rate_limit {
@@ -224,7 +198,7 @@ impl Shared {
             }
             options.change(changes);
         }
-        let (name, unit, total) = (options.name.clone(), options.unit, options.total);
+        let (name, unit, total) = (options.name.clone(), options.unit(), options.size);
         drop(options);
         Ok(State {
             name,
@@ -241,22 +215,19 @@ impl Shared {
 
     /// Returns how much the next program has taken: what has passed, without what the output pipe still holds.
     fn taken(&self) -> u64 {
-        match locked(&self.options).unit {
-            Unit::Bytes => self.passed().saturating_sub(self.behind().0),
-            Unit::Lines => self.passed(),
+        match locked(&self.options).counts_lines() {
+            true => self.passed(),
+            false => self.passed().saturating_sub(self.behind().0),
         }
     }
 
     /// Returns how many bytes the output pipe holds, and how many it could hold; 0 for everything else.
     fn behind(&self) -> (u64, u64) {
-        let of = |sink: BorrowedFd<'_>| -> fullbore::Result<(u64, u64)> {
-            let pipe = PipeEnd::new(sink)?;
+        let of = |sink: &OwnedFd| -> fullbore::Result<(u64, u64)> {
+            let pipe = PipeEnd::new(sink.as_fd())?;
             Ok((pipe.queued()? as u64, pipe.capacity()? as u64))
         };
-        let held = match &self.sink {
-            Some(sink) => of(sink.as_fd()),
-            None => of(std::io::stdout().as_fd()),
-        };
+        let held = self.sink.as_ref().and_then(|sink| of(sink).ok());
         held.unwrap_or((0, 0))
     }
 
@@ -269,11 +240,22 @@ impl Shared {
         // The lock is not held while sampling: the thread that moves bytes must not wait for this one.
         let source = locked(&self.source).clone();
         let input = source.as_ref().map(AsFd::as_fd);
-        match &self.sink {
-            Some(sink) => sample::sample(input, sink.as_fd(), held),
-            None => sample::sample(input, std::io::stdout().as_fd(), held),
-        }
+        sample::sample(input, self.sink.as_ref().map(AsFd::as_fd), held)
     }
+}
+
+/// Ends this process with the exit code of pv when a signal comes, unless it is ignored.
+fn end_at_signals() {
+    for signal in SIGNALS.into_iter().filter(|&signal| !was_ignored(signal)) {
+        let at_once = Arc::new(AtomicBool::new(true));
+        let code = manner::SIGNAL.into();
+        // It fails only for signals that cannot be handled.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, code, at_once);
+    }
+}
+
+fn new_rate(shared: &Shared) -> Rate {
+    Rate::new(0, Instant::now()).over(locked(&shared.options).average_rate_window)
 }
 
 /// Locks the mutex also after a panic of the drawing thread, which is no reason to stop moving bytes.
@@ -301,7 +283,7 @@ impl<'a> Drawing<'a> {
         Self {
             shared,
             interrupt,
-            rate: Rate::new(0, Instant::now()).over(locked(&shared.options).window),
+            rate: new_rate(shared),
             seen: Seen::default(),
             recent: Seen::default(),
             tick: 0,
@@ -311,14 +293,12 @@ impl<'a> Drawing<'a> {
     }
 
     fn run(mut self) {
-        let interval = || locked(&self.shared.options).interval;
+        let shared = self.shared;
+        let interval = || locked(&shared.options).interval();
         let mut due = Instant::now() + interval();
-        let (waits, delay) = {
-            let options = locked(&self.shared.options);
-            (options.waits, options.delay)
-        };
+        let delay = locked(&self.shared.options).delay_start.unwrap_or_default();
+        let mut waiting = locked(&self.shared.options).wait;
         let began = Instant::now();
-        let mut waiting = waits;
         while !self.interrupt.came() {
             thread::park_timeout(match waiting {
                 true => SAMPLING_INTERVAL,
@@ -332,7 +312,7 @@ impl<'a> Drawing<'a> {
             }
             let now = Instant::now();
             if std::mem::take(&mut waiting) {
-                self.rate = Rate::new(0, now).over(locked(&self.shared.options).window);
+                self.rate = new_rate(self.shared);
                 due = now;
             }
             let seen = self.shared.sample();
@@ -340,56 +320,33 @@ impl<'a> Drawing<'a> {
             self.recent += seen;
             let is_due = now >= due;
             if is_due {
-                let interval = locked(&self.shared.options).interval;
-                due = (due + interval).max(now);
+                due = (due + interval()).max(now);
             }
             // A change of the interval has an effect before the old one is over.
-            due = due.min(now + locked(&self.shared.options).interval);
+            due = due.min(now + interval());
             if is_due && began.elapsed() >= delay {
                 self.draw();
             } else if let Some(display) = &mut *locked(&self.shared.display) {
                 display.turn();
             }
         }
-        if waiting && self.shared.passed() == 0 || began.elapsed() < delay {
-            // No line was ever to be shown.
-            self.show_stats();
-            self.interrupt.obey();
-            return;
+        // Otherwise no line was ever to be shown.
+        if !(waiting && self.shared.passed() == 0) && began.elapsed() >= delay {
+            self.finish();
         }
-        self.finish();
-        self.show_stats();
-        self.interrupt.obey();
-    }
-
-    fn show_stats(&self) {
         let options = locked(&self.shared.options);
         if options.stats {
-            let bits = match &options.look {
-                Look::Format(_, appearance) | Look::Parts(_, appearance) => appearance.bits,
-                _ => false,
-            };
-            say(&format!("{}\n", self.stats.line(bits)));
+            let bits = options.look().appearance().is_some_and(|look| look.bits);
+            say_line(self.stats.line(bits));
         }
+        self.interrupt.obey();
     }
 
     fn draw(&mut self) {
         let reading = self.reading(false);
         let options = locked(&self.shared.options).clone();
-        match &mut *locked(&self.shared.display) {
-            Some(display) => {
-                display.set_height(options.height);
-                let columns = display.columns();
-                display.draw(vec![options.line(&reading, columns)]);
-                if let Some(extra) = &options.extra {
-                    extra.show(&options.look, &reading, columns);
-                }
-            }
-            None if matches!(options.look, Look::Number(_)) => {
-                say(&format!("{}\n", options.line(&reading, 0)));
-            }
-            None => {}
-        }
+        let mut display = locked(&self.shared.display);
+        show(display.as_mut(), &options, &reading, None);
         self.recent = self.recent.fading();
         self.tick += 1;
     }
@@ -397,27 +354,14 @@ impl<'a> Drawing<'a> {
     fn finish(&mut self) {
         let reading = self.reading(true);
         let options = locked(&self.shared.options).clone();
-        let Some(display) = &mut *locked(&self.shared.display) else {
-            if matches!(options.look, Look::Number(_)) {
-                say(&format!("{}\n", options.line(&reading, 0)));
-            }
-            return;
+        let verdict = match &reading.name {
+            Some(name) => format!("{}: {}", clean(name), self.seen.verdict().text),
+            None => self.seen.verdict().text,
         };
-        display.set_height(options.height);
-        let columns = display.columns();
-        let mut lines = vec![options.line(&reading, columns)];
-        if options.look == Look::Ours {
-            let verdict = self.seen.verdict();
-            lines.extend(display.wrapped(&match &reading.name {
-                Some(name) => format!("{}: {verdict}", fullbore_host::text::clean(name)),
-                None => verdict.to_string(),
-            }));
-        }
-        display.leave(lines);
-        if let Some(extra) = &options.extra {
-            extra.show(&options.look, &reading, columns);
-        }
-        if options.look.sets_tab() {
+        let below = Some(verdict).filter(|_| options.look() == Look::Ours);
+        let mut display = locked(&self.shared.display);
+        show(display.as_mut(), &options, &reading, below);
+        if display.is_some() && options.look().sets_tab() {
             say(NO_TAB);
         }
     }
@@ -428,8 +372,7 @@ impl<'a> Drawing<'a> {
             true => self.shared.passed(),
             false => self.shared.taken().max(self.taken),
         };
-        let passed = self.taken;
-        self.rate.update(passed, Instant::now());
+        self.rate.update(self.taken, Instant::now());
         if !ended {
             self.stats.note(self.rate.now());
         }
@@ -437,22 +380,19 @@ impl<'a> Drawing<'a> {
         let options = locked(&self.shared.options);
         Reading {
             name: options.name.clone(),
-            unit: options.unit,
-            passed,
-            total: options.total,
-            elapsed: self.rate.elapsed(),
-            now: self.rate.now(),
+            unit: options.unit(),
+            passed: self.taken,
             average: match ended {
                 true => self.rate.average(),
                 false => self.rate.recent(),
             },
             fastest: self.stats.most,
             buffered: 100.0 * queued as f64 / capacity.max(1) as f64,
-            left: options.total.and_then(|total| self.rate.left(total)),
-            hint: self.recent.verdict().in_short(),
+            hint: self.recent.verdict().in_short,
             tick: self.tick,
             ended,
             tail: locked(&self.shared.tail).clone(),
+            ..Reading::of(&self.rate, options.size)
         }
     }
 }

@@ -49,20 +49,29 @@ impl Look {
         }
     }
 
+    /// Returns how its counts and bars are written, if that was chosen.
+    pub fn appearance(&self) -> Option<&Appearance> {
+        match self {
+            Look::Format(_, appearance) | Look::Parts(_, appearance) => Some(appearance),
+            Look::Ours | Look::Number(_) => None,
+        }
+    }
+
     /// Returns whether it sets the progress in the tab of the terminal.
     pub fn sets_tab(&self) -> bool {
+        self.format().is_some_and(|format| format.sets_tab())
+    }
+
+    fn format(&self) -> Option<Format> {
         match self {
-            Look::Format(format, _) | Look::Parts(format, _) => Format::new(format).sets_tab(),
-            _ => false,
+            Look::Format(format, _) | Look::Parts(format, _) => Some(Format::new(format)),
+            Look::Ours | Look::Number(_) => None,
         }
     }
 
     /// Returns how many of the last bytes are shown, if any.
     pub fn looks_at(&self) -> Option<usize> {
-        match self {
-            Look::Format(format, _) | Look::Parts(format, _) => Format::new(format).looks_at(),
-            _ => None,
-        }
+        self.format()?.looks_at()
     }
 }
 

@@ -49,14 +49,11 @@ impl Manner {
 
     /// Returns the bit of pv's exit code for an error.
     pub fn bit(error: &anyhow::Error) -> u8 {
-        let same = |usage: &Usage| same_file(usage).is_some();
-        match (
-            error.downcast_ref::<BadInput>(),
-            error.downcast_ref::<Usage>(),
-        ) {
-            (Some(bad), _) if bad.is_about_reading => NOT_TRANSFERRED,
-            (_, Some(usage)) if same(usage) => SAME_FILE,
-            (_, Some(_)) => WRONG,
+        if let Some(usage) = error.downcast_ref::<Usage>() {
+            return same_file(usage).map_or(WRONG, |_| SAME_FILE);
+        }
+        match error.downcast_ref::<BadInput>() {
+            Some(bad) if bad.is_about_reading => NOT_TRANSFERRED,
             _ if error.is::<Broken>() => NOT_TRANSFERRED,
             _ if error.is::<CloseFailed>() => NOT_CLOSED,
             _ => NOT_ACCESSED,
@@ -74,10 +71,9 @@ fn words_of_pv(error: &anyhow::Error) -> Option<String> {
         });
     }
     if let Some(bad) = error.downcast_ref::<BadInput>() {
-        let failed = if bad.is_about_reading {
-            "read failed: "
-        } else {
-            ""
+        let failed = match bad.is_about_reading {
+            true => "read failed: ",
+            false => "",
         };
         return Some(format!("{}: {failed}{}", plain(&bad.name), bad.why));
     }
@@ -87,11 +83,7 @@ fn words_of_pv(error: &anyhow::Error) -> Option<String> {
 
 /// Returns the name of an input as pv writes it.
 fn plain(name: &str) -> &str {
-    match name
-        .strip_prefix('\'')
-        .and_then(|name| name.strip_suffix('\''))
-    {
-        Some(name) => name,
-        None => "(stdin)",
-    }
+    let inner = name.strip_prefix('\'');
+    let inner = inner.and_then(|name| name.strip_suffix('\''));
+    inner.unwrap_or("(stdin)")
 }

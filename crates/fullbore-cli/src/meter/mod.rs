@@ -3,7 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `line_options.rs` | the options that say what is shown |
-//! | `pass.rs` | passing the bytes on |
+//! | `transfer_options.rs` | the options that say what is copied |
+//! | `pass.rs`, `lines.rs` | passing the bytes on; the lines among them |
 //! | `live.rs` | the meter of what passes |
 //! | `display.rs` | where lines are drawn |
 //! | `manner.rs` | the words and exit codes: its own, or those of pv |
@@ -13,7 +14,6 @@
 //! | `stats.rs` | how the rate differed |
 //! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
-//! | `options.rs` | what is shown, and how; what can be changed while it runs |
 //! | `pipeline.rs` | how far a whole pipeline is that is already running |
 //! | `remote.rs` | telling and asking a meter that is running |
 //! | `query.rs` | the line of a meter that is running, shown by another one |
@@ -29,10 +29,10 @@ mod extra;
 mod format;
 mod found;
 mod line_options;
+mod lines;
 mod live;
 mod look;
 pub mod manner;
-mod options;
 mod pass;
 mod pid_file;
 mod pipeline;
@@ -41,14 +41,17 @@ pub mod remote;
 mod sample;
 mod skip;
 mod stats;
+mod transfer_options;
 mod verdict;
 mod watch;
 
 pub use display::Display;
 pub use line_options::LineOptions;
+pub use lines::lines_of_all;
 pub use live::Meter;
-pub use pass::{How, Passing, lines_of_all};
+pub use pass::Passing;
 pub use pid_file::PidFile;
 pub use pipeline::follow;
 pub use query::query;
+pub use transfer_options::TransferOptions;
 pub use watch::{Target, Watches};

@@ -1,53 +1,36 @@
 //! Passes bytes on, counts them, keeps their rate, and goes on behind those that cannot be read.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::anyhow;
-use fullbore::{
-    Error, Guarantee, Pipe, PipeEnd, Transfer, TransferFailure, TransferReport, TransferSide,
-};
+use fullbore::{Error, Pipe, PipeEnd, Transfer, TransferFailure, TransferSide};
 use fullbore_host::size;
 use fullbore_linux::Pace;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
+use super::lines::pieces_of;
 use super::live::Meter;
-use super::skip::{Next, Skipping};
-use crate::moving::{self, Input, Output, Source, Total, WriteBack};
-
-/// How bytes are passed on.
-pub struct How {
-    pub guarantee: Guarantee,
-    /// By read(2) and write(2) only.
-    pub is_plain: bool,
-    pub by_splice: bool,
-    /// The most bytes to move with one system call.
-    pub most: Option<usize>,
-    /// How many bytes an output pipe should hold, if the user chose that.
-    pub pipe_size: Option<usize>,
-    /// Stop after so many bytes, or lines if they are counted, of all inputs.
-    pub stop: Option<u64>,
-    /// Count lines that end with this byte.
-    pub lines_end_with: Option<u8>,
-    /// Write zeros for what cannot be read.
-    pub skip_errors: bool,
-    /// The bytes to leave out at a time, if the user chose that.
-    pub skip: Option<u64>,
-    /// Say of each place that it was left out, not only of the first of an input.
-    pub say_each: bool,
-    /// Read past the page cache where that is possible.
-    pub is_direct: bool,
-}
+use super::skip::Skipping;
+use super::transfer_options::TransferOptions;
+use crate::moving::failure::{side_of, words_of};
+use crate::moving::{self, Input, Output, Total, WriteBack};
+use crate::words::Failed;
 
 /// What has passed so far.
 pub struct Passing<'a> {
     meter: &'a Meter,
-    how: How,
+    how: &'a TransferOptions,
+    /// By read(2) and write(2) only.
+    is_plain: bool,
+    /// Stop after so many bytes, or lines if they are counted, of all inputs.
+    stop: Option<u64>,
+    /// Count lines that end with this byte.
+    pub lines_end_with: Option<u8>,
     total: Total,
     /// The lines, if they are counted and it stops after some of them.
     lines: u64,
@@ -59,14 +42,30 @@ pub struct Passing<'a> {
     pub write_back: WriteBack,
 }
 
+/// The way of one input.
+struct Route<'a> {
+    source: Arc<File>,
+    input: &'a Input,
+    output: &'a Output,
+    skips: Skips<'a>,
+}
+
 /// The most bytes at a time when a limit was taken away.
 const CHUNK: usize = 1 << 20;
 
 impl<'a> Passing<'a> {
-    pub fn new(meter: &'a Meter, how: How) -> Self {
+    pub fn new(
+        meter: &'a Meter,
+        how: &'a TransferOptions,
+        stop: Option<u64>,
+        is_plain: bool,
+    ) -> Self {
         Self {
             meter,
             how,
+            is_plain,
+            stop,
+            lines_end_with: None,
             total: Total::default(),
             lines: 0,
             pace: None,
@@ -81,12 +80,18 @@ impl<'a> Passing<'a> {
     /// Those of opening the input, and of moving its bytes.
     pub fn pass(&mut self, input: &Input, output: &Output) -> anyhow::Result<ControlFlow<()>> {
         let source = Arc::new(input.open()?);
-        if self.how.is_direct {
+        if self.how.direct_io {
             // File systems that cannot do it say so.
             let _ = set_direct(&*source, true);
         }
         self.meter.takes_from(Some(&source));
-        let passed = self.pass_source(&source, input, output);
+        let mut route = Route {
+            source,
+            input,
+            output,
+            skips: Skips::new(self.how, input, self.meter),
+        };
+        let passed = self.pass_source(&mut route);
         self.meter.takes_from(None);
         passed?;
         Ok(match self.is_enough() {
@@ -101,93 +106,80 @@ impl<'a> Passing<'a> {
 
     /// Returns how many more bytes, or lines if they are counted, are to pass, if it stops after some of them.
     fn left(&self) -> Option<u64> {
-        let passed = match self.how.lines_end_with {
+        let passed = match self.lines_end_with {
             Some(_) => self.lines,
             None => self.total.bytes,
         };
-        self.how.stop.map(|stop| stop.saturating_sub(passed))
+        self.stop.map(|stop| stop.saturating_sub(passed))
     }
 
     /// Moves the bytes of a source, and goes on behind those that cannot be read if that is asked for.
-    fn pass_source(
-        &mut self,
-        source: &Arc<Source>,
-        input: &Input,
-        output: &Output,
-    ) -> anyhow::Result<()> {
-        let mut skips = Skips::new(&self.how, input, self.meter);
-        loop {
-            let position = rustix::fs::tell(source).ok();
-            let is_limited = self.how.stop.is_some() || self.meter.rate_limit() > 0;
-            let failed = match self.how.lines_end_with {
-                Some(end) if is_limited => {
-                    self.pass_lines(end, source, input, output, &mut skips)?
-                }
-                _ => match self.pass_stretch(source, output, &mut skips)? {
-                    Ok(report) => {
-                        self.total.add(Ok(report), input, output)?;
-                        None
-                    }
-                    Err(failure) => Some(failure),
-                },
+    fn pass_source(&mut self, route: &mut Route<'_>) -> anyhow::Result<()> {
+        let (input, output) = (route.input, route.output);
+        let passed = loop {
+            let position = rustix::fs::tell(&route.source).ok();
+            let is_limited = self.stop.is_some() || self.meter.rate_limit() > 0;
+            let failed = match self.lines_end_with {
+                Some(end) if is_limited => self.pass_lines(end, route)?,
+                _ => self.pass_stretch(route)?,
             };
             let Some(failure) = failed else {
-                skips.say();
-                return Ok(());
+                break Ok(());
             };
-            let is_source = matches!(
-                failure.error,
-                Error::Moving {
-                    side: TransferSide::Source,
-                    ..
-                }
-            );
-            let was_direct = self.how.is_direct && is_source && is_invalid(&failure.error);
-            if was_direct && set_direct(&**source, false) == Ok(true) {
+            let is_source = side_of(&failure.error) == Some(TransferSide::Source);
+            // A call was refused because of its arguments.
+            let is_refused = failure.raw_os_error() == Some(Errno::INVAL.raw_os_error());
+            let was_direct = self.how.direct_io && is_source && is_refused;
+            if was_direct && set_direct(&*route.source, false) == Ok(true) {
                 // What is left of the file cannot be read past the cache.
                 self.total.add(Ok(failure.report), input, output)?;
                 continue;
             }
-            let may_go_on = self.how.skip_errors
+            let may_go_on = self.how.skip_errors > 0
                 && is_source
                 && position.is_some()
                 && failure.report.taken == failure.report.bytes;
             if !may_go_on {
-                skips.say();
-                return self.total.add(Err(failure), input, output);
+                break self.total.add(Err(failure), input, output);
             }
-            let TransferFailure { report, error, .. } = failure;
-            self.total.add(Ok(report), input, output)?;
-            let position = rustix::fs::tell(source)?;
-            let Next::Skip(bytes) = skips.skipping.failed(position, moving::end(source)) else {
-                continue;
-            };
-            let bytes = match (self.left(), self.how.lines_end_with) {
-                // Zeros end no lines that end with anything else.
-                (Some(left), None | Some(0)) => bytes.min(left),
-                _ => bytes,
-            };
-            self.has_skipped = true;
-            skips.note(position, bytes, &error);
-            self.write_zeros(bytes, input, output)?;
+            self.total.add(Ok(failure.report), input, output)?;
+            self.skip(route, &failure.error)?;
             if self.is_enough() {
-                skips.say();
-                return Ok(());
+                break Ok(());
             }
-            rustix::fs::seek(source, SeekFrom::Start(position + bytes))
-                .map_err(|errno| anyhow!("seek in {input}: {errno}"))?;
-        }
+        };
+        route.skips.say();
+        passed
     }
 
-    fn write_zeros(&mut self, bytes: u64, input: &Input, output: &Output) -> anyhow::Result<()> {
-        let zeros = File::open("/dev/zero").map_err(|error| anyhow!("open /dev/zero: {error}"))?;
-        let wrote = Transfer::new(&zeros, output)
-            .visible(true)
-            .plain(self.how.is_plain)
-            .limit(bytes)
-            .run();
-        self.total.add(wrote, input, output)?;
-        if matches!(self.how.lines_end_with, None | Some(0)) {
+    /// Goes on behind bytes that cannot be read, if it is clear which they are: writes zeros in their place.
+    fn skip(&mut self, route: &mut Route<'_>, error: &Error) -> anyhow::Result<()> {
+        let Route { source, skips, .. } = route;
+        let position = rustix::fs::tell(&*source)?;
+        let Some(bytes) = skips.skipping.failed(position, moving::end(&*source)) else {
+            return Ok(());
+        };
+        let bytes = match (self.left(), self.lines_end_with) {
+            // Zeros end no lines that end with anything else.
+            (Some(left), None | Some(0)) => bytes.min(left),
+            _ => bytes,
+        };
+        self.has_skipped = true;
+        skips.note(position, bytes, error);
+        self.write_zeros(bytes, route)?;
+        if !self.is_enough() {
+            let behind = rustix::fs::seek(&route.source, SeekFrom::Start(position + bytes));
+            behind.failed(format_args!("seek in {}", route.input))?;
+        }
+        Ok(())
+    }
+
+    fn write_zeros(&mut self, bytes: u64, route: &Route<'_>) -> anyhow::Result<()> {
+        let zeros = File::open("/dev/zero").failed("open /dev/zero")?;
+        let zeros = Transfer::new(&zeros, route.output).visible(true);
+        let wrote = zeros.plain(self.is_plain).limit(bytes).run();
+        self.total.add(wrote, route.input, route.output)?;
+        if matches!(self.lines_end_with, None | Some(0)) {
             self.meter.add(self.write_back.wrote(bytes, bytes)?);
             self.lines += bytes;
         }
@@ -201,34 +193,31 @@ impl<'a> Passing<'a> {
     fn pass_lines(
         &mut self,
         end: u8,
-        source: &Arc<Source>,
-        input: &Input,
-        output: &Output,
-        skips: &mut Skips<'_>,
+        route: &mut Route<'_>,
     ) -> anyhow::Result<Option<TransferFailure>> {
+        let (input, output) = (route.input, route.output);
         let pipe = Pipe::new()?;
         let room = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
         let looks_at = self.meter.looks_at();
-        let mut onward = Transfer::new(&pipe.reader, output)
-            .visible(true)
-            .plain(self.how.is_plain);
-        if let Some(bytes) = self.how.pipe_size {
-            onward = onward.pipe_size(bytes);
-        }
+        let mut onward = self
+            .sized(Transfer::new(&pipe.reader, output))
+            .visible(true);
         let (mut sent, mut written) = (0, None);
         let ended = loop {
             if self.is_enough() {
                 // What is left in the pipe is not wanted.
                 break None;
             }
-            let most = self.chunk(skips).map_or(room, |chunk| chunk.min(room));
+            let most = self
+                .chunk(&route.skips)
+                .map_or(room, |chunk| chunk.min(room));
             let left = self.left().unwrap_or(u64::MAX);
             // The lines that are wanted, in pieces that the limit to the rate allows at a time.
-            let piece = self.lines_at_a_time();
+            let piece = self.paced().map_or(u64::MAX, |lines| lines as u64);
             let (mut pieces, mut last) = (Vec::new(), Vec::new());
-            let read = Transfer::new(Arc::clone(source), &pipe.writer)
+            let read = Transfer::new(Arc::clone(&route.source), &pipe.writer)
                 .visible(true)
-                .plain(self.how.is_plain)
+                .plain(self.is_plain)
                 .chunk(most)
                 .limit(most as u64)
                 .run_with(|progress| {
@@ -261,7 +250,8 @@ impl<'a> Passing<'a> {
             if let Some(most) = looks_at {
                 self.meter.saw(&last, most);
             }
-            skips.went_well(rustix::fs::tell(source).unwrap_or(0));
+            let position = rustix::fs::tell(&route.source);
+            route.skips.went_well(position.unwrap_or(0));
         };
         if let Some(report) = written {
             self.total.add(Ok(report), input, output)?;
@@ -269,36 +259,24 @@ impl<'a> Passing<'a> {
         Ok(ended)
     }
 
-    /// Moves bytes up to the end, or the next byte that cannot be read.
-    ///
-    /// # Errors
-    /// What the disk could not store; the result in it is that of moving bytes.
-    fn pass_stretch(
-        &mut self,
-        source: &Arc<Source>,
-        output: &Output,
-        skips: &mut Skips<'_>,
-    ) -> anyhow::Result<Result<TransferReport, TransferFailure>> {
-        let meter = self.meter;
-        let mut position = rustix::fs::tell(source).unwrap_or(0);
-        let mut transfer = Transfer::new(Arc::clone(source), output)
-            .guarantee(self.how.guarantee)
-            .plain(self.how.is_plain);
-        if let Some(bytes) = self.how.pipe_size {
-            transfer = transfer.pipe_size(bytes);
-        }
+    /// Moves bytes up to the end, or the next byte that cannot be read. Returns how reading failed, if that ended it.
+    fn pass_stretch(&mut self, route: &mut Route<'_>) -> anyhow::Result<Option<TransferFailure>> {
+        let (meter, input, output) = (self.meter, route.input, route.output);
+        let Route { source, skips, .. } = route;
+        let mut position = rustix::fs::tell(&*source).unwrap_or(0);
+        let looks_at = meter.looks_at();
+        let is_visible = self.lines_end_with.is_some()
+            || self.how.no_splice
+            || self.how.buffer_size.is_some()
+            || self.how.skip_errors > 0
+            || looks_at.is_some()
+            || self.how.direct_io;
+        let mut transfer = self
+            .sized(Transfer::new(Arc::clone(source), output))
+            .guarantee(moving::guarantee(self.how.by_reference))
+            .visible(is_visible);
         if let Some(left) = self.left() {
             transfer = transfer.limit(left);
-        }
-        let looks_at = meter.looks_at();
-        if self.how.lines_end_with.is_some()
-            || !self.how.by_splice
-            || self.how.most.is_some()
-            || self.how.skip_errors
-            || looks_at.is_some()
-            || self.how.is_direct
-        {
-            transfer = transfer.visible(true);
         }
         let mut chunk = self.chunk(skips);
         if let Some(bytes) = chunk {
@@ -306,8 +284,8 @@ impl<'a> Passing<'a> {
         }
         loop {
             let (mut other, mut synced) = (None, Ok(()));
-            let report = transfer.run_with(|progress| {
-                let count = match self.how.lines_end_with {
+            let ran = transfer.run_with(|progress| {
+                let count = match self.lines_end_with {
                     Some(end) => memchr::memchr_iter(end, progress.seen).count() as u64,
                     None => progress.step,
                 };
@@ -324,33 +302,38 @@ impl<'a> Passing<'a> {
                 position += progress.step;
                 skips.went_well(position);
                 self.keep_pace(count);
-                let wanted = self.chunk(skips);
-                match wanted == chunk {
-                    true => ControlFlow::Continue(()),
-                    false => {
-                        other = Some(wanted);
-                        ControlFlow::Break(())
-                    }
+                other = Some(self.chunk(skips)).filter(|wanted| *wanted != chunk);
+                match other {
+                    None => ControlFlow::Continue(()),
+                    Some(_) => ControlFlow::Break(()),
                 }
             });
             synced?;
-            match other {
-                None => return Ok(report),
-                // What was set cannot be unset.
-                Some(wanted) => {
-                    transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
-                    chunk = wanted;
-                }
-            }
+            let Some(wanted) = other else {
+                return match ran {
+                    Ok(report) => self.total.add(Ok(report), input, output).map(|()| None),
+                    Err(failure) => Ok(Some(failure)),
+                };
+            };
+            // What was set cannot be unset.
+            transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
+            chunk = wanted;
         }
     }
 
-    /// Returns how many lines to pass at a time because of the limit to the rate.
-    fn lines_at_a_time(&self) -> u64 {
-        match self.meter.rate_limit() {
-            0 => u64::MAX,
-            limit => Pace::new(limit, Instant::now()).chunk() as u64,
+    /// Has a transfer to the output move bytes as the user has chosen.
+    fn sized<From: AsFd, To: AsFd>(&self, transfer: Transfer<From, To>) -> Transfer<From, To> {
+        let transfer = transfer.plain(self.is_plain);
+        match self.how.pipe_buffer_size {
+            Some(bytes) => transfer.pipe_size(bytes),
+            None => transfer,
         }
+    }
+
+    /// Returns how much to pass at a time because of the limit to the rate, in its unit.
+    fn paced(&self) -> Option<usize> {
+        let limit = self.meter.rate_limit();
+        (limit > 0).then(|| Pace::new(limit, Instant::now()).chunk())
     }
 
     /// Waits as long as the limit to the rate requires after so many bytes, or lines if they are counted.
@@ -360,80 +343,20 @@ impl<'a> Passing<'a> {
             return;
         }
         let now = Instant::now();
-        let kept = self.pace.take().filter(|(kept, _)| *kept == limit);
-        let (_, pace) = self
-            .pace
-            .insert(kept.unwrap_or_else(|| (limit, Pace::new(limit, now))));
+        self.pace.take_if(|(kept, _)| *kept != limit);
+        let new = || (limit, Pace::new(limit, now));
+        let (_, pace) = self.pace.get_or_insert_with(new);
         self.meter.hold(pace.wait_after(count, now));
     }
 
     /// Returns the most bytes to move at a time, if that is limited.
     fn chunk(&self, skips: &Skips<'_>) -> Option<usize> {
-        let paced = match self.meter.rate_limit() {
-            0 => None,
-            // A limit in lines per second says nothing about bytes.
-            _ if self.how.lines_end_with.is_some() => None,
-            limit => Some(Pace::new(limit, Instant::now()).chunk()),
-        };
+        // A limit in lines per second says nothing about bytes.
+        let paced = self.paced().filter(|_| self.lines_end_with.is_none());
         let reach = skips.skipping.reach.map(|bytes| bytes as usize);
-        [paced, reach, self.how.most].into_iter().flatten().min()
+        let most = [paced, reach, self.how.buffer_size];
+        most.into_iter().flatten().min()
     }
-}
-
-/// Returns the lengths of pieces of at most so many lines, and how many lines each has; all together at most `left`
-/// lines. The last one may be without its end, if more are wanted.
-fn pieces_of(seen: &[u8], end: u8, left: u64, most: u64) -> Vec<(u64, u64)> {
-    let (mut pieces, mut begin) = (Vec::new(), 0);
-    let mut lines = 0;
-    let mut ends = memchr::memchr_iter(end, seen);
-    while lines < left {
-        let wanted = most.min(left - lines);
-        // The end of the last of these lines, or how many there are.
-        let (mut found, mut last) = (0, None);
-        while found < wanted {
-            match ends.next() {
-                None => break,
-                at => (found, last) = (found + 1, at),
-            }
-        }
-        let until = match last {
-            Some(at) if found == wanted => at + 1,
-            _ => seen.len(),
-        };
-        if until == begin {
-            break;
-        }
-        pieces.push(((until - begin) as u64, found));
-        (begin, lines) = (until, lines + found);
-        if until == seen.len() {
-            break;
-        }
-    }
-    pieces
-}
-
-/// Returns the number of lines in these inputs, if all of them are regular files that can be read.
-pub fn lines_of_all(inputs: &[Input], end: u8) -> Option<u64> {
-    let mut lines = 0;
-    for input in inputs {
-        let Input::File(path) = input else {
-            return None;
-        };
-        if !std::fs::metadata(path).ok()?.is_file() {
-            return None;
-        }
-        let mut file = BufReader::with_capacity(CHUNK, File::open(path).ok()?);
-        loop {
-            let bytes = file.fill_buf().ok()?;
-            if bytes.is_empty() {
-                break;
-            }
-            lines += memchr::memchr_iter(end, bytes).count() as u64;
-            let length = bytes.len();
-            file.consume(length);
-        }
-    }
-    Some(lines)
 }
 
 /// Makes a file read past the page cache, or through it. Returns whether anything changed; pipes are left alone, for
@@ -451,11 +374,6 @@ fn set_direct(file: impl AsFd, yes: bool) -> rustix::io::Result<bool> {
     fcntl_setfl(&file, wanted).map(|()| true)
 }
 
-/// Whether a call was refused because of its arguments.
-fn is_invalid(error: &Error) -> bool {
-    error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
-}
-
 /// What was left out of one input.
 struct Skips<'a> {
     skipping: Skipping,
@@ -469,12 +387,12 @@ struct Skips<'a> {
 }
 
 impl<'a> Skips<'a> {
-    fn new(how: &How, input: &'a Input, meter: &'a Meter) -> Self {
+    fn new(how: &TransferOptions, input: &'a Input, meter: &'a Meter) -> Self {
         Self {
-            skipping: Skipping::new(how.skip),
+            skipping: Skipping::new(how.error_skip_block.map(|bytes| bytes as u64)),
             meter,
             input,
-            each: how.say_each,
+            each: how.skip_errors < 2,
             said: false,
             range: None,
         }
@@ -490,11 +408,7 @@ impl<'a> Skips<'a> {
             Some((_, end, _)) if *end == position => *end += bytes,
             _ => {
                 self.say();
-                let why = match error {
-                    Error::Moving { errno, .. } => fullbore_host::text::error_text(errno),
-                    error => error.to_string(),
-                };
-                self.range = Some((position, position + bytes, why));
+                self.range = Some((position, position + bytes, words_of(error)));
             }
         }
     }

@@ -1,13 +1,10 @@
 //! The file with the PID of a meter, which is removed when the meter ends, whatever ends it: a small process
 //! waits for that.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-use fullbore_host::text::{clean, error_text};
-
 use crate::guard::Guard;
+use crate::words::{Failed, shown};
 
 /// A file that is removed with this value, or with this process.
 pub struct PidFile {
@@ -22,17 +19,16 @@ impl PidFile {
     /// # Errors
     /// If the file cannot be written, or no process can be started.
     pub fn new(path: PathBuf) -> anyhow::Result<Self> {
-        let shown = clean(&path.to_string_lossy());
-        let failed = |error: io::Error| anyhow!("write '{shown}': {}", error_text(&error));
+        let writing = format!("write '{}'", shown(&path));
         let text = format!("{}\n", std::process::id());
         let (theirs, said) = (path.clone(), text.clone());
-        let guard = Guard::start(move || remove(&theirs, &said)).map_err(failed)?;
+        let guard = Guard::start(move || remove(&theirs, &said)).failed(&writing)?;
         let file = Self {
             path,
             text,
             guard: Some(guard),
         };
-        std::fs::write(&file.path, &file.text).map_err(failed)?;
+        std::fs::write(&file.path, &file.text).failed(&writing)?;
         Ok(file)
     }
 }

@@ -67,15 +67,11 @@ fn chain_of(overview: &Overview, pid: u32) -> Option<&ChainState> {
 
 /// Returns how far it is in its input file, or how much has gone through its first pipe.
 fn progress(overview: &Overview, chain: &ChainState) -> Progress {
-    match chain.progress {
-        Some(progress) => Progress {
-            passed: Some(progress.passed),
-            total: Some(progress.total),
-        },
-        None => Progress {
-            passed: overview.pipes[chain.pipes[0]].bytes.bytes,
-            total: None,
-        },
+    let through_pipe = overview.pipes[chain.pipes[0]].bytes.bytes;
+    let progress = chain.progress;
+    Progress {
+        passed: progress.map_or(through_pipe, |progress| Some(progress.passed)),
+        total: progress.map(|progress| progress.total),
     }
 }
 

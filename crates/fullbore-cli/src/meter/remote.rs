@@ -10,12 +10,12 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use fullbore_linux::{Peer, peer_of};
-use rustix::process::{Pid, Uid, geteuid, getpid};
+use rustix::process::{Uid, geteuid};
 use serde::{Deserialize, Serialize};
 
-use super::options::Changes;
+use super::line_options::Changes;
 use crate::terminal::line::Unit;
 
 /// The longest time that another process may take.
@@ -38,8 +38,8 @@ pub struct State {
     pub elapsed: Duration,
 }
 
-fn address(pid: Pid) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("fullbore-meter-{}", pid.as_raw_nonzero()))
+fn address(pid: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("fullbore-meter-{pid}"))
 }
 
 /// What answers a request.
@@ -57,7 +57,8 @@ pub fn answer(answers: impl FnMut(Request) -> Result<State, String> + Send + 'st
     if handle().replace(Box::new(answers)).is_some() {
         return;
     }
-    let Ok(listener) = address(getpid()).and_then(|at| UnixListener::bind_addr(&at)) else {
+    let Ok(listener) = address(std::process::id()).and_then(|at| UnixListener::bind_addr(&at))
+    else {
         return;
     };
     let serve = move || {
@@ -73,20 +74,27 @@ fn answer_one(stream: &UnixStream) -> anyhow::Result<()> {
     if !may_change(Uid::from_raw(peer_of(stream)?.user), geteuid()) {
         return Ok(());
     }
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let request = serde_json::from_str(&receive(stream)?)?;
+    match &mut *handle() {
+        Some(handle) => send(stream, &handle(request)),
+        None => Ok(()),
+    }
+}
+
+/// Sends a line.
+fn send(mut stream: &UnixStream, value: &impl Serialize) -> anyhow::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
+    let mut text = serde_json::to_vec(value)?;
+    text.push(b'\n');
+    Ok(stream.write_all(&text)?)
+}
+
+/// Receives a line.
+fn receive(stream: &UnixStream) -> anyhow::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
-    let request = serde_json::from_str(&line)?;
-    let said = match &mut *handle() {
-        Some(handle) => handle(request),
-        None => return Ok(()),
-    };
-    let mut text = serde_json::to_vec(&said)?;
-    text.push(b'\n');
-    let mut stream = stream;
-    stream.write_all(&text)?;
-    Ok(())
+    Ok(line)
 }
 
 /// Returns whether this user may change and ask the meters of `owner`.
@@ -98,40 +106,28 @@ fn may_change(user: Uid, owner: Uid) -> bool {
 ///
 /// # Errors
 /// If that process is no meter that can be reached, belongs to another user, or refuses.
-pub fn ask(pid: Pid, request: &Request) -> anyhow::Result<State> {
-    let number = pid.as_raw_nonzero();
+pub fn ask(pid: u32, request: &Request) -> anyhow::Result<State> {
     let stream = address(pid).and_then(|at| UnixStream::connect_addr(&at));
-    let mut stream = stream.map_err(|_| {
+    let stream = stream.map_err(|_| {
         anyhow!(
-            "process {number} is not a 'fullbore meter' that is running here and passes bytes on \
+            "process {pid} is not a 'fullbore meter' that is running here and passes bytes on \
              (one in another container cannot be reached)"
         )
     })?;
     // Another process may have taken the name, which depends on the PID only.
-    let is_owner = |peer: Peer| {
-        peer.process == pid.as_raw_nonzero().get() as u32
-            && may_change(geteuid(), Uid::from_raw(peer.user))
-    };
+    let is_owner =
+        |peer: Peer| peer.process == pid && may_change(geteuid(), Uid::from_raw(peer.user));
     if !peer_of(&stream).is_ok_and(is_owner) {
-        return Err(anyhow!("process {number} belongs to another user"));
+        bail!("process {pid} belongs to another user");
     }
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let no_answer = || format!("process {number} does not answer");
-    let mut text = serde_json::to_vec(request)?;
-    text.push(b'\n');
-    stream.write_all(&text).with_context(no_answer)?;
-    let mut line = String::new();
-    BufReader::new(&stream)
-        .read_line(&mut line)
-        .with_context(no_answer)?;
+    let no_answer = || format!("process {pid} does not answer");
+    send(&stream, request).with_context(no_answer)?;
+    let line = receive(&stream).with_context(no_answer)?;
     if line.is_empty() {
-        return Err(anyhow!(
-            "process {number} belongs to another user, or has ended"
-        ));
+        bail!("process {pid} belongs to another user, or has ended");
     }
     let said: Result<State, String> = serde_json::from_str(&line).with_context(no_answer)?;
-    said.map_err(|why| anyhow!("process {number}: {why}"))
+    said.map_err(|why| anyhow!("process {pid}: {why}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::verdict::Seen;
 
 /// Samples the pipes that `input` and `output` are ends of. What is not a pipe is not sampled.
-pub fn sample(input: Option<BorrowedFd<'_>>, output: BorrowedFd<'_>, held: bool) -> Seen {
+pub fn sample(input: Option<BorrowedFd<'_>>, output: Option<BorrowedFd<'_>>, held: bool) -> Seen {
     let mut seen = Seen::default();
     seen.held.note(held);
     if let Some(input) = input.filter(|fd| pipe(fd).is_some()) {
@@ -23,8 +23,8 @@ pub fn sample(input: Option<BorrowedFd<'_>>, output: BorrowedFd<'_>, held: bool)
             seen.before_empty.note(!ready.contains(PollFlags::IN));
         }
     }
-    if let Some(end) = pipe(&output) {
-        let ready = readiness(output, PollFlags::OUT);
+    if let Some((output, end)) = output.as_ref().and_then(|fd| Some((fd, pipe(fd)?))) {
+        let ready = readiness(*output, PollFlags::OUT);
         // A pipe without a reader is neither full nor empty.
         if !ready.contains(PollFlags::ERR) {
             let (queued, capacity) = (end.queued().unwrap_or(0), end.capacity().unwrap_or(0));
@@ -62,7 +62,11 @@ mod tests {
     const UNSEEN: Share = Share { so: 0, of: 0 };
 
     fn seen(input: &Pipe, output: &Pipe) -> Seen {
-        sample(Some(input.reader.as_fd()), output.writer.as_fd(), false)
+        sample(
+            Some(input.reader.as_fd()),
+            Some(output.writer.as_fd()),
+            false,
+        )
     }
 
     #[test]
@@ -95,11 +99,11 @@ mod tests {
         let Pipe { reader, writer } = Pipe::new().unwrap();
         drop(writer);
         let null = std::fs::File::open("/dev/null").unwrap();
-        let ended = sample(Some(reader.as_fd()), null.as_fd(), true);
+        let ended = sample(Some(reader.as_fd()), Some(null.as_fd()), true);
         assert_eq!((ended.before_empty, ended.after_full), (UNSEEN, UNSEEN));
         assert_eq!(ended.held, SO);
         let Pipe { reader, writer } = Pipe::new().unwrap();
         drop(reader);
-        assert_eq!(sample(None, writer.as_fd(), false).after_full, UNSEEN);
+        assert_eq!(sample(None, Some(writer.as_fd()), false).after_full, UNSEEN);
     }
 }

@@ -8,17 +8,8 @@
 /// The block that disks have at least, and the longest skip.
 pub const BLOCK: u64 = 512;
 
-/// What to do after a read that failed.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Read again, so many bytes.
-    Again(u64),
-    /// Leave out so many bytes.
-    Skip(u64),
-}
-
 /// What was met so far in one file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Skipping {
     /// Reads in a row that failed.
     errors: u32,
@@ -31,9 +22,8 @@ pub struct Skipping {
 impl Skipping {
     pub fn new(block: Option<u64>) -> Self {
         Self {
-            errors: 0,
-            reach: None,
             block,
+            ..Self::default()
         }
     }
 
@@ -46,22 +36,23 @@ impl Skipping {
         };
     }
 
-    /// Returns what to do after a read at `position` that failed; the bytes end at `end`, if that is known.
-    pub fn failed(&mut self, position: u64, end: Option<u64>) -> Next {
+    /// Returns how many bytes to leave out after a read at `position` that failed, or `None` to read again, but fewer
+    /// bytes; the bytes end at `end`, if that is known.
+    pub fn failed(&mut self, position: u64, end: Option<u64>) -> Option<u64> {
         let left = end.map_or(u64::MAX, |end| end.saturating_sub(position).max(1));
         let small = aligned(position, self.step().max(BLOCK)).min(left);
         if self.reach.is_none_or(|reach| reach > small) {
             self.reach = Some(small);
-            return Next::Again(small);
+            return None;
         }
         let skip = aligned(position, self.step()).min(left);
         if self.reach.is_none_or(|reach| reach > skip) {
             self.reach = Some(skip);
-            return Next::Again(skip);
+            return None;
         }
         self.errors += 1;
         self.reach = Some(aligned(position + skip, self.step()));
-        Next::Skip(skip)
+        Some(skip)
     }
 
     /// Returns how many bytes to leave out after the next error.
@@ -96,7 +87,7 @@ mod tests {
             if !(at..to).any(&bad) {
                 at = to;
                 skipping.well(at);
-            } else if let Next::Skip(bytes) = skipping.failed(at, Some(len)) {
+            } else if let Some(bytes) = skipping.failed(at, Some(len)) {
                 skipped.extend(at..at + bytes);
                 at += bytes;
             }

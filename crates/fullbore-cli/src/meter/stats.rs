@@ -14,10 +14,9 @@ pub struct Stats {
 impl Stats {
     /// Adds the rate of an update.
     pub fn note(&mut self, rate: f64) {
-        self.least = if self.count == 0 {
-            rate
-        } else {
-            self.least.min(rate)
+        self.least = match self.count {
+            0 => rate,
+            _ => self.least.min(rate),
         };
         self.most = self.most.max(rate);
         self.count += 1;
@@ -32,9 +31,8 @@ impl Stats {
         }
         let (factor, unit) = if bits { (8.0, "b/s") } else { (1.0, "B/s") };
         let mean = self.sum / self.count as f64;
-        let deviation = (self.squares / self.count as f64 - mean * mean)
-            .max(0.0)
-            .sqrt();
+        let variance = self.squares / self.count as f64 - mean * mean;
+        let deviation = variance.max(0.0).sqrt();
         let [least, mean, most, deviation] =
             [self.least, mean, self.most, deviation].map(|rate| rate * factor);
         format!("rate min/avg/max/mdev = {least:.3}/{mean:.3}/{most:.3}/{deviation:.3} {unit}")

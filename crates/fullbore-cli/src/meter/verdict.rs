@@ -4,7 +4,6 @@
 //! it waits for its writer; while the output pipe is full, everything in front of it waits for its
 //! reader. Nothing here reads a pipe or a clock.
 
-use std::fmt;
 use std::ops::AddAssign;
 
 use fullbore_host::text::Percent;
@@ -34,44 +33,31 @@ pub struct Seen {
     pub held: Share,
 }
 
-/// Which side is slow. Shares are from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Verdict {
-    /// There were too few samples for a verdict.
-    TooShort,
-    /// Neither input nor output is a pipe.
-    NoPipe,
-    /// The rate limit.
-    Limit(f64),
-    /// The writer of the input: the share of samples in which its pipe was empty.
-    Writer(f64),
-    /// The reader of the output: the share of samples in which its pipe was full.
-    Reader(f64),
-    /// Both, at different times.
-    ByTurns {
-        /// How often the input pipe was empty.
-        empty: f64,
-        /// How often the output pipe was full.
-        full: f64,
-    },
-    /// This process: there was something to read, and room to write it.
-    Itself {
-        /// How often there was something to read.
-        filled: f64,
-        /// How often the output pipe was empty.
-        empty: f64,
-    },
-    /// No side by much.
-    Neither {
-        /// How often the input pipe was empty.
-        empty: f64,
-        /// How often the output pipe was full.
-        full: f64,
-    },
-    /// Not the writer; the reader cannot be observed.
-    NotWriter(f64),
-    /// Not the reader; the writer cannot be observed.
-    NotReader(f64),
+/// Which side is slow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// For a line that has little room, if a side is slow.
+    pub in_short: Option<&'static str>,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// There were too few samples for a verdict.
+const TOO_SHORT: &str = "the run was too short to tell which side is slow";
+
+impl Verdict {
+    fn slow(in_short: &'static str, text: String) -> Self {
+        let in_short = Some(in_short);
+        Self { in_short, text }
+    }
+
+    /// No side is known to be slow.
+    fn unknown(text: impl Into<String>) -> Self {
+        Self {
+            in_short: None,
+            text: text.into(),
+        }
+    }
 }
 
 impl Share {
@@ -85,150 +71,101 @@ impl Share {
     fn of_all(self) -> Option<f64> {
         (self.of >= LEAST).then(|| f64::from(self.so) / f64::from(self.of))
     }
-
-    fn halved(self) -> Self {
-        Self {
-            so: self.so / 2,
-            of: self.of / 2,
-        }
-    }
-}
-
-impl AddAssign for Share {
-    fn add_assign(&mut self, other: Self) {
-        self.so += other.so;
-        self.of += other.of;
-    }
 }
 
 impl Seen {
+    fn shares(&mut self) -> [&mut Share; 4] {
+        [
+            &mut self.before_empty,
+            &mut self.after_full,
+            &mut self.after_empty,
+            &mut self.held,
+        ]
+    }
+
     /// Returns the same samples with half the weight, so that later ones count for more.
-    pub fn fading(self) -> Self {
-        Self {
-            before_empty: self.before_empty.halved(),
-            after_full: self.after_full.halved(),
-            after_empty: self.after_empty.halved(),
-            held: self.held.halved(),
+    pub fn fading(mut self) -> Self {
+        for share in self.shares() {
+            (share.so, share.of) = (share.so / 2, share.of / 2);
         }
+        self
     }
 
     /// Returns which side is slow.
     pub fn verdict(&self) -> Verdict {
         let Some(held) = self.held.of_all() else {
-            return Verdict::TooShort;
+            return Verdict::unknown(TOO_SHORT);
         };
         if held >= 0.5 {
-            return Verdict::Limit(held);
+            let held = Percent(held);
+            let text =
+                format!("the rate limit is the bottleneck: it delayed bytes {held} of the time");
+            return Verdict::slow("slow: limit", text);
         }
         let any = self.before_empty.of + self.after_full.of > 0;
         match (self.before_empty.of_all(), self.after_full.of_all()) {
-            (None, None) if any => Verdict::TooShort,
-            (None, None) => Verdict::NoPipe,
+            (None, None) if any => Verdict::unknown(TOO_SHORT),
+            (None, None) => Verdict::unknown(
+                "cannot tell which side is slow: neither input nor output is a pipe",
+            ),
             (Some(empty), full) if empty >= 0.5 && empty >= full.unwrap_or(0.0) => {
-                Verdict::Writer(empty)
+                let empty = Percent(empty);
+                let text = format!("the writer is slow: its pipe was empty {empty} of the time");
+                Verdict::slow("slow: writer", text)
             }
-            (_, Some(full)) if full >= 0.5 => Verdict::Reader(full),
+            (_, Some(full)) if full >= 0.5 => {
+                let full = Percent(full);
+                let text = format!("the reader is slow: its pipe was full {full} of the time");
+                Verdict::slow("slow: reader", text)
+            }
             (Some(empty), Some(full)) => self.between(empty, full),
-            (Some(empty), None) => Verdict::NotWriter(empty),
-            (None, Some(full)) => Verdict::NotReader(full),
+            (Some(empty), None) => Verdict::unknown(format!(
+                "the writer is not slow: its pipe was empty only {} of the time (the output is not a pipe, so the \
+                 reader is unknown)",
+                Percent(empty)
+            )),
+            (None, Some(full)) => Verdict::unknown(format!(
+                "the reader is not slow: its pipe was full only {} of the time (the input is not a pipe, so the \
+                 writer is unknown)",
+                Percent(full)
+            )),
         }
     }
 
     /// Where neither side made the other wait half of the time.
     fn between(&self, empty: f64, full: f64) -> Verdict {
-        match self.after_empty.of_all() {
-            _ if empty >= 0.2 && full >= 0.2 => Verdict::ByTurns { empty, full },
-            Some(drained) if empty <= 0.1 && drained >= 0.5 => Verdict::Itself {
-                filled: 1.0 - empty,
-                empty: drained,
-            },
-            _ => Verdict::Neither { empty, full },
+        let is_by_turns = empty >= 0.2 && full >= 0.2;
+        let drained = self.after_empty.of_all().filter(|&drained| drained >= 0.5);
+        let (filled, is_fed) = (Percent(1.0 - empty), empty <= 0.1);
+        let (empty, full) = (Percent(empty), Percent(full));
+        match drained {
+            _ if is_by_turns => Verdict::slow(
+                "slow: both",
+                format!(
+                    "both sides wait for each other alternately: the writer's pipe was empty {empty} of the time, and \
+                     the reader's pipe was full {full}"
+                ),
+            ),
+            Some(drained) if is_fed => Verdict::slow(
+                "slow: meter",
+                format!(
+                    "meter itself is the bottleneck: input was waiting {filled} of the time, and the reader's pipe was \
+                     empty {}",
+                    Percent(drained)
+                ),
+            ),
+            _ => Verdict::unknown(format!(
+                "neither side waited for long: the writer's pipe was empty {empty} of the time, and the reader's pipe \
+                 was full {full}"
+            )),
         }
     }
 }
 
 impl AddAssign for Seen {
-    fn add_assign(&mut self, other: Self) {
-        self.before_empty += other.before_empty;
-        self.after_full += other.after_full;
-        self.after_empty += other.after_empty;
-        self.held += other.held;
-    }
-}
-
-impl Verdict {
-    /// For a line that has little room.
-    pub fn in_short(self) -> Option<&'static str> {
-        match self {
-            Verdict::Writer(_) => Some("slow: writer"),
-            Verdict::Reader(_) => Some("slow: reader"),
-            Verdict::ByTurns { .. } => Some("slow: both"),
-            Verdict::Limit(_) => Some("slow: limit"),
-            Verdict::Itself { .. } => Some("slow: meter"),
-            Verdict::Neither { .. }
-            | Verdict::TooShort
-            | Verdict::NoPipe
-            | Verdict::NotWriter(_)
-            | Verdict::NotReader(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Verdict::TooShort => f.write_str("the run was too short to tell which side is slow"),
-            Verdict::NoPipe => {
-                f.write_str("cannot tell which side is slow: neither input nor output is a pipe")
-            }
-            Verdict::Limit(held) => write!(
-                f,
-                "the rate limit is the bottleneck: it delayed bytes {} of the time",
-                Percent(held)
-            ),
-            Verdict::Writer(empty) => write!(
-                f,
-                "the writer is slow: its pipe was empty {} of the time",
-                Percent(empty)
-            ),
-            Verdict::Reader(full) => write!(
-                f,
-                "the reader is slow: its pipe was full {} of the time",
-                Percent(full)
-            ),
-            Verdict::ByTurns { empty, full } => write!(
-                f,
-                "both sides wait for each other alternately: the writer's pipe was empty {} of the \
-                 time, and the reader's pipe was full {}",
-                Percent(empty),
-                Percent(full)
-            ),
-            Verdict::Itself { filled, empty } => write!(
-                f,
-                "meter itself is the bottleneck: input was waiting {} of the time, and the reader's \
-                 pipe was empty {}",
-                Percent(filled),
-                Percent(empty)
-            ),
-            Verdict::Neither { empty, full } => write!(
-                f,
-                "neither side waited for long: the writer's pipe was empty {} of the time, and the \
-                 reader's pipe was full {}",
-                Percent(empty),
-                Percent(full)
-            ),
-            Verdict::NotWriter(empty) => write!(
-                f,
-                "the writer is not slow: its pipe was empty only {} of the time (the \
-                 output is not a pipe, so the reader is unknown)",
-                Percent(empty)
-            ),
-            Verdict::NotReader(full) => write!(
-                f,
-                "the reader is not slow: its pipe was full only {} of the time (the input \
-                 is not a pipe, so the writer is unknown)",
-                Percent(full)
-            ),
+    fn add_assign(&mut self, mut other: Self) {
+        for (share, other) in self.shares().into_iter().zip(other.shares()) {
+            (share.so, share.of) = (share.so + other.so, share.of + other.of);
         }
     }
 }
@@ -279,26 +216,27 @@ mod tests {
             (None, None, 0, "cannot tell which side is slow: neither input nor output is a pipe"),
             (None, None, 80, "the rate limit is the bottleneck: it delayed bytes 80% of the time"),
         ] {
-            assert_eq!(seen(empty, after, held).verdict().to_string(), words);
+            assert_eq!(seen(empty, after, held).verdict().text, words);
         }
     }
 
     #[test]
     fn a_few_samples_are_too_few() {
         let mut seen = Seen::default();
-        assert_eq!(seen.verdict(), Verdict::TooShort);
+        assert_eq!(seen.verdict().text, TOO_SHORT);
         for _ in 0..LEAST - 1 {
             seen.before_empty.note(true);
             seen.held.note(false);
         }
-        assert_eq!(seen.verdict(), Verdict::TooShort);
-        assert_eq!(seen.verdict().in_short(), None);
+        assert_eq!(seen.verdict().text, TOO_SHORT);
+        assert_eq!(seen.verdict().in_short, None);
         // A file first, and only the end of it from a pipe.
         seen.held.note(false);
-        assert_eq!(seen.verdict(), Verdict::TooShort);
+        assert_eq!(seen.verdict().text, TOO_SHORT);
         seen.before_empty.note(true);
-        assert_eq!(seen.verdict(), Verdict::Writer(1.0));
-        assert_eq!(seen.verdict().in_short(), Some("slow: writer"));
+        let words = "the writer is slow: its pipe was empty 100% of the time";
+        assert_eq!(seen.verdict().text, words);
+        assert_eq!(seen.verdict().in_short, Some("slow: writer"));
     }
 
     #[test]
@@ -308,11 +246,11 @@ mod tests {
             recent = recent.fading();
             recent += seen(Some(0), Some((100, 0)), 0);
         }
-        assert!(matches!(recent.verdict(), Verdict::Reader(_)));
+        assert_eq!(recent.verdict().in_short, Some("slow: reader"));
         for _ in 0..2 {
             recent = recent.fading();
             recent += seen(Some(100), Some((0, 100)), 0);
         }
-        assert!(matches!(recent.verdict(), Verdict::Writer(_)));
+        assert_eq!(recent.verdict().in_short, Some("slow: writer"));
     }
 }

@@ -5,24 +5,25 @@
 //! their own position (pread(2)) and memory maps do not move it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use fullbore_linux::live_thread;
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::found::{Found, fullness, lives, path_of, position};
-use super::options::Options;
+use super::found::{Found, lives};
+use super::line_options::LineOptions;
 use crate::interrupt::Interrupt;
-use crate::terminal::line::{Reading, Unit, gauge};
-use crate::terminal::lines::{Screen, say};
+use crate::terminal::line::{Reading, gauge};
+use crate::terminal::lines::{Screen, say_line};
+use crate::waiting::wait_for;
+use crate::words::Failed;
 use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::text::{clean, cut, error_text};
 use fullbore_observe::Rate;
@@ -58,11 +59,8 @@ impl FromStr for Target {
             _ => (text, None),
         };
         let number = |text: &str| text.parse().ok().filter(|_| is_number(text));
-        let fd = match fd.map(|fd| (fd, number(fd))) {
-            Some((fd, None)) => return Err(format!("invalid file descriptor '{fd}'")),
-            Some((_, number)) => number,
-            None => None,
-        };
+        let read = |fd| number(fd).ok_or_else(|| format!("invalid file descriptor '{fd}'"));
+        let fd = fd.map(read).transpose()?;
         Ok(match process_name::parse(name)? {
             ProcessName::Pid(pid) => Self::One(One {
                 pid: pid as i32,
@@ -76,7 +74,7 @@ impl FromStr for Target {
 /// Watches files until they are closed, or their processes have ended.
 pub struct Watches {
     all: Vec<Watch>,
-    options: Options,
+    options: LineOptions,
     /// Whether files are named as pv names them.
     as_pv: bool,
 }
@@ -99,14 +97,12 @@ struct Followed {
 }
 
 enum State {
-    File { rate: Rate, total: Option<u64> },
-    Pipe { queued: usize, capacity: usize },
-}
-
-impl State {
-    fn pipe((queued, capacity): (usize, usize)) -> Self {
-        Self::Pipe { queued, capacity }
-    }
+    File {
+        rate: Rate,
+        total: Option<u64>,
+    },
+    /// How many bytes it holds, and how many it can hold.
+    Pipe(usize, usize),
 }
 
 impl Watches {
@@ -114,7 +110,7 @@ impl Watches {
     ///
     /// # Errors
     /// If there is no such process or fd, or this user lacks permission.
-    pub fn new(targets: &[Target], options: Options, as_pv: bool) -> anyhow::Result<Self> {
+    pub fn new(targets: &[Target], options: LineOptions, as_pv: bool) -> anyhow::Result<Self> {
         let mut all = Vec::new();
         for target in targets {
             match target {
@@ -135,7 +131,7 @@ impl Watches {
         let interrupt = Interrupt::noted();
         self.each_interval(&interrupt, |watch, ended| {
             let Some(screen) = &mut screen else { return };
-            screen.set_height(watch.options.height);
+            screen.height = watch.options.height.map(usize::from);
             let (columns, rows) = screen.size();
             let lines = watch.rows(columns, rows, ended);
             if ended {
@@ -152,7 +148,7 @@ impl Watches {
         self.each_interval(&Interrupt::default(), |watch, _| {
             for followed in watch.all.iter().flat_map(|one| &one.followed) {
                 let reading = followed.reading(&watch.options, None, false);
-                say(&format!("{}\n", watch.options.line(&reading, 0)));
+                say_line(watch.options.line(&reading, 0));
             }
         });
     }
@@ -197,7 +193,7 @@ impl Watches {
             let now = Instant::now();
             if now >= due {
                 show(self, false);
-                due = now + self.options.interval;
+                due = now + self.options.interval();
             }
             self.sleep(due.saturating_duration_since(now).min(NOTICE));
             // A sleep that was interrupted does not mean that the process has ended.
@@ -206,34 +202,28 @@ impl Watches {
                 return show(self, true);
             }
             let options = &self.options;
-            let (going, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.all)
-                .into_iter()
-                .map(|mut one| (one.update(options, is_due), one))
-                .partition(|(goes_on, _)| *goes_on);
-            let ones = |parts: Vec<(bool, Watch)>| parts.into_iter().map(|(_, one)| one).collect();
-            if going.is_empty() {
+            let goes_on: Vec<bool> = (self.all.iter_mut())
+                .map(|one| one.update(options, is_due))
+                .collect();
+            if !goes_on.contains(&true) {
                 // The last ones are shown once more.
-                self.all = ones(ended);
                 return show(self, true);
             }
-            self.all = ones(going);
+            let mut goes_on = goes_on.into_iter();
+            self.all.retain(|_| goes_on.next() == Some(true));
         }
     }
 
     /// Sleeps for this time, or until the process ends or a signal arrives.
     fn sleep(&self, time: Duration) {
-        let time = Timespec::try_from(time).expect("it is at most NOTICE");
-        let mut polled: Vec<PollFd<'_>> = (self.all.iter())
-            .filter_map(|one| one.pidfd.as_ref())
-            .map(|fd| PollFd::new(fd, PollFlags::IN))
-            .collect();
-        // The only error is that a signal ended the sleep early.
-        let _ = poll(&mut polled, Some(&time));
+        let pidfds = self.all.iter().filter_map(|one| one.pidfd.as_ref());
+        let pidfds: Vec<_> = pidfds.map(AsFd::as_fd).collect();
+        wait_for(&pidfds, Some(time));
     }
 }
 
 impl Watch {
-    fn new(target: One, options: &Options) -> anyhow::Result<Self> {
+    fn new(target: One, options: &LineOptions) -> anyhow::Result<Self> {
         let process = Process::new(target.pid).map_err(|error| target.cannot(error))?;
         // A zombie has closed everything.
         if !lives(&process) {
@@ -247,17 +237,16 @@ impl Watch {
             pidfd,
             followed: Vec::new(),
         };
+        let cannot = |error| target.cannot(error);
         match target.fd {
             Some(fd) => watch.follow_one(fd, options)?,
-            None => watch
-                .follow_all(options)
-                .map_err(|error| target.cannot(error))?,
+            None => watch.follow_all(options).map_err(cannot)?,
         }
         Ok(watch)
     }
 
     /// Watches all processes with this name that this user may watch.
-    fn named(name: &str, options: &Options) -> anyhow::Result<Vec<Self>> {
+    fn named(name: &str, options: &LineOptions) -> anyhow::Result<Vec<Self>> {
         let mut watched = Vec::new();
         let mut refused = None;
         for process in all_processes().map_err(|error| anyhow!("/proc: {error}"))? {
@@ -281,38 +270,36 @@ impl Watch {
     }
 
     /// Takes a sample, of new fds too if `is_due`. Returns whether there is still something to watch.
-    fn update(&mut self, options: &Options, is_due: bool) -> bool {
+    fn update(&mut self, options: &LineOptions, is_due: bool) -> bool {
         if !lives(&self.process) {
             return false;
         }
         if self.target.fd.is_some() {
             // If nothing has changed, the last sample is kept.
             let process = &self.process;
-            return self
-                .followed
-                .iter_mut()
-                .all(|followed| followed.update(process, options, is_due).is_some());
+            let mut all = self.followed.iter_mut();
+            return all.all(|followed| followed.update(process, options, is_due).is_some());
         }
         !is_due || self.follow_all(options).is_ok()
     }
 
-    fn follow_one(&mut self, fd: i32, options: &Options) -> anyhow::Result<()> {
+    fn follow_one(&mut self, fd: i32, options: &LineOptions) -> anyhow::Result<()> {
         let target = self.target;
-        let found = Found::at(&self.process, fd).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => anyhow!("{target}: no such file descriptor"),
-            _ => anyhow!("{target}: {}", error_text(&error)),
-        })?;
-        let followed = Followed::new(&self.process, fd, &found, options)
-            .map_err(|error| anyhow!("{target}: {}", error_text(&error)))?;
-        match followed {
-            None => bail!("{target}: neither a regular file nor a pipe"),
-            Some(followed) => self.followed.push(followed),
-        }
+        let found = match Found::at(&self.process, fd) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                bail!("{target}: no such file descriptor")
+            }
+            found => found.failed(target)?,
+        };
+        let followed = Followed::new(&found, options).failed(target)?;
+        let followed =
+            followed.with_context(|| format!("{target}: neither a regular file nor a pipe"))?;
+        self.followed.push(followed);
         Ok(())
     }
 
     /// Takes a sample of all regular files that are open now.
-    fn follow_all(&mut self, options: &Options) -> Result<(), ProcError> {
+    fn follow_all(&mut self, options: &LineOptions) -> Result<(), ProcError> {
         let mut before = std::mem::take(&mut self.followed);
         let thread = live_thread(self.process.pid().unsigned_abs());
         let thread = thread.ok_or(ProcError::NotFound(None))?;
@@ -328,7 +315,7 @@ impl Watch {
             let new = || {
                 let found = Found::at(&self.process, info.fd).ok();
                 let found = found.filter(|found| found.kind == FileType::RegularFile)?;
-                Followed::new(&self.process, info.fd, &found, options).ok()?
+                Followed::new(&found, options).ok()?
             };
             self.followed.extend(known.or_else(new));
         }
@@ -346,15 +333,16 @@ impl Target {
 
 impl One {
     fn cannot(self, error: ProcError) -> anyhow::Error {
-        match error {
+        let why = match error {
             ProcError::NotFound(_) if is_hidden(self.pid.unsigned_abs()) => {
-                anyhow!("{self}: Permission denied (/proc is mounted with hidepid)")
+                "Permission denied (/proc is mounted with hidepid)".to_owned()
             }
-            ProcError::PermissionDenied(_) => anyhow!("{self}: Permission denied"),
-            ProcError::NotFound(_) => anyhow!("{self}: No such process"),
-            ProcError::Io(error, _) => anyhow!("{self}: {}", error_text(&error)),
-            error => anyhow!("{self}: {error}"),
-        }
+            ProcError::PermissionDenied(_) => "Permission denied".to_owned(),
+            ProcError::NotFound(_) => "No such process".to_owned(),
+            ProcError::Io(error, _) => error_text(&error),
+            error => error.to_string(),
+        };
+        anyhow!("{self}: {why}")
     }
 }
 
@@ -370,26 +358,24 @@ impl std::fmt::Display for One {
 
 impl Followed {
     /// Returns `None` if the fd is neither a regular file nor a pipe.
-    fn new(
-        process: &Process,
-        fd: i32,
-        found: &Found,
-        options: &Options,
-    ) -> io::Result<Option<Self>> {
+    fn new(found: &Found<'_>, options: &LineOptions) -> io::Result<Option<Self>> {
         let state = match found.kind {
             FileType::RegularFile => {
-                let (position, total) = position(process, fd, found, options.total)?;
+                let (position, total) = found.position(options.size)?;
                 State::File {
                     rate: Rate::new(position, Instant::now()),
                     total,
                 }
             }
-            FileType::Fifo => State::pipe(fullness(process, fd)?),
+            FileType::Fifo => {
+                let (queued, capacity) = found.fullness()?;
+                State::Pipe(queued, capacity)
+            }
             _ => return Ok(None),
         };
-        let target = std::fs::read_link(path_of(process, fd))?;
+        let target = std::fs::read_link(found.path())?;
         Ok(Some(Self {
-            fd,
+            fd: found.fd,
             identity: found.identity,
             path: target.display().to_string(),
             state,
@@ -398,7 +384,7 @@ impl Followed {
 
     /// Takes a sample. Returns `None` if the fd is closed, or refers to another file now. Rates are measured
     /// from one sample that is `due` to the next.
-    fn update(&mut self, process: &Process, options: &Options, is_due: bool) -> Option<()> {
+    fn update(&mut self, process: &Process, options: &LineOptions, is_due: bool) -> Option<()> {
         let found = Found::at(process, self.fd).ok()?;
         if found.identity != self.identity {
             return None;
@@ -406,12 +392,12 @@ impl Followed {
         match &mut self.state {
             _ if !is_due => {}
             State::File { rate, total } => {
-                let (position, size) = position(process, self.fd, &found, options.total).ok()?;
+                let (position, size) = found.position(options.size).ok()?;
                 rate.update(position, Instant::now());
                 *total = size;
             }
-            state @ State::Pipe { .. } => match fullness(process, self.fd) {
-                Ok(found) => *state = State::pipe(found),
+            state @ State::Pipe(..) => match found.fullness() {
+                Ok((queued, capacity)) => *state = State::Pipe(queued, capacity),
                 // It is shown as it was last seen.
                 Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
                 Err(_) => return None,
@@ -421,41 +407,39 @@ impl Followed {
     }
 
     /// Returns what is shown, under a name that is not its own if there is one.
-    fn reading(&self, options: &Options, name: Option<String>, ended: bool) -> Reading {
+    fn reading(&self, options: &LineOptions, name: Option<String>, ended: bool) -> Reading {
         let own = || format!("{}: {}", self.fd, self.path);
         let name = name.unwrap_or_else(own);
-        let mut reading = Reading {
+        let found = match &self.state {
+            State::File { rate, total } => Reading::of(rate, *total),
+            State::Pipe(queued, capacity) => Reading {
+                passed: *queued as u64,
+                total: Some(*capacity as u64),
+                ..Reading::default()
+            },
+        };
+        Reading {
             name: match &options.name {
                 Some(given) if name.is_empty() => Some(given.clone()),
                 Some(given) => Some(format!("{given} {name}")),
                 None => Some(name).filter(|name| !name.is_empty()),
             },
-            unit: Unit::Bytes,
             ended,
-            ..Reading::default()
-        };
-        match &self.state {
-            State::File { rate, total } => {
-                reading.passed = rate.count();
-                reading.total = *total;
-                reading.elapsed = rate.elapsed();
-                reading.now = rate.now();
-                reading.average = rate.average();
-                reading.left = total.and_then(|total| rate.left(total));
-            }
-            State::Pipe { queued, capacity } => {
-                reading.passed = *queued as u64;
-                reading.total = Some(*capacity as u64);
-            }
+            ..found
         }
-        reading
     }
 
-    fn line(&self, options: &Options, name: Option<String>, columns: usize, ended: bool) -> String {
+    fn line(
+        &self,
+        options: &LineOptions,
+        name: Option<String>,
+        columns: usize,
+        ended: bool,
+    ) -> String {
         let reading = self.reading(options, name, ended);
         match self.state {
             State::File { .. } => options.line(&reading, columns),
-            State::Pipe { .. } => gauge(&reading, columns),
+            State::Pipe(..) => gauge(&reading, columns),
         }
     }
 }

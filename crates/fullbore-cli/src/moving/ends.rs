@@ -3,21 +3,21 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Stdin, Stdout, stdin, stdout};
+use std::io::{self, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::bail;
 use fullbore_linux::descriptor_of;
-use rustix::fs::{Access, FileType, OFlags, Stat};
+use rustix::fs::{Access, FileType, OFlags, Stat, major, minor};
 use rustix::io::Errno;
 
 use super::failure::{BadInput, close_failed};
 use super::replacement::{Replacement, directory_of};
 use super::sync::{is_stored, sync_directory, sync_file};
 use crate::inherited;
+use crate::words::{Failed, shown};
 use fullbore_host::refusal::Usage;
-use fullbore_host::text::clean;
 use fullbore_host::text::error_text;
 
 /// What is done to an input that is open.
@@ -30,68 +30,65 @@ pub enum Input {
     File(PathBuf),
 }
 
-/// An input that is open.
-pub enum Source {
-    Stdin(Stdin),
-    File(File),
-}
-
 impl Input {
     /// Returns the inputs with these names. `-` means stdin, as do `/dev/stdin` and an empty list.
     pub fn all(names: &[PathBuf]) -> Vec<Self> {
-        if names.is_empty() {
-            return vec![Input::Stdin];
+        let is_stdin = |name: &PathBuf| name.as_os_str() == "-" || descriptor_of(name) == Some(0);
+        let input = |name: &PathBuf| match is_stdin(name) {
+            true => Input::Stdin,
+            false => Input::File(name.clone()),
+        };
+        match names {
+            [] => vec![Input::Stdin],
+            names => names.iter().map(input).collect(),
         }
-        names
-            .iter()
-            .map(
-                |name| match name.as_os_str() == "-" || descriptor_of(name) == Some(0) {
-                    true => Input::Stdin,
-                    false => Input::File(name.clone()),
-                },
-            )
-            .collect()
     }
 
-    /// Opens the input.
+    /// Opens the input. For stdin, it is a duplicate.
     ///
     /// # Errors
-    /// Those of open(2), with the name of the input.
-    pub fn open(&self) -> anyhow::Result<Source> {
+    /// Those of open(2), with the name of the input, and of dup(2).
+    pub fn open(&self) -> anyhow::Result<File> {
         match self {
             // Rust has opened /dev/null in its place, which would be an input without bytes.
-            Input::Stdin if inherited::stdin_was_closed() => Err(BadInput {
-                what: self.to_string(),
-                name: self.to_string(),
-                why: "standard input is closed".into(),
-                is_about_reading: false,
+            Input::Stdin if inherited::stdin_was_closed() => {
+                bail!(self.bad(None, "standard input is closed".into()))
             }
-            .into()),
-            Input::Stdin => Ok(Source::Stdin(stdin())),
+            Input::Stdin => Ok(stdin().as_fd().try_clone_to_owned()?.into()),
             Input::File(path) => {
                 let file = inherited::descriptor(path, OFlags::RDONLY)
                     .unwrap_or_else(|| File::open(path))
-                    .map_err(|error| self.bad("open", error))?;
+                    .map_err(|error| self.bad(Some("open"), error_text(&error)))?;
                 // Found out here, so that no output is truncated for a directory.
                 self.refuse_directory(rustix::fs::fstat(&file))?;
-                Ok(Source::File(file))
+                Ok(file)
             }
         }
     }
 
-    fn bad(&self, what: &str, error: io::Error) -> BadInput {
+    /// Returns the error that something could not be done to the input.
+    fn bad(&self, what: Option<&str>, why: String) -> BadInput {
         BadInput {
-            what: format!("{what} {self}"),
+            what: what.map_or_else(|| self.to_string(), |what| format!("{what} {self}")),
             name: self.to_string(),
-            why: error_text(&error),
-            is_about_reading: what == READ,
+            why,
+            is_about_reading: what == Some(READ),
+        }
+    }
+
+    /// Returns the error that what was read is damaged.
+    pub fn damaged(&self, why: String) -> BadInput {
+        BadInput {
+            is_about_reading: true,
+            ..self.bad(None, why)
         }
     }
 
     fn refuse_directory(&self, stat: rustix::io::Result<Stat>) -> Result<(), BadInput> {
-        let stat = stat.map_err(|errno| self.bad("stat", errno.into()))?;
+        let bad = |what, errno: Errno| self.bad(Some(what), error_text(&errno.into()));
+        let stat = stat.map_err(|errno| bad("stat", errno))?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Err(self.bad(READ, Errno::ISDIR.into())),
+            FileType::Directory => Err(bad(READ, Errno::ISDIR)),
             _ => Ok(()),
         }
     }
@@ -106,7 +103,7 @@ impl Input {
             // What the file allows does not matter for a descriptor that is open.
             Input::File(path) if descriptor_of(path).is_some() => drop(self.open()?),
             Input::File(path) => rustix::fs::access(path, Access::READ_OK)
-                .map_err(|errno| self.bad("open", errno.into()))?,
+                .map_err(|errno| self.bad(Some("open"), error_text(&errno.into())))?,
         }
         Ok(self.refuse_directory(self.stat())?)
     }
@@ -124,11 +121,7 @@ impl Input {
     }
 
     fn size(&self) -> Option<u64> {
-        let stat = self.stat().ok()?;
-        let size = u64::try_from(stat.st_size)
-            .ok()
-            .filter(|_| is_regular(&stat))
-            .or_else(|| size_of_device(&stat))?;
+        let size = size_of(&self.stat().ok()?)?;
         // Part of it may have been read before.
         let position = match self {
             Input::Stdin => rustix::fs::tell(stdin()).unwrap_or(0),
@@ -149,26 +142,11 @@ impl fmt::Display for Input {
     }
 }
 
-impl AsFd for Source {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Source::Stdin(stdin) => stdin.as_fd(),
-            Source::File(file) => file.as_fd(),
-        }
-    }
-}
-
 /// Where the bytes go. A file is opened and truncated only after the first input has been opened.
 pub enum Output {
-    Stdout(Stdout),
-    Named {
-        path: PathBuf,
-        existing: Existing,
-    },
-    File {
-        path: PathBuf,
-        file: File,
-    },
+    Stdout,
+    Named(PathBuf, Existing),
+    File(PathBuf, File),
     /// A file that takes the place of the named one when it is complete.
     Replacement(Box<Replacement>),
 }
@@ -184,35 +162,41 @@ pub enum Existing {
     Refuse,
 }
 
+impl Existing {
+    /// Returns what becomes of a file whose contents are replaced if nothing is to be appended to them.
+    pub fn appended(is_appended: bool) -> Self {
+        match is_appended {
+            true => Existing::Append,
+            false => Existing::Replace,
+        }
+    }
+}
+
 impl Output {
-    /// Returns stdout.
-    pub fn stdout() -> Self {
-        Output::Stdout(stdout())
+    /// Returns the file of this name, or one that takes its place when it is complete if that is to be `atomic`. No other
+    /// thread may have been started then.
+    ///
+    /// # Errors
+    /// If no file can take that place.
+    pub fn of(path: &Path, existing: Existing, atomic: bool) -> anyhow::Result<Self> {
+        if !atomic {
+            return Ok(Self::named(path.to_owned(), existing));
+        }
+        let replacement = Replacement::new(path, existing != Existing::Refuse)?;
+        Ok(Output::Replacement(Box::new(replacement)))
+    }
+
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Output::Stdout)
     }
 
     /// Returns the file of this name. `/dev/stdout` means stdout. Such a descriptor is written to where it stands,
     /// whatever is to become of an existing file.
     pub fn named(path: PathBuf, existing: Existing) -> Self {
         match descriptor_of(&path) {
-            Some(1) => Output::stdout(),
-            _ => Output::Named { path, existing },
+            Some(1) => Output::Stdout,
+            _ => Output::Named(path, existing),
         }
-    }
-
-    /// Returns what is open already under this name.
-    pub fn opened(path: PathBuf, file: File) -> Self {
-        Output::File { path, file }
-    }
-
-    /// Returns a file that takes the place of the one of this name when it is complete. No other thread may have been
-    /// started.
-    ///
-    /// # Errors
-    /// If no file can take that place.
-    pub fn replacing(path: &Path, existing: Existing) -> anyhow::Result<Self> {
-        let may_replace = existing != Existing::Refuse;
-        let replacement = Replacement::new(path, may_replace)?;
-        Ok(Output::Replacement(Box::new(replacement)))
     }
 
     /// Refuses inputs that are the same file, before anything is opened or written.
@@ -221,14 +205,11 @@ impl Output {
     /// [`Usage`].
     pub fn refuse(&self, inputs: &[Input]) -> Result<(), Usage> {
         let found = match self {
-            Output::Named { path, .. } => rustix::fs::stat(path),
+            Output::Named(path, _) => rustix::fs::stat(path),
             _ => rustix::fs::fstat(self),
         };
-        match found {
-            Ok(stat) => refuse_the_same(&stat, inputs),
-            // The file does not exist yet.
-            Err(_) => Ok(()),
-        }
+        // If there is an error, the file does not exist yet.
+        found.map_or(Ok(()), |stat| refuse_the_same(&stat, inputs))
     }
 
     /// Opens the output unless it is open.
@@ -237,15 +218,12 @@ impl Output {
     /// [`Usage`] if an input is the same file, which is then left unchanged. An error if stdout is closed:
     /// Rust has opened /dev/null in its place, which would accept every byte.
     pub fn open(&mut self, inputs: &[Input]) -> anyhow::Result<()> {
-        if matches!(self, Output::Stdout(_)) {
+        if self.is_stdout() {
             inherited::stdout()?;
         }
-        if let Output::Named { path, existing } = self {
+        if let Output::Named(path, existing) = self {
             let file = open_output(path, *existing, inputs)?;
-            *self = Output::File {
-                path: std::mem::take(path),
-                file,
-            };
+            *self = Output::File(std::mem::take(path), file);
         }
         Ok(())
     }
@@ -259,7 +237,7 @@ impl Output {
     /// not store what was written (NFS, FUSE, quotas).
     pub fn close(self, is_complete: bool, is_synced: bool) -> anyhow::Result<()> {
         let name = self.to_string();
-        if is_synced && !matches!(self, Output::Replacement(_) | Output::Named { .. }) {
+        if is_synced && !matches!(self, Output::Replacement(_) | Output::Named(..)) {
             sync_file(&self)?;
         }
         match self {
@@ -267,7 +245,7 @@ impl Output {
                 true => replacement.put_in_place(is_synced),
                 false => Ok(()),
             },
-            Output::File { path, file } => {
+            Output::File(path, file) => {
                 let is_named = descriptor_of(&path).is_none() && is_stored(&file);
                 fullbore::close(file).map_err(|error| close_failed(&name, error))?;
                 match is_synced && is_named {
@@ -275,7 +253,7 @@ impl Output {
                     false => Ok(()),
                 }
             }
-            Output::Stdout(_) | Output::Named { .. } => Ok(()),
+            Output::Stdout | Output::Named(..) => Ok(()),
         }
     }
 }
@@ -283,10 +261,10 @@ impl Output {
 impl AsFd for Output {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Output::File { file, .. } => file.as_fd(),
+            Output::File(_, file) => file.as_fd(),
             Output::Replacement(replacement) => replacement.as_fd(),
-            Output::Stdout(stdout) => stdout.as_fd(),
-            Output::Named { .. } => unreachable!("an output is opened before it is written to"),
+            Output::Stdout => rustix::stdio::stdout(),
+            Output::Named(..) => unreachable!("an output is opened before it is written to"),
         }
     }
 }
@@ -294,8 +272,8 @@ impl AsFd for Output {
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Output::Stdout(_) => f.write_str("stdout"),
-            Output::Named { path, .. } | Output::File { path, .. } => {
+            Output::Stdout => f.write_str("stdout"),
+            Output::Named(path, _) | Output::File(path, _) => {
                 write!(f, "'{}'", shown(path))
             }
             Output::Replacement(replacement) => replacement.fmt(f),
@@ -304,9 +282,10 @@ impl fmt::Display for Output {
 }
 
 fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Result<File> {
-    let cannot = |error: io::Error| anyhow!("open '{}': {}", shown(path), error_text(&error));
+    let shown = shown(path);
+    let opening = format!("open '{shown}'");
     if let Some(file) = inherited::descriptor(path, OFlags::WRONLY) {
-        let file = file.map_err(cannot)?;
+        let file = file.failed(&opening)?;
         if let Ok(stat) = rustix::fs::fstat(&file) {
             refuse_the_same(&stat, inputs)?;
         }
@@ -317,26 +296,21 @@ fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Res
     options.write(!append).append(append);
     if existing == Existing::Refuse {
         match options.clone().create_new(true).open(path) {
-            Ok(file) => return Ok(file),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(cannot(error)),
+            failed => return failed.failed(&opening),
         }
     }
     let file = options.create(true).truncate(false).open(path);
-    let file = file.map_err(cannot)?;
-    let stat = rustix::fs::fstat(&file)
-        .map_err(|errno| anyhow!("fstat '{}': {}", shown(path), error_text(&errno.into())))?;
+    let file = file.failed(&opening)?;
+    let stat = rustix::fs::fstat(&file).failed(format_args!("fstat '{shown}'"))?;
     // Checked again: another file may have been put in its place meanwhile.
     refuse_the_same(&stat, inputs)?;
     if existing == Existing::Refuse && is_regular(&stat) {
-        return Err(anyhow!(
-            "open '{}': File exists (-f replaces it, --append before -o appends to it)",
-            shown(path)
-        ));
+        bail!("{opening}: File exists (-f replaces it, --append before -o appends to it)");
     }
     if is_regular(&stat) && !append && stat.st_size > 0 {
-        file.set_len(0)
-            .map_err(|error| anyhow!("truncate '{}': {}", shown(path), error_text(&error)))?;
+        let truncated = file.set_len(0);
+        truncated.failed(format_args!("truncate '{shown}'"))?;
     }
     Ok(file)
 }
@@ -345,8 +319,8 @@ fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Res
 /// another one.
 fn sync_names_beside(path: &Path, shown: &str) -> anyhow::Result<()> {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let directory = File::open(directory_of(&path))
-        .map_err(|error| anyhow!("sync the directory of {shown}: {}", error_text(&error)))?;
+    let directory = File::open(directory_of(&path));
+    let directory = directory.failed(format_args!("sync the directory of {shown}"))?;
     sync_directory(&directory, shown)
 }
 
@@ -355,15 +329,10 @@ fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
     if !matches!(kind, FileType::RegularFile | FileType::Fifo) {
         return Ok(());
     }
-    let same = |input: &&Input| {
-        input
-            .stat()
-            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (output.st_dev, output.st_ino))
-    };
-    match inputs.iter().find(same) {
-        Some(input) => Err(both_ends(input)),
-        None => Ok(()),
-    }
+    let is_output = |stat: Stat| (stat.st_dev, stat.st_ino) == (output.st_dev, output.st_ino);
+    let mut inputs = inputs.iter();
+    let same = inputs.find(|input| input.stat().is_ok_and(is_output));
+    same.map_or(Ok(()), |input| Err(both_ends(input)))
 }
 
 /// Returns the size in bytes of a block device, which sysfs(5) has in sectors of 512 bytes.
@@ -371,10 +340,7 @@ fn size_of_device(stat: &Stat) -> Option<u64> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return None;
     }
-    let (major, minor) = (
-        rustix::fs::major(stat.st_rdev),
-        rustix::fs::minor(stat.st_rdev),
-    );
+    let (major, minor) = (major(stat.st_rdev), minor(stat.st_rdev));
     let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
     sectors.trim().parse::<u64>().ok()?.checked_mul(512)
 }
@@ -387,18 +353,19 @@ pub fn block_size(fd: impl AsFd) -> Option<u64> {
 /// Returns where the bytes of a file or a block device end, if that is known.
 pub fn end(fd: impl AsFd) -> Option<u64> {
     let stat = rustix::fs::fstat(fd).ok()?;
-    let size = u64::try_from(stat.st_size)
-        .ok()
-        .filter(|&size| size > 0 && is_regular(&stat));
-    size.or_else(|| size_of_device(&stat))
+    size_of(&stat).filter(|&size| size > 0 || !is_regular(&stat))
+}
+
+/// Returns the size in bytes of a regular file or a block device.
+fn size_of(stat: &Stat) -> Option<u64> {
+    match is_regular(stat) {
+        true => u64::try_from(stat.st_size).ok(),
+        false => size_of_device(stat),
+    }
 }
 
 fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-}
-
-fn shown(path: &Path) -> String {
-    clean(&path.to_string_lossy())
 }
 
 /// What [`both_ends`] says of the input.

@@ -5,8 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use fullbore::{Error, TransferSide};
-use fullbore_linux::is_pipe_or_socket;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use fullbore_linux::{is_closed, is_pipe_or_socket};
 use rustix::io::Errno;
 
 use fullbore_host::size::amount;
@@ -48,15 +47,12 @@ impl Broken {
             TransferSide::Sink => ("write to", sink.to_string()),
         };
         let why = error_text(errno);
-        let by = match *operation {
-            "read" | "write" => None,
-            operation => Some(operation.to_owned()),
-        };
-        let after = (*moved > 0).then(|| format!("after {}", amount(*moved as f64)));
-        let more: Vec<String> = by.into_iter().chain(after).collect();
-        let more = match more.as_slice() {
-            [] => String::new(),
-            more => format!(" ({})", more.join(", ")),
+        let after = format!("after {}", amount(*moved as f64));
+        let more = match (*operation, *moved) {
+            ("read" | "write", 0) => String::new(),
+            ("read" | "write", _) => format!(" ({after})"),
+            (operation, 0) => format!(" ({operation})"),
+            (operation, _) => format!(" ({operation}, {after})"),
         };
         Some(Self {
             side: *side,
@@ -67,6 +63,22 @@ impl Broken {
             name,
             why,
         })
+    }
+}
+
+/// Returns the side that failed, if it was moving bytes that did.
+pub fn side_of(error: &Error) -> Option<TransferSide> {
+    match error {
+        Error::Moving { side, .. } => Some(*side),
+        _ => None,
+    }
+}
+
+/// Returns the words of the kernel about an error of the library.
+pub fn words_of(error: &Error) -> String {
+    match error {
+        Error::Moving { errno, .. } | Error::System { errno, .. } => error_text(errno),
+        error => error.to_string(),
     }
 }
 
@@ -85,10 +97,8 @@ pub struct BadInput {
 
 /// Whether the error concerns one input only, so that the others can still be copied.
 pub fn is_about_an_input(error: &anyhow::Error) -> bool {
-    error.is::<BadInput>()
-        || error
-            .downcast_ref::<Broken>()
-            .is_some_and(|broken| broken.side == TransferSide::Source)
+    let side = error.downcast_ref().map(|broken: &Broken| broken.side);
+    error.is::<BadInput>() || side == Some(TransferSide::Source)
 }
 
 /// The error of close(2) on an output.
@@ -97,21 +107,14 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
 pub struct CloseFailed(String);
 
 /// Returns the error of close(2) on `what`.
-pub fn close_failed(what: &str, error: fullbore::Error) -> anyhow::Error {
-    let why = match error {
-        fullbore::Error::System { errno, .. } => error_text(&errno),
-        error => error.to_string(),
-    };
-    CloseFailed(format!("close {what}: {why}")).into()
+pub fn close_failed(what: &str, error: Error) -> anyhow::Error {
+    CloseFailed(format!("close {what}: {}", words_of(&error))).into()
 }
 
 /// Whether it is a pipe or a socket that nothing reads any more (poll(2), `POLLERR`). A file or a device may answer
 /// EPIPE too.
 fn has_lost_reader(output: impl AsFd) -> bool {
-    let mut asked = [PollFd::new(&output, PollFlags::OUT)];
-    is_pipe_or_socket(&output)
-        && poll(&mut asked, Some(&Timespec::default())).is_ok()
-        && (asked[0].revents()).intersects(PollFlags::ERR | PollFlags::HUP)
+    is_pipe_or_socket(&output) && is_closed(output.as_fd()) == Ok(true)
 }
 
 /// Whether the error is that the output, or else stdout or stderr, has no reader left.
@@ -119,19 +122,17 @@ pub fn is_closed_output(error: &anyhow::Error) -> bool {
     if let Some(broken) = error.downcast_ref::<Broken>() {
         return broken.is_closed_output;
     }
+    let is_broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        // serde_json does not return the writer's error as its source.
+        let of_json = cause
+            .downcast_ref()
+            .and_then(serde_json::Error::io_error_kind);
+        let of_errno = cause.downcast_ref().map(|errno: &Errno| errno.kind());
+        let of_std = cause.downcast_ref().map(io::Error::kind);
+        let of_library = cause.downcast_ref().map(Error::kind);
+        let kinds = [of_json, of_errno, of_std, of_library];
+        kinds.contains(&Some(io::ErrorKind::BrokenPipe))
+    };
     let is_closed = has_lost_reader(io::stdout()) || has_lost_reader(io::stderr());
-    is_closed
-        && error.chain().any(|cause| {
-            cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-            // serde_json does not return the writer's error as its source.
-            || cause
-                .downcast_ref::<serde_json::Error>()
-                .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
-            || cause.downcast_ref::<Errno>() == Some(&Errno::PIPE)
-            || cause
-                .downcast_ref::<fullbore::Error>()
-                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-        })
+    is_closed && error.chain().any(is_broken_pipe)
 }

@@ -1,7 +1,6 @@
 //! The digest of what was written, printed as sha256sum prints it.
 
 use std::ffi::OsStr;
-use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
@@ -80,20 +79,13 @@ impl Digest {
                 byte => escaped.push(byte),
             }
         }
-        let mark: &[u8] = if escaped.len() > name.len() {
-            b"\\"
-        } else {
-            b""
-        };
-        [mark, digest.as_bytes(), b"  ", &escaped, b"\n"].concat()
+        let mark = if escaped.len() > name.len() { "\\" } else { "" };
+        [mark.as_bytes(), digest.as_bytes(), b"  ", &escaped, b"\n"].concat()
     }
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod report;
 mod sealing;
 mod sync;
 
-pub use ends::{Existing, Input, Output, Source, block_size, end, same_file};
+pub use ends::{Existing, Input, Output, block_size, end, same_file};
 pub use join::join;
 pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};

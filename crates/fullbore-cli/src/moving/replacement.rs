@@ -14,11 +14,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use fullbore_host::text::{clean, error_text};
+use fullbore_host::text::error_text;
 use fullbore_linux::descriptor_of;
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, StatxAttributes, StatxFlags,
-    XattrFlags,
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, StatxAttributes,
+    StatxFlags, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -27,6 +27,7 @@ use super::failure::close_failed;
 use super::sync::{sync_directory, sync_file};
 use crate::guard::Guard;
 use crate::interrupt::Interrupt;
+use crate::words::{self, Failed};
 
 /// The extended attribute that holds the ACL of a file (acl(5)).
 const ACL: &str = "system.posix_acl_access";
@@ -65,7 +66,7 @@ impl Replacement {
     /// If `path` cannot be replaced: it is no regular file, may not be written to, is a mount point, or exists and is
     /// not to be replaced; or its directory allows no new file.
     pub fn new(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
-        let shown = shown(path);
+        let shown = words::shown(path);
         if descriptor_of(path).is_some() {
             bail!("'{shown}' is an open descriptor, which cannot be replaced atomically");
         }
@@ -80,26 +81,20 @@ impl Replacement {
             Some(name) if !place.as_os_str().as_bytes().ends_with(b"/") => name.to_owned(),
             _ => bail!("open '{shown}': {}", error_text(&Errno::ISDIR.into())),
         };
-        let cannot = |errno: Errno| {
-            anyhow!(
-                "create a file in '{}' to replace '{shown}': {}",
-                clean(&parent.to_string_lossy()),
-                error_text(&errno.into())
-            )
-        };
+        let creating = format!(
+            "create a file in '{}' to replace '{shown}'",
+            words::shown(&parent)
+        );
         let of_directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &parent, of_directory, Mode::empty());
-        let directory = directory.map_err(cannot)?;
+        let directory = directory.failed(&creating)?;
         // What is to have other permissions has the fewest until then.
         let mode = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { 0o666 });
-        let (file, temporary) = create(&directory, mode).map_err(cannot)?;
+        let (file, temporary) = create(&directory, mode).failed(&creating)?;
         if let Some(existing) = &existing {
-            take_owner_and_acl(&file, existing, &place).map_err(|errno| {
-                anyhow!(
-                    "give the file that replaces '{shown}' its owner and its ACL: {}",
-                    error_text(&errno.into())
-                )
-            })?;
+            take_owner_and_acl(&file, existing, &place).failed(format_args!(
+                "give the file that replaces '{shown}' its owner and its ACL"
+            ))?;
         }
         Ok(Self {
             path: path.to_owned(),
@@ -118,30 +113,26 @@ impl Replacement {
     /// # Errors
     /// Those of storing and of naming it. The target is as it was then, unless only its directory could not be synced.
     pub fn put_in_place(mut self, is_synced: bool) -> anyhow::Result<()> {
-        let shown = shown(&self.path);
-        let failed =
-            |what: &str, errno: Errno| anyhow!("{what} '{shown}': {}", error_text(&errno.into()));
+        let name = self.to_string();
         if let Some(mode) = self.mode {
             // Writing to a file takes its set-user-ID bit away (chmod(2)), so this is last.
-            rustix::fs::fchmod(&self.file, mode).map_err(|errno| failed("chmod", errno))?;
+            rustix::fs::fchmod(&self.file, mode).failed(format_args!("chmod {name}"))?;
         }
         if is_synced {
             sync_file(&self)?;
         }
         // A close(2) of a duplicate reports what the file system could not store.
         let duplicate = self.file.try_clone()?;
-        fullbore::close(duplicate).map_err(|error| close_failed(&format!("'{shown}'"), error))?;
+        fullbore::close(duplicate).map_err(|error| close_failed(&name, error))?;
         // A signal between two calls would leave a temporary name.
         let signals = Interrupt::of(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
-        let named = self
-            .name_it()
-            .map_err(|errno| failed("put in place", errno));
+        let named = self.name_it().failed(format_args!("put in place {name}"));
         // Removes the temporary name if there still is one.
         drop(self.temporary.take());
         signals.obey();
         named?;
         match is_synced {
-            true => sync_directory(&self.directory, &self.to_string()),
+            true => sync_directory(&self.directory, &name),
             false => Ok(()),
         }
     }
@@ -182,7 +173,7 @@ impl Replacement {
 
 impl fmt::Display for Replacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}'", shown(&self.path))
+        write!(f, "'{}'", words::shown(&self.path))
     }
 }
 
@@ -252,13 +243,10 @@ fn place_of(path: &Path) -> anyhow::Result<PathBuf> {
     if !is_link {
         return Ok(path.to_owned());
     }
-    fs::canonicalize(path).map_err(|error| {
-        anyhow!(
-            "'{}' is a symbolic link that leads nowhere: {}",
-            shown(path),
-            error_text(&error)
-        )
-    })
+    let shown = words::shown(path);
+    fs::canonicalize(path).failed(format_args!(
+        "'{shown}' is a symbolic link that leads nowhere"
+    ))
 }
 
 /// Returns the directory that a file is in.
@@ -271,9 +259,10 @@ pub fn directory_of(path: &Path) -> PathBuf {
 
 /// Returns the file that is to be replaced, if there is one.
 fn existing(place: &Path) -> anyhow::Result<Option<Stat>> {
+    let why = |errno: Errno| anyhow!(error_text(&errno.into()));
     let stat = match rustix::fs::stat(place) {
         Err(Errno::NOENT) => return Ok(None),
-        stat => stat.map_err(|errno| anyhow!("{}", error_text(&errno.into())))?,
+        stat => stat.map_err(why)?,
     };
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => None,
@@ -287,8 +276,7 @@ fn existing(place: &Path) -> anyhow::Result<Option<Stat>> {
         bail!("it is {kind}, and no regular file");
     }
     // What may not be written to is not replaced either, though rename(2) would do it.
-    rustix::fs::accessat(CWD, place, Access::WRITE_OK, AtFlags::EACCESS)
-        .map_err(|errno| anyhow!("{}", error_text(&errno.into())))?;
+    rustix::fs::accessat(CWD, place, Access::WRITE_OK, AtFlags::EACCESS).map_err(why)?;
     // rename(2) would fail for these, when everything has been copied. An old kernel knows fewer attributes.
     let flags = AtFlags::empty();
     let found = rustix::fs::statx(CWD, place, flags, StatxFlags::BASIC_STATS);
@@ -307,11 +295,8 @@ fn existing(place: &Path) -> anyhow::Result<Option<Stat>> {
 fn take_owner_and_acl(file: &File, other: &Stat, path: &Path) -> Result<(), Errno> {
     let made = rustix::fs::fstat(file)?;
     if (made.st_uid, made.st_gid) != (other.st_uid, other.st_gid) {
-        let (uid, gid) = (
-            rustix::fs::Uid::from_raw(other.st_uid),
-            rustix::fs::Gid::from_raw(other.st_gid),
-        );
-        rustix::fs::fchown(file, Some(uid), Some(gid))?;
+        let owner = Uid::from_raw(other.st_uid);
+        rustix::fs::fchown(file, Some(owner), Some(Gid::from_raw(other.st_gid)))?;
     }
     // The kernel allows no longer values (XATTR_SIZE_MAX).
     let mut acl = vec![0; 64 << 10];
@@ -325,8 +310,4 @@ fn take_owner_and_acl(file: &File, other: &Stat, path: &Path) -> Result<(), Errn
         Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno),
     }
-}
-
-fn shown(path: &Path) -> String {
-    clean(&path.to_string_lossy())
 }

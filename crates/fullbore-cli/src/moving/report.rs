@@ -1,9 +1,8 @@
 //! The report of what was moved.
 
-use std::io::Write;
 use std::time::Duration;
 
-use crate::terminal::stderr;
+use crate::terminal::lines::say_line;
 use fullbore::transfer::Method;
 use fullbore::{Error, TransferFailure, TransferReport};
 use fullbore_host::size::amount;
@@ -17,10 +16,7 @@ pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
     match error {
         // The only invalid request that these verbs can make.
         Error::Invalid(_) => both_ends(input).into(),
-        error => match Broken::new(&error, input, output) {
-            Some(broken) => broken.into(),
-            None => error.into(),
-        },
+        error => Broken::new(&error, input, output).map_or_else(|| error.into(), Into::into),
     }
 }
 
@@ -66,24 +62,20 @@ impl Total {
 
     /// Prints the report on stderr.
     pub fn print(&self) {
-        let methods = match self.methods.as_slice() {
-            [] => String::new(),
-            [(method, _)] => format!(", by {method}"),
-            methods => {
-                let methods: Vec<String> = methods
-                    .iter()
-                    .map(|(method, bytes)| format!("{} by {method}", amount(*bytes as f64)))
-                    .collect();
-                format!(", {}", methods.join(", "))
-            }
-        };
-        let _ = writeln!(
-            stderr(),
-            "{} in {}{}{methods}",
+        let mut parts = vec![format!(
+            "{} in {}",
             amount(self.bytes as f64),
-            duration(self.elapsed),
-            rate(self.bytes, self.elapsed).map_or_else(String::new, |r| format!(", {r}")),
-        );
+            duration(self.elapsed)
+        )];
+        parts.extend(rate(self.bytes, self.elapsed));
+        match self.methods.as_slice() {
+            [(method, _)] => parts.push(format!("by {method}")),
+            methods => parts.extend(
+                (methods.iter())
+                    .map(|(method, bytes)| format!("{} by {method}", amount(*bytes as f64))),
+            ),
+        }
+        say_line(parts.join(", "));
     }
 }
 

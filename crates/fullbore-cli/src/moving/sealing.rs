@@ -1,14 +1,14 @@
 //! Copies into sealed streams, and out of them (docs/seal.md).
 
-use std::io::{BufRead, Write};
+use std::fs::File;
+use std::io::{self, BufRead, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
 use fullbore::{ConsumerOptions, Error, Producer, ProducerOptions, TransferSide, Way};
 use fullbore_seal::{Damage, Sealer, Unsealer};
 
-use super::ends::{Input, Output, Source};
-use super::failure::BadInput;
+use super::ends::{Input, Output};
 use super::report::named;
 
 /// The most bytes that are read at a time, and that a frame holds.
@@ -21,30 +21,19 @@ pub enum Sealing {
 }
 
 impl Sealing {
-    /// Begins a sealed stream.
+    /// Begins a sealed stream (`seals`), or to write the content of sealed streams.
     ///
     /// # Errors
-    /// Those of writing its header.
-    pub fn seal(output: &Output, is_plain: bool) -> anyhow::Result<Self> {
-        let sealer = Sealer::new(Self::producer(output, is_plain)?)?;
-        Ok(Sealing::Sealed(Box::new(sealer)))
-    }
-
-    /// Begins to write the content of sealed streams.
-    ///
-    /// # Errors
-    /// Those of dup(2).
-    pub fn unseal(output: &Output, is_plain: bool) -> anyhow::Result<Self> {
-        Ok(Sealing::Content(Box::new(Self::producer(
-            output, is_plain,
-        )?)))
-    }
-
-    fn producer(output: &Output, is_plain: bool) -> anyhow::Result<Producer<OwnedFd>> {
+    /// Those of dup(2), and of writing the header.
+    pub fn begin(output: &Output, is_plain: bool, seals: bool) -> anyhow::Result<Self> {
         let (options, sink) = (ProducerOptions::new(), output.as_fd().try_clone_to_owned()?);
-        Ok(match is_plain {
+        let producer = match is_plain {
             true => options.way(Way::Copy).open(sink)?,
             false => options.open(sink)?,
+        };
+        Ok(match seals {
+            true => Sealing::Sealed(Box::new(Sealer::new(producer)?)),
+            false => Sealing::Content(Box::new(producer)),
         })
     }
 
@@ -55,7 +44,7 @@ impl Sealing {
     /// Those of reading and writing, with the name of the file, and the damage of a sealed stream.
     pub fn copy(
         &mut self,
-        (input, source): (&Input, &Source),
+        (input, source): (&Input, &File),
         output: &Output,
         most: Option<u64>,
         mut passed: impl FnMut(&[u8]) -> ControlFlow<()>,
@@ -66,41 +55,22 @@ impl Sealing {
             Sealing::Content(producer) => (Box::new(Unsealer::new(consumer)), producer),
         };
         let mut moved = 0;
-        let failed = |side, errno, moved| {
-            let operation = match side {
-                TransferSide::Source => "read",
-                TransferSide::Sink => "write",
-            };
-            let error = Error::Moving {
-                side,
-                operation,
-                errno,
-                moved,
-            };
-            named(error, input, output)
-        };
         loop {
-            let left = usize::try_from(most.map_or(u64::MAX, |most| most - moved));
-            let left = left.unwrap_or(usize::MAX).min(FRAME);
+            let left = most.map_or(u64::MAX, |most| most - moved);
+            let left = left.min(FRAME as u64) as usize;
             if left == 0 {
                 return Ok(());
             }
             let content = from.fill_buf().map_err(|error| match Damage::of(&error) {
-                Some(damage) => BadInput {
-                    what: input.to_string(),
-                    name: input.to_string(),
-                    why: damage.to_string(),
-                    is_about_reading: true,
-                }
-                .into(),
-                None => failed(TransferSide::Source, error, moved),
+                Some(damage) => input.damaged(damage.to_string()).into(),
+                None => named(failed(TransferSide::Source, error, moved), input, output),
             })?;
             let content = &content[..content.len().min(left)];
             if content.is_empty() {
                 return Ok(());
             }
             let sent = to.write_all(content).and_then(|()| to.flush());
-            sent.map_err(|error| failed(TransferSide::Sink, error, moved))?;
+            sent.map_err(|error| named(failed(TransferSide::Sink, error, moved), input, output))?;
             let goes_on = passed(content).is_continue();
             let n = content.len();
             from.consume(n);
@@ -120,14 +90,20 @@ impl Sealing {
             Sealing::Sealed(sealer) => sealer.finish().map(drop),
             Sealing::Content(mut producer) => producer.flush(),
         };
-        finished.map_err(|errno| {
-            let error = Error::Moving {
-                side: TransferSide::Sink,
-                operation: "write",
-                errno,
-                moved: 0,
-            };
-            named(error, input, output)
-        })
+        finished.map_err(|error| named(failed(TransferSide::Sink, error, 0), input, output))
+    }
+}
+
+/// Returns the error that one side has failed after so many bytes.
+fn failed(side: TransferSide, errno: io::Error, moved: u64) -> Error {
+    let operation = match side {
+        TransferSide::Source => "read",
+        TransferSide::Sink => "write",
+    };
+    Error::Moving {
+        side,
+        operation,
+        errno,
+        moved,
     }
 }

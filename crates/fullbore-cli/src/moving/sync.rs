@@ -9,11 +9,12 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::bail;
 use fullbore_host::refusal::Usage;
-use fullbore_host::text::error_text;
 use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fdatasync, fsync, openat};
 use rustix::io::Errno;
+
+use crate::words::Failed;
 
 /// The bytes that are handed to the disk at a time.
 const PART: u64 = 8 << 20;
@@ -54,8 +55,10 @@ impl WriteBack {
     ///
     /// # Errors
     /// Those of dup(2).
-    pub fn of_stored(outputs: &[impl AsFd + fmt::Display]) -> anyhow::Result<Vec<Self>> {
-        let stored = outputs.iter().filter(|output| is_stored(output));
+    pub fn of_stored<'a, O: AsFd + fmt::Display + 'a>(
+        outputs: impl IntoIterator<Item = &'a O>,
+    ) -> anyhow::Result<Vec<Self>> {
+        let stored = outputs.into_iter().filter(|output| is_stored(output));
         stored.map(Self::begun).collect()
     }
 
@@ -65,12 +68,11 @@ impl WriteBack {
     /// As [`begin`](Self::begin).
     pub fn begun(output: &(impl AsFd + fmt::Display)) -> anyhow::Result<Self> {
         if !is_stored(output) {
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "--sync needs a file or a block device to write to, and {output} is neither"
-            ))
-            .into());
+            )));
         }
-        let at = rustix::fs::tell(output).unwrap_or(0);
+        let at = place_in(output);
         Ok(Self {
             file: Some((output.as_fd().try_clone_to_owned()?, output.to_string())),
             synced: at,
@@ -93,10 +95,9 @@ impl WriteBack {
         self.since_sync += bytes;
         self.since_part += bytes;
         let is_due = self.last.is_none_or(|last| last.elapsed() >= INTERVAL);
-        let at = || rustix::fs::tell(file).unwrap_or(0);
         if is_due || self.since_sync >= WINDOW {
-            let at = at();
-            fdatasync(file).map_err(|errno| failed(name, errno))?;
+            let at = place_in(file);
+            fdatasync(file).failed(format_args!("sync {name}"))?;
             release(file, self.synced, at);
             (self.synced, self.handed) = (at, at);
             (self.since_sync, self.since_part) = (0, 0);
@@ -104,7 +105,7 @@ impl WriteBack {
             return Ok(std::mem::take(&mut self.unreported));
         }
         if self.since_part >= PART {
-            let at = at();
+            let at = place_in(file);
             release(file, self.handed, at);
             (self.handed, self.since_part) = (at, 0);
         }
@@ -114,7 +115,7 @@ impl WriteBack {
     /// Hands to the disk, without waiting, what others have written to the file, and has the kernel forget what is there.
     pub fn hand_over(&self) {
         if let Some((file, _)) = &self.file {
-            release(file, self.synced, rustix::fs::tell(file).unwrap_or(0));
+            release(file, self.synced, place_in(file));
         }
     }
 
@@ -126,6 +127,10 @@ impl WriteBack {
         self.last = None;
         self.wrote(0, 0).map(drop)
     }
+}
+
+fn place_in(file: impl AsFd) -> u64 {
+    rustix::fs::tell(file).unwrap_or(0)
 }
 
 /// Has the kernel start to write these bytes to the disk, and forget those that are there: `POSIX_FADV_DONTNEED`
@@ -151,7 +156,7 @@ pub fn is_stored(file: impl AsFd) -> bool {
 /// Those of fsync(2).
 pub fn sync_file(file: &(impl AsFd + fmt::Display)) -> anyhow::Result<()> {
     match is_stored(file) {
-        true => fsync(file).map_err(|errno| failed(&file.to_string(), errno)),
+        true => fsync(file).failed(format_args!("sync {file}")),
         false => Ok(()),
     }
 }
@@ -166,13 +171,6 @@ pub fn sync_directory(directory: impl AsFd, shown: &str) -> anyhow::Result<()> {
     match synced {
         // The file system cannot do it (fsync(2)).
         Err(Errno::INVAL) => Ok(()),
-        synced => synced.map_err(|errno| {
-            let name = format!("the directory of {shown}");
-            failed(&name, errno)
-        }),
+        synced => synced.failed(format_args!("sync the directory of {shown}")),
     }
-}
-
-fn failed(what: &str, errno: Errno) -> anyhow::Error {
-    anyhow!("sync {what}: {}", error_text(&errno.into()))
 }

@@ -5,14 +5,16 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-use fullbore::Error;
-use fullbore_host::text::{clean, error_text};
+use clap::{Args, Command};
+use fullbore_host::text::clean;
 use nix::libc::SIGPIPE;
 
+use super::getopt::{self, Parsed, Spec};
 use crate::exit;
 use crate::inherited;
 use crate::interrupt::die_of;
-use crate::terminal::stderr;
+use crate::moving::is_plain;
+use crate::terminal::lines::say_line;
 
 /// A call of a program.
 pub struct Call {
@@ -29,9 +31,25 @@ impl Call {
         }
     }
 
+    /// Reads the command line of one of GNU's programs; prints what is wrong with it.
+    ///
+    /// # Errors
+    /// If it is wrong: the exit code.
+    pub fn parsed(&self, specs: &[Spec]) -> Result<Parsed, ExitCode> {
+        getopt::parse(specs, &self.args).map_err(|text| self.wrong(&text))
+    }
+
+    /// Whether bytes are to be moved by read(2) and write(2) only; prints what is wrong with the variable.
+    ///
+    /// # Errors
+    /// The exit code.
+    pub fn is_plain(&self) -> Result<bool, ExitCode> {
+        is_plain().map_err(|error| self.failed(error))
+    }
+
     /// Prints a line on stderr.
     pub fn say(&self, text: impl Display) {
-        let _ = writeln!(stderr(), "{}: {text}", self.who);
+        say_line(format_args!("{}: {text}", self.who));
     }
 
     /// Prints why the program ends.
@@ -43,7 +61,10 @@ impl Call {
     /// Prints what is wrong with the command line, as GNU's programs do.
     pub fn wrong(&self, text: &str) -> ExitCode {
         self.say(text);
-        let _ = writeln!(stderr(), "Try '{} --help' for more information.", self.who);
+        say_line(format_args!(
+            "Try '{} --help' for more information.",
+            self.who
+        ));
         ExitCode::FAILURE
     }
 
@@ -60,6 +81,26 @@ impl Call {
     }
 }
 
+/// Reads a command line of a verb.
+///
+/// # Errors
+/// What is wrong with it, in one line.
+pub fn options_of<Verb: Args>(words: Vec<OsString>) -> Result<Verb, String> {
+    let command = Verb::augment_args(Command::new("fullbore").no_binary_name(true));
+    command
+        .args_override_self(true)
+        .try_get_matches_from(words)
+        .and_then(|mut matches| Verb::from_arg_matches_mut(&mut matches))
+        .map_err(|error| exit::first_line(&error))
+}
+
+/// Returns an option and its value as one word.
+pub fn word(option: impl Into<OsString>, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = option.into();
+    word.push(value);
+    word
+}
+
 /// Returns what `--version` prints: whose program this is, and which one it stands for.
 pub fn version(name: &str, original: &str) -> String {
     format!(
@@ -74,14 +115,6 @@ pub fn version(name: &str, original: &str) -> String {
 pub fn lost_reader() {
     if !inherited::was_ignored(SIGPIPE) {
         die_of(SIGPIPE);
-    }
-}
-
-/// Returns the words of the kernel about an error of the library.
-pub fn words_of(error: &Error) -> String {
-    match error {
-        Error::Moving { errno, .. } | Error::System { errno, .. } => error_text(errno),
-        error => error.to_string(),
     }
 }
 

@@ -10,15 +10,15 @@ use fullbore::{Transfer, TransferSide};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek};
+use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek, tell};
 use rustix::io::Errno;
 
-use super::call::{Call, lost_reader, quoted, version, words_of};
+use super::call::{Call, lost_reader, quoted, version};
 use super::getopt::{self, Spec, Value, flag, long};
 use super::lines::{Lines, Options};
 use crate::exit;
 use crate::inherited;
-use crate::moving::is_plain;
+use crate::moving::failure::{side_of, words_of};
 
 #[rustfmt::skip]
 const OPTIONS: &[Spec] = &[
@@ -39,14 +39,8 @@ const OPTIONS: &[Spec] = &[
 /// The bytes that are read at a time where lines are changed.
 const CHUNK: usize = 128 << 10;
 
-/// Why nothing more can be written.
-struct Unwritable(String);
-
-pub fn run(call: &Call) -> ExitCode {
-    let parsed = match getopt::parse(OPTIONS, &call.args) {
-        Ok(parsed) => parsed,
-        Err(text) => return call.wrong(&text),
-    };
+pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
+    let parsed = call.parsed(OPTIONS)?;
     let mut options = Options::default();
     for (id, _) in parsed.options {
         match id {
@@ -62,16 +56,13 @@ pub fn run(call: &Call) -> ExitCode {
                 options.tabs |= id != 'e';
             }
             'u' => {}
-            'h' => return call.print(&help(&call.who)),
-            _ => return call.print(&version("cat", "cat of GNU coreutils 9")),
+            'h' => return Ok(call.print(&help(&call.who))),
+            _ => return Ok(call.print(&version("cat", "cat of GNU coreutils 9"))),
         }
     }
-    let is_plain = match is_plain() {
-        Ok(is_plain) => is_plain,
-        Err(error) => return call.failed(error),
-    };
+    let is_plain = call.is_plain()?;
     if inherited::stdout().is_err() {
-        return call.failed("standard output: Bad file descriptor");
+        return Err(call.failed("standard output: Bad file descriptor"));
     }
     let mut cat = Cat {
         call,
@@ -87,12 +78,13 @@ pub fn run(call: &Call) -> ExitCode {
     let written = (files.iter())
         .try_for_each(|name| cat.file(name))
         .and_then(|()| cat.finish());
-    if let Err(Unwritable(text)) = written {
-        return call.failed(format!("write error: {text}"));
+    if let Err(text) = written {
+        return Err(call.failed(format!("write error: {text}")));
     }
-    ExitCode::from(u8::from(!cat.is_well))
+    Ok(ExitCode::from(u8::from(!cat.is_well)))
 }
 
+/// What is copied. Its methods fail, with the reason, if nothing more can be written.
 struct Cat<'a> {
     call: &'a Call,
     lines: Lines,
@@ -103,7 +95,7 @@ struct Cat<'a> {
 }
 
 impl Cat<'_> {
-    fn file(&mut self, name: &OsStr) -> Result<(), Unwritable> {
+    fn file(&mut self, name: &OsStr) -> Result<(), String> {
         let is_stdin = name == "-";
         if is_stdin && inherited::stdin_was_closed() {
             self.failed(name, "Bad file descriptor");
@@ -114,12 +106,10 @@ impl Cat<'_> {
             return self.copy(name, io::stdin());
         }
         match File::open(name) {
-            Ok(file) => self.copy(name, file),
-            Err(error) => {
-                self.failed(name, &error_text(&error));
-                Ok(())
-            }
+            Ok(file) => return self.copy(name, file),
+            Err(error) => self.failed(name, &error_text(&error)),
         }
+        Ok(())
     }
 
     fn failed(&mut self, name: &OsStr, text: &str) {
@@ -127,7 +117,7 @@ impl Cat<'_> {
         self.is_well = false;
     }
 
-    fn copy(&mut self, name: &OsStr, source: impl Read + AsFd) -> Result<(), Unwritable> {
+    fn copy(&mut self, name: &OsStr, source: impl Read + AsFd) -> Result<(), String> {
         let same = is_output(&source);
         if same == Same::WouldGrow {
             self.failed(name, "input file is output file");
@@ -142,21 +132,18 @@ impl Cat<'_> {
             .run();
         match ran {
             Ok(_) => Ok(()),
-            Err(failure) => match &failure.error {
-                fullbore::Error::Moving {
-                    side: TransferSide::Sink,
-                    ..
-                } => Err(unwritable(failure.kind(), words_of(&failure))),
-                error => {
-                    self.failed(name, &words_of(error));
-                    Ok(())
-                }
-            },
+            Err(failure) if side_of(&failure) == Some(TransferSide::Sink) => {
+                Err(unwritable(failure.kind(), words_of(&failure)))
+            }
+            Err(failure) => {
+                self.failed(name, &words_of(&failure));
+                Ok(())
+            }
         }
     }
 
     /// Copies, and changes lines.
-    fn change(&mut self, name: &OsStr, mut source: impl Read) -> Result<(), Unwritable> {
+    fn change(&mut self, name: &OsStr, mut source: impl Read) -> Result<(), String> {
         let (mut bytes, mut out) = (vec![0; CHUNK], Vec::new());
         loop {
             match source.read(&mut bytes) {
@@ -172,16 +159,16 @@ impl Cat<'_> {
         }
     }
 
-    fn finish(&mut self) -> Result<(), Unwritable> {
+    fn finish(&mut self) -> Result<(), String> {
         let mut out = Vec::new();
         self.lines.finish(&mut out);
         write(&mut out)?;
-        exit::close_stdout().map_err(|error| Unwritable(format!("{error:#}")))
+        exit::close_stdout().map_err(|error| format!("{error:#}"))
     }
 }
 
 /// Writes to stdout, past the buffer of lines that Rust has there.
-fn write(out: &mut Vec<u8>) -> Result<(), Unwritable> {
+fn write(out: &mut Vec<u8>) -> Result<(), String> {
     let mut rest = &out[..];
     while !rest.is_empty() {
         match rustix::io::write(io::stdout(), rest) {
@@ -198,11 +185,11 @@ fn write(out: &mut Vec<u8>) -> Result<(), Unwritable> {
 }
 
 /// Ends this process by SIGPIPE if stdout has lost its reader; a file may answer EPIPE too.
-fn unwritable(kind: io::ErrorKind, text: String) -> Unwritable {
+fn unwritable(kind: io::ErrorKind, text: String) -> String {
     if kind == io::ErrorKind::BrokenPipe && is_pipe_or_socket(io::stdout()) {
         lost_reader();
     }
-    Unwritable(text)
+    text
 }
 
 /// How an input is related to the output.
@@ -222,12 +209,11 @@ fn is_output(source: &impl AsFd) -> Same {
     };
     let is_same = (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino);
     let kind = FileType::from_raw_mode(from.st_mode);
-    if !is_same
-        || matches!(
-            kind,
-            FileType::Fifo | FileType::Socket | FileType::CharacterDevice
-        )
-    {
+    let is_stream = matches!(
+        kind,
+        FileType::Fifo | FileType::Socket | FileType::CharacterDevice
+    );
+    if !is_same || is_stream {
         return Same::No;
     }
     let appends = fcntl_getfl(io::stdout()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
@@ -235,10 +221,7 @@ fn is_output(source: &impl AsFd) -> Same {
         true => SeekFrom::End(0),
         false => SeekFrom::Current(0),
     };
-    match (
-        seek(source, SeekFrom::Current(0)),
-        seek(io::stdout(), place),
-    ) {
+    match (tell(source), seek(io::stdout(), place)) {
         (Ok(read), Ok(written)) if read < written => Same::WouldGrow,
         (Ok(_), Ok(_)) => Same::Behind,
         _ => Same::No,

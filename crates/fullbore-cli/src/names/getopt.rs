@@ -63,7 +63,7 @@ pub const fn long(id: char, long: &'static str, value: Value, about: &'static st
 }
 
 /// A command line that was read.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Parsed {
     /// The options in their order.
     pub options: Vec<(char, Option<OsString>)>,
@@ -75,10 +75,7 @@ pub struct Parsed {
 /// # Errors
 /// What getopt_long(3) would print about a mistake, without the name of the program.
 pub fn parse(specs: &[Spec], args: &[OsString]) -> Result<Parsed, String> {
-    let mut parsed = Parsed {
-        options: Vec::new(),
-        operands: Vec::new(),
-    };
+    let mut parsed = Parsed::default();
     let in_order = std::env::var_os("POSIXLY_CORRECT").is_some();
     let mut args: VecDeque<&OsStr> = args.iter().map(OsString::as_os_str).collect();
     while let Some(arg) = args.pop_front() {
@@ -93,10 +90,10 @@ pub fn parse(specs: &[Spec], args: &[OsString]) -> Result<Parsed, String> {
                 (Value::None, Some(_)) => {
                     return Err(format!("option '--{shown}' doesn't allow an argument"));
                 }
-                (Value::Required(_), None) => match args.pop_front() {
-                    None => return Err(format!("option '--{shown}' requires an argument")),
-                    value => value.map(OsStr::to_owned),
-                },
+                (Value::Required(_), None) => {
+                    let missing = || format!("option '--{shown}' requires an argument");
+                    Some(args.pop_front().ok_or_else(missing)?.to_owned())
+                }
                 (_, attached) => attached,
             };
             parsed.options.push((spec.id, value));
@@ -113,13 +110,11 @@ pub fn parse(specs: &[Spec], args: &[OsString]) -> Result<Parsed, String> {
                     Value::Required(_) if !after.is_empty() => {
                         Some(OsStr::from_bytes(std::mem::take(&mut rest)))
                     }
-                    Value::Required(_) => match args.pop_front() {
-                        None => {
-                            let letter = char::from(*letter);
-                            return Err(format!("option requires an argument -- '{letter}'"));
-                        }
-                        value => value,
-                    },
+                    Value::Required(_) => {
+                        let letter = char::from(*letter);
+                        let missing = || format!("option requires an argument -- '{letter}'");
+                        Some(args.pop_front().ok_or_else(missing)?)
+                    }
                     _ => None,
                 };
                 parsed.options.push((spec.id, value.map(OsStr::to_owned)));
@@ -131,9 +126,8 @@ pub fn parse(specs: &[Spec], args: &[OsString]) -> Result<Parsed, String> {
             }
         }
     }
-    parsed
-        .operands
-        .extend(args.into_iter().map(OsStr::to_owned));
+    let rest = args.into_iter().map(OsStr::to_owned);
+    parsed.operands.extend(rest);
     Ok(parsed)
 }
 
@@ -150,10 +144,8 @@ fn long_option<'a>(specs: &'a [Spec], name: &[u8], word: &[u8]) -> Result<&'a Sp
     let shown = String::from_utf8_lossy(word);
     let begins = |spec: &&Spec| !spec.long.is_empty() && spec.long.as_bytes().starts_with(name);
     let found: Vec<&Spec> = specs.iter().filter(begins).collect();
-    match (
-        found.iter().find(|spec| spec.long.as_bytes() == name),
-        found.as_slice(),
-    ) {
+    let exact = found.iter().find(|spec| spec.long.as_bytes() == name);
+    match (exact, found.as_slice()) {
         (Some(exact), _) => Ok(exact),
         (None, []) => Err(format!("unrecognized option '--{shown}'")),
         (None, [first, rest @ ..]) if rest.iter().all(|other| other.id == first.id) => Ok(first),

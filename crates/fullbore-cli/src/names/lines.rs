@@ -18,12 +18,12 @@ pub struct Options {
 }
 
 /// Changes lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lines {
     options: Options,
     number: u64,
-    /// Whether the next byte begins a line.
-    at_start: bool,
+    /// Whether the next byte does not begin a line.
+    within: bool,
     /// The empty lines just before.
     empty: u64,
     /// Whether the last byte is a carriage return that is to be written yet: before the end of a line it is shown.
@@ -34,10 +34,7 @@ impl Lines {
     pub fn new(options: Options) -> Self {
         Self {
             options,
-            number: 0,
-            at_start: true,
-            empty: 0,
-            carriage_return: false,
+            ..Self::default()
         }
     }
 
@@ -59,12 +56,7 @@ impl Lines {
     }
 
     fn byte(&mut self, byte: u8, out: &mut Vec<u8>) {
-        let Options {
-            ends,
-            tabs,
-            nonprinting,
-            ..
-        } = self.options;
+        let options = self.options;
         if std::mem::take(&mut self.carriage_return) {
             match byte {
                 b'\n' => out.extend_from_slice(b"^M"),
@@ -72,31 +64,30 @@ impl Lines {
             }
         }
         if byte == b'\n' {
-            if self.at_start {
+            if !std::mem::take(&mut self.within) {
                 self.empty += 1;
-                if self.options.squeeze && self.empty > 1 {
+                if options.squeeze && self.empty > 1 {
                     return;
                 }
-                if self.options.number && !self.options.number_nonblank {
+                if options.number && !options.number_nonblank {
                     self.count(out);
                 }
             }
-            self.at_start = true;
-            if ends {
+            if options.ends {
                 out.push(b'$');
             }
             return out.push(b'\n');
         }
-        if std::mem::take(&mut self.at_start) {
+        if !std::mem::replace(&mut self.within, true) {
             self.empty = 0;
-            if self.options.number || self.options.number_nonblank {
+            if options.number || options.number_nonblank {
                 self.count(out);
             }
         }
         match byte {
-            b'\t' if tabs => out.extend_from_slice(b"^I"),
-            b'\r' if ends && !nonprinting => self.carriage_return = true,
-            byte if !nonprinting || byte == b'\t' => out.push(byte),
+            b'\t' if options.tabs => out.extend_from_slice(b"^I"),
+            b'\r' if options.ends && !options.nonprinting => self.carriage_return = true,
+            byte if !options.nonprinting || byte == b'\t' => out.push(byte),
             byte => {
                 let low = byte & 0x7f;
                 if byte >= 128 {

@@ -5,64 +5,22 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Command, FromArgMatches, ValueEnum};
+use clap::ValueEnum;
 
-use super::call::{Call, version};
+use super::call::{Call, options_of, version, word};
 use crate::buffer::hashing::name;
 use crate::command::buffer::Buffer;
+use crate::exit;
 use crate::moving::hash::Algorithm;
-use crate::terminal::lines::say;
+use crate::terminal::lines::{say, say_line};
 use fullbore_host::text::clean;
 
-/// The options that have no value, and those of them that `fullbore buffer` has under another name.
-const FLAGS: &[(&str, Option<&str>)] = &[
-    ("--append", None),
-    ("--truncate", None),
-    ("-f", Some("--truncate")),
-    ("-L", None),
-    ("-d", None),
-    ("-t", None),
-    ("-q", None),
-    ("-Q", None),
-    ("-c", None),
-    ("-e", None),
-    ("-0", None),
-    ("-4", None),
-    ("-6", None),
-    ("-H", None),
-    ("--md5", None),
-    ("--pid", None),
-    ("--direct", None),
-    ("--no-direct", None),
-    ("--tapeaware", None),
-];
+/// The options that have no value. `-f` is `--truncate`.
+const FLAGS: &str = "--append --truncate -f -L -d -t -q -Q -c -e -0 -4 -6 -H --md5 --pid --direct --no-direct --tapeaware";
 
 /// The options whose value follows, or for a letter is attached.
-const VALUES: &[&str] = &[
-    "-b",
-    "-s",
-    "-m",
-    "-D",
-    "-P",
-    "-p",
-    "-i",
-    "-o",
-    "-I",
-    "-O",
-    "-n",
-    "-T",
-    "-l",
-    "-u",
-    "-r",
-    "-R",
-    "-a",
-    "-A",
-    "-v",
-    "-W",
-    "--tcpbuffer",
-    "--tcptimeo",
-    "--hash",
-];
+const VALUES: &str =
+    "-b -s -m -D -P -p -i -o -I -O -n -T -l -u -r -R -a -A -v -W --tcpbuffer --tcptimeo --hash";
 
 /// The keys of a configuration file, and the option that each is.
 const KEYS: &[(&str, &str)] = &[
@@ -106,56 +64,37 @@ const LEVELS: &[(&str, u8)] = &[
     ("io", 6),
 ];
 
-pub fn run(call: &Call) -> ExitCode {
-    let fatal = |text: &str| {
-        say(&format!("mbuffer: fatal: {text}\n"));
+pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
+    let fatal = |text: String| {
+        say_line(format_args!("mbuffer: fatal: {text}"));
         ExitCode::FAILURE
     };
     let (mut words, warnings) = configured();
-    match read(&call.args) {
-        Ok(Read::Words(own)) => words.extend(own),
-        Ok(Read::Help) => return call.print(&help()),
+    match read(&call.args).map_err(fatal)? {
+        Read::Words(own) => words.extend(own),
+        Read::Help => return Ok(call.print(&help())),
         // mbuffer has it on stderr.
-        Ok(Read::Version) => {
+        Read::Version => {
             say(&version("mbuffer version", "mbuffer R20230301"));
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
-        Ok(Read::Algorithms) => {
+        Read::Algorithms => {
             say("valid hash functions are:\n");
             for &algorithm in Algorithm::value_variants() {
-                say(&format!("\t{}\n", name(algorithm)));
+                say_line(format_args!("\t{}", name(algorithm)));
             }
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
-        Err(text) => return fatal(&text),
     }
-    let mut level = words
-        .iter()
-        .rev()
-        .filter_map(|word| word.to_str()?.strip_prefix("-v"));
+    let levels = words.iter().rev();
+    let mut level = levels.filter_map(|word| word.to_str()?.strip_prefix("-v"));
     let is_quiet = level.next().is_some_and(|level| level < "2");
     for text in warnings.iter().filter(|_| !is_quiet) {
-        say(&format!("mbuffer: warning: {}\n", clean(text)));
+        say_line(format_args!("mbuffer: warning: {}", clean(text)));
     }
-    let buffer = match parsed(words) {
-        Ok(buffer) => buffer.speaking_as_mbuffer(),
-        Err(text) => return fatal(&text),
-    };
-    let ran = buffer.run();
-    match ran.and_then(|code| crate::exit::close_stdout().map(|()| code)) {
-        Ok(code) => code,
-        Err(error) => fatal(&format!("{error:#}")),
-    }
-}
-
-/// Reads a command line of `fullbore buffer`.
-fn parsed(words: Vec<OsString>) -> Result<Buffer, String> {
-    let command = Buffer::augment_args(Command::new("mbuffer").no_binary_name(true));
-    command
-        .args_override_self(true)
-        .try_get_matches_from(words)
-        .and_then(|mut matches| Buffer::from_arg_matches_mut(&mut matches))
-        .map_err(|error| crate::exit::first_line(&error))
+    let buffer = options_of::<Buffer>(words).map_err(fatal)?;
+    let ended = exit::closed(buffer.speaking_as_mbuffer().run());
+    ended.map_err(|error| fatal(format!("{error:#}")))
 }
 
 /// What a command line asks for.
@@ -177,33 +116,34 @@ fn read(args: &[OsString]) -> Result<Read, String> {
         match &*shown {
             "-h" | "--help" => return Ok(Read::Help),
             "-V" | "--version" => return Ok(Read::Version),
+            "-f" => {
+                words.push("--truncate".into());
+                continue;
+            }
+            flag if FLAGS.split(' ').any(|one| one == flag) => {
+                words.push(flag.into());
+                continue;
+            }
             _ => {}
         }
-        if let Some((flag, other)) = FLAGS.iter().find(|(flag, _)| *flag == shown) {
-            words.push(other.unwrap_or(flag).into());
-            continue;
-        }
-        let is_it = |option: &&&str| match option.starts_with("--") {
-            true => **option == shown,
-            false => shown.starts_with(**option),
+        let is_it = |option: &&str| match option.starts_with("--") {
+            true => *option == shown,
+            false => shown.starts_with(*option),
         };
-        let Some(option) = VALUES.iter().find(is_it) else {
-            return Err(format!("unknown option \"{shown}\""));
-        };
+        let option = VALUES.split(' ').find(is_it);
+        let option = option.ok_or_else(|| format!("unknown option \"{shown}\""))?;
         let value = if shown.len() > 2 && !option.starts_with("--") {
             OsString::from_vec(arg.as_bytes()[2..].to_vec())
         } else {
-            let value = args
-                .get(at)
-                .ok_or_else(|| format!("missing argument to option {option}"))?;
             at += 1;
-            value.clone()
+            let value = args.get(at - 1).cloned();
+            value.ok_or_else(|| format!("missing argument to option {option}"))?
         };
-        if *option == "--hash" && value == "list" {
+        if option == "--hash" && value == "list" {
             return Ok(Read::Algorithms);
         }
-        thresholds[0] |= *option == "-p";
-        thresholds[1] |= *option == "-P";
+        thresholds[0] |= option == "-p";
+        thresholds[1] |= option == "-P";
         if thresholds == [true; 2] {
             return Err(
                 "setting both low watermark and high watermark doesn't make any sense...".into(),
@@ -221,26 +161,21 @@ fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), 
         "-s" | "-m" | "-r" | "-R" | "-D" | "--tcpbuffer" => size(option, &text)?.into(),
         "-v" => level(&text)?.into(),
         "-P" | "-p" => {
-            let is_high = option == "-P";
             let number = text.trim_end_matches('%').parse::<f64>().unwrap_or(-1.0);
-            let is_right = match is_high {
-                true => number > 0.0 && number <= 100.0,
-                false => (0.0..100.0).contains(&number),
+            let (is_right, has_to) = match option {
+                "-P" => (
+                    number > 0.0 && number <= 100.0,
+                    "bigger than 0 and less or equal 100",
+                ),
+                _ => (
+                    (0.0..100.0).contains(&number),
+                    "bigger or equal to 0 and less than 100",
+                ),
             };
-            match (is_right, is_high) {
-                (true, _) => value,
-                (_, true) => {
-                    return Err(
-                        "error in argument -P: must be bigger than 0 and less or equal 100".into(),
-                    );
-                }
-                (_, false) => {
-                    return Err(
-                        "error in argument -p: must be bigger or equal to 0 and less than 100"
-                            .into(),
-                    );
-                }
+            if !is_right {
+                return Err(format!("error in argument {option}: must be {has_to}"));
             }
+            value
         }
         "-b" if text.parse::<u64>().is_ok_and(|blocks| blocks < 5) => {
             return Err("Number of blocks must be at least 5.".into());
@@ -249,14 +184,8 @@ fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), 
         "-u" | "-W" if text == "0" => return Ok(()),
         _ => value,
     };
-    let is_long = option.starts_with("--");
-    let mut word = OsString::from(if is_long {
-        format!("{option}=")
-    } else {
-        option.to_owned()
-    });
-    word.push(value);
-    words.push(word);
+    let between = if option.starts_with("--") { "=" } else { "" };
+    words.push(word(format!("{option}{between}"), value));
     Ok(())
 }
 
@@ -295,16 +224,11 @@ fn size(option: &str, text: &str) -> Result<String, String> {
 
 /// Reads a level of messages: a number, or a name.
 fn level(text: &str) -> Result<String, String> {
-    let named = LEVELS
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(text));
-    match (named, text.parse::<u8>()) {
-        (Some((_, level)), _) => Ok(level.to_string()),
-        (None, Ok(level)) if level <= 6 => Ok(level.to_string()),
-        _ => Err(format!(
-            "Invalid argument '{text}' for setting verbosity level."
-        )),
-    }
+    let is_it = |(name, _): &&(&str, u8)| name.eq_ignore_ascii_case(text);
+    let named = LEVELS.iter().find(is_it).map(|&(_, level)| level);
+    let number = || text.parse().ok().filter(|&level| level <= 6);
+    let level = named.or_else(number).map(|level| level.to_string());
+    level.ok_or_else(|| format!("Invalid argument '{text}' for setting verbosity level."))
 }
 
 /// Returns the options of the configuration files: those of the machine, of the user, and of `$MBUFFERRC`. What is wrong
@@ -347,7 +271,7 @@ fn entry(key: &str, value: &str) -> Result<Vec<OsString>, String> {
         }
         let mut words = Vec::new();
         return push(&mut words, option, value.into())
-            .and_then(|()| parsed(words.clone()))
+            .and_then(|()| options_of::<Buffer>(words.clone()))
             .map(|_| words)
             .map_err(|why| format!("ignoring invalid key/value pair ({key} = {value}): {why}"));
     }
@@ -374,17 +298,14 @@ fn help() -> String {
          -O HOST:PORT.\n\n\
          Options: {} {}\n\n\
          This is 'fullbore buffer' under the name of mbuffer; 'fullbore buffer --help' says what the options mean.\n",
-        FLAGS
-            .iter()
-            .map(|(flag, _)| *flag)
-            .collect::<Vec<_>>()
-            .join(" "),
-        VALUES.join(" "),
+        FLAGS, VALUES,
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command};
+
     use super::*;
 
     #[test]
@@ -431,11 +352,7 @@ mod tests {
     #[test]
     fn every_option_is_one_of_buffer() {
         let command = Buffer::augment_args(Command::new("buffer"));
-        let all = FLAGS
-            .iter()
-            .map(|(flag, other)| other.unwrap_or(flag))
-            .chain(VALUES.iter().copied());
-        for option in all {
+        for option in FLAGS.split(' ').chain(VALUES.split(' ')) {
             let found = command
                 .get_arguments()
                 .any(|arg| match option.strip_prefix("--") {

@@ -25,7 +25,8 @@ use std::process::ExitCode;
 
 use call::Call;
 
-type Program = fn(&Call) -> ExitCode;
+/// Returns its exit code, also if it fails before it has begun.
+type Program = fn(&Call) -> Result<ExitCode, ExitCode>;
 
 const NAMES: [(&str, Program); 4] = [
     ("cat", cat::run),
@@ -46,5 +47,5 @@ pub fn run() -> Option<ExitCode> {
     let name = Path::new(&who).file_name().and_then(OsStr::to_str)?;
     let (_, run) = NAMES.into_iter().find(|(known, _)| *known == name)?;
     let args: Vec<OsString> = args.collect();
-    Some(run(&Call::new(&who, args)))
+    Some(run(&Call::new(&who, args)).unwrap_or_else(|code| code))
 }

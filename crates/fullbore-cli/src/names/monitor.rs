@@ -2,17 +2,18 @@
 //! it, and starts the others, so that whoever signals or waits for it does so as for any pv.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt::Display;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
+use anyhow::bail;
 use fullbore::Pipe;
-use fullbore_host::text::{clean, error_text};
+use fullbore_host::refusal::Usage;
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
+use super::call::word;
 use super::getopt::Parsed;
-use crate::meter::manner::{NOT_TOLD, WRONG};
+use crate::words::{Failed, shown};
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,54 +58,54 @@ impl Started {
 /// `parsed` is about this process.
 ///
 /// # Errors
-/// A message and an exit code, if the command line is wrong or something cannot be started.
-pub fn start(who: &str, parsed: &mut Parsed) -> Result<Started, (String, u8)> {
+/// [`Usage`] if the command line is wrong; and if something cannot be started.
+pub fn start(who: &str, parsed: &mut Parsed) -> anyhow::Result<Started> {
     let given = parsed.options.iter().rev().find(|(id, _)| *id == 'M');
     let Some((_, Some(text))) = given else {
         return Ok(Started::default());
     };
-    let wrong = |text: String| (text, WRONG);
-    let side = side(text).ok_or_else(|| {
-        let text = clean(&text.to_string_lossy());
-        wrong(format!("-M: {text}: invalid side specification"))
-    })?;
-    let has = |id| parsed.options.iter().any(|(given, _)| *given == id);
-    if has('U') {
-        let text = "monitor mode cannot be used with store-and-forward";
-        return Err(wrong(text.into()));
-    }
-    if side == Side::In && has('o') {
-        return Err(wrong(
-            "-o needs -M out or both: of 'in', the output is that of the command".into(),
-        ));
-    }
-    let words = std::mem::take(&mut parsed.operands);
-    let Some((program, arguments)) = words.split_first() else {
-        return Err(wrong("-M: a command to run must be specified".into()));
+    let Some(side) = side(text) else {
+        let text = shown(text);
+        bail!(Usage(format!("-M: {text}: invalid side specification")));
     };
+    let has = |id| parsed.options.iter().any(|(given, _)| *given == id);
+    let words = std::mem::take(&mut parsed.operands);
+    let wrong = match words.split_first() {
+        _ if has('U') => "monitor mode cannot be used with store-and-forward",
+        _ if side == Side::In && has('o') => {
+            "-o needs -M out or both: of 'in', the output is that of the command"
+        }
+        None => "-M: a command to run must be specified",
+        Some(_) => "",
+    };
+    let Some((program, arguments)) = words.split_first().filter(|_| wrong.is_empty()) else {
+        bail!(Usage(wrong.into()));
+    };
+    let of_program = format!("-M: {}", shown(program));
+    let pipe = || Pipe::new().failed("-M: create a pipe");
     let mut command = Command::new(program);
     command.args(arguments);
     let mut started = Started::default();
     match side {
         Side::In => {
             let pipe = pipe()?;
-            started.command = Some(spawn(command.stdin(pipe.reader), program)?);
-            dup2_stdout(&pipe.writer).map_err(cannot("dup2 of stdout"))?;
+            started.command = Some(command.stdin(pipe.reader).spawn().failed(of_program)?);
+            dup2_stdout(&pipe.writer).failed("-M: dup2 of stdout")?;
         }
         Side::Out => {
             let pipe = pipe()?;
-            started.command = Some(spawn(command.stdout(pipe.writer), program)?);
-            dup2_stdin(&pipe.reader).map_err(cannot("dup2 of stdin"))?;
+            started.command = Some(command.stdout(pipe.writer).spawn().failed(of_program)?);
+            dup2_stdin(&pipe.reader).failed("-M: dup2 of stdin")?;
         }
         Side::Both | Side::Before => {
             let (first, second) = (pipe()?, pipe()?);
             command.stdin(first.reader).stdout(second.writer);
-            started.command = Some(spawn(&mut command, program)?);
+            started.command = Some(command.spawn().failed(of_program)?);
             let mut before = Command::new("/proc/self/exe");
             let options = options_of(&parsed.options, Side::Before);
-            before.arg0(who).args(options.into_iter().map(word));
-            started.before = Some(spawn(before.stdout(first.writer), OsStr::new("pv"))?);
-            dup2_stdin(&second.reader).map_err(cannot("dup2 of stdin"))?;
+            before.arg0(who).args(options.into_iter().map(word_of));
+            started.before = Some(before.stdout(first.writer).spawn().failed("-M: pv")?);
+            dup2_stdin(&second.reader).failed("-M: dup2 of stdin")?;
         }
     }
     // Its pipes are held by nobody else.
@@ -120,21 +121,6 @@ fn side(text: &OsStr) -> Option<Side> {
         "both" | "2" => Some(Side::Both),
         _ => None,
     }
-}
-
-fn pipe() -> Result<Pipe, (String, u8)> {
-    Pipe::new().map_err(cannot("create a pipe"))
-}
-
-fn cannot<E: Display>(what: &str) -> impl FnOnce(E) -> (String, u8) {
-    move |error| (format!("-M: {what}: {error}"), NOT_TOLD)
-}
-
-fn spawn(command: &mut Command, program: &OsStr) -> Result<Child, (String, u8)> {
-    command.spawn().map_err(|error| {
-        let program = clean(&program.to_string_lossy());
-        (format!("-M: {program}: {}", error_text(&error)), NOT_TOLD)
-    })
 }
 
 /// Returns the options of the pv on one side. Of two formats or names, the first is that of the input; of the others, all
@@ -158,11 +144,8 @@ fn options_of(all: &[(char, Option<OsString>)], side: Side) -> Vec<(char, Option
     all.iter().filter(is_its).cloned().collect()
 }
 
-/// Returns an option as one word.
-fn word((id, value): (char, Option<OsString>)) -> OsString {
-    let mut word = OsString::from(format!("-{id}"));
-    word.push(value.unwrap_or_default());
-    word
+fn word_of((id, value): (char, Option<OsString>)) -> OsString {
+    word(format!("-{id}"), value.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -185,7 +168,7 @@ mod tests {
             .map(|(id, value)| (id.chars().next().unwrap(), value.map(OsString::from)))
             .collect();
         let words =
-            |side| -> Vec<OsString> { options_of(&all, side).into_iter().map(word).collect() };
+            |side| -> Vec<OsString> { options_of(&all, side).into_iter().map(word_of).collect() };
         assert_eq!(words(Side::Before), ["-c", "-F%b", "-Nx", "-s5"]);
         assert_eq!(words(Side::Both), ["-c", "-F%r", "-Nx", "-s5", "-Pfile"]);
     }

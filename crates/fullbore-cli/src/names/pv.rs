@@ -4,14 +4,14 @@
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::{Args, Command, FromArgMatches};
-
-use super::call::{Call, version};
+use super::call::{Call, options_of, version, word};
 use super::getopt::{self, Spec, flag, valued};
 use super::monitor;
 use crate::command::meter::Meter;
 use crate::exit;
 use crate::meter::manner::{Manner, NOT_TOLD, WRONG};
+use crate::words::Failed;
+use fullbore_host::refusal::Usage;
 
 /// All options of pv.
 #[rustfmt::skip]
@@ -78,63 +78,42 @@ const INTERVALS: (f64, f64) = (0.1, 600.0);
 /// The seconds over which pv takes the average rate.
 const WINDOW: &str = "30";
 
-pub fn run(call: &Call) -> ExitCode {
-    let mut parsed = match getopt::parse(OPTIONS, &call.args) {
-        Ok(parsed) => parsed,
-        Err(text) => {
-            call.wrong(&text);
-            return ExitCode::from(WRONG);
-        }
-    };
+pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
+    let parsed = call.parsed(OPTIONS);
+    let mut parsed = parsed.map_err(|_| ExitCode::from(WRONG))?;
     for (id, _) in &parsed.options {
         match id {
-            'h' => return call.print(&help()),
-            'V' => return call.print(&version("pv", "pv 1.12")),
+            'h' => return Ok(call.print(&help())),
+            'V' => return Ok(call.print(&version("pv", "pv 1.12"))),
             _ => {}
         }
     }
     // As pv does, without directories; the C library says the whole name about wrong options.
     let own = Call::new(OsStr::new("pv"), Vec::new());
-    let started = match monitor::start(&own.who, &mut parsed) {
-        Ok(started) => started,
-        Err((text, code)) => {
-            own.say(text);
-            return ExitCode::from(code);
-        }
+    let wrong = |text: String| {
+        own.say(text);
+        ExitCode::from(WRONG)
     };
-    let words = match words(parsed) {
-        Ok(words) => words,
-        Err(text) => {
-            own.say(text);
-            return ExitCode::from(WRONG);
-        }
-    };
+    let started = monitor::start(&own.who, &mut parsed);
+    let started = started.map_err(|error| match error.is::<Usage>() {
+        true => wrong(error.to_string()),
+        false => own.failed(error),
+    })?;
+    let words = words(parsed).map_err(wrong)?;
     let tells = words.iter().any(|word| {
         let word = word.to_string_lossy();
         word.starts_with("--remote=") || word.starts_with("--query=")
     });
-    let command = Meter::augment_args(Command::new("pv").no_binary_name(true));
-    let meter = command
-        .args_override_self(true)
-        .try_get_matches_from(words)
-        .and_then(|mut matches| Meter::from_arg_matches_mut(&mut matches));
-    let meter = match meter {
-        Ok(meter) => meter.speaking_as_pv(),
-        Err(error) => {
-            own.say(exit::first_line(&error));
-            return ExitCode::from(WRONG);
-        }
-    };
-    let ran = meter.run();
-    let code = match ran.and_then(|code| exit::close_stdout().map(|()| code)) {
+    let meter = options_of::<Meter>(words).map_err(wrong)?;
+    let code = match exit::closed(meter.speaking_as_pv().run()) {
         Ok(code) => code,
         Err(error) if exit::code(&error).is_none() => ExitCode::SUCCESS,
         Err(error) => {
-            crate::terminal::lines::say(&format!("{}\n", Manner::Pv.line(&error)));
+            crate::terminal::lines::say_line(Manner::Pv.line(&error));
             ExitCode::from(if tells { NOT_TOLD } else { Manner::bit(&error) })
         }
     };
-    started.end(code)
+    Ok(started.end(code))
 }
 
 /// Returns the command line of `fullbore meter` for that of pv.
@@ -151,10 +130,8 @@ fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
     }
     let mut unit = 1024.0;
     for (id, value) in parsed.options {
-        let spec = OPTIONS
-            .iter()
-            .find(|spec| spec.id == id)
-            .expect("it was found there");
+        let spec = OPTIONS.iter().find(|spec| spec.id == id);
+        let spec = spec.expect("it was found there");
         let Some(value) = value else {
             match id {
                 'k' => unit = 1000.0,
@@ -169,17 +146,12 @@ fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
         let text = value.to_string_lossy();
         let wrong = |what: &str| format!("-{id}: {text}: {what}");
         let integer = || {
-            text.trim()
-                .parse::<u64>()
-                .map_err(|_| wrong("integer argument expected"))
+            let integer = text.trim().parse::<u64>();
+            integer.map_err(|_| wrong("integer argument expected"))
         };
-        let number = || {
-            let number = text
-                .trim()
-                .parse::<f64>()
-                .ok()
-                .filter(|number| *number >= 0.0);
-            number.ok_or_else(|| wrong("numeric argument expected"))
+        let number = || match text.trim().parse::<f64>() {
+            Ok(number) if number >= 0.0 => Ok(number),
+            _ => Err(wrong("numeric argument expected")),
         };
         let value: OsString = match id {
             // Without errors to skip, it has no effect.
@@ -206,10 +178,9 @@ fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
             'R' | 'Q' => integer()?.to_string().into(),
             'u' if !is_utf8() => "plain".into(),
             'd' if text.starts_with('@') => {
-                let list = std::fs::read_to_string(&text[1..]).map_err(|error| {
-                    let why = fullbore_host::text::error_text(&error);
-                    format!("-d @: {}: {why}", &text[1..])
-                })?;
+                let list = std::fs::read_to_string(&text[1..]);
+                let list = list.failed(format_args!("-d @: {}", &text[1..]));
+                let list = list.map_err(|error| error.to_string())?;
                 let lines = list.lines().map(str::trim);
                 let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
                 words.extend(lines.map(|line| OsString::from(format!("--watch={line}"))));
@@ -217,17 +188,11 @@ fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
             }
             _ => value.clone(),
         };
-        let mut word = OsString::from(format!("--{}=", spec.long));
-        word.push(value);
-        words.push(word);
+        words.push(word(format!("--{}=", spec.long), value));
     }
     if watches {
-        let watch = |operand| {
-            let mut word = OsString::from("--watch=");
-            word.push::<OsString>(operand);
-            word
-        };
-        words.extend(parsed.operands.into_iter().map(watch));
+        let watch = |operand| word("--watch=", operand);
+        words.extend(parsed.operands.iter().map(watch));
     } else {
         words.push("--".into());
         words.extend(parsed.operands);
@@ -240,29 +205,24 @@ fn size(text: &str, unit: f64) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
     let power = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
-        "" => 0,
+        "" => return digits.parse().ok(),
         "k" | "kb" | "kib" => 1,
         "m" | "mb" | "mib" => 2,
         "g" | "gb" | "gib" => 3,
         "t" | "tb" | "tib" => 4,
         _ => return None,
     };
-    if power == 0 {
-        return digits.parse().ok();
-    }
     let number = digits.parse::<f64>().ok()?;
     Some((number * unit.powi(power)) as u64)
 }
 
 /// Whether the locale has the characters of bars.
 fn is_utf8() -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    set.is_some_and(|value| {
-        let value = value.to_ascii_lowercase();
-        value.contains("utf-8") || value.contains("utf8")
-    })
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+    let mut set = names.filter_map(|name| std::env::var(name).ok());
+    let locale = set.find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 fn help() -> String {
@@ -277,6 +237,8 @@ fn help() -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command};
+
     use super::*;
 
     #[test]

@@ -8,17 +8,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fullbore::tee::Policy;
-use fullbore::{Error, Tee, TransferSide};
+use fullbore::{Tee, TransferSide};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
 use nix::libc::SIGPIPE;
 use rustix::fs::{FileType, OFlags, fstat, tell};
 
-use super::call::{Call, lost_reader, quoted, version, words_of};
+use super::call::{Call, lost_reader, quoted, version};
 use super::getopt::{self, Spec, Value, flag, long};
 use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
 use crate::inherited::{self, was_ignored};
-use crate::moving::is_plain;
+use crate::moving::failure::{side_of, words_of};
 
 #[rustfmt::skip]
 const OPTIONS: &[Spec] = &[
@@ -30,54 +30,36 @@ const OPTIONS: &[Spec] = &[
     long('V', "version", Value::None, "print the version"),
 ];
 
+#[rustfmt::skip]
 const MODES: [(&str, Mode, &str); 4] = [
-    (
-        "warn",
-        Mode::Warn,
-        "print a message, and go on with the other outputs",
-    ),
-    (
-        "warn-nopipe",
-        Mode::WarnNopipe,
-        "the same, without a message for a pipe that has no reader",
-    ),
+    ("warn", Mode::Warn, "print a message, and go on with the other outputs"),
+    ("warn-nopipe", Mode::WarnNopipe, "the same, without a message for a pipe that has no reader"),
     ("exit", Mode::Exit, "stop"),
-    (
-        "exit-nopipe",
-        Mode::ExitNopipe,
-        "stop, except for a pipe that has no reader",
-    ),
+    ("exit-nopipe", Mode::ExitNopipe, "stop, except for a pipe that has no reader"),
 ];
 
 const STDOUT: &str = "'standard output'";
 
-pub fn run(call: &Call) -> ExitCode {
-    let parsed = match getopt::parse(OPTIONS, &call.args) {
-        Ok(parsed) => parsed,
-        Err(text) => return call.wrong(&text),
-    };
+pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
+    let parsed = call.parsed(OPTIONS)?;
     let (mut append, mut mode) = (false, None);
     for (id, value) in parsed.options {
         match id {
             'a' => append = true,
             'i' => {
-                if let Err(error) = ignore_interrupts() {
-                    return call.failed(format!("{error:#}"));
-                }
+                let ignored = ignore_interrupts();
+                ignored.map_err(|error| call.failed(format!("{error:#}")))?;
             }
             'p' => mode = Some(Mode::WarnNopipe),
-            'o' => match value.as_deref().map_or(Ok(Mode::WarnNopipe), mode_named) {
-                Ok(named) => mode = Some(named),
-                Err(text) => return call.wrong(&text),
-            },
-            'h' => return call.print(&help(&call.who)),
-            _ => return call.print(&version("tee", "tee of GNU coreutils 9")),
+            'o' => {
+                let named = value.as_deref().map_or(Ok(Mode::WarnNopipe), mode_named);
+                mode = Some(named.map_err(|text| call.wrong(&text))?);
+            }
+            'h' => return Ok(call.print(&help(&call.who))),
+            _ => return Ok(call.print(&version("tee", "tee of GNU coreutils 9"))),
         }
     }
-    let is_plain = match is_plain() {
-        Ok(is_plain) => is_plain,
-        Err(error) => return call.failed(error),
-    };
+    let is_plain = call.is_plain()?;
     let mut outputs: Vec<(String, OwnedFd)> = Vec::new();
     let mut is_well = true;
     let stops = matches!(mode, Some(Mode::Exit | Mode::ExitNopipe));
@@ -90,14 +72,14 @@ pub fn run(call: &Call) -> ExitCode {
                 call.say(format!("{name}: {}", error_text(&error)));
                 is_well = false;
                 if stops {
-                    return ExitCode::FAILURE;
+                    return Err(ExitCode::FAILURE);
                 }
             }
         }
     }
     if inherited::stdin_was_closed() {
         call.say("read error: Bad file descriptor");
-        return call.failed("standard input: Bad file descriptor");
+        return Err(call.failed("standard input: Bad file descriptor"));
     }
     is_well &= copy(call, &outputs, mode, is_plain);
     for (name, fd) in outputs {
@@ -107,7 +89,7 @@ pub fn run(call: &Call) -> ExitCode {
             is_well = false;
         }
     }
-    ExitCode::from(u8::from(!is_well))
+    Ok(ExitCode::from(u8::from(!is_well)))
 }
 
 /// Copies stdin to the outputs. Returns whether nothing went wrong.
@@ -147,34 +129,25 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
             is_well = false;
         }
     }
-    match failure {
-        None => is_well,
-        Some((
-            _,
-            Error::Moving {
-                side: TransferSide::Source,
-                errno,
-                ..
-            },
-        )) => {
-            call.say(format!("read error: {}", error_text(&errno)));
-            false
-        }
-        Some((at, error)) => {
-            // A file may answer EPIPE too.
-            let is_broken = error.kind() == io::ErrorKind::BrokenPipe
-                && at.is_none_or(|at| is_pipe_or_socket(&outputs[at].1));
-            if is_broken && mode.is_none() {
-                lost_reader();
-            }
-            if is_broken && !matches!(mode, Some(Mode::Warn | Mode::Exit)) {
-                return is_well;
-            }
-            let name = at.map_or(STDOUT, |at| &outputs[at].0);
-            call.say(format!("{name}: {}", words_of(&error)));
-            false
-        }
+    let Some((at, error)) = failure else {
+        return is_well;
+    };
+    if side_of(&error) == Some(TransferSide::Source) {
+        call.say(format!("read error: {}", words_of(&error)));
+        return false;
     }
+    // A file may answer EPIPE too.
+    let is_broken = error.kind() == io::ErrorKind::BrokenPipe
+        && at.is_none_or(|at| is_pipe_or_socket(&outputs[at].1));
+    if is_broken && mode.is_none() {
+        lost_reader();
+    }
+    if is_broken && !matches!(mode, Some(Mode::Warn | Mode::Exit)) {
+        return is_well;
+    }
+    let name = at.map_or(STDOUT, |at| &outputs[at].0);
+    call.say(format!("{name}: {}", words_of(&error)));
+    false
 }
 
 fn stdout() -> io::Result<OwnedFd> {
@@ -207,22 +180,16 @@ fn is_input(output: &OwnedFd) -> Option<bool> {
 /// Returns the mode with this name, or the only one that begins with it.
 fn mode_named(name: &OsStr) -> Result<Mode, String> {
     let name = name.to_string_lossy();
-    if let Some((_, mode, _)) = MODES.into_iter().find(|(full, ..)| *full == name) {
-        return Ok(mode);
-    }
-    let found: Vec<Mode> = (MODES.into_iter())
-        .filter(|(full, ..)| full.starts_with(&*name))
-        .map(|(_, mode, _)| mode)
-        .collect();
-    let what = match found.as_slice() {
-        [mode] => return Ok(*mode),
-        [] => "invalid",
-        _ => "ambiguous",
+    let begins = |(full, ..): &(&str, Mode, &str)| full.starts_with(&*name);
+    let found: Vec<_> = MODES.into_iter().filter(begins).collect();
+    let exact = found.iter().find(|(full, ..)| *full == name);
+    let what = match (exact, found.as_slice()) {
+        (Some((_, mode, _)), _) | (None, [(_, mode, _)]) => return Ok(*mode),
+        (None, []) => "invalid",
+        (None, _) => "ambiguous",
     };
-    let valid: String = MODES
-        .iter()
-        .map(|(full, ..)| format!("\n  - \u{2018}{full}\u{2019}"))
-        .collect();
+    let valid = MODES.map(|(full, ..)| format!("\n  - \u{2018}{full}\u{2019}"));
+    let valid = valid.concat();
     Err(format!(
         "{what} argument \u{2018}{name}\u{2019} for \u{2018}--output-error\u{2019}\nValid arguments are:{valid}"
     ))

@@ -7,8 +7,9 @@ use nix::unistd::getsid;
 use procfs::process::Process;
 use rustix::process::Signal;
 
-use super::runner::{Ending, Runner, wait_for};
+use super::runner::{Ending, Runner};
 use crate::ending;
+use crate::waiting::wait_for;
 use fullbore_host::text::clean;
 
 /// The interval at which the processes in the background are listed.
@@ -93,13 +94,11 @@ fn is_in_this_session(pid: u32) -> bool {
 
 /// Returns the names and PIDs of processes.
 fn named(pids: &[u32]) -> String {
-    let names: Vec<String> = pids
-        .iter()
-        .map(|&pid| {
-            let stat = Process::new(pid as i32).and_then(|process| process.stat());
-            let name = stat.map_or_else(|_| "process".to_owned(), |stat| clean(&stat.comm));
-            format!("{name} ({pid})")
-        })
-        .collect();
+    let name = |&pid: &u32| {
+        let stat = Process::new(pid as i32).and_then(|process| process.stat());
+        let name = stat.map_or_else(|_| "process".to_owned(), |stat| clean(&stat.comm));
+        format!("{name} ({pid})")
+    };
+    let names: Vec<String> = pids.iter().map(name).collect();
     names.join(", ")
 }

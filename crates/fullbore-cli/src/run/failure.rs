@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use super::start::Command;
-use fullbore_host::text::clean;
+use crate::words::shown;
 use fullbore_host::text::error_text;
 
 /// The exit code if `run` itself failed, and not one of its stages.
@@ -37,7 +37,7 @@ impl Failure {
 
     /// Describes the failure to start a program.
     pub fn of_program(program: &OsStr, error: &io::Error) -> Self {
-        let program = clean(&program.to_string_lossy());
+        let program = shown(program);
         let (what, code) = match error.kind() {
             io::ErrorKind::NotFound => ("not found".to_owned(), 127),
             _ => (error_text(error), 126),

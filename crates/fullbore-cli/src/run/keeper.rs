@@ -7,7 +7,7 @@
 //! left. It spares the processes that it had before, such as those in the background of a script that executed it.
 //! Therefore even SIGKILL for either of them leaves no process behind; without /proc, no first process of a stage.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -21,14 +21,14 @@ use rustix::process::{
 use rustix::thread::set_name;
 
 use super::failure::FAILED;
-use super::runner::{TO_STOP, say_left, wait_for};
+use super::runner::{TO_STOP, say, say_left};
 use super::shelf::Shelf;
 use super::signals::{Signals, is_ending, is_stopped, stop};
 use crate::ending;
 use crate::fork::fork;
 use crate::interrupt::die_of;
 use crate::terminal::footer;
-use crate::terminal::stderr;
+use crate::waiting::wait_for;
 
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the
 /// runner may draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and queued for the runner when it starts. What the
@@ -74,11 +74,9 @@ pub fn keep(
     match (status.code(), status.signal()) {
         (_, Some(signal)) if is_ending(signal) => die_of(signal),
         (_, Some(signal)) => {
-            let _ = writeln!(
-                stderr(),
-                "fullbore run: signal {signal} ended a helper process of fullbore, so the \
-                 pipeline was stopped"
-            );
+            say(&format!(
+                "signal {signal} ended a helper process of fullbore, so the pipeline was stopped"
+            ));
             Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
         }
         (code, None) => Ok(ExitCode::from(code.unwrap_or(FAILED.into()) as u8)),

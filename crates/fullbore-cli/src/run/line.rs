@@ -43,20 +43,8 @@ pub struct StageSource {
 
 /// Words that are no programs at the beginning of a command, to some shells at least: the pipeline or the loop that
 /// follows belongs to them, or a `|` or a `)` after them is none.
-const UNCLEAR: &[&[u8]] = &[
-    b"time",
-    b"coproc",
-    b"function",
-    b"repeat",
-    b"select",
-    b"foreach",
-    b"[[",
-    b"case",
-    b"esac",
-    b"in",
-    b"nocorrect",
-    b"noglob",
-];
+const UNCLEAR: &[u8] =
+    b"time coproc function repeat select foreach [[ case esac in nocorrect noglob";
 
 /// The most bytes of a plain line.
 const MOST_PLAIN: usize = 4096;
@@ -64,9 +52,13 @@ const MOST_PLAIN: usize = 4096;
 /// Cuts a line at its top-level pipes.
 pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
     let line = line.as_bytes();
-    Cutter::new(line, dialect)
-        .cut()
-        .unwrap_or(CommandLine::Unclear)
+    let cutter = Cutter {
+        line,
+        dialect,
+        stage: Stage::from(0),
+        ..Cutter::default()
+    };
+    cutter.cut().unwrap_or(CommandLine::Unclear)
 }
 
 /// Returns whether a line consists of words, pipes, quotes and `>` alone, so that no shell has to check what was cut.
@@ -82,9 +74,10 @@ pub fn is_plain(line: &OsStr) -> bool {
 pub const BLANKS: &[u8] = b" \t\n";
 
 /// Where the next token of a command stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
     /// At its start, where reserved words are recognized.
+    #[default]
     Start,
     /// After assignments or redirections, before its name.
     Prefix,
@@ -119,6 +112,7 @@ struct Stage {
 }
 
 /// A line, and what was found so far.
+#[derive(Default)]
 struct Cutter<'a> {
     line: &'a [u8],
     dialect: Dialect,
@@ -137,24 +131,7 @@ struct Cutter<'a> {
     in_background: bool,
 }
 
-impl<'a> Cutter<'a> {
-    fn new(line: &'a [u8], dialect: Dialect) -> Self {
-        Self {
-            line,
-            dialect,
-            place: Place::Start,
-            open: Vec::new(),
-            stages: Vec::new(),
-            stage: Stage::from(0),
-            negated: false,
-            pipes: 0,
-            has_inner_errors: false,
-            is_ended: false,
-            is_list: false,
-            in_background: false,
-        }
-    }
-
+impl Cutter<'_> {
     /// Returns `None` if only the shell can tell.
     fn cut(mut self) -> Option<CommandLine> {
         let mut scanner = Scanner::new(self.line, self.dialect);
@@ -164,22 +141,17 @@ impl<'a> Cutter<'a> {
                 Token::Newline if self.stage.is_empty => {}
                 Token::Newline => self.is_ended = true,
                 token => {
-                    if self.is_ended {
-                        self.begin_another();
+                    if std::mem::take(&mut self.is_ended) {
+                        // A command after another pipeline on the line.
+                        self.is_list = true;
+                        self.stage = Stage::from(self.stage.end);
+                        self.place = Place::Start;
                     }
                     self.take(token, &place)?;
                 }
             }
         }
         self.finish()
-    }
-
-    /// Begins a command after another pipeline on the line.
-    fn begin_another(&mut self) {
-        self.is_list = true;
-        self.is_ended = false;
-        self.stage = Stage::from(self.stage.end);
-        self.place = Place::Start;
     }
 
     fn take(&mut self, token: Token, place: &Range<usize>) -> Option<()> {
@@ -255,12 +227,8 @@ impl<'a> Cutter<'a> {
                 b"done" => self.close(Closer::Done)?,
                 b"!" if !self.open.is_empty() => {}
                 b"!" => self.negate(place)?,
-                _ if UNCLEAR.contains(&word)
-                    || word.starts_with(b"{")
-                    || word.starts_with(b"}") =>
-                {
-                    return None;
-                }
+                [b'{' | b'}', ..] => return None,
+                word if UNCLEAR.split(|&byte| byte == b' ').any(|one| one == word) => return None,
                 _ if is_assignment(word) => self.place = Place::Prefix,
                 _ => {
                     self.place = Place::Arguments;

@@ -31,7 +31,7 @@ pub struct Options {
     pub sync: bool,
 
     /// Time between SIGTERM and SIGKILL when processes are ended
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = grace)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds::within(0.0..=86_400.0))]
     pub grace: Duration,
 
     /// Exit with the code of the last stage, even if another stage failed
@@ -46,21 +46,12 @@ pub struct Options {
     /// The CPUs on which the stages run: 'none' leaves the choice to the scheduler; 'together' puts
     /// all stages on one CPU; 'spread' puts each stage on another CPU; or the CPUs of each stage,
     /// such as 0/0/1 or 0-3/4,6
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "none",
-        value_parser = Place::parse
-    )]
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = Place::parse)]
     pub place: Place,
 
     /// The shell that runs the stages
-    #[arg(
-        long,
-        value_name = "SHELL",
-        default_value = "sh",
-        conflicts_with = "words"
-    )]
+    #[arg(long, value_name = "SHELL", default_value = "sh")]
+    #[arg(conflicts_with = "words")]
     pub shell: OsString,
 
     /// At the end, print on stderr how each stage spent its time, and which one was the bottleneck
@@ -100,9 +91,4 @@ impl Options {
     pub fn watched(&self) -> bool {
         self.report || self.live || self.progress || self.json.is_some()
     }
-}
-
-/// Reads how long processes may take to end.
-fn grace(text: &str) -> Result<Duration, String> {
-    seconds::parse(text, 0.0..=86_400.0).map(Duration::from_secs_f64)
 }

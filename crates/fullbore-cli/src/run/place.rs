@@ -2,7 +2,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use fullbore_host::machine::{NoSuchCpu, Topology, format_cpu_list, parse_cpu_list};
+use fullbore_host::machine::{CpuPair, Topology, parse_cpu_list};
 use fullbore_host::refusal::Usage;
 
 /// Who chooses the CPUs on which the stages run.
@@ -29,21 +29,19 @@ impl Place {
             "none" => Self::None,
             "together" => Self::Together,
             "spread" => Self::Spread,
-            lists => Self::Chosen(
-                lists
-                    .split('/')
-                    .map(|list| match list {
-                        "" => Ok(None),
-                        list => match parse_cpu_list(list) {
-                            Some(cpus) if !cpus.is_empty() => Ok(Some(cpus)),
-                            _ => Err(format!(
-                                "invalid placement '{text}': expected together, spread, none, or the CPUs of each \
-                                 stage, such as 0/0/1 or 0-3/4,6"
-                            )),
-                        },
-                    })
-                    .collect::<Result<_, _>>()?,
-            ),
+            lists => {
+                let cpus = |list| match list {
+                    "" => Some(None),
+                    list => Some(Some(parse_cpu_list(list).filter(|cpus| !cpus.is_empty())?)),
+                };
+                let cpus: Option<Vec<_>> = lists.split('/').map(cpus).collect();
+                Self::Chosen(cpus.ok_or_else(|| {
+                    format!(
+                        "invalid placement '{text}': expected together, spread, none, or the CPUs of each stage, such \
+                         as 0/0/1 or 0-3/4,6"
+                    )
+                })?)
+            }
         })
     }
 
@@ -74,19 +72,13 @@ pub fn on_cpus<T>(cpus: Option<&[usize]>, start: impl FnOnce() -> T) -> rustix::
         return Ok(start());
     };
     let before = sched_getaffinity(None)?;
-    sched_setaffinity(None, &set_of(cpus))?;
+    let mut wanted = CpuSet::new();
+    let known = cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU);
+    known.for_each(|&cpu| wanted.set(cpu));
+    sched_setaffinity(None, &wanted)?;
     let started = start();
     sched_setaffinity(None, &before)?;
     Ok(started)
-}
-
-/// Returns the mask of these CPUs.
-fn set_of(cpus: &[usize]) -> CpuSet {
-    let mut set = CpuSet::new();
-    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
-        set.set(cpu);
-    }
-    set
 }
 
 /// Returns the CPU on which this process runs, unless it may not be used any more.
@@ -127,18 +119,9 @@ fn check(lists: &[Option<Vec<usize>>], stages: usize) -> Result<(), Usage> {
     }
     let topology = Topology::read();
     for &cpu in lists.iter().flatten().flatten() {
-        let refused = match cpu {
-            cpu if !topology.is_online(cpu) => NoSuchCpu::Offline {
-                cpu,
-                online: format_cpu_list(&topology.online()),
-            },
-            cpu if !topology.allowed().contains(&cpu) => NoSuchCpu::NotAllowed {
-                cpu,
-                allowed: format_cpu_list(topology.allowed()),
-            },
-            _ => continue,
-        };
-        return Err(Usage(format!("--place: {refused}")));
+        // A pair of one CPU is refused if the CPU is.
+        let known = CpuPair::of(cpu, cpu, &topology);
+        known.map_err(|refused| Usage(format!("--place: {refused}")))?;
     }
     Ok(())
 }

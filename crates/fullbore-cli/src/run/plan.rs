@@ -14,11 +14,12 @@ use super::line::{self, BLANKS, CommandLine, StageSource};
 use super::scan::Dialect;
 use super::start::Command;
 use super::words;
+use crate::words::shown;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
 /// The stages of a pipeline, and what else is known about them.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The stages, at least one.
     pub stages: Vec<Command>,
@@ -44,8 +45,7 @@ impl Plan {
     pub fn of_words(words: &[OsString]) -> Result<Self, Usage> {
         Ok(Self {
             stages: words::stages(words)?,
-            negated: false,
-            unsplit: None,
+            ..Self::default()
         })
     }
 
@@ -71,10 +71,10 @@ impl Plan {
     pub fn of_line(line: &OsStr, shell: &OsStr) -> Result<Self> {
         let whole = |unsplit: Option<Unsplit>| Self {
             stages: vec![by_shell(shell, line)],
-            negated: false,
             unsplit,
+            ..Self::default()
         };
-        let shown = clean(&shell.to_string_lossy());
+        let shown = shown(shell);
         // Perhaps no stage needs the shell, but a wrong name is an error in any case.
         if shell != "sh" && !is_found(shell) {
             let error = ErrorKind::NotFound.into();
@@ -82,23 +82,19 @@ impl Plan {
         }
         let cut = dialect(shell).map(|dialect| match dialect {
             // The command before `|&` is a coprocess in ksh.
-            Dialect::Posix if shown.contains("ksh") && has_pipe_of_errors(line) => {
-                CommandLine::Unclear
-            }
+            Dialect::Posix if shown.contains("ksh") && contains(line, "|&") => CommandLine::Unclear,
             dialect => line::cut(line, dialect),
         });
         let why = match cut {
             Some(CommandLine::Pipeline { stages, negated }) => {
-                let planned: Vec<Command> = stages
-                    .iter()
-                    .map(|stage| stage_by_shell(shell, stage))
-                    .collect();
+                let planned = stages.iter().map(|stage| stage_by_shell(shell, stage));
+                let planned: Vec<Command> = planned.collect();
                 match refused_stage(&stages, &planned, shell)? {
                     None => {
                         return Ok(Self {
                             stages: planned,
                             negated,
-                            unsplit: None,
+                            ..Self::default()
                         });
                     }
                     Some(said) if refusal(line, shell)?.is_some() => bail!(Usage(said)),
@@ -123,11 +119,10 @@ impl Plan {
                 if let Some(said) = refusal(line, shell)? {
                     bail!(Usage(said));
                 }
-                has_pipe(line).then_some("the line may be more than one pipeline")
+                contains(line, "|").then_some("the line may be more than one pipeline")
             }
-            None => {
-                has_pipe(line).then_some("only lines for sh, bash, dash, ksh and zsh are split")
-            }
+            None => contains(line, "|")
+                .then_some("only lines for sh, bash, dash, ksh and zsh are split"),
         };
         Ok(whole(why.map(|why| Unsplit {
             why,
@@ -139,12 +134,8 @@ impl Plan {
     }
 }
 
-fn has_pipe(line: &OsStr) -> bool {
-    line.as_bytes().contains(&b'|')
-}
-
-fn has_pipe_of_errors(line: &OsStr) -> bool {
-    memchr::memmem::find(line.as_bytes(), b"|&").is_some()
+fn contains(line: &OsStr, part: &str) -> bool {
+    memchr::memmem::find(line.as_bytes(), part.as_bytes()).is_some()
 }
 
 /// Returns the dialect of a shell, by its name; `None` if it may not even have the quotes of POSIX.
@@ -167,16 +158,13 @@ fn refused_stage(
     planned: &[Command],
     shell: &OsStr,
 ) -> Result<Option<String>> {
-    for (stage, planned) in stages.iter().zip(planned) {
-        let is_known = planned.or_else.is_some() || line::is_plain(&stage.text);
-        if is_known {
-            continue;
-        }
-        if let Some(said) = refusal(&stage.text, shell)? {
-            return Ok(Some(said));
-        }
-    }
-    Ok(None)
+    let is_unknown = |(stage, planned): &(&StageSource, &Command)| {
+        planned.or_else.is_none() && !line::is_plain(&stage.text)
+    };
+    let unknown = stages.iter().zip(planned).filter(is_unknown);
+    let mut refused = unknown.map(|(stage, _)| refusal(&stage.text, shell));
+    let first = refused.find_map(Result::transpose).transpose()?;
+    Ok(first)
 }
 
 /// Returns the command that runs a stage. It is the shell, unless the shell would only start a program and
@@ -193,8 +181,8 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
                 words,
                 or_else: Some(Box::new(by_shell_alone)),
             },
-            // With the word before it, the line may be longer than the kernel allows.
-            None if text.len() >= longest_word() => by_shell_alone,
+            // With the word before it, the line may be longer than the kernel allows (execve(2), `MAX_ARG_STRLEN`).
+            None if text.len() >= 32 * fullbore_linux::page_size() => by_shell_alone,
             None => Command {
                 text: by_shell_alone.text,
                 ..by_shell(shell, text)
@@ -202,11 +190,6 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
         },
         _ => by_shell_alone,
     }
-}
-
-/// Returns how long a word of a new program may be, with the zero that ends it (execve(2), `MAX_ARG_STRLEN`).
-fn longest_word() -> usize {
-    32 * fullbore_linux::page_size()
 }
 
 /// Returns the words, if all of them are plain.
@@ -222,12 +205,8 @@ fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
 
 /// Returns whether a name can only refer to a program: it is found, and no shell has a built-in of this name.
 fn is_a_program(name: &OsStr, shell: &OsStr) -> bool {
-    let is_built_in = || {
-        BUILT_IN
-            .split_ascii_whitespace()
-            .any(|built_in| name == built_in)
-    };
-    !is_built_in() && !has_functions(shell) && is_found(name)
+    let mut built_in = BUILT_IN.split_ascii_whitespace();
+    !built_in.any(|built_in| name == built_in) && !has_functions(shell) && is_found(name)
 }
 
 /// Returns whether there is a program with this name in PATH, or at this path.
@@ -246,8 +225,7 @@ fn is_found(name: &OsStr) -> bool {
 /// Returns whether the shell that runs the stages may find functions: bash in its environment or in the file that
 /// BASH_ENV names (bash(1): FUNCTIONS, BASH_ENV), zsh in .zshenv (zsh(1): STARTUP/SHUTDOWN FILES).
 fn has_functions(shell: &OsStr) -> bool {
-    let is_zsh = memchr::memmem::find(shell.as_bytes(), b"zsh").is_some();
-    is_zsh
+    contains(shell, "zsh")
         || std::env::vars_os()
             .any(|(name, _)| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_"))
 }
@@ -269,11 +247,11 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
         true => "/bin/sh".into(),
         false => shell.to_owned(),
     };
-    let mut line = OsString::new();
-    if text.as_bytes().starts_with(b"-") || text.as_bytes().starts_with(b"+") {
-        // Without the blank, the shell would read the line as an option.
-        line.push(" ");
-    }
+    // Without the blank, the shell would read the line as an option.
+    let mut line = OsString::from(match text.as_bytes() {
+        [b'-' | b'+', ..] => " ",
+        _ => "",
+    });
     line.push(text);
     Command {
         text: text.to_owned(),
@@ -283,16 +261,12 @@ fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
     }
 }
 
-/// Returns whether a line may change how the shell reads what follows: `shopt -s extglob`, for example.
-fn changes_its_grammar(line: &OsStr) -> bool {
-    let has = |word: &str| memchr::memmem::find(line.as_bytes(), word.as_bytes()).is_some();
-    ["shopt", "setopt", "emulate", "alias"].into_iter().any(has)
-}
-
 /// Has the shell check the syntax of a line, without running anything, and returns what it says if it does not
 /// understand the line.
 fn refusal(line: &OsStr, shell: &OsStr) -> Result<Option<String>> {
-    if changes_its_grammar(line) {
+    // A line may change how the shell reads what follows: `shopt -s extglob`, for example.
+    let grammar = ["shopt", "setopt", "emulate", "alias"];
+    if grammar.iter().any(|word| contains(line, word)) {
         return Ok(None);
     }
     let command = by_shell(shell, line);
@@ -308,7 +282,7 @@ fn refusal(line: &OsStr, shell: &OsStr) -> Result<Option<String>> {
     // bash accepts more than sh does, such as `<(…)` and `<<<`.
     let by_bash = without_running(&by_shell("bash".as_ref(), line));
     if shell != "bash" && by_bash.is_ok_and(|checked| checked.status.success()) {
-        let shell = clean(&shell.to_string_lossy());
+        let shell = shown(shell);
         said += &format!("; bash understands this line, and {shell} does not: add --shell bash");
     }
     Ok(Some(said))

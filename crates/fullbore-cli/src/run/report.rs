@@ -3,11 +3,10 @@
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
-use rustix::termios::tcgetwinsize;
 
 use super::runner::Runner;
-use crate::terminal::report;
-use crate::terminal::stderr;
+use crate::terminal::lines::say_line;
+use crate::terminal::{report, size_of, stderr};
 
 impl Runner<'_> {
     /// Reports how the pipeline performed.
@@ -20,17 +19,10 @@ impl Runner<'_> {
             live.end();
         }
         if self.options.report || self.options.live {
-            let columns = tcgetwinsize(stderr()).map_or(0, |size| size.ws_col.into());
-            let (tables, verdict) = report::parts(
-                &findings,
-                match columns {
-                    0 => usize::MAX,
-                    columns => columns,
-                },
-            );
+            let columns = size_of(stderr()).map_or(usize::MAX, |(columns, _)| columns);
+            let (tables, verdict) = report::parts(&findings, columns);
             let text = [tables, verdict].concat().join("\n");
-            // An error is ignored, because stderr may be closed.
-            let _ = writeln!(stderr(), "{text}");
+            say_line(text);
         }
         if let Some(mut file) = self.json.take() {
             let mut write = || -> io::Result<()> {

@@ -3,23 +3,22 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::terminal::stderr;
+use crate::terminal::lines::say_line;
 use anyhow::{Context, Result, bail};
 use fullbore_linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 
-use super::enlarge;
+use super::enlarge::keep_enlarging;
 use super::failure::Failure;
 use super::options::Options;
 use super::place::on_cpus;
@@ -30,11 +29,14 @@ use super::start::{self, Starting};
 use super::status::{code, whole};
 use super::whole::Whole;
 use crate::ending;
+use crate::inherited;
 use crate::interrupt::die_of;
 use crate::terminal::live::Live;
+use crate::waiting::wait_for;
 use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
 use fullbore_host::text::clean;
+use fullbore_observe::census::link::Link;
 use fullbore_observe::{StartedStage, Watch};
 
 /// How long programs may take to stop when the terminal asks them to: a program that draws restores the
@@ -77,7 +79,7 @@ pub(super) struct Runner<'a> {
     pub(super) keeper: &'a UnixStream,
     pub(super) options: &'a Options,
     pub(super) signals: Signals,
-    stages: Vec<Started>,
+    pub(super) stages: Vec<Started>,
     /// What `--whole` needs, if it was asked for.
     pub(super) whole: Option<Whole<'a>>,
     negated: bool,
@@ -96,9 +98,9 @@ pub(super) struct Runner<'a> {
 }
 
 /// The first process of a stage.
-struct Started {
+pub(super) struct Started {
     /// The source of the stage, as it is printed.
-    text: String,
+    pub(super) text: String,
     pid: Pid,
     status: Option<ExitStatus>,
 }
@@ -123,12 +125,7 @@ impl<'a> Runner<'a> {
             false => None,
             true => {
                 plan.require_stages()?;
-                Some(Whole::new(
-                    shelf,
-                    plan.stages.len(),
-                    options.output.as_deref(),
-                    options.sync,
-                )?)
+                Some(Whole::new(shelf, plan.stages.len(), options)?)
             }
         };
         if options.watched() && !ending::proc_is_ours() {
@@ -138,9 +135,7 @@ impl<'a> Runner<'a> {
             );
         }
         let json = options.json.iter().flatten().next();
-        let json = json
-            .map(|path| crate::inherited::create(path))
-            .transpose()?;
+        let json = json.map(|path| inherited::create(path)).transpose()?;
         let mut runner = Self {
             keeper,
             options,
@@ -160,27 +155,22 @@ impl<'a> Runner<'a> {
         for note in unsplit.into_iter().chain(without_proc()) {
             runner.say_unless_quiet(note);
         }
-        match runner.start(&plan, &cpus) {
-            Ok(()) => {
-                if plan.unsplit.is_some() {
-                    enlarge::keep_enlarging(options.pipe_size);
-                }
-                Ok(runner)
-            }
-            Err(error) => {
-                // The write ends stay on the shelf.
-                runner.whole = None;
-                runner.end_left();
-                Err(error)
-            }
+        if let Err(error) = runner.start(&plan, &cpus) {
+            // The write ends stay on the shelf.
+            runner.whole = None;
+            runner.end_left();
+            return Err(error);
         }
+        if plan.unsplit.is_some() {
+            keep_enlarging(options.pipe_size);
+        }
+        Ok(runner)
     }
 
     fn start(&mut self, plan: &Plan, cpus: &[Option<Vec<usize>>]) -> Result<()> {
         let last = plan.stages.len() - 1;
         let wanted = self.pipe_size(last);
         let began = Instant::now();
-        let watched = self.options.watched();
         let (mut growths, mut links) = (Vec::new(), Vec::new());
         let starting = Starting::new(&self.signals.before)?;
         let mut stdin = None;
@@ -195,7 +185,7 @@ impl<'a> Runner<'a> {
                 whole.hold(number, &pipe.writer)?;
             }
             if let Some((pipe, growth)) = &pipe {
-                if watched {
+                if self.options.watched() {
                     links.push(start::link(number, pipe, growth.after, wanted)?);
                 }
                 growths.push(*growth);
@@ -209,12 +199,10 @@ impl<'a> Runner<'a> {
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             ending::note_started(pid.as_raw_nonzero().get() as u32);
-            let text = shown(&command.text);
+            let text = clean(command.text.to_string_lossy().trim());
             if self.options.verbose {
-                let number = number + 1;
-                let on = cpus.map_or(String::new(), |cpus| {
-                    format!(", on CPU {}", format_cpu_list(cpus))
-                });
+                let on = cpus.map(|cpus| format!(", on CPU {}", format_cpu_list(cpus)));
+                let (number, on) = (number + 1, on.unwrap_or_default());
                 say(&format!("stage {number}, process {pid}{on}: {text}"));
             }
             self.stages.push(Started {
@@ -230,7 +218,20 @@ impl<'a> Runner<'a> {
         if let Some(note) = start::too_small(&growths, wanted) {
             self.say_unless_quiet(&note);
         }
-        if watched {
+        self.observe(plan, links, began);
+        // A signal that came before all stages were started may not have reached all of them.
+        while let Some(came) = self.signals.next() {
+            self.obey(Came {
+                by_a_process: true,
+                ..came
+            });
+        }
+        Ok(())
+    }
+
+    /// Shows how the pipeline performs, if that was asked for.
+    fn observe(&mut self, plan: &Plan, links: Vec<Link>, began: Instant) {
+        if self.options.watched() {
             let stages = plan.stages.iter().zip(&self.stages);
             let stages = stages.map(|(command, started)| StartedStage {
                 text: command.text.to_string_lossy().trim().to_owned(),
@@ -243,14 +244,6 @@ impl<'a> Runner<'a> {
             false if self.options.live => Live::new(),
             false => None,
         };
-        // A signal that came before all stages were started may not have reached all of them.
-        while let Some(came) = self.signals.next() {
-            self.obey(Came {
-                by_a_process: true,
-                ..came
-            });
-        }
-        Ok(())
     }
 
     /// Writes the PIDs of the stages to the keeper, which cannot find them without /proc.
@@ -284,32 +277,13 @@ impl<'a> Runner<'a> {
         self.draw_at = began + DRAW_EVERY;
         self.reap();
         while self.is_running() && self.ended_by.is_none() {
-            let mut due = None;
-            if let Some(watch) = &mut self.watch {
-                let now = Instant::now();
-                if now >= sample {
-                    watch.sample();
-                    sample = now + watch.next_sample();
-                }
-                due = Some(sample);
-                if let Some(live) = &mut self.live {
-                    if live.give_way() {
-                        // A program that draws draws everything again then, and others ignore it.
-                        ending::tell_all(Signal::WINCH);
-                    }
-                    if now >= self.draw_at {
-                        live.draw(watch);
-                        self.draw_at = now + DRAW_EVERY;
-                    }
-                    due = Some(sample.min(self.draw_at));
-                }
-            }
+            let due = self.sample(&mut sample);
             self.kill_asked();
             if let Some(whole) = &mut self.whole {
                 whole.write_back();
             }
             let whole = self.whole.as_ref().and_then(Whole::due);
-            due = [due, self.stop_by, whole].into_iter().flatten().min();
+            let due = [due, self.stop_by, whole].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
             while let Some(came) = self.signals.next() {
@@ -333,8 +307,30 @@ impl<'a> Runner<'a> {
         Ok(ending)
     }
 
+    /// Takes a sample and draws the report, if that is due. Returns when it is due the next time.
+    fn sample(&mut self, next: &mut Instant) -> Option<Instant> {
+        let watch = self.watch.as_mut()?;
+        let now = Instant::now();
+        if now >= *next {
+            watch.sample();
+            *next = now + watch.next_sample();
+        }
+        let Some(live) = &mut self.live else {
+            return Some(*next);
+        };
+        if live.give_way() {
+            // A program that draws draws everything again then, and others ignore it.
+            ending::tell_all(Signal::WINCH);
+        }
+        if now >= self.draw_at {
+            live.draw(watch);
+            self.draw_at = now + DRAW_EVERY;
+        }
+        Some(self.draw_at.min(*next))
+    }
+
     fn is_running(&self) -> bool {
-        self.stages.iter().any(|stage| stage.status.is_none())
+        self.running().next().is_some()
     }
 
     pub(super) fn obey(&mut self, came: Came) {
@@ -372,8 +368,8 @@ impl<'a> Runner<'a> {
         let Some(latest) = self.stop_by else {
             return;
         };
-        let mut running = self.stages.iter().filter(|stage| stage.status.is_none());
-        if running.all(|stage| is_stopped(stage.pid)) || Instant::now() >= latest {
+        let are_stopped = self.running().all(|(_, pid)| is_stopped(pid));
+        if are_stopped || Instant::now() >= latest {
             self.stop_by = None;
             stop();
         }
@@ -392,15 +388,12 @@ impl<'a> Runner<'a> {
 
     /// Returns the stages that are running, by their numbers, and their first processes.
     pub(super) fn running(&self) -> impl Iterator<Item = (usize, Pid)> {
-        let stages = self.stages.iter().enumerate();
-        stages
-            .filter(|(_, stage)| stage.status.is_none())
-            .map(|(number, stage)| (number, stage.pid))
-    }
-
-    /// Returns the source of a stage, as it is printed.
-    pub(super) fn text_of(&self, stage: usize) -> &str {
-        &self.stages[stage].text
+        let stages = self
+            .stages
+            .iter()
+            .map(|stage| (stage.pid, stage.status))
+            .enumerate();
+        stages.filter_map(|(number, (pid, status))| status.is_none().then_some((number, pid)))
     }
 
     /// Waits for all children that have ended: stages, and processes that have become children of this one.
@@ -462,20 +455,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Waits until a descriptor can be read or its other end is closed, but no longer than `time`. Returns which
-/// of the descriptors are ready.
-pub fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
-    let mut polled: Vec<PollFd<'_>> = fds
-        .iter()
-        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-        .collect();
-    // A time that is too long for the kernel is no limit.
-    let time = time.and_then(|time| Timespec::try_from(time).ok());
-    // If poll(2) fails or is interrupted, the caller calls this function again.
-    let _ = poll(&mut polled, time.as_ref());
-    polled.iter().map(|fd| !fd.revents().is_empty()).collect()
-}
-
 /// Returns a note about what cannot be promised without /proc.
 fn without_proc() -> Option<&'static str> {
     (!ending::proc_is_ours()).then_some(
@@ -492,11 +471,7 @@ pub fn say_left(left: &BTreeSet<u32>) {
     }
 }
 
-fn shown(text: &std::ffi::OsStr) -> String {
-    clean(text.to_string_lossy().trim())
-}
-
 /// Prints a message on stderr. Unlike eprintln!, it does not panic if stderr is closed.
 pub(super) fn say(text: &str) {
-    let _ = writeln!(stderr(), "fullbore run: {text}");
+    say_line(format_args!("fullbore run: {text}"));
 }

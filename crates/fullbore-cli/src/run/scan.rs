@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 /// The dialect in which the shell reads the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// The language of POSIX, with `|&` in addition, and perhaps extensions that are not known here.
+    #[default]
     Posix,
     /// The language of bash, with its extensions.
     Bash,
@@ -108,8 +109,7 @@ impl<'a> Scanner<'a> {
                 }
                 (Some(b'#'), _) => {
                     let rest = &self.line[self.at..];
-                    let end = rest.iter().position(|&byte| byte == b'\n');
-                    self.at += end.unwrap_or(rest.len());
+                    self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
                 }
                 _ => return Some(()),
             }
@@ -164,7 +164,7 @@ impl<'a> Scanner<'a> {
         while let Some(byte) = self.peek(0) {
             match byte {
                 b'<' | b'>' if self.dialect == Dialect::Bash && self.peek(1) == Some(b'(') => {
-                    self.at += 2;
+                    self.at += 1;
                     self.brackets()?;
                 }
                 b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>' => break,
@@ -196,8 +196,8 @@ impl<'a> Scanner<'a> {
         match byte {
             b'\\' => self.escaped(),
             b'\'' => self.until_quote(),
-            b'"' => self.quoted(),
-            b'`' => self.backquoted(),
+            b'"' => self.until(b'"', true),
+            b'`' => self.until(b'`', false),
             b'$' => self.expansion(false),
             _ => Some(()),
         }
@@ -210,20 +210,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn until_quote(&mut self) -> Option<()> {
-        let len = self.line[self.at..]
-            .iter()
-            .position(|&byte| byte == b'\'')?;
+        let len = memchr::memchr(b'\'', &self.line[self.at..])?;
         self.at += len + 1;
         Some(())
-    }
-
-    /// Skips what is in double quotes.
-    fn quoted(&mut self) -> Option<()> {
-        self.until(b'"', true)
-    }
-
-    fn backquoted(&mut self) -> Option<()> {
-        self.until(b'`', false)
     }
 
     /// Skips the bytes up to `end` that is not escaped, with the expansions among them if there can be some.
@@ -234,7 +223,7 @@ impl<'a> Scanner<'a> {
             match byte {
                 _ if byte == end => return Some(()),
                 b'\\' => self.escaped()?,
-                b'`' if has_expansions => self.backquoted()?,
+                b'`' if has_expansions => self.until(b'`', false)?,
                 b'$' if has_expansions => self.expansion(true)?,
                 _ => {}
             }
@@ -244,28 +233,18 @@ impl<'a> Scanner<'a> {
     /// Skips what a dollar sign begins.
     fn expansion(&mut self, in_quotes: bool) -> Option<()> {
         match self.peek(0) {
-            Some(b'(') => {
-                self.at += 1;
-                self.brackets()
-            }
-            Some(b'{') => {
-                self.at += 1;
-                self.braces(in_quotes)
-            }
-            Some(b'\'') if !in_quotes => {
-                self.at += 1;
-                self.dollar_quoted()
-            }
-            // An old form of `$((…))`, to some shells.
-            Some(b'[') => None,
-            // A newline after it would join the lines.
-            Some(b'\\') => None,
+            Some(b'(') => self.brackets(),
+            Some(b'{') => self.braces(in_quotes),
+            Some(b'\'') if !in_quotes => self.dollar_quoted(),
+            // An old form of `$((…))`, to some shells. A newline after a backslash would join the lines.
+            Some(b'[' | b'\\') => None,
             _ => Some(()),
         }
     }
 
     /// Skips what is in `$'…'`, in which bash knows `\'`. Another shell may know neither.
     fn dollar_quoted(&mut self) -> Option<()> {
+        self.at += 1;
         let start = self.at;
         if self.dialect == Dialect::Posix {
             self.until_quote()?;
@@ -277,6 +256,7 @@ impl<'a> Scanner<'a> {
     /// Skips what is in `${…}`. To a shell a single quote is a quote in `"${a#'b'}"`, and a character in
     /// `"${a:-it's}"`.
     fn braces(&mut self, in_quotes: bool) -> Option<()> {
+        self.at += 1;
         self.deeper(|scanner| {
             loop {
                 let byte = scanner.peek(0)?;
@@ -298,6 +278,7 @@ impl<'a> Scanner<'a> {
 
     /// Skips what is in `$(…)`, `$((…))` and `<(…)`.
     fn brackets(&mut self) -> Option<()> {
+        self.at += 1;
         let start = self.at;
         let is_sum = self.peek(0) == Some(b'(');
         self.deeper(|scanner| {

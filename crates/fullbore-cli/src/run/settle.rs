@@ -19,13 +19,10 @@ impl Runner<'_> {
     /// all stages behind.
     pub(super) fn settle(&mut self, stage: usize, status: ExitStatus) {
         let sigpipe_fails = self.options.sigpipe_fails;
-        let Some(whole) = &mut self.whole else {
+        // If everything is being ended, nobody is to see an end.
+        let Some(whole) = self.whole.as_mut().filter(|_| self.ended_by.is_none()) else {
             return;
         };
-        // Everything is being ended, and nobody is to see an end.
-        if self.ended_by.is_some() {
-            return;
-        }
         if whole.broken.is_some_and(|broken| stage > broken) {
             return;
         }
@@ -46,26 +43,13 @@ impl Runner<'_> {
 
     /// Asks all stages behind a failed one to end, and says so.
     fn end_behind(&mut self, failed: usize, status: ExitStatus) {
-        let behind: Vec<(usize, Pid)> = self
-            .running()
-            .filter(|&(stage, _)| stage > failed)
-            .collect();
-        let mut asked = BTreeSet::new();
-        for &(_, pid) in &behind {
-            let pid = pid.as_raw_nonzero().get() as u32;
-            asked.extend(
-                descendants(pid)
-                    .into_iter()
-                    .chain([pid])
-                    .filter_map(ProcessId::of),
-            );
+        let (mut asked, mut numbers) = (BTreeSet::new(), Vec::new());
+        for (stage, pid) in self.running().filter(|&(stage, _)| stage > failed) {
+            asked.extend(with_descendants(pid.as_raw_nonzero().get() as u32));
+            numbers.push((stage + 1).to_string());
         }
         signal_all(&asked, Signal::TERM);
         signal_all(&asked, Signal::CONT);
-        let numbers: Vec<String> = behind
-            .iter()
-            .map(|(stage, _)| (stage + 1).to_string())
-            .collect();
         let ended = match numbers.as_slice() {
             [] => String::new(),
             [one] => format!("; stage {one} was ended before it saw the end of its input"),
@@ -74,11 +58,11 @@ impl Runner<'_> {
                 before.join(", ")
             ),
         };
-        let how = match (code(status), status.signal()) {
-            (_, Some(signal)) => format!("was ended by signal {signal}"),
-            (code, None) => format!("failed with exit code {code}"),
+        let how = match status.signal() {
+            Some(signal) => format!("was ended by signal {signal}"),
+            None => format!("failed with exit code {}", code(status)),
         };
-        let text = self.text_of(failed);
+        let text = &self.stages[failed].text;
         if self.noted.is_none() {
             say(&format!("stage {}, {text}, {how}{ended}", failed + 1));
         }
@@ -94,32 +78,30 @@ impl Runner<'_> {
         let Some(whole) = &mut self.whole else {
             return;
         };
-        if whole.kill_at.is_none_or(|at| Instant::now() < at) {
-            return;
+        let is_time = |at: &mut Instant| *at <= Instant::now();
+        if whole.kill_at.take_if(is_time).is_some() {
+            let is_left = |id: &&ProcessId| ProcessId::of(id.pid) == Some(**id);
+            let left = whole.asked.iter().filter(is_left);
+            let left = left.flat_map(|id| with_descendants(id.pid)).collect();
+            signal_all(&left, Signal::KILL);
         }
-        whole.kill_at = None;
-        let mut left: BTreeSet<ProcessId> = BTreeSet::new();
-        for &id in &whole.asked {
-            if ProcessId::of(id.pid) == Some(id) {
-                left.extend(descendants(id.pid).into_iter().filter_map(ProcessId::of));
-                left.insert(id);
-            }
-        }
-        signal_all(&left, Signal::KILL);
     }
 
     /// After a failure, ends what the stages have left running, because it may still read from a pipe of the
     /// pipeline. Returns whether there was a failure.
     pub(super) fn end_after_failure(&mut self) -> bool {
-        let has_failed = self
-            .whole
-            .as_ref()
-            .is_some_and(|whole| whole.failed.is_some());
+        let has_failed = matches!(&self.whole, Some(whole) if whole.failed.is_some());
         if has_failed && self.ended_by.is_none() && ending::has_children() {
             self.end_left();
         }
         has_failed
     }
+}
+
+/// Returns a process and its descendants.
+fn with_descendants(pid: u32) -> impl Iterator<Item = ProcessId> {
+    let all = descendants(pid).into_iter().chain([pid]);
+    all.filter_map(ProcessId::of)
 }
 
 /// Sends a signal to processes that are still the same. All are descendants of this process, and what has lost

@@ -70,16 +70,13 @@ impl Shelf {
         let mut byte = [0];
         let mut bytes = [IoSliceMut::new(&mut byte)];
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
-        match recvmsg(self.from.as_fd(), &mut bytes, &mut control, flags) {
-            Ok(_) => control
-                .drain()
-                .flat_map(|message| match message {
-                    RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
-                    _ => Vec::new(),
-                })
-                .collect(),
-            Err(_) => Vec::new(),
-        }
+        // Nothing was received if it fails.
+        let _ = recvmsg(self.from.as_fd(), &mut bytes, &mut control, flags);
+        let fds = |message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        };
+        control.drain().filter_map(fds).flatten().collect()
     }
 }
 

@@ -46,12 +46,8 @@ impl Signals {
     /// Fails if no signalfd can be opened: EMFILE.
     pub fn noted() -> Result<Self> {
         let mut noted = SigSet::from_iter([signal::SIGCHLD, signal::SIGCONT]);
-        noted.extend(
-            ENDING
-                .into_iter()
-                .chain([signal::SIGTSTP])
-                .filter(|&signal| !inherited::was_ignored(signal as i32)),
-        );
+        let others = ENDING.into_iter().chain([signal::SIGTSTP]);
+        noted.extend(others.filter(|&signal| !inherited::was_ignored(signal as i32)));
         let before = noted
             .thread_swap_mask(SigmaskHow::SIG_BLOCK)
             .context("signals cannot be blocked")?;

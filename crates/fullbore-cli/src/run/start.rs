@@ -5,8 +5,8 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, Result};
 use fullbore::{Pipe, PipeEnd, PipeGrowth, PipeLimit};
@@ -36,16 +36,15 @@ pub struct Command {
 impl Command {
     /// Returns the command that has sh run the program, which is a script without `#!`, as execvp(3) does.
     fn as_script(&self) -> Self {
-        let sh = ["sh", "-c", r#"exec "$0" "$@""#].map(OsString::from);
-        let arguments = self.words.iter().skip(1).cloned();
+        let mut words = ["sh", "-c", r#"exec "$0" "$@""#]
+            .map(OsString::from)
+            .to_vec();
+        words.push(self.program.clone());
+        words.extend_from_slice(&self.words[1..]);
         Self {
             text: self.text.clone(),
             program: "/bin/sh".into(),
-            words: sh
-                .into_iter()
-                .chain([self.program.clone()])
-                .chain(arguments)
-                .collect(),
+            words,
             or_else: None,
         }
     }
@@ -72,16 +71,11 @@ impl Starting {
         attributes.set_flags(
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
         )?;
-        let environment = std::env::vars_os()
-            .filter_map(|(name, value)| {
-                let mut variable = name.into_vec();
-                variable.push(b'=');
-                variable.extend(value.into_vec());
-                CString::new(variable).ok()
-            })
-            .collect();
+        let variable = |(name, value): (OsString, OsString)| {
+            CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+        };
         Ok(Self {
-            environment,
+            environment: std::env::vars_os().filter_map(variable).collect(),
             attributes,
         })
     }
@@ -119,18 +113,10 @@ impl Starting {
             }
         }
         let program = c_string(&command.program)?;
-        let words = command
-            .words
-            .iter()
-            .map(|word| c_string(word))
-            .collect::<nix::Result<Vec<_>>>()?;
-        let pid = posix_spawnp(
-            &program,
-            &actions,
-            &self.attributes,
-            &words,
-            &self.environment,
-        )?;
+        let words = command.words.iter().map(|word| c_string(word));
+        let words: Vec<CString> = words.collect::<nix::Result<_>>()?;
+        let (attributes, environment) = (&self.attributes, &self.environment);
+        let pid = posix_spawnp(&program, &actions, attributes, &words, environment)?;
         Pid::from_raw(pid.as_raw()).ok_or(Errno::ESRCH)
     }
 }
@@ -157,24 +143,18 @@ pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, PipeGrowth
 /// Returns a note about the limit that keeps pipes below the wanted capacity and about how to raise it, or
 /// `None` if no limit does.
 pub fn too_small(pipes: &[PipeGrowth], wanted: usize) -> Option<String> {
-    let (growth, limit) = pipes
-        .iter()
-        .filter(|growth| growth.after < wanted)
-        .min_by_key(|growth| growth.after)
-        .and_then(|growth| Some((growth, growth.limit?)))?;
-    let smaller = pipes.iter().filter(|growth| growth.after < wanted);
-    let which = match (smaller.count(), pipes.len()) {
+    let smaller = || pipes.iter().filter(|growth| growth.after < wanted);
+    let growth = smaller().min_by_key(|growth| growth.after)?;
+    let limit = growth.limit?;
+    let which = match (smaller().count(), pipes.len()) {
         (1, 1) => "the pipe has a capacity of".to_owned(),
         (some, all) if some == all => "the pipes have a capacity of".to_owned(),
         (some, all) => format!("{some} of {all} pipes have a capacity of"),
     };
     let help = match limit {
-        PipeLimit::PipeMaxSize(_) => {
-            format!(
-                "as root, run 'sysctl -w fs.pipe-max-size={wanted}', or use a smaller \
-             --pipe-size"
-            )
-        }
+        PipeLimit::PipeMaxSize(_) => format!(
+            "as root, run 'sysctl -w fs.pipe-max-size={wanted}', or use a smaller --pipe-size"
+        ),
         _ => "'fullbore doctor' shows how many pages are in use; as root, 'sysctl -w \
          fs.pipe-user-pages-soft=…' raises the limit"
             .to_owned(),
@@ -191,23 +171,16 @@ pub fn too_small(pipes: &[PipeGrowth], wanted: usize) -> Option<String> {
 /// # Errors
 /// Fails if /proc is not mounted.
 pub fn link(writer: usize, pipe: &Pipe, capacity: usize, wanted: usize) -> Result<Link> {
+    // `O_PATH` makes this process neither a reader nor a writer of the pipe, so that no process waits for this one or
+    // because of it.
+    let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
+    let handle = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     Ok(Link {
         writer,
         reader: writer + 1,
-        handle: handle(pipe)?,
+        handle: handle.with_context(|| format!("open {path}"))?,
         capacity,
         wanted,
         write_end: None,
     })
-}
-
-/// Opens the pipe with `O_PATH`, which makes this process neither a reader nor a writer of it, so that no
-/// process waits for this one or because of it.
-///
-/// # Errors
-/// Fails if /proc is not mounted.
-fn handle(pipe: &Pipe) -> Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
-    rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .with_context(|| format!("open {path}"))
 }

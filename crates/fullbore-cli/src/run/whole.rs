@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use fullbore_linux::is_closed;
 
+use super::options::Options;
 use super::shelf::{MOST, Shelf};
 use crate::moving::{Replacement, WriteBack};
 use fullbore_host::refusal::Usage;
@@ -40,27 +40,25 @@ pub struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// Prepares for a pipeline of so many stages, whose output replaces the file `output` if all succeed, and is on the
-    /// disk then if it is to be `synced`.
+    /// Prepares for a pipeline of so many stages, whose output replaces a file if that was asked for and all succeed.
     ///
     /// # Errors
     /// Returns [`Usage`] if there are too many stages. Fails if the file cannot be replaced.
-    pub fn new(
-        shelf: &'a Shelf,
-        stages: usize,
-        output: Option<&Path>,
-        synced: bool,
-    ) -> Result<Self> {
+    pub fn new(shelf: &'a Shelf, stages: usize, options: &Options) -> Result<Self> {
         if stages > MOST + 1 {
             bail!(Usage(format!(
                 "--whole takes at most {} stages, and the pipeline has {stages}",
                 MOST + 1
             )));
         }
-        let output = output.map(|path| Replacement::new(path, true));
-        let output = output.transpose()?;
+        let output = options.output.as_ref();
+        let output = output
+            .map(|path| Replacement::new(path, true))
+            .transpose()?;
         let write_back = match &output {
-            Some(output) if synced => Some((WriteBack::begun(output)?, Instant::now() + INTERVAL)),
+            Some(output) if options.sync => {
+                Some((WriteBack::begun(output)?, Instant::now() + INTERVAL))
+            }
             _ => None,
         };
         Ok(Self {
@@ -81,37 +79,37 @@ impl<'a> Whole<'a> {
     /// Fails if too many descriptors are in messages of this user.
     pub fn hold(&mut self, stage: usize, end: impl AsFd) -> Result<()> {
         let before = self.shelf.contents();
-        let mut ends: Vec<_> = before.iter().map(AsFd::as_fd).collect();
-        ends.push(end.as_fd());
-        self.shelf.replace(&ends)?;
+        let ends = before.iter().map(AsFd::as_fd).chain([end.as_fd()]);
+        self.shelf.replace(&ends.collect::<Vec<_>>())?;
         self.held.push(stage);
         Ok(())
     }
 
+    /// Returns where the write end of the pipe after this stage is on the shelf.
+    fn place_of(&self, stage: usize) -> Option<usize> {
+        self.held.iter().position(|&held| held == stage)
+    }
+
     /// Lets the next stage see the end.
     pub fn release(&mut self, stage: usize) -> Result<()> {
-        let Some(at) = self.held.iter().position(|&held| held == stage) else {
-            return Ok(());
-        };
-        let before = self.shelf.contents();
-        let mut ends: Vec<_> = before.iter().map(AsFd::as_fd).collect();
-        ends.remove(at);
-        self.shelf.replace(&ends)?;
-        self.held.remove(at);
+        if let Some(at) = self.place_of(stage) {
+            let mut ends = self.shelf.contents();
+            drop(ends.remove(at));
+            let ends: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
+            self.shelf.replace(&ends)?;
+            self.held.remove(at);
+        }
         Ok(())
     }
 
     /// Returns whether the pipe after this stage still has a reader.
     pub fn has_reader(&self, stage: usize) -> bool {
         let ends = self.shelf.contents();
-        let at = self.held.iter().position(|&held| held == stage);
-        let Some(end) = at.and_then(|at| ends.get(at)) else {
+        let Some(end) = self.place_of(stage).and_then(|at| ends.get(at)) else {
             return false;
         };
-        let mut polled = [PollFd::new(end, PollFlags::OUT)];
-        let asked = poll(&mut polled, Some(&Timespec::default()));
         // poll(2) reports POLLERR for a write end without readers.
-        asked.is_err() || !polled[0].revents().contains(PollFlags::ERR)
+        is_closed(end.as_fd()) != Ok(true)
     }
 
     /// Returns the file that gets the output of the last stage.
@@ -124,19 +122,20 @@ impl<'a> Whole<'a> {
     /// # Errors
     /// Those of storing and of naming the file. The old file is as it was then.
     pub fn put_in_place(&mut self) -> Result<()> {
-        let output = self.output.take();
-        output.map_or(Ok(()), |output| {
-            output.put_in_place(self.write_back.is_some())
-        })
+        match self.output.take() {
+            Some(output) => output.put_in_place(self.write_back.is_some()),
+            None => Ok(()),
+        }
     }
 
     /// Hands to the disk what was written to the output, if it is time to.
     pub fn write_back(&mut self) {
-        let now = Instant::now();
-        if let Some((write_back, next)) = self.write_back.as_mut().filter(|(_, next)| *next <= now)
-        {
-            write_back.hand_over();
-            *next = now + INTERVAL;
+        match &mut self.write_back {
+            Some((write_back, next)) if *next <= Instant::now() => {
+                write_back.hand_over();
+                *next = Instant::now() + INTERVAL;
+            }
+            _ => {}
         }
     }
 

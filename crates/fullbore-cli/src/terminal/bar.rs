@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::line::{Reading, line};
 use super::lines::Screen;
+use fullbore_observe::Rate;
 
 /// The time between two drawings.
 const EVERY: Duration = Duration::from_millis(200);
@@ -33,26 +34,17 @@ impl Bar {
         let Some(mut screen) = Screen::new(false) else {
             return bar;
         };
-        let began = Instant::now();
+        let mut rate = Rate::new(0, Instant::now());
         let draw = move || {
-            let (mut before, mut tick) = ((0, began), 0);
+            let mut tick = 0;
             while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                let (now, passed) = (Instant::now(), arrived.load(Ordering::Relaxed));
-                let rate = |bytes: u64, time: Duration| bytes as f64 / time.as_secs_f64();
-                let average = rate(passed, now - began);
-                let left = size.map(|size| size.saturating_sub(passed) as f64 / average);
+                rate.update(arrived.load(Ordering::Relaxed), Instant::now());
                 let reading = Reading {
-                    passed,
-                    total: size,
-                    elapsed: now - began,
-                    now: rate(passed - before.0, now - before.1),
-                    average,
-                    left: left.and_then(|left| Duration::try_from_secs_f64(left).ok()),
                     tick,
-                    ..Reading::default()
+                    ..Reading::of(&rate, size)
                 };
                 screen.draw(&[line(&reading, screen.size().0)]);
-                (before, tick) = ((passed, now), tick + 1);
+                tick += 1;
             }
             screen.clear();
         };

@@ -9,8 +9,7 @@
 
 use std::io::{IsTerminal, stderr};
 
-use rustix::process::getpgrp;
-use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetwinsize};
+use rustix::termios::{LocalModes, tcgetattr};
 
 use super::lines::say;
 
@@ -25,20 +24,13 @@ const SCROLL_ALL: &str = "\x1b7\x1b[r\x1b8";
 /// row below; both leave the column as it is.
 const ERASE_BELOW: &str = "\x1bD\x1b[A\x1b7\x1b[B\r\x1b[J\x1b8";
 
-/// The size of a terminal, in rows and columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
-    rows: usize,
-    columns: usize,
-}
-
 /// The reserved last rows of the terminal on stderr.
 #[derive(Debug)]
 pub struct Footer {
     /// The number of reserved rows; 0 as long as nothing is drawn.
     rows: usize,
-    /// The size of the terminal when the rows were reserved.
-    of: Size,
+    /// The columns and the rows of the terminal when the rows were reserved.
+    of: (usize, usize),
 }
 
 impl Footer {
@@ -52,17 +44,15 @@ impl Footer {
     /// Returns the columns that a line may have, and how many lines there may be: two thirds of the rows,
     /// because the rest is for the programs.
     pub fn room(&self) -> (usize, usize) {
-        let size = size().unwrap_or(self.of);
+        let (columns, rows) = size().unwrap_or(self.of);
         // Terminals differ in what they do after a character in the last column.
-        (size.columns.saturating_sub(1), size.rows * 2 / 3)
+        (columns.saturating_sub(1), rows * 2 / 3)
     }
 
     /// Returns whether the terminal is in use by another job, or by a program that has changed its mode to
     /// draw or to read keys.
     pub fn is_in_the_way(&self) -> bool {
-        // tcgetpgrp(3) fails if this is not the terminal of this process's session, and then the session has
-        // no jobs there.
-        tcgetpgrp(stderr()).is_ok_and(|foreground| foreground != getpgrp())
+        super::is_in_the_background()
             || tcgetattr(stderr())
                 .is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
@@ -86,7 +76,7 @@ impl Footer {
             text += &format!("{}\x1b[{more}A", "\x1bD".repeat(more));
             self.rows = lines.len();
         }
-        let above = size.rows.saturating_sub(self.rows).max(1);
+        let above = size.1.saturating_sub(self.rows).max(1);
         text += &format!("{SAVE}\x1b[1;{above}r\x1b[m");
         for row in 0..self.rows {
             let line = lines.get(row).map_or("", String::as_str);
@@ -108,7 +98,7 @@ impl Footer {
     /// Moves the cursor to the start of a line, wherever it is: the blanks continue on the next line unless
     /// they exactly fill this one.
     pub fn begin_a_line(&self) {
-        let columns = size().unwrap_or(self.of).columns;
+        let (columns, _) = size().unwrap_or(self.of);
         say(&format!("{:columns$}\r\x1b[K", ""));
     }
 }
@@ -126,10 +116,6 @@ pub fn give_back() {
     }
 }
 
-fn size() -> Option<Size> {
-    let size = tcgetwinsize(stderr()).ok()?;
-    (size.ws_row > 0 && size.ws_col > 0).then_some(Size {
-        rows: size.ws_row.into(),
-        columns: size.ws_col.into(),
-    })
+fn size() -> Option<(usize, usize)> {
+    super::size_of(stderr()).filter(|&(_, rows)| rows > 0)
 }

@@ -9,16 +9,17 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use fullbore_linux::{Ready, is_ready, peer_of};
 use rustix::process::{Pid, PidfdFlags, geteuid, getpgrp, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-use super::lines::Screen;
+use super::lines::{Screen, say_line};
 use super::stderr;
 
 /// How long the last line of this process may take to be drawn by another one.
@@ -54,7 +55,7 @@ struct Told {
 }
 
 /// The meters of a process group on one terminal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Group {
     name: String,
     role: Role,
@@ -64,7 +65,7 @@ pub struct Group {
     unsaid: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Role {
     Leader {
         listener: UnixListener,
@@ -72,6 +73,7 @@ enum Role {
     },
     Member(Peer),
     /// Not decided yet, or not possible.
+    #[default]
     Alone,
 }
 
@@ -85,10 +87,7 @@ impl Group {
         let (user, group) = (geteuid().as_raw(), getpgrp().as_raw_nonzero());
         let mut this = Self {
             name: format!("fullbore-meters-{user}-{:x}-{group}", stat.st_rdev),
-            role: Role::Alone,
-            picture: Picture::default(),
-            said: 0,
-            unsaid: Vec::new(),
+            ..Self::default()
         };
         this.join();
         Some(this)
@@ -119,8 +118,7 @@ impl Group {
 
     /// Shows these lines of this process.
     pub fn show(&mut self, screen: &mut Screen, lines: Vec<String>) {
-        let ended = false;
-        let said = self.said;
+        let (ended, said) = (false, self.said);
         self.tell(screen, Drawn { lines, ended, said });
     }
 
@@ -199,7 +197,7 @@ impl Group {
                     self.picture.members.insert(std::process::id(), own.clone());
                     if !leader.open {
                         // Somebody else has to lead.
-                        screen.continue_after(self.picture.drawn.clone());
+                        screen.drawn = self.picture.drawn.clone();
                         self.role = Role::Alone;
                         self.join();
                         self.tell(screen, own);
@@ -213,13 +211,12 @@ impl Group {
     }
 
     fn draw(&mut self, screen: &mut Screen, above: &[String]) {
-        let lines = self.lines(screen);
-        screen.draw_below(above, &lines);
+        screen.draw_below(above, &self.lines(screen));
         self.publish(screen);
     }
 
     fn publish(&mut self, screen: &Screen) {
-        self.picture.drawn = screen.drawn();
+        self.picture.drawn = screen.drawn.clone();
         if let Role::Leader { members, .. } = &mut self.role {
             for peer in members {
                 peer.send(&self.picture);
@@ -250,11 +247,8 @@ impl Group {
 
     /// Shows the last lines of this process. The last of the group leaves them all on the screen for good.
     pub fn finish(mut self, screen: &mut Screen, lines: Vec<String>) {
-        let own = Drawn {
-            lines,
-            ended: true,
-            said: self.said,
-        };
+        let (ended, said) = (true, self.said);
+        let own = Drawn { lines, ended, said };
         self.turn(screen);
         self.tell(screen, own.clone());
         // An error that the leader draws late would be on the screen twice.
@@ -275,9 +269,7 @@ impl Group {
                 continue;
             }
             if Instant::now() >= until {
-                for line in &self.unsaid {
-                    let _ = writeln!(stderr(), "{line}");
-                }
+                self.unsaid.iter().for_each(say_line);
                 return;
             }
             thread::sleep(Duration::from_millis(2));
@@ -289,10 +281,7 @@ impl Group {
             self.turn(screen);
         }
         let all_ended = self.picture.members.values().all(|drawn| drawn.ended);
-        let nobody = match &self.role {
-            Role::Leader { members, .. } => members.is_empty(),
-            _ => true,
-        };
+        let nobody = !matches!(&self.role, Role::Leader { members, .. } if !members.is_empty());
         if all_ended || nobody {
             let lines = self.lines(screen);
             screen.leave(&lines);
@@ -305,11 +294,8 @@ impl Group {
 /// Returns whether the process has not ended. One that nobody has waited for yet has ended.
 fn is_running(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
-        return false;
-    };
-    let mut end = [PollFd::new(&process, PollFlags::IN)];
-    matches!(poll(&mut end, Some(&Timespec::default())), Ok(0))
+    let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    process.is_some_and(|process| is_ready(process.as_fd(), Ready::ToRead) == Ok(false))
 }
 
 /// Another meter.
@@ -326,7 +312,7 @@ struct Peer {
 impl Peer {
     /// Returns `None` for a process of another user.
     fn new(stream: UnixStream) -> Option<Self> {
-        let peer = fullbore_linux::peer_of(&stream).ok()?;
+        let peer = peer_of(&stream).ok()?;
         let ours = peer.user == geteuid().as_raw() && stream.set_nonblocking(true).is_ok();
         ours.then_some(Self {
             stream,
@@ -338,9 +324,7 @@ impl Peer {
 
     /// Sends a line. A peer that does not take it whole is left: it looks for another leader then.
     fn send(&mut self, what: &impl Serialize) {
-        let Ok(mut text) = serde_json::to_vec(what) else {
-            return;
-        };
+        let mut text = serde_json::to_vec(what).unwrap_or_default();
         text.push(b'\n');
         if !matches!(self.stream.write(&text), Ok(n) if n == text.len()) {
             self.open = false;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use fullbore_host::size::amount;
 use fullbore_host::text::{clean, columns, cut, duration, thousands};
+use fullbore_observe::Rate;
 
 /// The least width of a bar.
 const LEAST_BAR: usize = 12;
@@ -92,15 +93,15 @@ pub fn leave_out<M: Copy + Ord>(
     between: usize,
     width: usize,
 ) -> usize {
-    let needs = |parts: &[(M, String)]| {
+    loop {
         let texts: usize = parts.iter().map(|(_, text)| columns(text)).sum();
-        texts + between * parts.len().saturating_sub(1)
-    };
-    while needs(parts) > width && parts.len() > 1 {
+        let needed = texts + between * parts.len().saturating_sub(1);
+        if needed <= width || parts.len() <= 1 {
+            return width.saturating_sub(needed);
+        }
         let least = parts.iter().map(|&(matters, _)| matters).min();
         parts.retain(|&(matters, _)| Some(matters) != least);
     }
-    width.saturating_sub(needs(parts))
 }
 
 /// Returns a line that shows how full something is: name, amount, bar and percentage.
@@ -122,20 +123,18 @@ fn parts(reading: &Reading, width: usize) -> Vec<(Matters, String)> {
         parts.push((Matters::Name, format!("{}:", short(name, width / 3))));
     }
     parts.push((Matters::Amount, unit.amount(reading.passed as f64)));
-    parts.push((
-        Matters::Elapsed,
-        match reading.elapsed {
-            time if ended && time < Duration::from_secs(60) => duration(time),
-            time => clock(time),
-        },
-    ));
+    let elapsed = match reading.elapsed {
+        time if ended && time < Duration::from_secs(60) => duration(time),
+        time => clock(time),
+    };
+    parts.push((Matters::Elapsed, elapsed));
+    let average = unit.amount(reading.average);
+    let average = average.trim_start();
     if ended {
-        let average = unit.amount(reading.average);
-        parts.push((Matters::Rate, format!("[{}/s]", average.trim_start())));
+        parts.push((Matters::Rate, format!("[{average}/s]")));
     } else {
         parts.push((Matters::Rate, format!("[{}/s]", unit.amount(reading.now))));
-        let average = unit.amount(reading.average);
-        parts.push((Matters::Average, format!("avg {}/s", average.trim_start())));
+        parts.push((Matters::Average, format!("avg {average}/s")));
     }
     if percent.is_some() || !ended {
         parts.push((Matters::Bar, " ".repeat(LEAST_BAR)));
@@ -172,6 +171,19 @@ pub fn drawn_bar(reading: &Reading, width: usize) -> String {
 }
 
 impl Reading {
+    /// Returns the count, the times and the rates of this rate, and nothing else.
+    pub fn of(rate: &Rate, total: Option<u64>) -> Self {
+        Self {
+            passed: rate.count(),
+            total,
+            elapsed: rate.elapsed(),
+            now: rate.now(),
+            average: rate.average(),
+            left: total.and_then(|total| rate.left(total)),
+            ..Self::default()
+        }
+    }
+
     /// Returns the percentage, rounded down; above 100 if there was more than expected.
     pub fn percent(&self) -> Option<u64> {
         self.total.map(|total| match total {
@@ -182,10 +194,7 @@ impl Reading {
 
     /// Returns the current rate, and at the end the average.
     pub fn rate(&self) -> f64 {
-        match self.ended {
-            true => self.average,
-            false => self.now,
-        }
+        if self.ended { self.average } else { self.now }
     }
 
     /// Returns one number for scripts: the percentage if the total is known, otherwise the count.

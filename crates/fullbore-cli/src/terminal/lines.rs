@@ -5,11 +5,10 @@
 //! tools, and several lines are written one below the other. On a terminal that obeys no escape sequences, a single
 //! line is drawn in the same way, and several lines only when they stay.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 
 use fullbore_host::text::{columns, padded, without_escapes, wrapped};
-use rustix::process::getpgrp;
-use rustix::termios::tcgetpgrp;
 
 /// The numbers of columns and rows of a terminal that does not know them.
 const COLUMNS: usize = 80;
@@ -21,7 +20,7 @@ const ROWS: usize = 24;
 const SPARE: usize = 3;
 
 /// The place where lines are drawn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Screen {
     terminal: bool,
     /// Whether it is a terminal on which the cursor can be moved.
@@ -31,9 +30,9 @@ pub struct Screen {
     /// Whether a line may have all columns, and is followed by a carriage return.
     fills: bool,
     /// The number of rows, if it is not to be asked for.
-    height: Option<usize>,
-    /// The columns of each line of the last drawing, which the next one overwrites.
-    drawn: Vec<usize>,
+    pub height: Option<usize>,
+    /// The columns of each line of the last drawing, perhaps of another process, which the next one overwrites.
+    pub drawn: Vec<usize>,
     /// The width of the last line, which the next one has to cover if stderr is no terminal.
     columns: usize,
 }
@@ -46,10 +45,7 @@ impl Screen {
             terminal,
             moves: terminal && !super::is_dumb(),
             anyway,
-            fills: false,
-            height: None,
-            drawn: Vec::new(),
-            columns: 0,
+            ..Self::default()
         })
     }
 
@@ -60,38 +56,18 @@ impl Screen {
         self
     }
 
-    /// Uses at most this many rows.
-    pub fn set_height(&mut self, rows: Option<usize>) {
-        self.height = rows;
-    }
-
-    /// Whether another job has the terminal. tcgetpgrp(3) fails if it is not that of this session.
+    /// Whether another job has the terminal.
     fn is_in_the_background(&self) -> bool {
-        self.terminal
-            && !self.anyway
-            && tcgetpgrp(stderr()).is_ok_and(|foreground| foreground != getpgrp())
-    }
-
-    /// Returns the columns of each line of the last drawing.
-    pub fn drawn(&self) -> Vec<usize> {
-        self.drawn.clone()
-    }
-
-    /// Draws over the lines that another process has drawn from now on.
-    pub fn continue_after(&mut self, drawn: Vec<usize>) {
-        self.drawn = drawn;
+        self.terminal && !self.anyway && super::is_in_the_background()
     }
 
     /// Returns the columns that a line may have, and the number of rows.
     pub fn size(&self) -> (usize, usize) {
-        let (columns, mut rows) = of_terminal();
-        if !self.terminal {
-            rows = usize::MAX;
-        }
-        let spare = if self.terminal && !self.fills {
-            SPARE
-        } else {
-            0
+        let (columns, rows) = of_terminal();
+        let (spare, rows) = match (self.terminal, self.fills) {
+            (true, false) => (SPARE, rows),
+            (true, true) => (0, rows),
+            (false, _) => (0, usize::MAX),
         };
         (columns.saturating_sub(spare), self.height.unwrap_or(rows))
     }
@@ -112,7 +88,7 @@ impl Screen {
     /// Draws these lines over the last ones, below lines that stay.
     pub fn draw_below(&mut self, above: &[String], lines: &[String]) {
         if self.is_in_the_background() {
-            let above = above.iter().map(|line| format!("{line}\n"));
+            let above = above.iter().flat_map(|line| [line.as_str(), "\n"]);
             return say(&above.collect::<String>());
         }
         let mut text = String::new();
@@ -135,10 +111,7 @@ impl Screen {
             text.push('\r');
             self.columns = columns(line);
         } else if !self.terminal {
-            text += &lines
-                .iter()
-                .map(|line| format!("{line}\n"))
-                .collect::<String>();
+            lines.iter().for_each(|line| text += &format!("{line}\n"));
         }
         say(&text);
     }
@@ -195,10 +168,9 @@ impl Screen {
             rows => format!("\x1b[{}A", rows - 1),
         };
         // A terminal that remembers which rows are one line would join them with others when it gets wider.
-        let clear = if rows > self.drawn.len() {
-            "\x1b[J"
-        } else {
-            ""
+        let clear = match rows > self.drawn.len() {
+            true => "\x1b[J",
+            false => "",
         };
         format!("\r{up}{clear}{}\x1b[J", lines.join("\x1b[K\r\n"))
     }
@@ -206,17 +178,19 @@ impl Screen {
 
 /// Returns the columns and the rows of the terminal on stderr, and those of an old one where it does not know them.
 fn of_terminal() -> (usize, usize) {
-    let size = rustix::termios::tcgetwinsize(stderr()).ok();
-    let known = size.filter(|size| size.ws_col > 0);
-    let columns = known.map_or(COLUMNS, |size| size.ws_col.into());
-    let rows = known.filter(|size| size.ws_row > 0);
-    (
-        columns,
-        rows.map_or(ROWS, |size| usize::from(size.ws_row).max(2)),
-    )
+    match super::size_of(stderr()) {
+        Some((columns, 0)) => (columns, ROWS),
+        Some((columns, rows)) => (columns, rows.max(2)),
+        None => (COLUMNS, ROWS),
+    }
 }
 
-/// Writes to stderr. An error is ignored, because there is no other place to report it.
+/// Writes a line to stderr, as [`say`] does.
+pub fn say_line(line: impl Display) {
+    say(&format!("{line}\n"));
+}
+
+/// Writes to stderr, which may be closed. An error is ignored, because there is no other place to report it.
 pub fn say(text: &str) {
     let _ = super::stderr().write_all(text.as_bytes());
 }

@@ -37,15 +37,15 @@ impl Live {
     /// Draws the report on the last second or so, unless another job or program uses the terminal.
     pub fn draw(&mut self, watch: &Watch) {
         if !self.footer.is_in_the_way() {
+            let findings = watch.recent();
             let lines = match &mut self.progress {
                 Some((line, size)) => {
-                    let findings = watch.recent();
                     let stages = &findings.numbers.stages;
                     let number = findings.verdict.slow_stage();
                     let slow = number.map(|number| (number, &*stages[number - 1].text));
                     vec![line.line(watch.progress(*size), slow, self.footer.room().0)]
                 }
-                None => self.lines(&watch.recent()),
+                None => self.lines(&findings),
             };
             self.footer.draw(&lines);
         }

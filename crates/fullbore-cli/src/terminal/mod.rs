@@ -47,6 +47,20 @@ impl AsFd for Stderr {
     }
 }
 
+/// Returns the columns and the rows of a terminal that knows its columns. One that does not know its rows has 0.
+pub fn size_of(terminal: impl AsFd) -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(terminal).ok()?;
+    let known = (size.ws_col.into(), size.ws_row.into());
+    Some(known).filter(|&(columns, _)| columns > 0)
+}
+
+/// Returns whether another job has the terminal on stderr. tcgetpgrp(3) fails if it is not that of this session, which
+/// has no jobs there then.
+fn is_in_the_background() -> bool {
+    let foreground = rustix::termios::tcgetpgrp(stderr());
+    foreground.is_ok_and(|foreground| foreground != rustix::process::getpgrp())
+}
+
 /// Returns whether output on a terminal may have colours: NO_COLOR is unset or empty (no-color.org), and
 /// the terminal obeys sequences.
 pub fn may_colour() -> bool {

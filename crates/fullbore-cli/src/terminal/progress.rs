@@ -35,18 +35,9 @@ impl ProgressLine {
             let rate = self.rate.get_or_insert_with(|| Rate::new(passed, now));
             rate.update(passed, now);
         }
-        let mut reading = Reading {
-            total: at.total,
-            tick: self.ticks,
-            ..Reading::default()
-        };
-        if let Some(rate) = &self.rate {
-            reading.passed = rate.count();
-            reading.elapsed = rate.elapsed();
-            reading.now = rate.now();
-            reading.average = rate.average();
-            reading.left = at.total.and_then(|total| rate.left(total));
-        }
+        let rate = self.rate.as_ref();
+        let mut reading = rate.map_or_else(Reading::default, |rate| Reading::of(rate, at.total));
+        (reading.total, reading.tick) = (at.total, self.ticks);
         let mut after = String::new();
         if at.total.is_none() {
             after.push_str(" size unknown");

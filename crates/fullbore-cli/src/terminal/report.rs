@@ -32,11 +32,9 @@ fn stages(stages: &[StageNumbers]) -> Vec<String> {
             Percent(time.waited_for_cpu).to_string(),
             Percent(time.waited_for_input).to_string(),
             Percent(time.waited_for_output).to_string(),
-            match share {
-                share if share >= 0.005 => {
-                    format!("{} {}", Percent(time.waited_elsewhere), cause.in_short())
-                }
-                _ => Percent(time.waited_elsewhere).to_string(),
+            match share >= 0.005 {
+                true => format!("{} {}", Percent(time.waited_elsewhere), cause.in_short()),
+                false => Percent(time.waited_elsewhere).to_string(),
             },
         ]);
     }
@@ -47,21 +45,12 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
     let header = ["pipe", "bytes", "rate", "holds", "filled", "empty", "full"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for pipe in pipes {
-        let mark = match pipe.bytes.bytes_are {
-            Certainty::About => "~",
-            Certainty::Counted | Certainty::Unknown => "",
-        };
-        let about = |count: Option<f64>, unit: &str| {
-            count.map_or_else(
-                || "unknown".to_owned(),
-                |count| format!("{mark}{}{unit}", amount(count)),
-            )
-        };
+        let bytes = pipe.bytes.bytes.map(|bytes| bytes as f64);
         let limited = if pipe.capacity < pipe.wanted { "*" } else { "" };
         rows.push(vec![
             format!("{} > {}", pipe.writer, pipe.reader),
-            about(pipe.bytes.bytes.map(|bytes| bytes as f64), ""),
-            about(pipe.bytes_per_second, "/s"),
+            about(bytes, pipe.bytes.bytes_are, ""),
+            about(pipe.bytes_per_second, pipe.bytes.bytes_are, "/s"),
             format!("{}{limited}", amount(pipe.capacity as f64)),
             format!(
                 "{}..{}..{}",
@@ -74,4 +63,14 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
         ]);
     }
     table_lines(&rows, |at| at > 0)
+}
+
+/// Returns a number of bytes, or a rate, with a mark if it may include others.
+pub fn about(count: Option<f64>, certainty: Certainty, unit: &str) -> String {
+    let mark = match certainty {
+        Certainty::About => "~",
+        Certainty::Counted | Certainty::Unknown => "",
+    };
+    let amount = count.map(|count| format!("{mark}{}{unit}", amount(count)));
+    amount.unwrap_or_else(|| "unknown".to_owned())
 }

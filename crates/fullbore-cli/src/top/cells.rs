@@ -1,12 +1,12 @@
 //! A pipe in words: the text of each column, for the table and for the screen.
 
+use crate::terminal::report::about;
 use fullbore_host::size;
 use fullbore_host::size::amount;
 use fullbore_host::text::{Percent, counted};
 use fullbore_observe::Cause;
 use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
 use fullbore_observe::verdict::Bound;
-use fullbore_observe::verdict::numbers::Certainty;
 
 /// The length of a single wait, in seconds, from which its duration is shown instead of the share of the
 /// time.
@@ -50,8 +50,7 @@ fn people(all: &[ProcessInfo]) -> String {
 
 /// Returns the capacity of the pipe.
 pub fn capacity(row: &PipeState) -> String {
-    row.capacity
-        .map_or_else(|| "?".to_owned(), |size| size::format(size as u64))
+    or_unknown(row.capacity.map(|size| size::format(size as u64)))
 }
 
 /// Returns how full the pipe is, as a share from 0 to 1.
@@ -62,45 +61,37 @@ pub fn share(row: &PipeState) -> Option<f64> {
 
 /// Returns how full the pipe is, in percent.
 pub fn filled(row: &PipeState) -> String {
-    share(row).map_or_else(|| "?".to_owned(), |share| Percent(share).to_string())
+    or_unknown(share(row).map(|share| Percent(share).to_string()))
+}
+
+fn or_unknown(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "?".to_owned())
 }
 
 /// Returns the rate in bytes per second.
 pub fn rate(row: &PipeState) -> String {
-    let about = match row.rate_is {
-        Certainty::About => "~",
-        Certainty::Counted | Certainty::Unknown => "",
-    };
-    row.bytes_per_second.map_or_else(
-        || "unknown".to_owned(),
-        |rate| format!("{about}{}/s", amount(rate)),
-    )
+    about(row.bytes_per_second, row.rate_is, "/s")
 }
 
 /// Returns which side waits, and for how long so far or for what share of the time.
 pub fn waits(row: &PipeState) -> String {
-    let longest = row
-        .blocked
-        .iter()
-        .filter(|blocked| blocked.seconds >= LONG)
-        .max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    if let Some(blocked) = longest {
-        return format!("{} {}", side_name(blocked.side), time(blocked.seconds));
+    let blocked = row.blocked.iter().map(|one| (one.side, one.seconds));
+    if let Some((side, seconds)) = longest(blocked, LONG) {
+        return format!("{} {}", side_name(side), time(seconds));
     }
-    let shares = [
-        (Side::Writer, row.writer_waits),
-        (Side::Reader, row.reader_waits),
-    ];
-    let most = shares
-        .into_iter()
-        .filter_map(|(side, share)| Some((side, share?)))
-        .filter(|(_, share)| *share >= OFTEN)
-        .max_by(|(_, a), (_, b)| a.total_cmp(b));
-    match most {
+    let writer = row.writer_waits.map(|share| (Side::Writer, share));
+    let reader = row.reader_waits.map(|share| (Side::Reader, share));
+    match longest(writer.into_iter().chain(reader), OFTEN) {
         Some((side, share)) => format!("{} {}", side_name(side), Percent(share)),
-        None if row.writer_waits.or(row.reader_waits).is_none() => "?".to_owned(),
+        None if writer.or(reader).is_none() => "?".to_owned(),
         None => "-".to_owned(),
     }
+}
+
+/// Returns the longest wait, if one is at least so long.
+fn longest(waits: impl Iterator<Item = (Side, f64)>, least: f64) -> Option<(Side, f64)> {
+    let long = waits.filter(|&(_, time)| time >= least);
+    long.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
 /// Returns how far a pipeline is in its input, in a line below its verdict.
@@ -161,35 +152,20 @@ pub fn notes(overview: &Overview) -> Vec<String> {
     let left_out = &overview.left_out;
     let processes = |count| counted(count, "process", "processes");
     let pipes = |count| counted(count, "pipe", "pipes");
-    let mut all = Vec::new();
-    if unseen.of_others > 0 {
-        let who = processes(unseen.of_others);
-        all.push(format!("{who} of other users may not be inspected"));
-    }
-    if unseen.of_this_user > 0 {
-        let who = processes(unseen.of_this_user);
-        all.push(format!("{who} of this user may not be inspected"));
-    }
-    if unseen.others_hidden {
-        all.push("processes of other users are hidden from this one (hidepid)".to_owned());
-    }
-    if unseen.too_many_fds > 0 {
-        let who = processes(unseen.too_many_fds);
-        all.push(format!("{who} with too many file descriptors to inspect"));
-    }
-    if left_out.own > 0 {
-        let what = pipes(left_out.own);
-        all.push(format!(
-            "{what} with both ends in the same processes (--all shows them)"
-        ));
-    }
-    if left_out.not_watched > 0 {
-        let what = pipes(left_out.not_watched);
-        all.push(format!(
-            "waiting is not shown for {what}, because of the limit of open files (ulimit -n)"
-        ));
-    }
-    all
+    #[rustfmt::skip]
+    let notes = [
+        (unseen.of_others, processes(unseen.of_others) + " of other users may not be inspected"),
+        (unseen.of_this_user, processes(unseen.of_this_user) + " of this user may not be inspected"),
+        (unseen.others_hidden.into(), "processes of other users are hidden from this one (hidepid)".to_owned()),
+        (unseen.too_many_fds, processes(unseen.too_many_fds) + " with too many file descriptors to inspect"),
+        (left_out.own, pipes(left_out.own) + " with both ends in the same processes (--all shows them)"),
+        (left_out.not_watched, format!(
+            "waiting is not shown for {}, because of the limit of open files (ulimit -n)",
+            pipes(left_out.not_watched)
+        )),
+    ];
+    let any = notes.into_iter().filter(|(count, _)| *count > 0);
+    any.map(|(_, note)| note).collect()
 }
 
 /// Returns the name of a side.

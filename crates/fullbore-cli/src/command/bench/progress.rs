@@ -1,12 +1,11 @@
 //! The progress that `fullbore bench` shows on stderr while it measures: on a terminal a bar with the last
 //! figure, elsewhere the figures of the first round of a long run.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use crate::terminal::line::{Reading, clock, drawn_bar};
-use crate::terminal::lines::Screen;
-use crate::terminal::stderr;
+use crate::terminal::lines::{Screen, say_line};
 use fullbore_host::text::{counted, cut};
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::runner;
@@ -45,10 +44,9 @@ impl BenchProgress {
                 seconds => counted((seconds / 60.0).ceil() as usize, "minute", "minutes"),
             };
             let rounds = settings.rounds;
-            let _ = writeln!(
-                stderr(),
+            say_line(format_args!(
                 "{experiments} experiments in {rounds} rounds: this takes about {about}"
-            );
+            ));
         }
         Self {
             screen: Screen::new(false),
@@ -100,8 +98,7 @@ impl runner::Progress for BenchProgress {
         let (name, unit) = (experiment.name, experiment.unit.name());
         let words = format!("{name} {} {unit}", figure(taken));
         if self.by_line && round == 1 {
-            // An error is ignored, because stderr may have no reader.
-            let _ = writeln!(stderr(), "first round: {words}");
+            say_line(format_args!("first round: {words}"));
         }
         self.last = format!("{words}; ");
     }

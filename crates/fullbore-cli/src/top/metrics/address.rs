@@ -1,54 +1,36 @@
 //! The address at which metrics are served. A port alone is on the loopback address, which only this machine
 //! can reach.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::str::FromStr;
 
-/// An address to listen at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address(pub SocketAddr);
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let port = text
-            .strip_prefix("localhost:")
-            .or_else(|| text.strip_prefix(':'))
-            .unwrap_or(text);
-        // `parse` alone would accept a sign.
-        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-        if let Some(port) = port.parse().ok().filter(|_| is_number) {
-            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
-        }
-        match text.parse() {
-            Ok(address) => Ok(Self(address)),
-            Err(_) => Err(format!(
-                "invalid address '{text}': expected PORT or ADDRESS:PORT, such as 9464, 127.0.0.1:9464 or \
-                 [::1]:9464"
-            )),
-        }
+/// Reads an address to listen at.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:");
+    let port = port.or_else(|| text.strip_prefix(':')).unwrap_or(text);
+    // `parse` alone would accept a sign.
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(port) = port.parse().ok().filter(|_| is_number) {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
+    text.parse().map_err(|_| {
+        format!(
+            "invalid address '{text}': expected PORT or ADDRESS:PORT, such as 9464, 127.0.0.1:9464 or [::1]:9464"
+        )
+    })
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Address {
-    /// Returns which hosts besides this machine can reach the address; `None` if none can.
-    pub fn open_to(self) -> Option<&'static str> {
-        // An IPv4 address may be written as an IPv6 address, and binds as an IPv4 address.
-        match self.0.ip().to_canonical() {
-            ip if ip.is_loopback() => None,
-            IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("every host on that link"),
-            IpAddr::V4(ip) if ip.is_link_local() => Some("every host on that link"),
-            ip if ip.is_unspecified() => Some("every host that can reach this machine"),
-            _ => Some("every host that can reach that address"),
-        }
+/// Returns which hosts besides this machine can reach the address; `None` if none can.
+pub fn open_to(address: SocketAddr) -> Option<&'static str> {
+    // An IPv4 address may be written as an IPv6 address, and binds as an IPv4 address.
+    match address.ip().to_canonical() {
+        ip if ip.is_loopback() => None,
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("every host on that link"),
+        IpAddr::V4(ip) if ip.is_link_local() => Some("every host on that link"),
+        ip if ip.is_unspecified() => Some("every host that can reach this machine"),
+        _ => Some("every host that can reach that address"),
     }
 }
 
@@ -59,13 +41,13 @@ mod tests {
     #[test]
     fn a_port_alone_is_loopback() {
         for text in ["9464", ":9464", "localhost:9464", "127.0.0.1:9464"] {
-            let address: Address = text.parse().unwrap();
+            let address = parse(text).unwrap();
             assert_eq!(address.to_string(), "127.0.0.1:9464", "{text}");
-            assert_eq!(address.open_to(), None, "{text}");
+            assert_eq!(open_to(address), None, "{text}");
         }
-        let address: Address = "[::1]:0".parse().unwrap();
+        let address = parse("[::1]:0").unwrap();
         assert_eq!(address.to_string(), "[::1]:0");
-        assert_eq!(address.open_to(), None);
+        assert_eq!(open_to(address), None);
     }
 
     #[test]
@@ -79,12 +61,12 @@ mod tests {
             ("[fe80::1]:9464", "that link"),
             ("169.254.1.1:9464", "that link"),
         ] {
-            let address: Address = text.parse().unwrap();
-            let told = address.open_to().unwrap_or_default();
+            let address = parse(text).unwrap();
+            let told = open_to(address).unwrap_or_default();
             assert!(told.ends_with(who), "{text}: {told}");
         }
-        let mapped: Address = "[::ffff:127.0.0.1]:9464".parse().unwrap();
-        assert_eq!(mapped.open_to(), None);
+        let mapped = parse("[::ffff:127.0.0.1]:9464").unwrap();
+        assert_eq!(open_to(mapped), None);
     }
 
     #[test]
@@ -105,7 +87,7 @@ mod tests {
             "http://127.0.0.1:9464",
             " 9464",
         ] {
-            assert!(text.parse::<Address>().is_err(), "{text:?}");
+            assert!(parse(text).is_err(), "{text:?}");
         }
     }
 }

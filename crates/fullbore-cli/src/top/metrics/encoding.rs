@@ -4,38 +4,17 @@ use std::fmt;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{
-    CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue,
-    GaugeValueEncoder, MetricEncoder, NoLabelSet,
-};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
 
-use super::families::{GAUGE, Metric, Number, PARTS, PIPE, PageData, Parts, SCAN, STAGE, whole};
+use super::families::{GAUGE, Metric, Number, PARTS, PIPE, PageData, SCAN, STAGE, whole};
 use fullbore_observe::census::chains::PipeKind;
-use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, StageState};
+use fullbore_observe::overview::{ChainState, PipeState, ProcessInfo};
 
 /// The names and the values of labels.
-type Labels<'a> = Vec<(&'static str, &'a str)>;
-
-impl EncodeGaugeValue for Number {
-    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => EncodeGaugeValue::encode(number, encoder),
-            Self::Real(number) => EncodeGaugeValue::encode(number, encoder),
-        }
-    }
-}
-
-impl EncodeCounterValue for Number {
-    fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => EncodeCounterValue::encode(number, encoder),
-            Self::Real(number) => EncodeCounterValue::encode(number, encoder),
-        }
-    }
-}
+type Labels = Vec<(&'static str, String)>;
 
 /// Returns the name of a pipe: its inode number. For a FIFO, the device numbers of its file system come
 /// first, because another file system may have the same inode number.
@@ -46,28 +25,25 @@ pub fn name_of(row: &PipeState) -> String {
     }
 }
 
-fn first(who: &[ProcessInfo]) -> &str {
-    who.first().map_or("", |who| &who.name)
+fn first(who: &[ProcessInfo]) -> String {
+    who.first().map_or_else(String::new, |who| who.name.clone())
 }
 
 impl Collector for PageData {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
-        let version = vec![("version", env!("CARGO_PKG_VERSION"))];
-        let build = "Version of fullbore";
-        samples(
-            encoder,
-            "fullbore_build_info",
-            build,
-            GAUGE,
-            [(&version, whole(1))],
-        )?;
-        let none = Labels::new();
-        for metric in SCAN {
-            metric.encode(encoder, [(&none, self)])?;
-        }
-        for parts in PARTS {
-            parts.encode(encoder, &self.overview)?;
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        let (name, help) = ("fullbore_build_info", "Version of fullbore");
+        samples(encoder, name, help, GAUGE, [(&version, whole(1))])?;
+        table(encoder, SCAN, &[(Labels::new(), self)])?;
+        for &(name, help, label, parts) in PARTS {
+            let label = |part: &str| vec![(label, part.to_owned())];
+            let parts = parts.iter().map(|&(part, count)| (label(part), count));
+            let parts: Vec<_> = parts.collect();
+            let values = parts
+                .iter()
+                .map(|(labels, count)| (labels, whole(count(&self.overview) as u64)));
+            samples(encoder, name, help, GAUGE, values)?;
         }
         self.pipes(encoder)?;
         self.stages(encoder)
@@ -76,123 +52,86 @@ impl Collector for PageData {
 
 impl PageData {
     fn pipes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let rows = &self.overview.pipes;
-        let names: Vec<String> = rows.iter().map(name_of).collect();
-        let labels: Vec<Labels> = (rows.iter().zip(&names))
-            .map(|(row, name)| {
-                vec![
-                    ("pipe", name.as_str()),
-                    ("writer", first(&row.writers)),
-                    ("reader", first(&row.readers)),
-                ]
-            })
-            .collect();
-        for metric in PIPE {
-            metric.encode(encoder, labels.iter().zip(rows))?;
-        }
-        let more: Vec<[String; 5]> = rows.iter().map(|row| self.more(row, &names)).collect();
-        let info: Vec<Labels> = (rows.iter().zip(&more).zip(&labels))
-            .map(|((row, [owner, writer, reader, chain, place]), labels)| {
-                let kind = match row.kind {
-                    PipeKind::Link => "link",
-                    PipeKind::Private => "private",
-                    PipeKind::Own => "own",
-                    PipeKind::OneSided => "one_sided",
-                };
-                let path = row.path.as_deref().unwrap_or_default();
-                let mut labels = labels.clone();
-                labels.extend([
-                    ("writer_pid", writer.as_str()),
-                    ("reader_pid", reader),
-                    ("owner", owner),
-                    ("kind", kind),
-                    ("path", path),
-                    ("chain", chain),
-                    ("place", place),
-                ]);
-                labels.retain(|(_, value)| !value.is_empty());
-                labels
-            })
-            .collect();
+        let labels = |row: &PipeState| {
+            vec![
+                ("pipe", name_of(row)),
+                ("writer", first(&row.writers)),
+                ("reader", first(&row.readers)),
+            ]
+        };
+        let rows = self.overview.pipes.iter().map(|row| (labels(row), row));
+        let rows: Vec<(Labels, &PipeState)> = rows.collect();
+        table(encoder, PIPE, &rows)?;
+        let info = rows.into_iter().map(|(labels, row)| self.info(labels, row));
+        let info: Vec<Labels> = info.collect();
         let help = "Further facts about the pipe: its processes, its owner, and its place in a \
          pipeline";
         let ones = info.iter().map(|labels| (labels, whole(1)));
         samples(encoder, "fullbore_pipe_info", help, GAUGE, ones)
     }
 
-    /// Returns the owner of the pipe, the PIDs of its writer and its reader, its chain, and its place in the
-    /// chain.
-    fn more(&self, row: &PipeState, names: &[String]) -> [String; 5] {
+    /// Adds labels for further facts: the PIDs of the writer and the reader, the owner of the pipe, its chain, and its
+    /// place in the chain.
+    fn info(&self, mut labels: Labels, row: &PipeState) -> Labels {
         let pid = |who: &[ProcessInfo]| who.first().map(|who| who.id.pid.to_string());
         let chain = row.chain.and_then(|at| self.overview.chains.get(at));
         let place = chain.and_then(|chain| {
             let is_it = |&at: &usize| std::ptr::eq(&self.overview.pipes[at], row);
             chain.pipes.iter().position(is_it)
         });
-        let chain = chain.and_then(|chain| chain.pipes.first());
-        [
-            row.owner.to_string(),
-            pid(&row.writers).unwrap_or_default(),
-            pid(&row.readers).unwrap_or_default(),
-            chain.map(|&at| names[at].clone()).unwrap_or_default(),
-            place.map(|at| (at + 1).to_string()).unwrap_or_default(),
-        ]
+        let kind = match row.kind {
+            PipeKind::Link => "link",
+            PipeKind::Private => "private",
+            PipeKind::Own => "own",
+            PipeKind::OneSided => "one_sided",
+        };
+        let facts = [
+            ("writer_pid", pid(&row.writers)),
+            ("reader_pid", pid(&row.readers)),
+            ("owner", Some(row.owner.to_string())),
+            ("kind", Some(kind.to_owned())),
+            ("path", row.path.clone()),
+            ("chain", chain.map(|chain| self.name_of_chain(chain))),
+            ("place", place.map(|at| (at + 1).to_string())),
+        ];
+        labels.extend(facts.map(|(label, fact)| (label, fact.unwrap_or_default())));
+        labels.retain(|(_, value)| !value.is_empty());
+        labels
+    }
+
+    /// Returns the name of a chain: that of its first pipe.
+    fn name_of_chain(&self, chain: &ChainState) -> String {
+        let first = chain.pipes.first();
+        first.map_or_else(String::new, |&at| name_of(&self.overview.pipes[at]))
     }
 
     fn stages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let of_chains = self.overview.chains.iter().flat_map(|chain| {
-            let name = chain
-                .pipes
-                .first()
-                .map(|&at| name_of(&self.overview.pipes[at]));
-            let name = name.unwrap_or_default();
-            (chain.stages.iter().enumerate())
-                .map(move |(at, stage)| (name.clone(), (at + 1).to_string(), stage))
-        });
-        let stages: Vec<(String, String, &StageState)> = of_chains.collect();
-        let labels: Vec<Labels> = stages
-            .iter()
-            .map(|(chain, number, stage)| {
-                vec![
-                    ("chain", chain.as_str()),
-                    ("stage", number),
+        let mut stages = Vec::new();
+        for chain in &self.overview.chains {
+            for (at, stage) in chain.stages.iter().enumerate() {
+                let labels = vec![
+                    ("chain", self.name_of_chain(chain)),
+                    ("stage", (at + 1).to_string()),
                     ("process", first(&stage.processes)),
-                ]
-            })
-            .collect();
-        for metric in STAGE {
-            let stages = stages.iter().map(|(_, _, stage)| *stage);
-            metric.encode(encoder, labels.iter().zip(stages))?;
+                ];
+                stages.push((labels, stage));
+            }
         }
-        Ok(())
+        table(encoder, STAGE, &stages)
     }
 }
 
-impl<Of> Metric<Of> {
-    fn encode<'a>(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        all: impl IntoIterator<Item = (&'a Labels<'a>, &'a Of)>,
-    ) -> fmt::Result
-    where
-        Of: 'a,
-    {
-        let values = all
-            .into_iter()
-            .map(|(labels, of)| (labels, (self.value)(of)));
-        samples(encoder, self.name, self.help, self.kind, values)
+/// Writes the metrics of a table, with a sample of each for each of `all`.
+fn table<Of>(
+    encoder: &mut DescriptorEncoder<'_>,
+    metrics: &[Metric<Of>],
+    all: &[(Labels, &Of)],
+) -> fmt::Result {
+    for &(kind, name, help, value) in metrics {
+        let values = all.iter().map(|(labels, of)| (labels, value(of)));
+        samples(encoder, name, help, kind, values)?;
     }
-}
-
-impl Parts {
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, overview: &Overview) -> fmt::Result {
-        let labels: Vec<Labels> = (self.parts.iter())
-            .map(|&(part, _)| vec![(self.label, part)])
-            .collect();
-        let values = (labels.iter().zip(self.parts))
-            .map(|(labels, (_, value))| (labels, whole(value(overview) as u64)));
-        samples(encoder, self.name, self.help, GAUGE, values)
-    }
+    Ok(())
 }
 
 /// Writes the samples of one metric, or nothing if there are none.
@@ -201,7 +140,7 @@ fn samples<'a>(
     name: &str,
     help: &str,
     kind: MetricType,
-    values: impl IntoIterator<Item = (&'a Labels<'a>, Option<Number>)>,
+    values: impl IntoIterator<Item = (&'a Labels, Option<Number>)>,
 ) -> fmt::Result {
     let mut values = values
         .into_iter()
@@ -222,9 +161,15 @@ fn samples<'a>(
 }
 
 fn sample(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: Number) -> fmt::Result {
-    match kind {
-        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&value, None),
-        _ => encoder.encode_gauge(&value),
+    match (kind, value) {
+        (MetricType::Counter, Number::Whole(value)) => {
+            encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+        }
+        (MetricType::Counter, Number::Real(value)) => {
+            encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+        }
+        (_, Number::Whole(value)) => encoder.encode_gauge(&value),
+        (_, Number::Real(value)) => encoder.encode_gauge(&value),
     }
 }
 

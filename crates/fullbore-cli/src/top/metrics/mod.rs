@@ -12,27 +12,27 @@
 //! As long as clients keep asking, samples are taken in between, on which the verdicts are based; when no
 //! client asks any more, no work is done.
 
-mod address;
+pub mod address;
 mod encoding;
 mod families;
 mod request;
 mod server;
 
-use std::io::{self, Read, Write};
-use std::net::TcpListener;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use rustix::io::Errno;
 
 use crate::interrupt::Interrupt;
-use crate::terminal::stderr;
-pub use address::Address;
+use crate::terminal::lines::say_line;
 use families::PageData;
 use fullbore_host::refusal::Unsupported;
 use fullbore_observe::Monitor;
-use request::{Answer, OK, UNAVAILABLE};
+use request::{Answer, OK, UNAVAILABLE, text};
 use server::LIMITS;
 
 /// How long the result of a scan is served: there are at most four scans per second.
@@ -48,20 +48,19 @@ const WATCHED_FOR: Duration = Duration::from_secs(150);
 ///
 /// # Errors
 /// Fails if it cannot listen at the address, or if pipes cannot be scanned.
-pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
+pub fn serve(address: SocketAddr, mut monitor: Monitor) -> Result<()> {
     let listener = listen(address)?;
-    let local = Address(listener.local_addr()?);
+    let local = listener.local_addr()?;
     // The figures of the second scan are counted from the first scan.
     monitor.outlive_process();
     let mut page = Page::new(monitor);
     page.scan()?;
     let interrupt = Interrupt::noted();
     let mut wakes = interrupt.wakes()?;
-    let readers = local.open_to().unwrap_or("every process on this machine");
-    let _ = writeln!(
-        stderr(),
+    let readers = address::open_to(local).unwrap_or("every process on this machine");
+    say_line(format_args!(
         "fullbore top: serving metrics at http://{local}/metrics to {readers}"
-    );
+    ));
     let shared = SharedPage::with_samples(page)?;
     let page = move || shared.answer();
     server::serve(listener, LIMITS, page).with_context(|| format!("serving at {local}"))?;
@@ -73,27 +72,23 @@ pub fn serve(address: Address, mut monitor: Monitor) -> Result<()> {
     Ok(())
 }
 
-fn listen(address: Address) -> Result<TcpListener> {
-    TcpListener::bind(address.0).map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                return anyhow::anyhow!(
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let hint = match Errno::from_io_error(&error) {
+            Some(Errno::ADDRINUSE) => {
+                return anyhow!(
                     "--prometheus {address}: the address is already in use; choose another port"
                 );
             }
-            io::ErrorKind::PermissionDenied => {
+            Some(Errno::ACCESS | Errno::PERM) => {
                 "this user may not use this port; choose a port from 1024 on"
             }
-            io::ErrorKind::AddrNotAvailable => "this machine has no such address",
-            _ if is_no_such_family(&error) => "this machine does not support this kind of address",
+            Some(Errno::ADDRNOTAVAIL) => "this machine has no such address",
+            Some(Errno::AFNOSUPPORT) => "this machine does not support this kind of address",
             _ => return anyhow::Error::new(error).context(format!("--prometheus {address}")),
         };
         Unsupported(format!("--prometheus {address}: {hint}")).into()
     })
-}
-
-fn is_no_such_family(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
 /// The page, with the result of the last scan.
@@ -132,16 +127,9 @@ impl Page {
         let ended = Instant::now();
         self.last_sample = ended;
         self.fresh_until = ended + FRESH_FOR.max((ended - began) * REST);
-        match scanned {
-            Ok(page) => {
-                self.seen = Ok(page.into());
-                Ok(())
-            }
-            Err(error) => {
-                self.seen = Err(format!("{error:#}"));
-                Err(error)
-            }
-        }
+        let why = |error: &anyhow::Error| format!("{error:#}");
+        self.seen = scanned.as_deref().map(Into::into).map_err(why);
+        scanned.map(drop)
     }
 
     fn answer(&mut self) -> Answer {
@@ -158,11 +146,7 @@ impl Page {
                 content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
                 body: Arc::clone(page),
             },
-            Err(why) => Answer {
-                status: UNAVAILABLE,
-                content_type: "text/plain; charset=utf-8",
-                body: format!("{why}\n").into(),
-            },
+            Err(why) => text(UNAVAILABLE, why),
         }
     }
 

@@ -56,30 +56,22 @@ fn date() -> String {
 pub struct Request<'a> {
     pub method: &'a str,
     path: &'a str,
-    headers: Vec<(&'a str, &'a str)>,
+    /// The values of the header `Host`.
+    hosts: Vec<&'a str>,
 }
 
 impl<'a> Request<'a> {
     /// Takes it from what was parsed. A header that is no text becomes an empty one.
     pub fn of(parsed: &httparse::Request<'_, 'a>) -> Self {
         let headers = parsed.headers.iter();
-        let headers = headers.map(|header| {
-            let value = std::str::from_utf8(header.value).unwrap_or_default();
-            (header.name, value)
-        });
+        let hosts = headers.filter(|header| header.name.eq_ignore_ascii_case("host"));
         Self {
             method: parsed.method.unwrap_or_default(),
             path: path_of(parsed.path.unwrap_or_default()),
-            headers: headers.collect(),
+            hosts: hosts
+                .map(|host| std::str::from_utf8(host.value).unwrap_or_default())
+                .collect(),
         }
-    }
-
-    /// Returns the values of a header.
-    fn values(&self, name: &str) -> impl Iterator<Item = &str> {
-        let named = self.headers.iter();
-        named
-            .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
-            .map(|(_, value)| *value)
     }
 }
 
@@ -98,7 +90,9 @@ fn path_of(target: &str) -> &str {
 /// Returns the answer to a request. `page` makes the page.
 pub fn answer(request: &Request<'_>, is_local: bool, page: impl FnOnce() -> Answer) -> Answer {
     match (request.method, request.path) {
-        _ if is_local && !is_meant_for_loopback(request) => {
+        // A web page of another site may have its own name resolve to the loopback address (DNS rebinding), and the
+        // browser sends that name with the requests of the page.
+        _ if is_local && !request.hosts.iter().all(|host| is_loopback_name(host)) => {
             refusal(MISDIRECTED, ": use localhost or a numeric address")
         }
         ("GET" | "HEAD", "/metrics") => page(),
@@ -109,21 +103,20 @@ pub fn answer(request: &Request<'_>, is_local: bool, page: impl FnOnce() -> Answ
 
 /// Returns an answer that says no more than its status and a hint.
 pub fn refusal(status: Status, hint: &str) -> Answer {
+    text(status, &format!("{status}{hint}"))
+}
+
+/// Returns an answer in a line of text.
+pub fn text(status: Status, line: &str) -> Answer {
     Answer {
         status,
         content_type: "text/plain; charset=utf-8",
-        body: format!("{status}{hint}\n").into(),
+        body: format!("{line}\n").into(),
     }
 }
 
-/// Returns whether a request names this machine as its own programs do: by a numeric address, or as localhost
-/// (RFC 6761, 6.3). A web page of another site may have its own name resolve to the loopback address (DNS
-/// rebinding), and the browser sends that name with the requests of the page.
-fn is_meant_for_loopback(request: &Request<'_>) -> bool {
-    request.values("host").all(is_loopback_name)
-}
-
-/// Returns whether a host, with or without a port, is localhost or a numeric address.
+/// Returns whether a host, with or without a port, is localhost (RFC 6761, 6.3) or a numeric address, by which the
+/// programs of this machine name it.
 fn is_loopback_name(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         let address = rest.split(']').next().unwrap_or_default();
@@ -131,11 +124,8 @@ fn is_loopback_name(host: &str) -> bool {
     }
     let name = host.split(':').next().unwrap_or_default();
     let name = name.strip_suffix('.').unwrap_or(name);
-    name.parse::<IpAddr>().is_ok()
-        || name
-            .rsplit('.')
-            .next()
-            .is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
+    let last = name.rsplit('.').next().unwrap_or_default();
+    name.parse::<IpAddr>().is_ok() || last.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -143,11 +133,11 @@ mod tests {
     use super::*;
 
     /// Returns the status, the answer's head and whether the body is the page, whose type is its format.
-    fn said(method: &str, target: &str, headers: &[(&str, &str)]) -> (u16, String, bool) {
+    fn said(method: &str, target: &str, hosts: &[&str]) -> (u16, String, bool) {
         let request = Request {
             method,
             path: path_of(target),
-            headers: headers.to_vec(),
+            hosts: hosts.to_vec(),
         };
         let mut asked = false;
         let page = || {
@@ -207,8 +197,7 @@ mod tests {
             (&[""], 421),
             (&["localhost", "evil.example"], 421),
         ] {
-            let headers: Vec<_> = hosts.iter().map(|host| ("Host", *host)).collect();
-            let (code, _, is_page) = said("GET", "/metrics", &headers);
+            let (code, _, is_page) = said("GET", "/metrics", hosts);
             assert_eq!(code, status, "{hosts:?}");
             assert_eq!(is_page, status == 200, "{hosts:?}");
         }

@@ -9,7 +9,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,10 +61,13 @@ pub fn serve(
     page: impl Fn() -> Answer + Clone + Send + 'static,
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
-    let places = Arc::new(Places::default());
+    let (taken, places) = sync_channel(limits.clients);
+    let places = Arc::new(Mutex::new(places));
     let accept = move || {
         loop {
-            let place = Places::take(&places, limits.clients);
+            // Waits until there is a place.
+            let _ = taken.send(());
+            let place = Place(Arc::clone(&places));
             let page = page.clone();
             let started = listener.accept().and_then(|(stream, _)| {
                 let thread = thread::Builder::new().stack_size(STACK);
@@ -86,30 +90,13 @@ pub fn serve(
     Ok(())
 }
 
-/// How many clients there are, and who waits until there are fewer.
-#[derive(Default)]
-struct Places(Mutex<usize>, Condvar);
-
-/// The place of one client.
-struct Place(Arc<Places>);
-
-impl Places {
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until there are fewer than `most` clients, and takes a place.
-    fn take(places: &Arc<Self>, most: usize) -> Place {
-        let free = places.1.wait_while(places.lock(), |taken| *taken >= most);
-        *free.unwrap_or_else(PoisonError::into_inner) += 1;
-        Place(Arc::clone(places))
-    }
-}
+/// The place of one client among those that there may be at a time: the channel has an element for each.
+struct Place(Arc<Mutex<Receiver<()>>>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.lock() -= 1;
-        self.0.1.notify_one();
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = places.try_recv();
     }
 }
 
@@ -129,10 +116,8 @@ fn converse(
     let patience = Patience::of(limits.to_fetch);
     let mut rest = bytes.as_slice();
     while !rest.is_empty() {
-        let wrote = patience.until(
-            |left| stream.set_write_timeout(Some(left)),
-            || (&*stream).write(rest),
-        )?;
+        let limit = |left| stream.set_write_timeout(Some(left));
+        let wrote = patience.until(limit, || (&*stream).write(rest))?;
         rest = &rest[wrote..];
     }
     stream.shutdown(Shutdown::Write)?;
@@ -205,10 +190,8 @@ impl Patience {
 }
 
 fn read(stream: &TcpStream, buffer: &mut [u8], patience: Patience) -> io::Result<usize> {
-    patience.until(
-        |left| stream.set_read_timeout(Some(left)),
-        || (&*stream).read(buffer),
-    )
+    let limit = |left| stream.set_read_timeout(Some(left));
+    patience.until(limit, || (&*stream).read(buffer))
 }
 
 #[cfg(test)]

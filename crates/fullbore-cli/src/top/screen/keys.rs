@@ -21,14 +21,8 @@ pub enum Key {
 #[derive(Debug, Default)]
 pub struct Keys(Vec<u8>);
 
-/// What bytes begin with, and its length.
-enum First {
-    Key(Key, usize),
-    /// A key that does nothing here, or what is no key.
-    Unknown(usize),
-    /// A part: the rest has not come.
-    Part,
-}
+/// What bytes begin with, and its length: a key, or `None` for one that does nothing here, or for what is no key.
+type First = (Option<Key>, usize);
 
 impl Keys {
     pub fn add(&mut self, bytes: &[u8]) {
@@ -44,11 +38,10 @@ impl Keys {
     pub fn next(&mut self, is_all: bool) -> Option<Key> {
         while !self.0.is_empty() {
             let (key, len) = match first(&self.0) {
-                First::Key(key, len) => (Some(key), len),
-                First::Unknown(len) => (None, len),
-                First::Part if !is_all => return None,
-                First::Part if self.0 == [ESC] => (Some(Key::Esc), 1),
-                First::Part => (None, self.0.len()),
+                Some(first) => first,
+                None if !is_all => return None,
+                None if self.0 == [ESC] => (Some(Key::Esc), 1),
+                None => (None, self.0.len()),
             };
             self.0.drain(..len);
             if key.is_some() {
@@ -61,25 +54,24 @@ impl Keys {
 
 const ESC: u8 = 0x1b;
 
-fn first(bytes: &[u8]) -> First {
-    match *bytes {
-        [] | [ESC] => First::Part,
-        [ESC, b'[', ref rest @ ..] => sequence(rest),
-        [ESC, b'O'] => First::Part,
-        [ESC, b'O', last, ..] => named(last).map_or(First::Unknown(3), |key| First::Key(key, 3)),
-        [ESC, ..] => First::Key(Key::Esc, 1),
-        [b'\r' | b'\n', ..] => First::Key(Key::Enter, 1),
-        [0x7f | 0x08, ..] => First::Key(Key::Backspace, 1),
-        [control @ ..0x20, ..] => First::Key(Key::Ctrl((control | 0x60).into()), 1),
-        _ => letter(bytes),
-    }
+/// Returns what bytes begin with; `None` for a part, of which the rest has not come.
+fn first(bytes: &[u8]) -> Option<First> {
+    let key = match *bytes {
+        [] | [ESC] | [ESC, b'O'] => return None,
+        [ESC, b'[', ref rest @ ..] => return sequence(rest),
+        [ESC, b'O', last, ..] => return Some((named(last), 3)),
+        [ESC, ..] => Key::Esc,
+        [b'\r' | b'\n', ..] => Key::Enter,
+        [0x7f | 0x08, ..] => Key::Backspace,
+        [control @ ..0x20, ..] => Key::Ctrl((control | 0x60).into()),
+        _ => return letter(bytes),
+    };
+    Some((Some(key), 1))
 }
 
 /// What a control sequence means, by what follows ESC and `[`: parameters, and a final byte.
-fn sequence(rest: &[u8]) -> First {
-    let Some(end) = rest.iter().position(|byte| !matches!(byte, 0x20..=0x3f)) else {
-        return First::Part;
-    };
+fn sequence(rest: &[u8]) -> Option<First> {
+    let end = rest.iter().position(|byte| !matches!(byte, 0x20..=0x3f))?;
     let number = rest[..end].split(|&byte| byte == b';').next();
     let key = match (rest[end], number) {
         (b'~', Some(b"1" | b"7")) => Some(Key::Home),
@@ -88,12 +80,9 @@ fn sequence(rest: &[u8]) -> First {
         (b'~', Some(b"6")) => Some(Key::PageDown),
         (last, _) => named(last),
     };
-    match (key, rest[end]) {
-        (Some(key), _) => First::Key(key, end + 3),
-        (None, 0x40..=0x7e) => First::Unknown(end + 3),
-        // It is broken off: what follows is something else.
-        (None, _) => First::Unknown(end + 2),
-    }
+    // Otherwise it is broken off, and what follows is something else.
+    let is_whole = matches!(rest[end], 0x40..=0x7e);
+    Some((key, end + 2 + usize::from(is_whole)))
 }
 
 fn named(last: u8) -> Option<Key> {
@@ -107,22 +96,14 @@ fn named(last: u8) -> Option<Key> {
     }
 }
 
-fn letter(bytes: &[u8]) -> First {
-    let (text, error) = match std::str::from_utf8(bytes) {
-        Ok(text) => (text, None),
-        Err(error) => {
-            let valid = &bytes[..error.valid_up_to()];
-            (
-                std::str::from_utf8(valid).unwrap_or_default(),
-                error.error_len(),
-            )
-        }
-    };
-    match (text.chars().next(), error) {
-        (Some(letter), _) => First::Key(Key::Char(letter), letter.len_utf8()),
-        (None, Some(invalid)) => First::Unknown(invalid),
-        (None, None) => First::Part,
+fn letter(bytes: &[u8]) -> Option<First> {
+    let valid = bytes.utf8_chunks().next()?.valid();
+    if let Some(letter) = valid.chars().next() {
+        return Some((Some(Key::Char(letter)), letter.len_utf8()));
     }
+    // What is cut off may go on.
+    let invalid = std::str::from_utf8(bytes).err()?.error_len()?;
+    Some((None, invalid))
 }
 
 #[cfg(test)]

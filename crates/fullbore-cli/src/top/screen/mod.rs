@@ -19,6 +19,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SI
 
 use crate::enlarged::Report;
 use crate::interrupt::Interrupt;
+use crate::terminal::size_of;
 use fullbore::PipeIdentity;
 use fullbore_host::text::clean;
 use fullbore_observe::Monitor;
@@ -27,7 +28,6 @@ use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;
 use keys::{Key, Keys};
 use state::{Action, Mode, State};
-use view::Colours;
 
 /// The time within which a signal is noticed.
 const SIGNALS: Duration = Duration::from_millis(100);
@@ -47,13 +47,12 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
     monitor.scan()?;
     let mut state = State::new(monitor.scan()?);
     let mut screen = Screen::enter()?;
-    let colours = Colours::of_environment();
     let mut next_look = Instant::now() + interval.min(Duration::from_millis(500));
     let mut next_sample = Instant::now() + monitor.next_sample();
     let mut is_new = true;
     loop {
         if is_new {
-            screen.draw(&state, colours)?;
+            screen.draw(&state)?;
             is_new = false;
         }
         let now = Instant::now();
@@ -69,7 +68,7 @@ pub fn run(monitor: &mut Monitor, interval: Duration) -> Result<()> {
                 Action::Stop => stopped.store(true, Ordering::Relaxed),
                 Action::Grow { pipe, to, force } => {
                     state.message = vec!["observing how its writer sends…".to_owned()];
-                    screen.draw(&state, colours)?;
+                    screen.draw(&state)?;
                     grow(&mut state, pipe, to, force);
                     monitor.requery_capacities();
                     next_look = Instant::now();
@@ -179,6 +178,7 @@ fn grow(state: &mut State, pipe: PipeIdentity, to: usize, force: bool) {
 }
 
 /// The terminal, as long as this program draws on it.
+#[derive(Default)]
 struct Screen {
     /// The size and the lines of the last drawing: of the next one, only what differs is written.
     size: (usize, usize),
@@ -197,11 +197,7 @@ impl Screen {
                 before(panic);
             }));
         });
-        let mut screen = Self {
-            size: (0, 0),
-            shown: Vec::new(),
-            first: 0,
-        };
+        let mut screen = Self::default();
         screen.take()?;
         Ok(screen)
     }
@@ -213,9 +209,9 @@ impl Screen {
         Ok(())
     }
 
-    fn draw(&mut self, state: &State, colours: Colours) -> Result<()> {
+    fn draw(&mut self, state: &State) -> Result<()> {
         let size = size();
-        let lines = view::lines(state, size, &mut self.first, colours);
+        let lines = view::lines(state, size, &mut self.first);
         self.paint(size, lines).context("draw on the terminal")
     }
 
@@ -240,9 +236,8 @@ impl Screen {
 
 /// Returns the columns and the rows of the terminal, and those of an old one where it does not know them.
 fn size() -> (usize, usize) {
-    let size = rustix::termios::tcgetwinsize(stdout()).ok();
-    let known = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    known.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
+    let known = size_of(stdout()).filter(|&(_, rows)| rows > 0);
+    known.unwrap_or((80, 24))
 }
 
 impl Drop for Screen {

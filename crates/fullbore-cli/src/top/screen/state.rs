@@ -8,25 +8,13 @@ use fullbore_host::text::clean;
 use fullbore_observe::overview::{Overview, PipeState};
 
 /// The keys, and what they do.
+#[rustfmt::skip]
 pub const KEYS: &[(&str, &str)] = &[
-    (
-        "up, down, k, j",
-        "select a pipe; PgUp, PgDn, Home, End move farther",
-    ),
-    (
-        "s",
-        "sort by the next column: rate, full, waits, holds, newest, name",
-    ),
+    ("up, down, k, j", "select a pipe; PgUp, PgDn, Home, End move farther"),
+    ("s", "sort by the next column: rate, full, waits, holds, newest, name"),
     ("r", "reverse the order"),
-    (
-        "/",
-        "show only pipelines with this text in a name or a command; Enter applies it, Esc cancels \
-         it",
-    ),
-    (
-        "+",
-        "double the capacity of the selected pipe, if that is safe for its writer",
-    ),
+    ("/", "show only pipelines with this text in a name or a command; Enter applies it, Esc cancels it"),
+    ("+", "double the capacity of the selected pipe, if that is safe for its writer"),
     ("p, space", "pause or continue"),
     ("? or h", "show this help; any key closes it"),
     ("q, Ctrl-C", "quit (Ctrl-Z suspends)"),
@@ -48,8 +36,9 @@ pub enum Action {
 }
 
 /// What the keys apply to at the moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Mode {
+    #[default]
     Table,
     Help,
     /// The user types a filter.
@@ -62,7 +51,7 @@ pub enum Mode {
 }
 
 /// What the user sees.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     pub overview: Overview,
     pub mode: Mode,
@@ -84,15 +73,7 @@ impl State {
     pub fn new(overview: Overview) -> Self {
         let mut state = Self {
             overview,
-            mode: Mode::Table,
-            sort: Sort::default(),
-            reverse: false,
-            filter: String::new(),
-            paused: false,
-            message: Vec::new(),
-            rows: Vec::new(),
-            chosen: 0,
-            choice: None,
+            ..Self::default()
         };
         state.arrange();
         state
@@ -106,9 +87,8 @@ impl State {
 
     /// Returns the chosen pipe.
     pub fn row(&self) -> Option<&PipeState> {
-        self.rows
-            .get(self.chosen)
-            .map(|&at| &self.overview.pipes[at])
+        let at = self.rows.get(self.chosen)?;
+        Some(&self.overview.pipes[*at])
     }
 
     /// Handles a key, and returns what is to be done.
@@ -125,8 +105,8 @@ impl State {
             Mode::Filter => self.key_in_filter(key),
             Mode::Question { pipe, to } => {
                 self.mode = Mode::Table;
-                if matches!(key, Key::Char('y' | 'Y')) {
-                    let force = true;
+                let force = matches!(key, Key::Char('y' | 'Y'));
+                if force {
                     return Action::Grow { pipe, to, force };
                 }
                 self.message = vec!["not changed".to_owned()];
@@ -177,9 +157,7 @@ impl State {
             Key::Backspace => {
                 self.filter.pop();
             }
-            Key::Char(letter) => self
-                .filter
-                .push_str(&clean(letter.encode_utf8(&mut [0; 4]))),
+            Key::Char(letter) => self.filter += &clean(letter.encode_utf8(&mut [0; 4])),
             _ => {}
         }
         self.arrange();
@@ -190,10 +168,8 @@ impl State {
             return Action::Nothing;
         };
         let Some(capacity) = row.capacity else {
-            self.message = vec![match &row.closed {
-                Some(why) => format!("it cannot be opened: {why}"),
-                None => "it cannot be opened".to_owned(),
-            }];
+            let why = row.closed.as_ref().map(|why| format!(": {why}"));
+            self.message = vec!["it cannot be opened".to_owned() + &why.unwrap_or_default()];
             return Action::Nothing;
         };
         Action::Grow {

@@ -3,6 +3,8 @@
 use clap::builder::styling::{AnsiColor, Style};
 
 use super::state::{KEYS, Mode, State};
+use crate::terminal::line::leave_out;
+use crate::terminal::may_colour;
 use crate::top::cells;
 use fullbore_host::size::amount;
 use fullbore_host::text::{columns as columns_of, counted, cut, one_line, wrapped};
@@ -36,22 +38,9 @@ const COLUMNS: &[Column] = &[
     Column { name: "command", least: 24, most: 80, weight: 0, right: false, text: |_, row, _| commands(row) },
 ];
 
-/// The style of the drawing: whether it has colours (no-color.org).
-#[derive(Debug, Clone, Copy)]
-pub struct Colours {
-    pub colours: bool,
-}
-
-impl Colours {
-    pub fn of_environment() -> Self {
-        Self {
-            colours: crate::terminal::may_colour(),
-        }
-    }
-
-    fn style(self, colour: AnsiColor) -> Style {
-        Style::new().fg_color(self.colours.then_some(colour.into()))
-    }
+/// Returns the style of a colour, if there may be colours (no-color.org).
+fn coloured(colour: AnsiColor) -> Style {
+    Style::new().fg_color(may_colour().then_some(colour.into()))
 }
 
 const BOLD: Style = Style::new().bold();
@@ -62,43 +51,31 @@ fn styled(style: Style, text: &str) -> String {
 
 /// Returns the lines of the whole screen, of this many columns and rows. `first` is the first row of the table that
 /// was shown last, and becomes that of this one.
-pub fn lines(
-    state: &State,
-    (width, height): (usize, usize),
-    first: &mut usize,
-    colours: Colours,
-) -> Vec<String> {
+pub fn lines(state: &State, (width, height): (usize, usize), first: &mut usize) -> Vec<String> {
     let mut below = details(state, width);
     below.truncate(height / 2);
     let rows = height.saturating_sub(2 + below.len()).max(1);
-    let mut middle = match state.mode {
-        Mode::Help => help(width),
-        _ => table(state, (width, rows), first, colours),
-    };
-    if state.mode == Mode::Help {
-        middle.truncate(rows + below.len());
-        middle.resize(rows + below.len(), String::new());
-    } else {
-        middle.resize(rows, String::new());
-        middle.extend(below);
-    }
     let mut lines = vec![headline(state, width)];
-    lines.extend(middle);
-    lines.push(footer(state, width, colours));
+    if state.mode == Mode::Help {
+        lines.extend(help(width));
+        lines.resize(1 + rows + below.len(), String::new());
+    } else {
+        lines.extend(table(state, (width, rows), first));
+        lines.resize(1 + rows, String::new());
+        lines.extend(below);
+    }
+    lines.push(footer(state, width));
     lines.truncate(height);
     lines
 }
 
 fn headline(state: &State, width: usize) -> String {
     let overview = &state.overview;
-    let mut parts = vec![
-        counted(state.rows.len(), "pipe", "pipes"),
-        format!(
-            "by {}{}",
-            state.sort.in_words(),
-            if state.reverse { ", reversed" } else { "" }
-        ),
-    ];
+    let mut parts = vec![counted(state.rows.len(), "pipe", "pipes")];
+    parts.push(format!("by {}", state.sort.in_words()));
+    if state.reverse {
+        parts.push("reversed".to_owned());
+    }
     if !state.filter.is_empty() || state.mode == Mode::Filter {
         parts.push(format!("with '{}'", state.filter));
     }
@@ -119,7 +96,7 @@ fn headline(state: &State, width: usize) -> String {
     styled(BOLD, &name) + &rest
 }
 
-fn footer(state: &State, width: usize, colours: Colours) -> String {
+fn footer(state: &State, width: usize) -> String {
     match &state.mode {
         Mode::Filter => {
             let line = format!("/{}_  Enter keeps it, Esc drops it", state.filter);
@@ -127,7 +104,7 @@ fn footer(state: &State, width: usize, colours: Colours) -> String {
         }
         Mode::Question { .. } => {
             let question = shown_in("enlarge it anyway? y: yes; any other key: no", width);
-            styled(colours.style(AnsiColor::Yellow).bold(), &question)
+            styled(coloured(AnsiColor::Yellow).bold(), &question)
         }
         _ => shown_in(&keys(width), width),
     }
@@ -136,36 +113,27 @@ fn footer(state: &State, width: usize, colours: Colours) -> String {
 /// Returns what the keys do, as far as there is room for it.
 fn keys(width: usize) -> String {
     /// Each text has a weight, and the least is left out first; `?` shows what was left out.
-    const ALL: &[(&str, u8)] = &[
-        ("? help", 7),
-        ("/ filter", 4),
-        ("s sort", 5),
-        ("r reverse", 1),
-        ("+ grow", 3),
-        ("p pause", 2),
-        ("q leave", 6),
+    const ALL: [(u8, &str); 7] = [
+        (7, "? help"),
+        (4, "/ filter"),
+        (5, "s sort"),
+        (1, "r reverse"),
+        (3, "+ grow"),
+        (2, "p pause"),
+        (6, "q leave"),
     ];
-    let mut shown = ALL.to_vec();
-    loop {
-        let words: Vec<&str> = shown.iter().map(|(text, _)| *text).collect();
-        let line = words.join("  ");
-        let least = shown.iter().map(|(_, matters)| *matters).min();
-        if line.len() <= width || shown.len() == 1 {
-            return line;
-        }
-        shown.retain(|(_, matters)| Some(*matters) != least);
-    }
+    let mut shown = ALL.map(|(weight, text)| (weight, text.to_owned())).to_vec();
+    leave_out(&mut shown, 2, width);
+    let words: Vec<String> = shown.into_iter().map(|(_, text)| text).collect();
+    words.join("  ")
 }
 
 /// Returns the columns that there is room for, and the width of each.
 fn columns(width: usize) -> Vec<(&'static Column, usize)> {
     let mut shown: Vec<&Column> = COLUMNS.iter().collect();
     let needs = |shown: &[&Column]| {
-        shown
-            .iter()
-            .map(|one| one.least + 1)
-            .sum::<usize>()
-            .saturating_sub(1)
+        let needed: usize = shown.iter().map(|one| one.least + 1).sum();
+        needed.saturating_sub(1)
     };
     while shown.len() > 1 && needs(&shown) > width {
         let least = shown.iter().map(|one| one.weight).min();
@@ -174,34 +142,24 @@ fn columns(width: usize) -> Vec<(&'static Column, usize)> {
     let mut room = width.saturating_sub(needs(&shown));
     let mut widths: Vec<usize> = shown.iter().map(|one| one.least).collect();
     // The rest is distributed in equal parts, as long as there are columns that can use it.
+    let most: usize = shown.iter().map(|one| one.most - one.least).sum();
+    room = room.min(most);
     while room > 0 {
-        let mut given = false;
         for (one, width) in shown.iter().zip(&mut widths) {
             if room > 0 && *width < one.most {
                 *width += 1;
                 room -= 1;
-                given = true;
             }
-        }
-        if !given {
-            break;
         }
     }
     shown.into_iter().zip(widths).collect()
 }
 
 /// Returns the lines of the table, its header included.
-fn table(
-    state: &State,
-    (width, height): (usize, usize),
-    first: &mut usize,
-    colours: Colours,
-) -> Vec<String> {
+fn table(state: &State, (width, height): (usize, usize), first: &mut usize) -> Vec<String> {
     let columns = columns(width);
-    let header = columns
-        .iter()
-        .map(|(column, width)| fitted(column.name, column, *width));
-    let header: Vec<String> = header.collect();
+    let header = |(column, width): &(&Column, usize)| fitted(column.name, column, *width);
+    let header: Vec<String> = columns.iter().map(header).collect();
     let mut lines = vec![styled(BOLD, &shown_in(&header.join(" "), width))];
     let rows = height.saturating_sub(1).max(1);
     *first = (*first)
@@ -217,8 +175,8 @@ fn table(
         let cells = columns.iter().map(|(column, width)| {
             let text = (column.text)(&state.overview, row, *width);
             let style = match column.name {
-                "slow" => slow_style(row, colours),
-                "fill" => colours.style(AnsiColor::Cyan),
+                "slow" => slow_style(row),
+                "fill" => coloured(AnsiColor::Cyan),
                 _ => Style::new(),
             };
             styled(mark(style), &fitted(&text, column, *width))
@@ -238,11 +196,11 @@ fn fitted(text: &str, column: &Column, width: usize) -> String {
     }
 }
 
-fn slow_style(row: &PipeState, colours: Colours) -> Style {
+fn slow_style(row: &PipeState) -> Style {
     match row.slow {
-        Slow::Writer => colours.style(AnsiColor::Yellow),
-        Slow::Reader => colours.style(AnsiColor::Magenta),
-        Slow::Cpus => colours.style(AnsiColor::Red),
+        Slow::Writer => coloured(AnsiColor::Yellow),
+        Slow::Reader => coloured(AnsiColor::Magenta),
+        Slow::Cpus => coloured(AnsiColor::Red),
         Slow::Both | Slow::Unknown => Style::new(),
     }
 }
@@ -311,11 +269,9 @@ fn ends(overview: &Overview, row: &PipeState, width: usize) -> String {
 }
 
 fn commands(row: &PipeState) -> String {
-    let of = |all: &[ProcessInfo]| {
-        all.first()
-            .map_or("?".to_owned(), |who| who.command.clone())
-    };
-    format!("{} | {}", of(&row.writers), of(&row.readers))
+    let [writer, reader] = [&row.writers, &row.readers]
+        .map(|all| all.first().map_or("?", |who: &ProcessInfo| &who.command));
+    format!("{writer} | {reader}")
 }
 
 fn passed(row: &PipeState) -> String {
