@@ -15,7 +15,7 @@ use fullbore::tee::Policy;
 use fullbore::{Buffer, EndReason, Error, Pipe, TransferSide};
 
 /// Memory in base pages, in huge pages, and less than is moved.
-const MEMORY: [usize; 3] = [64 << 10, MIB, 16 * MIB];
+const MEMORY: [usize; 3] = [128 << 10, MIB, 16 * MIB];
 
 /// The timeout of a test.
 const LONG: Duration = Duration::from_secs(300);
@@ -576,7 +576,7 @@ fn reader_with_pauses(source: OwnedFd, seed: u64) -> JoinHandle<u64> {
 #[test]
 fn both_sides_pause_in_turn_and_every_byte_arrives_in_order() {
     let _watch = watch("both_sides_pause_in_turn_and_every_byte_arrives_in_order");
-    for (seed, memory) in (0..).zip([64 << 10, MIB, 4 * MIB, 16 * MIB].repeat(3)) {
+    for (seed, memory) in (0..).zip([128 << 10, MIB, 4 * MIB, 16 * MIB].repeat(3)) {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         let len = 12 * MIB + 4321;
         let mut there = File::from(source.writer);

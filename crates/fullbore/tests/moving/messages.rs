@@ -186,7 +186,7 @@ fn a_connection_that_keeps_messages_ends_when_it_is_closed() {
     let tee = Tee::new(source()).sink(&sinks[1].writer, policy).run();
     assert_eq!(tee.unwrap().taken, 2);
     let buffer = Buffer::new(source()).sink(&sinks[2].writer, policy);
-    buffer.memory(64 << 10).run().unwrap();
+    buffer.memory(128 << 10).run().unwrap();
     for sink in sinks {
         drop(sink.writer);
         let mut got = String::new();
@@ -212,7 +212,7 @@ fn a_datagram_socket_that_was_shut_down_ends_once_it_is_empty() {
 #[test]
 fn no_message_is_cut_by_a_buffer_of_any_size() {
     let _watch = watch("no_message_is_cut_by_a_buffer_of_any_size");
-    for memory in [64 << 10, MIB, 16 * MIB] {
+    for memory in [128 << 10, MIB, 16 * MIB] {
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
                 let buffer = Buffer::new(source).memory(memory);
@@ -241,7 +241,7 @@ fn a_message_that_is_too_long_is_an_error() {
     let transferred = Transfer::new(&source, &sink.writer).run();
     let teed = Tee::new(&source).sink(&sink.writer, policy).run();
     let buffer = Buffer::new(&source).sink(&sink.writer, policy);
-    let buffered = buffer.memory(64 << 10).run();
+    let buffered = buffer.memory(128 << 10).run();
     let [transferred, teed, buffered] = [
         transferred.unwrap_err().error,
         teed.unwrap_err().error,

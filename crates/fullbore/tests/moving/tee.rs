@@ -532,7 +532,7 @@ fn a_full_disk_is_what_the_policy_says() {
                         let error = said.error.as_ref().unwrap();
                         assert_eq!(error.kind(), ErrorKind::StorageFull, "{what}");
                         assert!(!said.ignored, "{what}");
-                        assert_eq!(arrived.len(), LEN, "{what}");
+                        assert_eq!(arrived.len(), bytes.len(), "{what}");
                     }
                     Err(failure) => {
                         assert_eq!(policy, Policy::FAIL_ALL, "{what}");
@@ -719,7 +719,7 @@ fn descriptors_that_do_not_block_lose_nothing() {
                 drop(tee);
                 let what = format!("{wait:?} {kind:?} {kinds:?}");
                 let report = report.unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert_eq!(report.taken, len as u64, "{what}");
+                assert_eq!(report.taken, bytes.len() as u64, "{what}");
                 for target in targets {
                     assert!(target.arrived(bytes.len()).unwrap() == bytes, "{what}");
                 }

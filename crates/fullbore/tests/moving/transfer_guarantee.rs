@@ -80,8 +80,9 @@ fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<Trans
             .run()
             .unwrap();
         let after = capacity();
-        // The pipe between two transfers is the output of the first, which grows it.
-        assert!(before <= after);
+        // The pipe between two transfers is the output of the first, which grows it. A producer asks for less than a new
+        // pipe has where base pages have 64 KiB.
+        assert!(before <= after || fullbore_linux::page_size() > 16 * 1024);
         report
     });
     (pipe.reader, moving)
