@@ -446,11 +446,11 @@ fn only_a_connection_that_takes_nothing_itself_fails_after_its_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     std::fs::write(path("in"), vec![1; 30_000_000]).unwrap();
-    let run = |output: &str| {
+    let run = |output: &str, timeout: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let words = format!(
-            "-q -m 64M --tcptimeo 300ms -i {} -O 127.0.0.1:{port} -o {}",
+            "-q -m 64M --tcptimeo {timeout} -i {} -O 127.0.0.1:{port} -o {}",
             path("in").display(),
             path(output).display()
         );
@@ -458,13 +458,14 @@ fn only_a_connection_that_takes_nothing_itself_fails_after_its_time() {
         (child, listener.accept().unwrap().0, port)
     };
     // Nobody reads from the connection. The other output is complete.
-    let (child, _stream, port) = run("copy");
+    let (child, _stream, port) = run("copy", "300ms");
     let output = finish(child);
     assert_code(&output, 1);
     let text = format!("write to '127.0.0.1:{port}': Connection timed out");
     assert!(said_err(&output).contains(&text), "{}", said(&output));
     assert_eq!(std::fs::metadata(path("copy")).unwrap().len(), 30_000_000);
-    // Nobody reads from the pipe for a while, and the connection has nothing to do.
+    // Nobody reads from the pipe for longer than the timeout, and the connection has nothing to do. No thread here waits
+    // as long for a CPU.
     let fifo = path("fifo");
     assert!(
         Command::new("mkfifo")
@@ -475,10 +476,10 @@ fn only_a_connection_that_takes_nothing_itself_fails_after_its_time() {
     );
     let reading = std::thread::spawn(move || {
         let mut fifo = std::fs::File::open(fifo).unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(6));
         std::io::copy(&mut fifo, &mut std::io::sink()).unwrap()
     });
-    let (child, mut stream, _) = run("fifo");
+    let (child, mut stream, _) = run("fifo", "5s");
     let got = std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
     assert_code(&finish(child), 0);
     assert_eq!((got, reading.join().unwrap()), (30_000_000, 30_000_000));
