@@ -134,31 +134,30 @@ mod tests {
             .spawn()
             .unwrap();
         let mut processes = Processes::default();
+        let is_busy =
+            |(_, seen): (u32, &Seen)| seen.name == "sh" && seen.accounts().user_seconds > 0.05;
+        // It has slept for most of the time only after it has got a CPU to begin with.
+        let is_asleep = |(_, seen): (u32, &Seen)| {
+            let accounts = seen.accounts();
+            seen.name == "sleep" && accounts.seconds > 0.0 && accounts.slept() > 0.5
+        };
         let began = Instant::now();
-        while began.elapsed().as_secs() < 300 {
+        let found = loop {
             processes.read();
-            let names: Vec<&str> = processes
-                .iter()
-                .map(|(_, seen)| seen.name.as_str())
-                .collect();
-            let busy =
-                |(_, seen): (u32, &Seen)| seen.name == "sh" && seen.accounts().user_seconds > 0.05;
-            if names.contains(&"sleep") && processes.iter().any(busy) {
-                break;
+            if processes.iter().any(is_busy) && processes.iter().any(is_asleep) {
+                break true;
+            }
+            if began.elapsed().as_secs() > 300 {
+                break false;
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        let asleep = processes
-            .iter()
-            .find(|(_, seen)| seen.name == "sleep")
-            .unwrap()
-            .1;
-        assert!(asleep.accounts().slept() > 0.5, "{asleep:?}");
+        };
         for pid in descendants(child.id()) {
             let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
         let _ = child.kill();
         let _ = child.wait();
+        assert!(found, "{processes:?}");
     }
 }
