@@ -7,7 +7,7 @@
 //! - A pointer is an `Option` of a reference, so that null is an ordinary value. The header requires that other
 //!   pointers point to an object of their type.
 //! - A call goes through [`call`], which turns a panic into an error code, and calls that may write into a pipe or a
-//!   socket go through [`sigpipe`], so that the program gets no signal.
+//!   socket go through [`without_sigpipe`](fullbore_linux::without_sigpipe), so that the program gets no signal.
 //! - An object that another call uses is refused with `EBUSY` ([`handle`]), so two threads that use one object by
 //!   mistake get an error instead of a data race.
 
@@ -18,7 +18,6 @@
 #![cfg_attr(not(feature = "observe"), allow(dead_code))]
 
 mod handle;
-mod sigpipe;
 
 // The order of the header.
 mod call;

@@ -15,7 +15,7 @@ use crate::arguments::{
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::sigpipe;
+use fullbore_linux::without_sigpipe;
 
 /// The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
 /// socket; anything else gets copies.
@@ -103,7 +103,7 @@ handles! {
 impl Drop for Sending {
     fn drop(&mut self) {
         if let Some(producer) = self.producer.take() {
-            sigpipe::without(|| drop(producer));
+            without_sigpipe(|| drop(producer));
         }
     }
 }
@@ -218,7 +218,7 @@ impl Sending {
                 .map(|n| n as u64)
                 .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()));
         }
-        sigpipe::without(|| {
+        without_sigpipe(|| {
             let mut written = 0;
             while written < bytes.len() {
                 match producer.write(&bytes[written..]) {
@@ -245,7 +245,7 @@ impl Sending {
         self.note();
         let producer =
             (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
-        match sigpipe::without(|| producer.finish()) {
+        match without_sigpipe(|| producer.finish()) {
             Ok(produced) => {
                 self.sent = produced.bytes;
                 self.calls = produced.calls;
@@ -331,7 +331,7 @@ pub extern "C" fn fullbore_producer_reserve(
         let place = place("memory", memory)?;
         given(producer)?.0.with(|sending| {
             let producer = sending.going_on()?;
-            let lent = sigpipe::without(|| producer.reserve(len))?;
+            let lent = without_sigpipe(|| producer.reserve(len))?;
             place.write(lent.as_mut_ptr().cast());
             Ok(0)
         })
@@ -354,7 +354,7 @@ pub extern "C" fn fullbore_producer_commit(
     status(error, || {
         given(producer)?.0.with(|sending| {
             let producer = sending.going_on()?;
-            sigpipe::without(|| producer.commit(len))?;
+            without_sigpipe(|| producer.commit(len))?;
             Ok(0)
         })
     })
@@ -373,7 +373,7 @@ pub extern "C" fn fullbore_producer_flush(
     status(error, || {
         given(producer)?.0.with(|sending| {
             let producer = sending.going_on()?;
-            sigpipe::without(|| producer.flush())
+            without_sigpipe(|| producer.flush())
                 .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()))?;
             Ok(0)
         })

@@ -12,7 +12,7 @@ use crate::handle::{Exclusive, free, given, handles, make};
 use crate::producer::{
     FULLBORE_WAY_AUTO, fullbore_producer_options, library_options, number_of_way,
 };
-use crate::sigpipe;
+use fullbore_linux::without_sigpipe;
 
 /// Sends a pattern repeatedly, into a pipe from pages that never change.
 pub struct fullbore_repeat(Exclusive<Repeat<BorrowedFd<'static>>>);
@@ -68,7 +68,7 @@ pub extern "C" fn fullbore_repeat_send(
 ) -> c_int {
     status(error, || {
         given(repeat)?.0.with(|repeat| {
-            sigpipe::without(|| repeat.send(len))?;
+            without_sigpipe(|| repeat.send(len))?;
             Ok(0)
         })
     })
@@ -85,7 +85,7 @@ pub extern "C" fn fullbore_repeat_send_some(
     error: Option<&mut fullbore_error>,
 ) -> i64 {
     number(error, || {
-        (given(repeat)?.0).with(|repeat| Ok(sigpipe::without(|| repeat.send_some(len))?))
+        (given(repeat)?.0).with(|repeat| Ok(without_sigpipe(|| repeat.send_some(len))?))
     })
 }
 

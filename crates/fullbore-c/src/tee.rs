@@ -11,10 +11,10 @@ use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, nanoseconds, only};
 use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::sigpipe;
 use crate::transfer::{
     FULLBORE_FLAG_PLAIN, configured, fullbore_transfer_options, guarantee, number_of_ended,
 };
+use fullbore_linux::without_sigpipe;
 
 /// An error of one sink makes the whole tee fail.
 pub const FULLBORE_ON_ERROR_FAIL_ALL: i32 = 0;
@@ -56,7 +56,7 @@ impl Splitting {
         let Some(tee) = &mut self.tee else {
             return Err(Failure::invalid("the tee has failed before"));
         };
-        match sigpipe::without(|| tee.run()) {
+        match without_sigpipe(|| tee.run()) {
             Ok(report) => {
                 let ended = number_of_ended(report.ended);
                 self.report = Some(report);

@@ -12,7 +12,7 @@ use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, Options, fd, nanoseconds
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::sigpipe;
+use fullbore_linux::without_sigpipe;
 
 /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
 /// is the default.
@@ -243,7 +243,7 @@ pub extern "C" fn fullbore_copy(
 ) -> i64 {
     number(error, || {
         let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
-        Ok(sigpipe::without(|| fullbore::copy(&source, &sink)).map_err(fullbore::Error::from)?)
+        Ok(without_sigpipe(|| fullbore::copy(&source, &sink)).map_err(fullbore::Error::from)?)
     })
 }
 
@@ -348,7 +348,7 @@ impl Moving {
                 false => ControlFlow::Continue(()),
             }
         };
-        match sigpipe::without(|| transfer.run_with(tell)) {
+        match without_sigpipe(|| transfer.run_with(tell)) {
             Ok(report) => {
                 let ended = number_of_ended(report.ended);
                 self.report = Some(report);

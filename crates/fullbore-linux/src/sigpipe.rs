@@ -67,29 +67,51 @@ impl SignalSet {
     }
 }
 
-/// Makes a call that may raise SIGPIPE, and removes that signal.
+/// Makes a call that may raise SIGPIPE, and removes that signal. One that was pending before stays pending.
 ///
 /// The signal may have been raised although the call succeeded, because some bytes were sent before the peer closed.
 pub fn without_sigpipe<T>(call: impl FnOnce() -> T) -> T {
-    let sigpipe = SignalSet::sigpipe();
-    let mut before = SignalSet::empty();
-    // SAFETY: both sets are initialized. Blocking a signal in this thread affects no other one.
-    let is_blocked = unsafe { pthread_sigmask(SIG_BLOCK, &sigpipe, &mut before) } == 0;
-    // A signal that is already pending belongs to the caller, who has blocked it.
-    let is_pending = before.has_sigpipe() && {
-        let mut pending = SignalSet::empty();
-        // SAFETY: the set is valid for writing.
-        unsafe { sigpending(&mut pending) == 0 && pending.has_sigpipe() }
-    };
-    let answer = call();
-    if is_blocked {
-        if !is_pending {
-            take_away(&sigpipe);
+    let _blocked = Blocked::new();
+    call()
+}
+
+/// Blocks SIGPIPE in this thread until it is dropped, also by a panic.
+struct Blocked {
+    /// The mask of the thread before; `None` if it could not be changed.
+    before: Option<SignalSet>,
+    /// Whether a signal was pending before. It belongs to the caller, who has blocked it.
+    was_pending: bool,
+}
+
+impl Blocked {
+    fn new() -> Self {
+        let mut before = SignalSet::empty();
+        // SAFETY: both sets are initialized. Blocking a signal in this thread affects no other one.
+        let is_blocked =
+            unsafe { pthread_sigmask(SIG_BLOCK, &SignalSet::sigpipe(), &mut before) } == 0;
+        let was_pending = before.has_sigpipe() && {
+            let mut pending = SignalSet::empty();
+            // SAFETY: the set is valid for writing.
+            unsafe { sigpending(&mut pending) == 0 && pending.has_sigpipe() }
+        };
+        Self {
+            before: is_blocked.then_some(before),
+            was_pending,
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let Some(before) = &self.before else {
+            return;
+        };
+        if !self.was_pending {
+            take_away(&SignalSet::sigpipe());
         }
         // SAFETY: this is the mask that the thread had before.
-        unsafe { pthread_sigmask(SIG_SETMASK, &before, ptr::null_mut()) };
+        unsafe { pthread_sigmask(SIG_SETMASK, before, ptr::null_mut()) };
     }
-    answer
 }
 
 /// Removes the signal that this thread has caused, if any. A signal that another process has sent meanwhile is sent

@@ -7,14 +7,14 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use fullbore_tokio::{Both, Duplex, Ended, Failure, Guarantee, Options, UnderWay};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::case::{Failing, LEN, named};
+use crate::case::{Failing, Faults, LEN, named};
 use crate::common::calls::judging_by_arguments;
 use crate::common::ends::{content, same_bytes, tcp_pair};
 use crate::common::watch;
@@ -71,40 +71,15 @@ fn connection(is_tcp: bool, side: usize) -> Connection {
     }
 }
 
-/// Whether calls may fail now, and how many have.
-#[derive(Default)]
-struct Faults {
-    armed: AtomicBool,
-    failed: AtomicUsize,
-}
-
 type Ran = (Vec<Failure<Both>>, Both, bool, UnderWay);
 
 /// Runs a transfer until it succeeds, or fails although no call has.
 async fn ran<D: Duplex>(faults: &Faults, guarantee: Guarantee, a: D, b: D) -> Ran {
     let mut transfer = Options::new().guarantee(guarantee).copy_bidirectional(a, b);
-    let mut failures = Vec::new();
-    let succeeded = loop {
-        let before = faults.failed.load(Ordering::SeqCst);
-        faults.armed.store(true, Ordering::SeqCst);
-        let ran = transfer.run().await;
-        faults.armed.store(false, Ordering::SeqCst);
-        match ran {
-            Ok(_) => break true,
-            Err(failure) => failures.push(failure),
-        }
-        if faults.failed.load(Ordering::SeqCst) == before {
-            break false;
-        }
-        assert!(failures.len() < 10_000, "it fails for ever: {failures:?}");
-    };
+    let (failures, succeeded) = faults.rerun(async || transfer.run().await).await;
     let report = transfer.report();
-    (
-        failures,
-        report,
-        succeeded,
-        transfer.into_parts().unwrap().2,
-    )
+    let under_way = transfer.into_parts().unwrap().2;
+    (failures, report, succeeded.is_some(), under_way)
 }
 
 /// Runs both directions with such failures and checks where every byte is. Returns whether it succeeded in the end;

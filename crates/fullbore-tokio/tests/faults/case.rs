@@ -88,29 +88,39 @@ type Ran = (Vec<Failure<Report>>, Option<Report>, Vec<u8>);
 
 /// Whether calls may fail now, and how many have failed.
 #[derive(Default)]
-struct Faults {
-    armed: AtomicBool,
-    failed: AtomicUsize,
+pub struct Faults {
+    pub armed: AtomicBool,
+    pub failed: AtomicUsize,
 }
 
-/// Runs a transfer until it succeeds, or fails although no call has failed, or would fail forever.
+impl Faults {
+    /// Runs a transfer until it succeeds, or fails although no call has, or every call would fail. Returns the failures,
+    /// in order, and the report of the run that succeeded.
+    pub async fn rerun<R: std::fmt::Debug>(
+        &self,
+        mut run: impl AsyncFnMut() -> Result<R, Failure<R>>,
+    ) -> (Vec<Failure<R>>, Option<R>) {
+        let mut failures = Vec::new();
+        loop {
+            let before = self.failed.load(Ordering::SeqCst);
+            self.armed.store(true, Ordering::SeqCst);
+            let ran = run().await;
+            self.armed.store(false, Ordering::SeqCst);
+            match ran {
+                Ok(report) => return (failures, Some(report)),
+                Err(failure) => failures.push(failure),
+            }
+            if self.failed.load(Ordering::SeqCst) == before {
+                return (failures, None);
+            }
+            assert!(failures.len() < 10_000, "it fails for ever: {failures:?}");
+        }
+    }
+}
+
 async fn ran<S: Source, W: Sink>(faults: &Faults, guarantee: Guarantee, source: S, sink: W) -> Ran {
     let mut transfer = Options::new().guarantee(guarantee).copy(source, sink);
-    let mut failures = Vec::<Failure<Report>>::new();
-    let report = loop {
-        let before = faults.failed.load(Ordering::SeqCst);
-        faults.armed.store(true, Ordering::SeqCst);
-        let ran = transfer.run().await;
-        faults.armed.store(false, Ordering::SeqCst);
-        match ran {
-            Ok(report) => break Some(report),
-            Err(failure) => failures.push(failure),
-        }
-        if faults.failed.load(Ordering::SeqCst) == before {
-            break None;
-        }
-        assert!(failures.len() < 10_000, "it fails for ever: {failures:?}");
-    };
+    let (failures, report) = faults.rerun(async || transfer.run().await).await;
     (failures, report, transfer.into_parts().unwrap().2)
 }
 
