@@ -14,11 +14,11 @@ pub fn shown(name: impl AsRef<OsStr>) -> String {
 
 /// Adds what failed to an error of the system.
 pub trait Failed<T> {
-    /// Returns `open 'a': No such file or directory`. It is text, so that an `EPIPE` of any other file is not taken for
-    /// an output that was closed.
+    /// Returns `open 'a': No such file or directory`. The error is kept as text only, so that its
+    /// `EPIPE` is not taken for that of stdout.
     ///
     /// # Errors
-    /// If this is one.
+    /// If `self` is an error.
     fn failed(self, what: impl Display) -> anyhow::Result<T>;
 }
 

@@ -40,7 +40,7 @@ impl Experiment {
         }
     }
 
-    /// Creates an experiment whose name and work are put together; they stay until the end of the process.
+    /// Creates an experiment from a name and work that are made at run time, and leaks them.
     pub fn made(
         group: &'static str,
         name: String,

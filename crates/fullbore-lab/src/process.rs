@@ -109,8 +109,8 @@ impl Process {
     /// leads, which would keep its stdout open.
     pub fn end_group_within(mut self, patience: Duration) -> Result<Ended> {
         let in_time = self.ends_within(patience)?;
-        // The process has not been waited for, so its number has not been reused. The call fails if no
-        // process of the group is left.
+        // With pidfd_open(2), the process has not been waited for, so its number has not been reused. The call fails if
+        // no process of the group is left.
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let mut ended = self.end_within(GRACE)?;
         ended.killed |= !in_time;
@@ -185,8 +185,8 @@ impl Ended {
     }
 }
 
-/// Collects what a process writes to stdout and then to stderr, which must be short, until both have ended, and
-/// its exit status.
+/// Reads stdout of a process to its end, then stderr, and waits for the process. Until stdout has ended, what the process
+/// writes to stderr must fit into the pipe.
 ///
 /// It does what `Child::wait_with_output` does, without the ioctl(2) (FIONBIO) that std calls on each pipe
 /// and whose refusal is a panic.
@@ -209,7 +209,7 @@ fn all_of(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Runs a command to its end, without stdin, and returns what it writes.
+/// Runs a command to its end, and returns what it writes.
 ///
 /// # Errors
 /// Fails if the command cannot be started.

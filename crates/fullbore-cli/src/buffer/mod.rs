@@ -14,7 +14,7 @@
 //! | `file.rs` | the file that holds the bytes instead of memory |
 //! | `hashing.rs` | the digest of what passes |
 //! | `messages.rs` | where messages go |
-//! | `manner.rs` | the words: those of mbuffer |
+//! | `manner.rs` | the words of mbuffer |
 //! | `sizes.rs` | the memory, and how much of it is moved at a time |
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
 use fullbore_host::refusal::Usage;
@@ -20,13 +21,13 @@ use crate::moving::{Input, Output};
 /// What a buffer reads from, and writes to.
 pub struct Ends {
     pub input: Input,
-    pub source: File,
+    pub source: Arc<File>,
     pub sinks: Vec<Sink>,
     /// Whether all outputs could be opened.
     pub all_opened: bool,
 }
 
-/// An output, and the connection that it is if it is one.
+/// An output, with its connection if it is a TCP connection.
 pub struct Sink {
     pub output: Output,
     pub connection: Option<TcpStream>,
@@ -78,7 +79,7 @@ impl Options {
         }
     }
 
-    fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, File)> {
+    fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, Arc<File>)> {
         let Some(address) = &self.outputs.listen else {
             let named: Vec<PathBuf> = self.input.iter().cloned().collect();
             let input = Input::all(&named).remove(0);
@@ -88,7 +89,7 @@ impl Options {
         let within = self.watchdog.filter(|_| self.outputs.is_watched);
         let stream = address.accept(self.tcpbuffer, within, |text| messages.warn(&text))?;
         let input = Input::File(address.to_string().into());
-        Ok((input, OwnedFd::from(stream).into()))
+        Ok((input, Arc::new(OwnedFd::from(stream).into())))
     }
 
     fn connect(&self, address: &Address) -> anyhow::Result<Sink> {

@@ -156,7 +156,7 @@ pub struct Options {
     #[arg(short = 'd')]
     pub device_block: bool,
 
-    /// As whom it speaks.
+    /// Whether it was called as mbuffer, and uses the words of mbuffer.
     #[arg(skip)]
     pub as_mbuffer: bool,
 

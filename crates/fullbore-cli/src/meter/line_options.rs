@@ -161,6 +161,7 @@ pub struct LineOptions {
 
 /// What a running meter is told to change; `None` leaves it as it is.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Changes {
     name: Option<String>,
     size: Option<u64>,

@@ -330,7 +330,7 @@ impl<'a> Drawing<'a> {
                 display.turn();
             }
         }
-        // Otherwise no line was ever to be shown.
+        // Skipped if the first line was not due yet.
         if !(waiting && self.shared.passed() == 0) && began.elapsed() >= delay {
             self.finish();
         }

@@ -79,7 +79,7 @@ impl<'a> Passing<'a> {
     /// # Errors
     /// Those of opening the input, and of moving its bytes.
     pub fn pass(&mut self, input: &Input, output: &Output) -> anyhow::Result<ControlFlow<()>> {
-        let source = Arc::new(input.open()?);
+        let source = input.open()?;
         if self.how.direct_io {
             // File systems that cannot do it say so.
             let _ = set_direct(&*source, true);

@@ -67,10 +67,10 @@ fn chain_of(overview: &Overview, pid: u32) -> Option<&ChainState> {
 
 /// Returns how far it is in its input file, or how much has gone through its first pipe.
 fn progress(overview: &Overview, chain: &ChainState) -> Progress {
-    let through_pipe = overview.pipes[chain.pipes[0]].bytes.bytes;
+    let through_pipe = || overview.pipes[chain.pipes[0]].bytes.bytes;
     let progress = chain.progress;
     Progress {
-        passed: progress.map_or(through_pipe, |progress| Some(progress.passed)),
+        passed: progress.map_or_else(through_pipe, |progress| Some(progress.passed)),
         total: progress.map(|progress| progress.total),
     }
 }

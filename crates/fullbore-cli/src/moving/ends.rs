@@ -4,8 +4,10 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, stdin};
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::bail;
 use fullbore_linux::descriptor_of;
@@ -47,23 +49,27 @@ impl Input {
     /// Opens the input. For stdin, it is a duplicate.
     ///
     /// # Errors
-    /// Those of open(2), with the name of the input, and of dup(2).
-    pub fn open(&self) -> anyhow::Result<File> {
-        match self {
+    /// Those of open(2), with the name of the input, and of dup(2); `EISDIR`.
+    pub fn open(&self) -> anyhow::Result<Arc<File>> {
+        let file = match self {
             // Rust has opened /dev/null in its place, which would be an input without bytes.
             Input::Stdin if inherited::stdin_was_closed() => {
                 bail!(self.bad(None, "standard input is closed".into()))
             }
-            Input::Stdin => Ok(stdin().as_fd().try_clone_to_owned()?.into()),
+            Input::Stdin => stdin().as_fd().try_clone_to_owned().map(File::from),
             Input::File(path) => {
-                let file = inherited::descriptor(path, OFlags::RDONLY)
-                    .unwrap_or_else(|| File::open(path))
-                    .map_err(|error| self.bad(Some("open"), error_text(&error)))?;
-                // Found out here, so that no output is truncated for a directory.
-                self.refuse_directory(rustix::fs::fstat(&file))?;
-                Ok(file)
+                inherited::descriptor(path, OFlags::RDONLY).unwrap_or_else(|| File::open(path))
             }
+        };
+        let file = file.map_err(|error| self.bad(Some("open"), error_text(&error)))?;
+        let file = Arc::new(file);
+        // Found out here, so that no output is truncated for a directory.
+        self.refuse_directory(rustix::fs::fstat(&*file))?;
+        if *self == Input::Stdin && file.metadata().is_ok_and(|data| data.is_file()) {
+            // To close it would release the locks that this process has on the file (fcntl_locking(2)).
+            mem::forget(Arc::clone(&file));
         }
+        Ok(file)
     }
 
     /// Returns the error that something could not be done to the input.
@@ -163,7 +169,7 @@ pub enum Existing {
 }
 
 impl Existing {
-    /// Returns what becomes of a file whose contents are replaced if nothing is to be appended to them.
+    /// Returns `Append` if bytes are to be appended, and `Replace` otherwise.
     pub fn appended(is_appended: bool) -> Self {
         match is_appended {
             true => Existing::Append,
@@ -297,7 +303,7 @@ fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Res
     if existing == Existing::Refuse {
         match options.clone().create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            failed => return failed.failed(&opening),
+            created => return created.failed(&opening),
         }
     }
     let file = options.create(true).truncate(false).open(path);

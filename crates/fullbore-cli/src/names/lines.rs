@@ -22,7 +22,7 @@ pub struct Options {
 pub struct Lines {
     options: Options,
     number: u64,
-    /// Whether the next byte does not begin a line.
+    /// Whether a line has begun and not ended.
     within: bool,
     /// The empty lines just before.
     empty: u64,

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use call::Call;
 
-/// Returns its exit code, also if it fails before it has begun.
+/// Returns the exit code. `Err` is an exit code too, and only ends the program early.
 type Program = fn(&Call) -> Result<ExitCode, ExitCode>;
 
 const NAMES: [(&str, Program); 4] = [

@@ -70,16 +70,17 @@ pub fn start(who: &str, parsed: &mut Parsed) -> anyhow::Result<Started> {
     };
     let has = |id| parsed.options.iter().any(|(given, _)| *given == id);
     let words = std::mem::take(&mut parsed.operands);
-    let wrong = match words.split_first() {
-        _ if has('U') => "monitor mode cannot be used with store-and-forward",
-        _ if side == Side::In && has('o') => {
+    let wrong = |text: &str| Usage(text.into());
+    if has('U') {
+        bail!(wrong("monitor mode cannot be used with store-and-forward"));
+    }
+    if side == Side::In && has('o') {
+        bail!(wrong(
             "-o needs -M out or both: of 'in', the output is that of the command"
-        }
-        None => "-M: a command to run must be specified",
-        Some(_) => "",
-    };
-    let Some((program, arguments)) = words.split_first().filter(|_| wrong.is_empty()) else {
-        bail!(Usage(wrong.into()));
+        ));
+    }
+    let Some((program, arguments)) = words.split_first() else {
+        bail!(wrong("-M: a command to run must be specified"));
     };
     let of_program = format!("-M: {}", shown(program));
     let pipe = || Pipe::new().failed("-M: create a pipe");

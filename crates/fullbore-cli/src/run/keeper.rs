@@ -30,9 +30,10 @@ use crate::interrupt::die_of;
 use crate::terminal::footer;
 use crate::waiting::wait_for;
 
-/// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the
-/// runner may draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and queued for the runner when it starts. What the
-/// runner puts on the shelf stays open until both have ended or it takes it off.
+/// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the runner may
+/// draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and
+/// queued for the runner when it starts. What the runner puts on the shelf stays open until both have ended or it takes it
+/// off.
 ///
 /// # Errors
 /// Fails if the runner cannot be started; in the runner, fails as `run` does.

@@ -119,7 +119,7 @@ fn check(lists: &[Option<Vec<usize>>], stages: usize) -> Result<(), Usage> {
     }
     let topology = Topology::read();
     for &cpu in lists.iter().flatten().flatten() {
-        // A pair of one CPU is refused if the CPU is.
+        // It refuses a CPU that is offline or not allowed.
         let known = CpuPair::of(cpu, cpu, &topology);
         known.map_err(|refused| Usage(format!("--place: {refused}")))?;
     }

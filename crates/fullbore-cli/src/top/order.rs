@@ -60,15 +60,18 @@ pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Ve
         let place = (name, first.chain.is_none(), first.inode);
         (weights.fold(f64::NEG_INFINITY, f64::max), place)
     };
-    groups.sort_by(|a, b| {
-        let ((heavy, place), (other_heavy, other_place)) = (key(a), key(b));
-        let by_weight = other_heavy.total_cmp(&heavy);
-        by_weight.then_with(|| place.cmp(&other_place))
+    let mut keyed: Vec<_> = groups
+        .into_iter()
+        .map(|group| (key(&group), group))
+        .collect();
+    keyed.sort_by(|((heavy, place), _), ((other_heavy, other_place), _)| {
+        let by_weight = other_heavy.total_cmp(heavy);
+        by_weight.then_with(|| place.cmp(other_place))
     });
     if reverse {
-        groups.reverse();
+        keyed.reverse();
     }
-    groups.concat()
+    keyed.into_iter().flat_map(|(_, group)| group).collect()
 }
 
 /// Returns all the text that a filter is applied to.

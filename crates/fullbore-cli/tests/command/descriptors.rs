@@ -1,13 +1,17 @@
 //! Names of open descriptors, such as /dev/stdout and /dev/fd/3: every verb that takes files reads and writes the
 //! descriptor itself.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{Read, Write, stdin};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, fcntl_lock, mknodat};
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 /// Runs a line of bash in a directory that has a file `x` and a symbolic link `out` to /dev/stdout; `$F` is fullbore.
@@ -183,4 +187,51 @@ fn what_cannot_be_used_is_one_line_and_code_1() {
     let (output, _directory) = shell("$F copy x -o /dev/stdout --hash sha256");
     assert_eq!(stdout(&output), "data\n");
     assert!(one_line(stderr(&output)).contains("/dev/stdout"));
+}
+
+#[test]
+fn no_output_is_truncated_for_a_directory_on_stdin() {
+    for verb in ["copy -o f", "meter -q -o f", "buffer -q -f -o f", "tee f"] {
+        let (output, directory) = shell(&format!("echo old > f; $F {verb} < ."));
+        assert_code(&output, 1);
+        assert!(stderr(&output).contains("Is a directory"), "{output:?}");
+        assert_eq!(content(&directory, "f"), "old\n", "{verb}");
+    }
+}
+
+#[test]
+fn locks_on_stdin_are_kept_while_later_inputs_are_read() {
+    for verb in ["copy", "meter -q"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("x"), "data\n").unwrap();
+        mknodat(CWD, path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let file = File::options().read(true).write(true).open(path("x"));
+        let file = file.unwrap();
+        let mut command = fullbore(&format!("{verb} - {}", path("fifo").display()));
+        let for_child = file.try_clone().unwrap();
+        let others = [file.as_raw_fd(), for_child.as_raw_fd()];
+        command.stdin(for_child);
+        let lock = move || {
+            // If execve(2) closed another descriptor of the file, the lock would be lost.
+            for other in others {
+                // SAFETY: the child does not use this descriptor.
+                unsafe { rustix::io::close(other) };
+            }
+            let exclusive = FlockOperation::NonBlockingLockExclusive;
+            Ok(fcntl_lock(stdin(), exclusive)?)
+        };
+        // SAFETY: it only makes system calls.
+        unsafe { command.pre_exec(lock) };
+        let child = start(&mut command);
+        // This waits until the FIFO is opened, after stdin has been read.
+        let mut fifo = File::options().write(true).open(path("fifo")).unwrap();
+        let taken = fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
+        fifo.write_all(b"more\n").unwrap();
+        drop(fifo);
+        let output = finish(child);
+        assert_code(&output, 0);
+        assert_eq!(output.stdout, b"data\nmore\n", "{verb}");
+        assert_eq!(taken, Err(Errno::AGAIN), "{verb}");
+    }
 }

@@ -136,7 +136,7 @@ mod tests {
         let mut processes = Processes::default();
         let is_busy =
             |(_, seen): (u32, &Seen)| seen.name == "sh" && seen.accounts().user_seconds > 0.05;
-        // It has slept for most of the time only after it has got a CPU to begin with.
+        // It must have got a CPU before most of its time is sleep.
         let is_asleep = |(_, seen): (u32, &Seen)| {
             let accounts = seen.accounts();
             seen.name == "sleep" && accounts.seconds > 0.0 && accounts.slept() > 0.5

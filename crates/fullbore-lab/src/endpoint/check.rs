@@ -19,21 +19,18 @@ fn refused(reason: &str) -> Result<(), Usage> {
 impl Options {
     fn check_both(&self) -> Result<(), Usage> {
         let is_other = |wait| self.wait.is_some_and(|name| Wait::from(name) != wait);
-        refused(match self {
-            _ if self.busy_loop && is_other(Wait::Spin) => {
-                "--wait contradicts --busy-loop, which means --wait spin: give one of them"
-            }
-            _ if self.poll && !self.busy_loop && is_other(Wait::Poll) => {
-                "--wait contradicts --poll, which means --wait poll: give one of them"
-            }
-            _ if self.buf_size == Some(0) || self.chunk == Some(0) => {
-                "--buf-size and --chunk must be above 0"
-            }
-            _ if self.period == Some(0) => "--period must be above 0",
-            _ if self.check_huge_page && !self.huge_page => {
-                "--check-huge-page has no effect without --huge-page"
-            }
-            _ => return Ok(()),
+        refused(if self.busy_loop && is_other(Wait::Spin) {
+            "--wait contradicts --busy-loop, which means --wait spin: give one of them"
+        } else if self.poll && !self.busy_loop && is_other(Wait::Poll) {
+            "--wait contradicts --poll, which means --wait poll: give one of them"
+        } else if self.buf_size == Some(0) || self.chunk == Some(0) {
+            "--buf-size and --chunk must be above 0"
+        } else if self.period == Some(0) {
+            "--period must be above 0"
+        } else if self.check_huge_page && !self.huge_page {
+            "--check-huge-page has no effect without --huge-page"
+        } else {
+            return Ok(());
         })
     }
 
@@ -47,22 +44,20 @@ impl Options {
         self.check_both()?;
         self.check_double_buffering()?;
         self.check_way()?;
-        refused(match self {
-            _ if self.sum => "--sum has no effect for 'fullbore write'",
-            _ if self.same_buffer && !self.write_with_vmsplice => {
-                "--same-buffer has no effect without --write-with-vmsplice"
-            }
-            _ if self.pause.is_some() => "--pause has no effect for 'fullbore write'",
-            _ if self.through_pipe && !self.double_buffers() => {
-                "--through-pipe has no effect without --write-with-vmsplice"
-            }
-            _ if self.verify && self.data == Some(Data::Constant) => {
-                "--verify requires --data words"
-            }
-            _ if self.dont_touch_pages && self.data() == Data::Words => {
-                "--dont-touch-pages cannot be used with --data words: pages that were not touched hold zeros"
-            }
-            _ => return Ok(()),
+        refused(if self.sum {
+            "--sum has no effect for 'fullbore write'"
+        } else if self.same_buffer && !self.write_with_vmsplice {
+            "--same-buffer has no effect without --write-with-vmsplice"
+        } else if self.pause.is_some() {
+            "--pause has no effect for 'fullbore write'"
+        } else if self.through_pipe && !self.double_buffers() {
+            "--through-pipe has no effect without --write-with-vmsplice"
+        } else if self.verify && self.data == Some(Data::Constant) {
+            "--verify requires --data words"
+        } else if self.dont_touch_pages && self.data() == Data::Words {
+            "--dont-touch-pages cannot be used with --data words: pages that were not touched hold zeros"
+        } else {
+            return Ok(());
         })
     }
 
@@ -101,50 +96,48 @@ impl Options {
         }
         let repeats = self.way() == Some(WayName::Repeat);
         let is_line = |len: usize| (1..=LONGEST_LINE).contains(&len);
-        refused(match self {
-            _ if self.memory.is_some() && self.way.is_some_and(|way| way != WayName::Recycle) => {
+        refused(
+            if self.memory.is_some() && self.way.is_some_and(|way| way != WayName::Recycle) {
                 "--memory can be used only with --way recycle"
-            }
-            _ if self.lines.is_some_and(|len| !is_line(len)) => {
+            } else if self.lines.is_some_and(|len| !is_line(len)) {
                 "--lines must be above 0, and 1M at most"
-            }
-            _ if self.lines.is_some() && repeats => "--lines cannot be used with --way repeat",
-            _ if self.way == Some(WayName::Socket) && chunk < 32 * 1024 => {
+            } else if self.lines.is_some() && repeats {
+                "--lines cannot be used with --way repeat"
+            } else if self.way == Some(WayName::Socket) && chunk < 32 * 1024 {
                 "--way socket requires chunks of 32K or more"
-            }
-            _ if repeats && self.verify && self.period.is_none() => {
+            } else if repeats && self.verify && self.period.is_none() {
                 "--way repeat writes the same words again and again, and --verify cannot know after \
                  how many bytes; give --period SIZE here and the same to 'fullbore read'"
-            }
-            _ if self.period.is_some() && !(repeats && self.data() == Data::Words) => {
+            } else if self.period.is_some() && !(repeats && self.data() == Data::Words) {
                 "--period has no effect without --way repeat, and --verify or --data words"
-            }
-            _ => return Ok(()),
-        })
+            } else {
+                return Ok(());
+            },
+        )
     }
 
     /// Rejects options that no reader can follow, on any machine.
     pub fn check_reader(&self) -> Result<(), Usage> {
         self.check_both()?;
-        refused(match self {
-            _ if self.memory.is_some() => "--memory has no effect for 'fullbore read'",
-            _ if self.lines.is_some() => "--lines has no effect for 'fullbore read'",
-            _ if self.data.is_some() => "--data has no effect for 'fullbore read'",
-            _ if self.way.is_some() && !self.consumes() => {
-                "--way has no effect for 'fullbore read', unless it is auto or ring"
-            }
-            _ if self.period.is_some() && !self.verify => "--period has no effect without --verify",
-            _ if self.through_pipe && !self.read_with_splice => {
-                "--through-pipe has no effect without --read-with-splice"
-            }
-            _ if self.splices_through_a_pipe() && self.verify => {
-                "--verify cannot be used with --read-with-splice and --through-pipe: omit those two"
-            }
-            _ if self.read_with_splice && self.consumes() => {
-                "--read-with-splice cannot be used with --way auto or --way ring, which read with the \
+        refused(if self.memory.is_some() {
+            "--memory has no effect for 'fullbore read'"
+        } else if self.lines.is_some() {
+            "--lines has no effect for 'fullbore read'"
+        } else if self.data.is_some() {
+            "--data has no effect for 'fullbore read'"
+        } else if self.way.is_some() && !self.consumes() {
+            "--way has no effect for 'fullbore read', unless it is auto or ring"
+        } else if self.period.is_some() && !self.verify {
+            "--period has no effect without --verify"
+        } else if self.through_pipe && !self.read_with_splice {
+            "--through-pipe has no effect without --read-with-splice"
+        } else if self.splices_through_a_pipe() && self.verify {
+            "--verify cannot be used with --read-with-splice and --through-pipe: omit those two"
+        } else if self.read_with_splice && self.consumes() {
+            "--read-with-splice cannot be used with --way auto or --way ring, which read with the \
                  library's Consumer: omit one of them"
-            }
-            _ => return Ok(()),
+        } else {
+            return Ok(());
         })
     }
 }

@@ -99,7 +99,7 @@ impl From<anyhow::Error> for Stop {
     }
 }
 
-/// Returns bytes that depend on their position: no two parts of them are alike.
+/// Returns bytes that depend on their position, so that a byte that is lost, doubled or moved is noticed.
 pub fn pattern(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     words::fill(&mut bytes, 0);

@@ -113,7 +113,7 @@ pub fn words(fds: BorrowedFd<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Returns whether a process never has an fd: a kernel thread, or a process whose threads have all ended.
+/// Returns whether a process can have no fds: it is a kernel thread, or all its threads have ended.
 pub fn has_no_fds(process: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut buffer = [0; 1024];
     let stat = Stat::from_read(read_file(process, c"stat", &mut buffer)?);

@@ -46,7 +46,7 @@ pub struct TunedPipe {
     pub limit: Option<String>,
     /// The error, if it could not be opened or changed.
     pub error: Option<String>,
-    /// The same error.
+    /// The errno of `error`.
     #[serde(skip)]
     pub errno: Option<Errno>,
     /// How each writer sends, the least safe first.

@@ -17,9 +17,9 @@ use crate::sampling::moment::Cause;
 pub struct Verdict {
     /// The statement of the verdict.
     pub kind: VerdictKind,
-    /// The numbers of the slow stages, however many there are.
+    /// The numbers of the slow stages, in ascending order; none for other kinds than `Stage`, `Shared` and `ByTurns`.
     pub stages: Vec<usize>,
-    /// What the slow stage spends its time on, if there is one.
+    /// What the slow stage spends its time on; `Some` only for `Stage`.
     pub bound_by: Option<Bound>,
     /// How sure it is.
     pub sure: Sureness,

@@ -103,8 +103,8 @@ impl Sheet {
         )
     }
 
-    /// Draws a text that ends in an ellipsis where it needs more than `room`. Its `anchor` is the point of it that is
-    /// at `x`: its start, its middle or its end.
+    /// Draws a text that ends in an ellipsis where it needs more than `room`. `anchor` says which point of the text is at
+    /// `x`: `start`, `middle` or `end`.
     fn text(&mut self, x: i32, anchor: &str, class: &str, text: &str, room: i32) {
         let text = text::one_line(&one_line(text), (f64::from(room) / 7.5) as usize);
         let _ = writeln!(

@@ -88,8 +88,11 @@ impl Inputs {
             None => self.directory.insert(Directory::make(program, settings)?),
         };
         let directory = parent.path.join(pipeline.name);
-        // It may be left from an attempt that was given up.
-        fs::create_dir_all(&directory)?;
+        match fs::create_dir(&directory) {
+            // It is left from an attempt that was given up.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
         // Without an input, nothing takes up space.
         let share = match pipeline.input {
             Input::Nothing => 1.0,

@@ -198,7 +198,8 @@ impl Proxying {
     }
 }
 
-/// Reads the line that a process prints. It must not hold more than its own end of the pipe.
+/// Reads the line that a process prints. This process must have closed the write end, or the end of one that prints nothing
+/// goes unnoticed.
 fn line(printed: &mut File, role: &str) -> Result<String, Stop> {
     let mut line = String::new();
     match BufReader::new(printed).read_line(&mut line) {

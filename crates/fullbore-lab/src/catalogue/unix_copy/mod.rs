@@ -174,7 +174,7 @@ impl Work for UnixCopy {
         })
     }
 
-    /// A number of objects may take as long as at 64 MiB/s.
+    /// For a number of objects, allows the time that they take at 64 MiB/s.
     fn patience(&self, settings: &Settings) -> Duration {
         let bytes = settings.unix_copy.unwrap_or_default().bytes();
         Timing::of(settings).patience() + Duration::from_secs(bytes.unwrap_or(0) >> 26)

@@ -123,12 +123,14 @@ impl Task for DropTask {
     /// dropped with MSG_TRUNC, with which TCP removes them from the socket without copying them (tcp(7)).
     fn play(self) -> Result<()> {
         let socket = File::from(stdin().as_fd().try_clone_to_owned()?);
+        // Made before, so that the sender does not wait for it.
+        let expected = seen();
         let mut beginning = Vec::with_capacity(CHECKED as usize);
         match { &socket }.take(CHECKED).read_to_end(&mut beginning) {
             Err(error) if error.kind() != io::ErrorKind::ConnectionReset => {
                 return Err(error).context("receive the first bytes");
             }
-            _ => check(&seen(), &beginning, 0)?,
+            _ => check(&expected, &beginning, 0)?,
         }
         beginning.resize(CHUNK, 0);
         loop {
