@@ -22,11 +22,14 @@ const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
 /// How many blocks are under way.
 const UNDER_WAY: usize = 8;
 
-/// How long one block size is measured at a time.
+/// How long one block size is measured at a time. One sample takes less than a tenth of a second.
 const TIME: Duration = Duration::from_millis(4);
 
-/// How often all sizes are measured at most before a run, and after it. One sample takes less than a tenth of a second.
-const MOST_SAMPLES: usize = 5;
+/// The same before a run of less than a second.
+const SHORT_TIME: Duration = Duration::from_millis(1);
+
+/// How often all sizes are measured at most before a run, and after it.
+const MOST_SAMPLES: u64 = 5;
 
 /// Fills the second slice, with the bytes of the first, which is as long, or with words that it makes.
 type Store = fn(&[u8], &mut [u8]);
@@ -41,28 +44,30 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Measures some times more: once for each second that the run is going to take, so that a short run is not
-    /// spent on its limit. Nothing is added where the two CPUs are one, or where threads cannot be pinned to them.
+    /// Measures before and after a run, each time once for each second that the run takes, so that a short run is not
+    /// spent on its limit: before a run of less than a second, it measures once, and after it not at all. Nothing is
+    /// added where the two CPUs are one, or where threads cannot be pinned to them.
     pub fn take(&mut self, cpus: &CpuPair, run: Duration) {
-        if cpus.writer == cpus.reader {
+        let is_short = run < Duration::from_secs(1);
+        if cpus.writer == cpus.reader || is_short && !self.handed_over.is_empty() {
             return;
         }
+        let time = if is_short { SHORT_TIME } else { TIME };
         let Some(mut memory) = Memory::map() else {
             return;
         };
-        let samples = (run.as_secs() as usize).clamp(1, MOST_SAMPLES);
         // Which stores are fastest depends on how far the CPUs are apart.
         let stores: [Store; 3] = [
             |_, to| words::fill(to, 0),
             |from, to| to.copy_from_slice(from),
             copy_past_caches,
         ];
-        for _ in 0..samples {
+        for _ in 0..run.as_secs().clamp(1, MOST_SAMPLES) {
             let ways = stores
                 .iter()
                 .flat_map(|&store| BLOCKS.map(|block| (store, block)));
             let rates =
-                ways.filter_map(|(store, block)| hand_over(cpus, &mut memory, block, store));
+                ways.filter_map(|(store, block)| hand_over(cpus, &mut memory, time, block, store));
             self.handed_over.extend(rates.max_by(f64::total_cmp));
         }
     }
@@ -93,7 +98,13 @@ impl Memory {
 }
 
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
-fn hand_over(cpus: &CpuPair, memory: &mut Memory, block: usize, store: Store) -> Option<f64> {
+fn hand_over(
+    cpus: &CpuPair,
+    memory: &mut Memory,
+    time: Duration,
+    block: usize,
+    store: Store,
+) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
     let blocks = memory.blocks.iter_mut().map(|pages| &mut pages[..block]);
@@ -101,13 +112,14 @@ fn hand_over(cpus: &CpuPair, memory: &mut Memory, block: usize, store: Store) ->
     let from = &*memory.from;
     thread::scope(|scope| {
         let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
-        scope.spawn(|| pinned_to(cpus.writer, || fill_all(store, from, to_fill, filled)));
+        scope.spawn(|| pinned_to(cpus.writer, || fill_all(time, store, from, to_fill, filled)));
         reading.join().ok()??
     })
 }
 
 /// Writes the blocks until the time is up. What is copied is in this CPU's cache.
 fn fill_all<'m>(
+    time: Duration,
     store: Store,
     from: &[u8],
     to_fill: Receiver<&'m mut [u8]>,
@@ -119,7 +131,7 @@ fn fill_all<'m>(
         for piece in block.chunks_mut(from.len()) {
             store(&from[..piece.len()], piece);
         }
-        if filled.send(block).is_err() || began.elapsed() >= TIME {
+        if filled.send(block).is_err() || began.elapsed() >= time {
             return;
         }
     }

@@ -331,6 +331,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn p_is_a_probability_and_the_order_of_samples_does_not_matter(a in values(), b in values()) {
             let (one, other) = (rank_sum(&a, &b), rank_sum(&b, &a));

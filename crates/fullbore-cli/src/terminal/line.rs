@@ -278,9 +278,9 @@ mod tests {
         for total in [None, Some(0), Some(1), Some(u64::MAX)] {
             for passed in [0, 1, u64::MAX] {
                 for ended in [false, true] {
-                    for width in (0..90).chain((90..250).step_by(16)) {
+                    for width in (0..40).chain((40..250).step_by(11)) {
                         let reading = Reading {
-                            name: Some("a name\nof 二 lines".repeat(9)),
+                            name: Some("a name\nof 二 lines".repeat(6)),
                             unit: if width % 2 == 0 {
                                 Unit::Lines
                             } else {

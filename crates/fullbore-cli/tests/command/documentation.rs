@@ -91,8 +91,8 @@ const EXAMPLES_NOT_RUN: [(&str, &str); 19] = [
 
 /// Verbs whose examples take minutes, and the options with which they take seconds.
 const SHORTENED: [(&str, &str); 2] = [
-    ("fullbore bench", "--rounds 1 --seconds 0.05"),
-    ("fullbore explain", "--rounds 1 --seconds 0.1"),
+    ("fullbore bench", "--rounds 1 --seconds 0.02"),
+    ("fullbore explain", "--rounds 1 --seconds 0.05"),
 ];
 
 /// Options of examples that are short already, or measure nothing.

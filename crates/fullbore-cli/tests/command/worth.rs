@@ -15,7 +15,7 @@ const READERS: [&str; 8] = [
 ];
 
 fn measured() -> Run {
-    let output = run("bench --json --rounds 1 --seconds 0.02 worth");
+    let output = run("bench --json --rounds 1 --seconds 0.01 worth");
     assert_code(&output, 0);
     bench_json(&output)
 }
