@@ -14,7 +14,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::machine::CpuPair;
 
 /// How long one measurement takes.
-const TIME: Duration = Duration::from_millis(2);
+const TIME: Duration = Duration::from_millis(1);
 
 /// The distances that were measured during a run.
 #[derive(Debug, Default)]
@@ -28,15 +28,6 @@ impl Distances {
     /// Typical times are 30 ns between two threads of one core, 60 ns between two cores that share a
     /// cache, and 300 ns between two that share none.
     pub const APART: f64 = 2.2;
-
-    /// Measures five times, to know the usual distance of these two CPUs.
-    pub fn first_looks(cpus: &CpuPair) -> Self {
-        let mut distances = Self::default();
-        for _ in 0..5 {
-            distances.are_near(cpus);
-        }
-        distances
-    }
 
     /// Measures once, and returns whether the CPUs are about as near as they usually are. Where
     /// the distance cannot be measured, they count as near.
@@ -83,7 +74,7 @@ struct End(AtomicBool);
 /// Measures how many nanoseconds a cache line takes from the writer's CPU to the reader's and
 /// back.
 ///
-/// The result is the best of several series of 500 round trips, made within 2 ms. It is `None`
+/// The result is the best of several series of 500 round trips, made within 1 ms. It is `None`
 /// where the two CPUs are one, or where threads cannot be pinned to them.
 pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
     if cpus.writer == cpus.reader {
@@ -147,7 +138,7 @@ fn ask(line: &CacheLine) -> f64 {
                 // The answering thread may not have started, or may never start, so there is a time
                 // limit. The clock is read rarely, so that reading it is not what is measured.
                 if loads % (1 << 12) == 0 {
-                    if began.elapsed() > TIME * 50 {
+                    if began.elapsed() > TIME * 100 {
                         return f64::INFINITY;
                     }
                     thread::yield_now();

@@ -9,9 +9,11 @@ use fullbore_results::run::Apart;
 
 /// Takes measurements while the two CPUs are near each other, as far as possible.
 ///
-/// The distance before and after a measurement decides whether it counts, never its figure.
+/// The distance before and after a measurement decides whether it counts, never its figure. The distance after one
+/// measurement is that before the next.
 pub struct Near {
     pub distances: Distances,
+    is_near: bool,
     pub apart: Apart,
     /// The number of measurements that may still be repeated. It is limited so that a run does not
     /// take much longer than planned.
@@ -19,13 +21,21 @@ pub struct Near {
 }
 
 impl Near {
+    /// How often the distance is measured before a run, to know the usual distance of these two CPUs.
+    const FIRST_LOOKS: u32 = 4;
+
     /// The percentage of a run's measurements that may be repeated.
     const REPEATED_AT_MOST: u32 = 30;
 
     /// Creates the state for a run of `measurements` measurements.
     pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
+        let mut distances = Distances::default();
+        for _ in 0..Self::FIRST_LOOKS {
+            distances.are_near(cpus);
+        }
         Self {
-            distances: Distances::first_looks(cpus),
+            is_near: distances.are_near(cpus),
+            distances,
             apart: Apart::default(),
             left: measurements
                 .saturating_mul(Self::REPEATED_AT_MOST)
@@ -44,10 +54,10 @@ impl Near {
         mut measure: impl FnMut() -> Result<Measured>,
     ) -> Result<Measurement> {
         loop {
-            let near_before = self.distances.are_near(cpus);
+            let was_near = self.is_near;
             let measurement = until_bytes_arrive(&mut measure)?;
-            let near = self.distances.are_near(cpus) && near_before;
-            if near || measurement.is_err() {
+            self.is_near = self.distances.are_near(cpus);
+            if was_near && self.is_near || measurement.is_err() {
                 return Ok(measurement);
             }
             if self.left == 0 {

@@ -189,9 +189,12 @@ impl Drop for Alone {
 /// Starts a process as [`Command::spawn`] does. All processes of these tests are started here, because of
 /// [`wait_for_starts`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    // A pipe that the tests themselves inherited would be one more pipe of all that they start.
-    static ALONE: Once = Once::new();
-    ALONE.call_once(|| users::inherit_nothing().expect("close_range"));
+    static FIRST: Once = Once::new();
+    FIRST.call_once(|| {
+        // A pipe that the tests themselves inherited would be one more pipe of all that they start.
+        users::inherit_nothing().expect("close_range");
+        users::keep_no_freed_memory();
+    });
     let _starting = (!IS_ALONE.get()).then(|| STARTING.read());
     let child = command.spawn()?;
     // The parent of vfork(2) continues before the child has closed what it does not inherit. The child gets

@@ -115,6 +115,15 @@ fn handle_ignored_signals() {
     }
 }
 
+/// Has malloc(3) unmap what is freed: fork(2) copies the page tables of all memory that is mapped.
+pub fn keep_no_freed_memory() {
+    // SAFETY: it only changes a threshold.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10)
+    };
+}
+
 /// Has exec close all files that are open now, except stdin, stdout and stderr. The program that runs the
 /// tests may have left pipes open.
 pub fn inherit_nothing() -> std::io::Result<()> {
