@@ -10,6 +10,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use common::*;
 use tempfile::TempDir;
@@ -63,7 +64,14 @@ impl Workshop {
             return None;
         };
         let stem = Path::new(source).file_stem().unwrap().to_str().unwrap();
-        let made = self.path(&format!("{stem}-{how:?}"));
+        let linked = match how {
+            How::Valgrind => How::Shared,
+            how => how,
+        };
+        let made = self.path(&format!("{stem}-{linked:?}"));
+        if made.exists() {
+            return Some(made);
+        }
         let mut command = found.command();
         command
             .args([
@@ -73,11 +81,11 @@ impl Workshop {
             .arg(root().join(source))
             .arg("-o")
             .arg(&made);
-        match how {
+        match linked {
             How::Static => {
                 command.arg(self.path("static.a")).args(NEEDED);
             }
-            How::Shared | How::Sanitized | How::Valgrind => {
+            _ => {
                 command
                     .arg(format!("-L{}", self.dir.path().display()))
                     .arg(format!("-Wl,-rpath,{}", self.dir.path().display()))
@@ -95,7 +103,7 @@ impl Workshop {
     /// Returns the command that runs a program; `None`, with a printed reason, if that is impossible here.
     fn command(&self, source: &str, how: How) -> Option<Command> {
         match how {
-            How::Sanitized if !self.has_sanitizers() => {
+            How::Sanitized if !has_sanitizers() => {
                 skipped(&format!("{source}: no sanitizers here"));
                 None
             }
@@ -121,24 +129,25 @@ impl Workshop {
             _ => Some(Command::new(self.compile(source, how)?)),
         }
     }
+}
 
-    /// Returns whether a program with sanitizers can be built and run.
-    fn has_sanitizers(&self) -> bool {
-        let source = self.path("empty.c");
+/// Returns whether a program with sanitizers can be built and run.
+fn has_sanitizers() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, made) = (dir.path().join("empty.c"), dir.path().join("empty"));
         fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-        let made = self.path("empty");
-        let Some(cc) = program("cc") else {
-            return false;
+        let succeeds = |command: &mut Command| {
+            let output = command.output();
+            output.is_ok_and(|output| output.status.success())
         };
-        let is_made = (cc.command().args(["-fsanitize=address,undefined", "-o"]))
-            .args([&made, &source])
-            .output()
-            .is_ok_and(|output| output.status.success());
-        is_made
-            && Command::new(&made)
-                .output()
-                .is_ok_and(|output| output.status.success())
-    }
+        let cc = program("cc").map(|cc| cc.command());
+        cc.is_some_and(|mut cc| {
+            cc.args(["-fsanitize=address,undefined", "-o"]);
+            succeeds(cc.args([&made, &source])) && succeeds(&mut Command::new(&made))
+        })
+    })
 }
 
 /// Runs a program with this input and these arguments, and returns what it wrote.

@@ -302,7 +302,7 @@ fn assert_failed(output: &Output, name: &str, words: &[&str]) {
 #[test]
 fn a_writer_that_is_killed_fails_its_experiment_and_no_other() {
     let output = bench_with_a_victim(
-        "--rounds 2 --seconds 1 write_read vmsplice_read vmsplice_splice",
+        "--rounds 1 --seconds 1 write_read vmsplice_read vmsplice_splice",
         // The signal can hit any of the experiments.
         &["write", "--bytes-to-pipe=1048576G", "--json=/dev/stderr"],
         Signal::KILL,

@@ -1,4 +1,4 @@
-//! Tests of the scripts that make shells complete command lines, and of the answers that they get. `tests/terminal/completions.rs`
+//! Tests of the scripts that make shells complete command lines, and of the answers that they get. `terminal/completions.rs`
 //! tests the scripts of bash and zsh on a terminal.
 
 use std::fs;

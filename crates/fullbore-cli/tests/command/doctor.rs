@@ -229,7 +229,7 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
     holder.stdin(Stdio::piped());
     // SAFETY: between fork and exec it makes system calls and allocates nothing.
     unsafe { holder.pre_exec(hold_pipes) };
-    let mut holder = holder.spawn().unwrap();
+    let mut holder = start(&mut holder);
     let mut command = copy.command(somebody, "doctor --json");
     let found = report(&finish(start(&mut command)));
     drop(holder.stdin.take());
@@ -382,7 +382,7 @@ impl Load {
         let count = 2 * std::thread::available_parallelism().unwrap().get();
         let compute = |_| {
             let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", "while :; do :; done"]).spawn().unwrap()
+            start(shell.args(["-c", "while :; do :; done"]))
         };
         Self((0..count).map(compute).collect())
     }

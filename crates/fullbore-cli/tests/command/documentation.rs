@@ -105,6 +105,14 @@ const SHORT_ALREADY: [&str; 6] = [
     "-- ",
 ];
 
+/// Amounts of examples, and smaller ones.
+const SMALLER: [(&str, &str); 4] = [
+    (" --seconds 1 ", " --seconds 0.2 "),
+    (" --seconds 2 ", " --seconds 0.2 "),
+    ("--bytes-to-pipe 1G", "--bytes-to-pipe 100M"),
+    ("head -c 20M /dev/urandom", "head -c 5M /dev/urandom"),
+];
+
 /// How long the commands of one block may take, which is much longer than they take on a busy
 /// machine.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -222,12 +230,15 @@ fn commands(block: &Block) -> Vec<Shell> {
     commands
 }
 
-/// Makes a command that measures for minutes measure for seconds. In so short a time, an experiment may get no CPU, or a
+/// Makes a command that measures for minutes measure for seconds, and others handle fewer bytes. In so short a time, an experiment may get no CPU, or a
 /// sample.
 fn shortened(mut shell: Shell) -> Shell {
     let is_short = SHORT_ALREADY
         .iter()
         .any(|option| shell.text.contains(option));
+    for (amount, smaller) in SMALLER {
+        shell.text = shell.text.replace(amount, smaller);
+    }
     for (verb, options) in SHORTENED {
         if shell.text.starts_with(verb) {
             if !is_short {

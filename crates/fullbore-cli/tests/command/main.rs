@@ -52,6 +52,7 @@ mod structure;
 mod sweep;
 mod sync;
 mod tee;
+mod terminal;
 mod top;
 mod top_metrics;
 mod transports;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::common::{fullbore, one_line, run, said, stderr};
+use crate::common::{finish, fullbore, one_line, run, said, start, stderr};
 
 /// A command line, its exit code, and what the line on stderr contains.
 #[rustfmt::skip]
@@ -79,8 +79,7 @@ fn a_file_on_stdout_of_write_is_not_filled_without_being_asked_for() {
     let path = directory.path().join("file");
     for (line, code, bytes) in [("write", 2, 0), ("write --bytes-to-pipe 64K", 0, 64 << 10)] {
         let file = File::create(&path).unwrap();
-        let child = fullbore(line).stdout(file).spawn().unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = finish(start(fullbore(line).stdout(file)));
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
         assert_eq!(stderr(&output).contains("--bytes-to-pipe"), code == 2);
         assert_eq!(path.metadata().unwrap().len(), bytes);

@@ -467,13 +467,8 @@ fn only_a_connection_that_takes_nothing_itself_fails_after_its_time() {
     // Nobody reads from the pipe for longer than the timeout, and the connection has nothing to do. No thread here waits
     // as long for a CPU.
     let fifo = path("fifo");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let made = output_of(Command::new("mkfifo").arg(&fifo));
+    assert!(made.unwrap().status.success());
     let reading = std::thread::spawn(move || {
         let mut fifo = std::fs::File::open(fifo).unwrap();
         std::thread::sleep(Duration::from_secs(6));

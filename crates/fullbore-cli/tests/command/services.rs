@@ -6,7 +6,7 @@ use crate::common::*;
 #[test]
 fn every_way_of_a_proxy_carries_streams_and_messages() {
     let words =
-        "bench --json --rounds 1 --seconds 0.05 tcp_stream_1_* unix_1k_64_* unix_1k_beside_*";
+        "bench --json --rounds 1 --seconds 0.02 tcp_stream_1_* unix_1k_64_* unix_1k_beside_*";
     let output = run(words);
     assert_code(&output, 0);
     let measured = bench_json(&output);

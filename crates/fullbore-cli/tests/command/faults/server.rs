@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use fuser::{
 };
 use tempfile::TempDir;
 
-use crate::common::{is_root, skipped};
+use crate::common::{is_root, output_of, skipped};
 
 /// What the server does with one request.
 #[derive(Clone, Copy)]
@@ -158,7 +158,7 @@ impl Drop for Served {
             if is_root() {
                 let mut umount = Command::new("umount");
                 umount.arg("-l").arg(self.directory.path());
-                let _ = umount.stderr(Stdio::null()).status();
+                let _ = output_of(&mut umount);
             }
             let _ = session.umount_and_join();
         }

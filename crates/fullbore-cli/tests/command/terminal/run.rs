@@ -155,7 +155,7 @@ fn stages_find_the_terminal_and_its_size() {
 
 #[test]
 fn a_program_that_draws_has_the_terminal_for_itself() {
-    if Command::new("less").arg("--version").output().is_err() {
+    if output_of(Command::new("less").arg("--version")).is_err() {
         return skipped("a pager in a pipeline: there is no less here");
     }
     for option in ["", "--live"] {

@@ -265,9 +265,8 @@ fn the_terminal_is_left_as_it_was_whatever_ends_it() {
     };
     let kill = |signal: &str| {
         let pid = format!("$(pgrep -x fullbore -s {})", terminal.session());
-        let _ = std::process::Command::new("sh")
-            .args(["-c", &format!("kill -{signal} {pid}")])
-            .status();
+        let mut shell = std::process::Command::new("sh");
+        let _ = output_of(shell.args(["-c", &format!("kill -{signal} {pid}")]));
     };
     for key in ["q", "C-c"] {
         terminal.types(TOP);
@@ -341,9 +340,8 @@ fn it_ends_with_its_terminal_though_hangups_are_ignored() {
     terminal.types(&format!("trap '' HUP; {TOP}"));
     terminal.shows("┌ yes ");
     let there = || {
-        let found = std::process::Command::new("pgrep")
-            .args(["-x", "fullbore", "-s", &session])
-            .output();
+        let mut pgrep = std::process::Command::new("pgrep");
+        let found = output_of(pgrep.args(["-x", "fullbore", "-s", &session]));
         !found.unwrap().stdout.is_empty()
     };
     assert!(there());

@@ -10,7 +10,7 @@ fn written(line: &str, term: &str) -> Option<String> {
     command.env("TERM", term).env("SHELL", "/bin/sh");
     command.stdin(std::process::Stdio::null());
     command.stdout(std::process::Stdio::piped());
-    match command.spawn() {
+    match spawn(&mut command) {
         Ok(script) => Some(stdout(&finish(script)).to_owned()),
         Err(_) => {
             skipped("there is no script(1) here");
