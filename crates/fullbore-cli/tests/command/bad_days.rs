@@ -339,7 +339,7 @@ fn a_reader_that_is_killed_fails_its_experiment_and_no_other() {
 #[test]
 fn a_mover_that_is_killed_fails_its_experiment_and_no_other() {
     let output = bench_with_a_victim(
-        "--rounds 1 --seconds 3 pipe_pipe_std pipe_pipe_snapshot",
+        "--rounds 1 --seconds 1 pipe_pipe_std pipe_pipe_snapshot",
         &["copy"],
         Signal::KILL,
     );

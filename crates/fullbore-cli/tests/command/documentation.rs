@@ -106,7 +106,10 @@ const SHORT_ALREADY: [&str; 6] = [
 ];
 
 /// Amounts of examples, and smaller ones.
-const SMALLER: [(&str, &str); 4] = [
+const SMALLER: [(&str, &str); 7] = [
+    ("--cost --limit", "--cost --limit write_read pipe"),
+    ("--json --svg", "write_read pipe --json --svg"),
+    ("--quick 'vmsplice_*'", "--quick vmsplice_read"),
     (" --seconds 1 ", " --seconds 0.2 "),
     (" --seconds 2 ", " --seconds 0.2 "),
     ("--bytes-to-pipe 1G", "--bytes-to-pipe 100M"),

@@ -238,7 +238,7 @@ fn without_unix_sockets_every_row_is_skipped_by_name() {
 #[test]
 fn who_is_killed_fails_its_row_and_no_other() {
     let bench = start(&mut fullbore(
-        "bench --json --rounds 1 --seconds 2 copy_normal chain_normal",
+        "bench --json --rounds 1 --seconds 1 copy_normal chain_normal",
     ));
     let victim = wait_for("the front", || {
         let mut started = children(bench.id()).into_iter();
