@@ -1,5 +1,6 @@
 //! Tests of a pipeline that is watched.
 
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -126,6 +127,11 @@ fn what_nobody_has_read_did_not_go_through_the_pipe() {
     };
     for writer in ["head -c 1000 /dev/zero", "exec cat /dev/zero"] {
         let mut pair = start(writer, "exec sleep 6000");
+        // What sleep(1) reads while it starts, its libraries, is counted with the bytes of the pipe.
+        let stat = format!("/proc/{}/stat", pair.children[1].id());
+        while !fs::read_to_string(&stat).unwrap().contains("(sleep) S") {
+            thread::sleep(Duration::from_millis(1));
+        }
         pair.sample_until("all bytes in the pipe", |watch| {
             watch.pipeline.sums.pipes[0].unread.is_some() && bytes(&watch.findings()) == counted(0)
         });
