@@ -13,6 +13,7 @@ use fullbore_results::run::Apart;
 /// measurement is that before the next.
 pub struct Near {
     pub distances: Distances,
+    /// Whether the CPUs were near each other when their distance was last measured.
     is_near: bool,
     pub apart: Apart,
     /// The number of measurements that may still be repeated. It is limited so that a run does not
@@ -22,20 +23,20 @@ pub struct Near {
 
 impl Near {
     /// How often the distance is measured before a run, to know the usual distance of these two CPUs.
-    const FIRST_LOOKS: u32 = 4;
+    const FIRST_LOOKS: u32 = 5;
 
     /// The percentage of a run's measurements that may be repeated.
     const REPEATED_AT_MOST: u32 = 30;
 
     /// Creates the state for a run of `measurements` measurements.
     pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
-        let mut distances = Distances::default();
+        let (mut distances, mut is_near) = (Distances::default(), true);
         for _ in 0..Self::FIRST_LOOKS {
-            distances.are_near(cpus);
+            is_near = distances.are_near(cpus);
         }
         Self {
-            is_near: distances.are_near(cpus),
             distances,
+            is_near,
             apart: Apart::default(),
             left: measurements
                 .saturating_mul(Self::REPEATED_AT_MOST)

@@ -105,7 +105,7 @@ const SHORT_ALREADY: [&str; 6] = [
     "-- ",
 ];
 
-/// Amounts of examples, and smaller ones.
+/// Parts of examples that take long, and shorter ones that do the same to less.
 const SMALLER: [(&str, &str); 7] = [
     ("--cost --limit", "--cost --limit write_read pipe"),
     ("--json --svg", "write_read pipe --json --svg"),
@@ -233,8 +233,8 @@ fn commands(block: &Block) -> Vec<Shell> {
     commands
 }
 
-/// Makes a command that measures for minutes measure for seconds, and others handle fewer bytes. In so short a time, an experiment may get no CPU, or a
-/// sample.
+/// Makes a command that measures for minutes measure for seconds, and others handle fewer bytes. In so short a time, an
+/// experiment may get no CPU, or a sample.
 fn shortened(mut shell: Shell) -> Shell {
     let is_short = SHORT_ALREADY
         .iter()
