@@ -467,7 +467,7 @@ const DAEMONS: &str = "{ (setsid sleep @MARK@ > /dev/null 2>&1 &); (trap '' TERM
 #[test]
 fn what_becomes_a_daemon_is_ended_at_any_moment() {
     for signal in [Signal::TERM, Signal::KILL] {
-        for _ in 0..ROUNDS / 3 {
+        for _ in 0..ROUNDS / 2 {
             for whom in [Running::keeper, Running::runner] {
                 let running = Running::start(DAEMONS);
                 let moment = Duration::from_micros(fastrand::u64(..60_000));
