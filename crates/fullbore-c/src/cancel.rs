@@ -28,11 +28,10 @@ pub fn named(cancel: *const fullbore_cancel) -> Option<Cancel> {
 
 /// Returns a waiter with these options.
 pub fn waiter(wait: i32, deadline: i64, cancel: *const fullbore_cancel) -> Result<Waiter, Failure> {
-    let waiter = Waiter::new(arguments::wait(wait)?).until_deadline(arguments::deadline(deadline)?);
-    Ok(match named(cancel) {
-        Some(cancel) => waiter.until_cancelled(&cancel),
-        None => waiter,
-    })
+    let mut waiter = Waiter::new(arguments::wait(wait)?);
+    waiter.deadline = arguments::deadline(deadline)?;
+    waiter.cancel = named(cancel);
+    Ok(waiter)
 }
 
 /// Creates a cancel, and stores it in `*cancel`. Free it with fullbore_cancel_free.

@@ -25,7 +25,7 @@ const PIPE_BUF: usize = 4096;
 ///
 /// Every method retries after `EINTR`, waits as its [`Wait`] says instead of returning `EAGAIN`, and may move fewer
 /// bytes than requested, as the calls themselves do. `EAGAIN` is returned only if it must not wait
-/// ([`Waiter::never_waiting`]), or if the timeout of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+/// ([`Waiter::never`]), or if the timeout of a blocking socket has passed (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
 ///
 /// The cache belongs to one fd, identified by its number. Another number resets it; after dup2(2) onto the number,
 /// create new calls.
@@ -121,7 +121,7 @@ impl Calls {
 
     /// Returns the [`Wait`] of these calls.
     pub fn wait(&self) -> Wait {
-        self.waiter.wait()
+        self.waiter.wait
     }
 
     /// Counts calls that were not made through this object.

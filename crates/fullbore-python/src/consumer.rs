@@ -240,7 +240,11 @@ impl PyConsumer {
             .open(own)
             .map_err(|error| crate::errors::exception(py, &error, &file.name))?;
         let mut consumer = match shared {
-            true => Consumer::new(consumer, Waiter::new(Wait::Block).interruptible()),
+            true => {
+                let mut waiter = Waiter::new(Wait::Block);
+                waiter.interruptible = true;
+                Consumer::new(consumer, waiter)
+            }
             false => consumer.into(),
         };
         if let Some(Size(bytes)) = buffer {

@@ -125,7 +125,11 @@ impl PyProducer {
             .open(own)
             .map_err(|error| exception(py, &error, &file.name))?;
         let producer = match shared {
-            true => Producer::new(producer, Waiter::new(Wait::Block).interruptible()),
+            true => {
+                let mut waiter = Waiter::new(Wait::Block);
+                waiter.interruptible = true;
+                Producer::new(producer, waiter)
+            }
             false => producer.into(),
         };
         Ok(Self {

@@ -79,7 +79,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// does not see the ring.
     pub fn new(inner: fullbore::Consumer<Fd>, waiter: Waiter) -> Self {
         let is_pipe = matches!(pipe::of(inner.get_ref()), Ok(Some(_)));
-        let joining = match is_pipe && !waiter.never_waits() {
+        let joining = match is_pipe && !waiter.never {
             true => Joining::Looking { reads: 0 },
             false => Joining::Never,
         };
@@ -115,7 +115,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Sets the deadline for waits; `None` removes it.
     pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.waiter = self.waiter.clone().until_deadline(at);
+        self.waiter.deadline = at;
         self.inner.set_deadline(at);
     }
 

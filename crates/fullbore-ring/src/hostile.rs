@@ -89,7 +89,8 @@ fn a_consumer_that_overwrites_all_words_gets_an_error_or_the_pipe() {
             let mut giving = give(&pipe.writer);
             let size = giving.bytes().len() / 2;
             let deadline = Instant::now() + Duration::from_millis(20);
-            let mut waiter = Waiter::new(Wait::Adaptive).until_deadline(deadline);
+            let mut waiter = Waiter::new(Wait::Adaptive);
+            waiter.deadline = Some(deadline);
             let sink = pipe.writer.as_fd();
             loop {
                 let window = match giving.window(64 * 1024, 1, sink, &mut waiter) {
@@ -135,7 +136,8 @@ fn a_producer_that_overwrites_all_words_gets_no_more_than_an_error() {
             });
             let mut joining = connected(&pipe.reader);
             let deadline = Instant::now() + Duration::from_millis(100);
-            let mut waiter = Waiter::new(Wait::Adaptive).until_deadline(deadline);
+            let mut waiter = Waiter::new(Wait::Adaptive);
+            waiter.deadline = Some(deadline);
             let mut buffer = vec![0; 64 * 1024];
             loop {
                 match joining.next(pipe.reader.as_fd(), buffer.len(), &mut waiter) {

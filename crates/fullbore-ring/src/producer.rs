@@ -121,7 +121,7 @@ impl<Fd: AsFd> Producer<Fd> {
     pub fn new(inner: fullbore::Producer<Fd>, waiter: Waiter) -> Self {
         let size = size_for(inner.chunk())
             // A small memory cgroup has no room for a ring.
-            .filter(|&size| !waiter.never_waits() && Geometry::here().buffer(size) == size);
+            .filter(|&size| !waiter.never && Geometry::here().buffer(size) == size);
         let sharing = size.and_then(|size| {
             let pipe = own_writable(inner.get_ref().as_fd()).ok()?;
             let offering = Offering::new(pipe.as_fd(), size)?;
@@ -195,7 +195,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Sets the deadline for waiting and sending; `None` removes it.
     pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.waiter = self.waiter.clone().until_deadline(at);
+        self.waiter.deadline = at;
         self.inner_mut().set_deadline(at);
     }
 

@@ -775,7 +775,7 @@ fn stop_while_sharing(by_cancel: bool, after: AfterStop, seed: u64) {
     let (mut options, mut waiter) = (ProducerOptions::new(), Waiter::new(Wait::Block));
     if by_cancel {
         options = options.cancel(&cancel);
-        waiter = waiter.until_cancelled(&cancel);
+        waiter.cancel = Some(cancel.clone());
     }
     let mut out = Producer::new(options.open(pipe.writer).unwrap(), waiter);
     let mut source = consumer(pipe.reader, Wait::Block, random.zero_to(1) == 0);

@@ -25,11 +25,8 @@ const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, Default)]
 pub struct ConsumerOptions {
     buffer: Option<usize>,
-    wait: Wait,
-    deadline: Option<Instant>,
-    cancel: Option<Cancel>,
+    waiter: Waiter,
     nonblocking: bool,
-    interruptible: bool,
 }
 
 impl ConsumerOptions {
@@ -46,21 +43,21 @@ impl ConsumerOptions {
 
     /// Sets how to wait for bytes.
     pub fn wait(mut self, wait: Wait) -> Self {
-        self.wait = wait;
+        self.waiter.wait = wait;
         self
     }
 
     /// Sets a deadline for waits. Reading then fails with [`Error::Stopped`], whose kind is
     /// [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] changes it.
     pub fn deadline(mut self, at: Instant) -> Self {
-        self.deadline = Some(at);
+        self.waiter.deadline = Some(at);
         self
     }
 
     /// Ends all waits, and refuses to read, as soon as `cancel` is cancelled. Reading then fails with
     /// [`Error::Stopped`].
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.cancel = Some(cancel.clone());
+        self.waiter.cancel = Some(cancel.clone());
         self
     }
 
@@ -73,19 +70,8 @@ impl ConsumerOptions {
     /// Sets whether a signal that arrives during a wait ends it. Reading then fails with [`Error::Stopped`], whose kind
     /// is [`io::ErrorKind::Interrupted`], and can be retried. By default, waits are resumed after a signal.
     pub fn interruptible(mut self, interruptible: bool) -> Self {
-        self.interruptible = interruptible;
+        self.waiter.interruptible = interruptible;
         self
-    }
-
-    fn waiter(&self) -> Waiter {
-        let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
-        if self.interruptible {
-            waiter = waiter.interruptible();
-        }
-        match &self.cancel {
-            Some(cancel) => waiter.until_cancelled(cancel),
-            None => waiter,
-        }
     }
 
     /// Creates a consumer of `source`.
@@ -99,7 +85,7 @@ impl ConsumerOptions {
         let is_pipe = pipe::of(&source)?.is_some();
         Ok(Consumer {
             is_pipe,
-            calls: Calls::with(self.waiter()),
+            calls: Calls::with(self.waiter.clone()),
             buffer: Memory::first(self.buffer.unwrap_or(memory::FIRST)),
             unread: 0..0,
             taken: 0,
@@ -190,8 +176,8 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Sets the deadline for waits; `None` removes it. See [`ConsumerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.options.deadline = at;
-        self.calls.wait_as(self.options.waiter());
+        self.options.waiter.deadline = at;
+        self.calls.wait_as(self.options.waiter.clone());
     }
 
     /// Returns the buffered bytes that the caller has not read yet. Makes no system call.

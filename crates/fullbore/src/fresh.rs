@@ -9,7 +9,6 @@
 //! Stretches are released as late as this because the reader has usually finished with them by then. So the page is
 //! freed on this CPU, which then allocates it again while it is in its caches. If the reader drops the last reference,
 //! the page is freed on the reader's CPU, and zeroing a different one takes about twice as long.
-//! about twice as long.
 
 use std::ops::Range;
 

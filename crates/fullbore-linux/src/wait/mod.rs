@@ -28,7 +28,7 @@ pub use pace::Pace;
 ///
 /// A timeout of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) is respected: when it passes, the call fails with
 /// `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only [`Spin`](Self::Spin) ignores it, because it never
-/// sleeps; a deadline ([`Waiter::until_deadline`]) also ends a spin.
+/// sleeps; a deadline ([`Waiter::deadline`]) also ends a spin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Wait {
@@ -71,16 +71,23 @@ impl Ready {
 }
 
 /// Waits as a [`Wait`] says, with the state of [`Wait::Adaptive`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Waiter {
-    wait: Wait,
+    /// How to wait.
+    pub wait: Wait,
+    /// Whether to return `EAGAIN` instead of waiting.
+    pub never: bool,
+    /// As soon as this is cancelled, also during a wait, [`Errno::CANCELED`] is returned. [`stopped`](Self::stopped)
+    /// distinguishes it from an `ECANCELED` of the kernel.
+    pub cancel: Option<Cancel>,
+    /// From this time on, also during a wait, [`Errno::TIMEDOUT`] is returned. [`stopped`](Self::stopped)
+    /// distinguishes it from an `ETIMEDOUT` of the kernel.
+    pub deadline: Option<Instant>,
+    /// Whether to return [`Errno::INTR`] if a signal interrupts a call or a wait, unless the handler of that signal
+    /// restarts calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call begins to wait does not end
+    /// the wait.
+    pub interruptible: bool,
     budget: Budget,
-    /// Return `EAGAIN` instead of waiting.
-    never: bool,
-    cancel: Option<Cancel>,
-    deadline: Option<Instant>,
-    /// Return `EINTR` instead of retrying.
-    interruptible: bool,
     /// Whether a signal may have ended the last call after it had moved some bytes.
     was_short: bool,
     /// Whether it waits for sockets, which may have timeouts.
@@ -93,43 +100,8 @@ impl Waiter {
     pub fn new(wait: Wait) -> Self {
         Self {
             wait,
-            budget: Budget::default(),
-            never: false,
-            cancel: None,
-            deadline: None,
-            interruptible: false,
-            was_short: false,
-            for_sockets: false,
-            stopped: None,
+            ..Self::default()
         }
-    }
-
-    /// Makes it return `EAGAIN` instead of waiting.
-    pub fn never_waiting(mut self) -> Self {
-        self.never = true;
-        self
-    }
-
-    /// Makes it return [`Errno::CANCELED`] as soon as `cancel` is cancelled, also during a wait.
-    /// [`stopped`](Self::stopped) distinguishes it from an `ECANCELED` of the kernel.
-    pub fn until_cancelled(mut self, cancel: &Cancel) -> Self {
-        self.cancel = Some(cancel.clone());
-        self
-    }
-
-    /// Makes it return [`Errno::TIMEDOUT`] from this time on, also during a wait; `None` removes
-    /// the deadline. [`stopped`](Self::stopped) distinguishes it from an `ETIMEDOUT` of the kernel.
-    pub fn until_deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
-        self.deadline = deadline.into();
-        self
-    }
-
-    /// Makes it return [`Errno::INTR`] if a signal interrupts a call or a wait, unless the handler of that signal
-    /// restarts calls (sigaction(2), `SA_RESTART`). A signal that arrives before the call begins to wait does not end
-    /// the wait.
-    pub fn interruptible(mut self) -> Self {
-        self.interruptible = true;
-        self
     }
 
     /// Returns what stopped the last wait: [`Cancel`], the deadline or a signal. After `None`, the last error came from
@@ -143,11 +115,6 @@ impl Waiter {
         self.for_sockets = true;
     }
 
-    /// Returns the [`Wait`] that it was created with.
-    pub fn wait(&self) -> Wait {
-        self.wait
-    }
-
     /// Returns whether the call itself should refuse to wait (`SPLICE_F_NONBLOCK`, `RWF_NOWAIT`).
     pub fn is_nonblocking(&self) -> bool {
         self.wait != Wait::Block || !self.may_wait()
@@ -158,22 +125,21 @@ impl Waiter {
         !self.never && self.cancel.is_none() && self.deadline.is_none()
     }
 
-    /// Returns whether calls return at once instead of waiting.
-    pub fn never_waits(&self) -> bool {
-        self.never
+    /// Returns the reason to stop now, if any: [`Cancel`] or the deadline.
+    #[inline]
+    pub fn due(&self) -> Option<Stopped> {
+        if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Some(Stopped::Cancelled);
+        }
+        let has_passed = self.deadline.is_some_and(|at| Instant::now() >= at);
+        has_passed.then_some(Stopped::TimedOut)
     }
 
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     #[inline]
     pub fn check_stopped(&mut self) -> Result<(), Errno> {
-        self.stopped = if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-            Some(Stopped::Cancelled)
-        } else if self.deadline.is_some_and(|at| Instant::now() >= at) {
-            Some(Stopped::TimedOut)
-        } else {
-            None
-        };
+        self.stopped = self.due();
         self.stopped
             .map_or(Ok(()), |stopped| Err(errno_of(stopped)))
     }

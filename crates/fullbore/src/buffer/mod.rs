@@ -80,9 +80,8 @@ struct Options {
     read_rate: Option<u64>,
     write_rate: Option<u64>,
     pause: Duration,
-    wait: Wait,
-    cancel: Option<Cancel>,
-    deadline: Option<Instant>,
+    /// Until when the whole buffer runs.
+    waiter: Waiter,
     pipe_size: Option<usize>,
     plain: bool,
 }
@@ -108,9 +107,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 read_rate: None,
                 write_rate: None,
                 pause: Duration::ZERO,
-                wait: Wait::Adaptive,
-                cancel: None,
-                deadline: None,
+                waiter: Waiter::new(Wait::Adaptive),
                 pipe_size: None,
                 plain: false,
             },
@@ -180,21 +177,21 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     /// Sets what to do while there is nothing to read or a sink has no room. The default is
     /// [`Wait::Adaptive`].
     pub fn wait(mut self, wait: Wait) -> Self {
-        self.options.wait = wait;
+        self.options.waiter.wait = wait;
         self
     }
 
     /// Stops when `cancel` is cancelled, also during a wait. Bytes that were read and not written by then are lost; the
     /// report says how many bytes each sink got.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.options.cancel = Some(cancel.clone());
+        self.options.waiter.cancel = Some(cancel.clone());
         self
     }
 
     /// Stops at this time with [`EndReason::TimedOut`], as after [`cancel`](Self::cancel); `None` removes the
     /// deadline.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
-        self.options.deadline = at.into();
+        self.options.waiter.deadline = at.into();
         self
     }
 
@@ -242,7 +239,11 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let (store, filler, emptiers) = store.sides();
         let options = &self.options;
         let pace = |per_second: Option<u64>| per_second.map(|rate| Pace::new(rate, began));
-        let calls = || Calls::with(Waiter::new(options.wait).until_cancelled(&ends.stop));
+        let calls = || {
+            let mut waiter = Waiter::new(options.waiter.wait);
+            waiter.cancel = Some(ends.stop.clone());
+            Calls::with(waiter)
+        };
         let reading = Reading {
             store,
             filler,
@@ -404,17 +405,13 @@ impl Options {
         while !over.is_cancelled() {
             // `interval` may be too long for an `Instant`.
             let next = Instant::now().checked_add(interval);
-            let mut waiter = Waiter::new(Wait::Block);
-            if let Some(cancel) = &self.cancel {
-                waiter = waiter.until_cancelled(cancel);
-            }
-            let mut waiter = waiter.until_deadline(next.into_iter().chain(self.deadline).min());
+            let mut waiter = self.waiter.clone();
+            waiter.deadline = next.into_iter().chain(waiter.deadline).min();
             let slept = waiter.sleep_on(&[(over.as_fd(), PollFlags::IN)]);
-            let is_late = self.deadline.is_some_and(|at| Instant::now() >= at);
             match waiter.stopped() {
                 _ if over.is_cancelled() => {}
-                Some(Stopped::TimedOut) if !is_late => watch(),
-                Some(stopped) => return Some(stopped),
+                Some(Stopped::TimedOut) if self.waiter.due().is_none() => watch(),
+                Some(stopped) => return Some(self.waiter.due().unwrap_or(stopped)),
                 // poll(2) can fail for lack of kernel memory.
                 None if slept.is_err() => thread::sleep(Duration::from_millis(1).min(interval)),
                 None => {}

@@ -122,7 +122,7 @@ impl Outlet {
     /// Gives pages to `sink` from now on if it is the write end of a pipe, and sends copies through a socket if the
     /// memory cgroup has room for a pipe of `capacity` bytes full of them. Returns whether either is possible.
     pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, capacity: usize) -> bool {
-        if !self.calls.waiter().never_waits() {
+        if !self.calls.waiter().never {
             self.through = Through::for_capacity(capacity);
         }
         if linux::has_huge_pages() || self.through.is_socket() {

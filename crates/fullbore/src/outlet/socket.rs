@@ -79,7 +79,7 @@ impl Through {
             *self = Through::NewSocket;
             return Err((operation, errno));
         }
-        if calls.waiter().never_waits() || !self.is_socket() {
+        if calls.waiter().never || !self.is_socket() {
             return directly(calls, sink, bytes);
         }
         let (mut sent, mut first) = (0, Way::Copy);

@@ -215,10 +215,10 @@ impl<Fd: AsFd> Producer<Fd> {
 
     fn make(options: ProducerOptions, sink: Output<Fd>, reuse: Reuse) -> Result<Self> {
         let chunk = options.checked_chunk(memory::CHUNK)?;
-        let calls = Calls::with(options.waiter());
+        let calls = Calls::with(options.waiter.clone());
         let outlet = match sink.is_own() {
             true => {
-                let may_use_socket = !options.never && chunk >= RUN;
+                let may_use_socket = !options.waiter.never && chunk >= RUN;
                 Outlet::into_pipe(calls, may_use_socket.then_some(options.pipe_size))
             }
             false => Outlet::new(calls),
@@ -279,8 +279,8 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Sets the deadline for waiting and sending; `None` removes it. See [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.options.deadline = at;
-        self.outlet.calls.wait_as(self.options.waiter());
+        self.options.waiter.deadline = at;
+        self.outlet.calls.wait_as(self.options.waiter.clone());
     }
 
     /// Returns the sink that the producer was created with, and the bytes that were not sent. Sends

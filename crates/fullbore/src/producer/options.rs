@@ -16,11 +16,7 @@ pub struct ProducerOptions {
     pub(super) base_pages: bool,
     /// Whether the producer may choose the way.
     pub(super) any_way: bool,
-    pub(super) wait: Wait,
-    pub(super) never: bool,
-    pub(super) cancel: Option<Cancel>,
-    pub(super) deadline: Option<Instant>,
-    pub(super) interruptible: bool,
+    pub(super) waiter: Waiter,
 }
 
 impl ProducerOptions {
@@ -72,7 +68,7 @@ impl ProducerOptions {
 
     /// Sets how to wait while the output is full.
     pub fn wait(mut self, wait: Wait) -> Self {
-        self.wait = wait;
+        self.waiter.wait = wait;
         self
     }
 
@@ -80,14 +76,14 @@ impl ProducerOptions {
     /// were gathered or committed before stay in the producer, and the next call sends them first.
     /// [`Producer`](super::Producer) describes how to continue.
     pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.never = nonblocking;
+        self.waiter.never = nonblocking;
         self
     }
 
     /// Ends all waits, and refuses to send, as soon as `cancel` is cancelled. Calls then fail with [`Error::Stopped`].
     /// Unsent bytes stay in the producer.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.cancel = Some(cancel.clone());
+        self.waiter.cancel = Some(cancel.clone());
         self
     }
 
@@ -95,7 +91,7 @@ impl ProducerOptions {
     /// [`TimedOut`](std::io::ErrorKind::TimedOut). Unsent bytes stay in the producer.
     /// [`Producer::set_deadline`](super::Producer::set_deadline) changes the deadline.
     pub fn deadline(mut self, at: Instant) -> Self {
-        self.deadline = Some(at);
+        self.waiter.deadline = Some(at);
         self
     }
 
@@ -103,22 +99,8 @@ impl ProducerOptions {
     /// kind is [`Interrupted`](std::io::ErrorKind::Interrupted), and can be retried: unsent bytes stay in the producer.
     /// By default, waits are resumed after a signal.
     pub fn interruptible(mut self, interruptible: bool) -> Self {
-        self.interruptible = interruptible;
+        self.waiter.interruptible = interruptible;
         self
-    }
-
-    pub(super) fn waiter(&self) -> Waiter {
-        let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
-        if self.never {
-            waiter = waiter.never_waiting();
-        }
-        if self.interruptible {
-            waiter = waiter.interruptible();
-        }
-        match &self.cancel {
-            Some(cancel) => waiter.until_cancelled(cancel),
-            None => waiter,
-        }
     }
 
     /// Returns the size of a chunk, after checking that it is neither 0 nor larger than the address space.

@@ -107,7 +107,7 @@ impl<Fd: AsFd> Repeat<Fd> {
             Origin::Copy
         };
         Ok(Self {
-            calls: Calls::with(options.waiter()),
+            calls: Calls::with(options.waiter.clone()),
             options,
             block: block_of(pattern)?,
             pattern: pattern.len(),
@@ -129,8 +129,8 @@ impl<Fd: AsFd> Repeat<Fd> {
 
     /// Sets the deadline for waiting and sending; `None` removes it. See [`ProducerOptions::deadline`].
     pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.options.deadline = at;
-        self.calls.wait_as(self.options.waiter());
+        self.options.waiter.deadline = at;
+        self.calls.wait_as(self.options.waiter.clone());
     }
 
     /// Returns what was sent so far, and how.

@@ -256,7 +256,7 @@ impl Windows {
         waiter: &mut Waiter,
     ) -> Result<()> {
         match &self.reuse {
-            Reuse::Recycle(ring) if !waiter.never_waits() => ring
+            Reuse::Recycle(ring) if !waiter.never => ring
                 .wait_until_released(sent, sent, sink, waiter)
                 .map(drop)
                 .map_err(|errno| not_released(waiter, errno, sent)),

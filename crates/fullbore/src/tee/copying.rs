@@ -75,7 +75,7 @@ impl Splitting<'_> {
                     return Err(Broken::Source("read", Errno::MSGSIZE));
                 }
                 Ok(n) => stage.filled(n),
-                Err(Errno::AGAIN) if watches || self.options.never => {
+                Err(Errno::AGAIN) if watches || self.options.waiter.never => {
                     self.wait_for(&[None])?;
                     continue;
                 }

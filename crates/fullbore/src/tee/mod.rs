@@ -102,7 +102,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
 
     /// Sets how to wait while there is nothing to read or no sink has room.
     pub fn wait(mut self, wait: Wait) -> Self {
-        self.options.wait = wait;
+        self.options.waiter.wait = wait;
         self
     }
 
@@ -110,21 +110,21 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// continues from there. [`would_block`](SinkReport::would_block) shows which sinks have to make
     /// room first.
     pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.options.never = nonblocking;
+        self.options.waiter.never = nonblocking;
         self
     }
 
     /// Stops when `cancel` is cancelled, also during a wait. The sinks may then have got different numbers of bytes;
     /// the report has them. With another `Cancel` the tee can continue; it first sends the bytes that some sinks lack.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.options.cancel = Some(cancel.clone());
+        self.options.waiter.cancel = Some(cancel.clone());
         self
     }
 
     /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the
     /// deadline. The tee can continue as after [`cancel`](Self::cancel).
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
-        self.options.deadline = at.into();
+        self.options.waiter.deadline = at.into();
         self
     }
 
@@ -187,7 +187,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
                 }
             },
         };
-        begun.wait_as(&self.options.waiter());
+        begun.wait_as(&self.options.waiter);
         begun.state.fails_without_readers = self.fails_without_readers;
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
         let outcome = match self.options.check() {
@@ -226,7 +226,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
         let fd = sink.as_fd();
         let stat = transfer::stat_of(fd, TransferSide::Sink)?;
         transfer::refuse_the_same(&source_stat, &stat, false)?;
-        let mut calls = Calls::new(options.wait);
+        let mut calls = Calls::new(options.waiter.wait);
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         let kind = Kind::of(fd, &stat);
         branches.push(Branch::new(kind, *policy, Outlet::new(calls)));
@@ -238,7 +238,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
             branches,
             longest_message: transfer::longest_message(source, &source_stat),
             taken: 0,
-            waiter: options.waiter(),
+            waiter: options.waiter.clone(),
             fails_without_readers: false,
             long: long && source_kind == Kind::Regular,
         },

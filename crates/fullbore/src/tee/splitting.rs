@@ -79,7 +79,9 @@ impl State {
         // The waiter has to track the timeouts of sockets, because no blocking call does so for these fds.
         self.waiter.count_timeouts_of_sockets();
         for branch in &mut self.branches {
-            branch.outlet.calls.wait_as(waiter.clone().never_waiting());
+            let mut waiter = waiter.clone();
+            waiter.never = true;
+            branch.outlet.calls.wait_as(waiter);
             branch.would_block = false;
         }
     }
@@ -223,7 +225,7 @@ impl Splitting<'_> {
                 return Ok(());
             }
         }
-        if self.options.never {
+        if self.options.waiter.never {
             let mut side = TransferSide::Source;
             for &sink in waited.iter().flatten() {
                 self.state.branches[sink].would_block = true;
@@ -257,7 +259,7 @@ impl Splitting<'_> {
     }
 
     pub(super) fn check_stopped(&self) -> Result<(), Broken> {
-        match self.options.stopped() {
+        match self.options.waiter.due() {
             Some(stopped) => Err(Broken::EndReason(stopped.into())),
             None => Ok(()),
         }

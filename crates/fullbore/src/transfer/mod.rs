@@ -154,23 +154,23 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
 
     /// Sets how to wait while there is nothing to read or no room to write.
     pub fn wait(mut self, wait: Wait) -> Self {
-        self.options.wait = wait;
+        self.options.waiter.wait = wait;
         self
     }
 
     /// Sets whether [`run`](Self::run) returns [`EndReason::WouldBlock`] instead of waiting. The next call
     /// continues from there.
     pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.options.never = nonblocking;
+        self.options.waiter.never = nonblocking;
         self
     }
 
     /// Stops when `cancel` is cancelled, also during a wait. With another `Cancel` the transfer can continue; it first
     /// sends the bytes that have not arrived yet.
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.options.cancel = Some(cancel.clone());
+        self.options.waiter.cancel = Some(cancel.clone());
         if let Some(state) = &mut self.state {
-            state.wait_as(&self.options.waiter());
+            state.wait_as(&self.options.waiter);
         }
         self
     }
@@ -178,9 +178,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the deadline. With another
     /// deadline the transfer can continue; it first sends the bytes that have not arrived yet.
     pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
-        self.options.deadline = at.into();
+        self.options.waiter.deadline = at.into();
         if let Some(state) = &mut self.state {
-            state.wait_as(&self.options.waiter());
+            state.wait_as(&self.options.waiter);
         }
         self
     }
@@ -189,7 +189,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// [`EndReason::Interrupted`], and the next call continues from there. By default, waits are resumed after a
     /// signal.
     pub fn interruptible(mut self, interruptible: bool) -> Self {
-        self.options.interruptible = interruptible;
+        self.options.waiter.interruptible = interruptible;
         self
     }
 
@@ -305,7 +305,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         state.after_sending();
         let options = &self.options;
         loop {
-            if let Some(stopped) = options.stopped() {
+            if let Some(stopped) = options.waiter.due() {
                 return Ok(stopped.into());
             }
             if options.is_at_limit(state.taken) && state.under_way() == 0 {
@@ -336,7 +336,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
                     state.at = state.methods.len() - 1;
                     state.long = false;
                 }
-                Err(Stop::At(side, _, Errno::AGAIN)) if options.never => {
+                Err(Stop::At(side, _, Errno::AGAIN)) if options.waiter.never => {
                     return Ok(EndReason::WouldBlock(side));
                 }
                 Err(Stop::EndReason(stopped)) => return Ok(stopped.into()),

@@ -2,12 +2,11 @@
 //! each system call.
 
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
 
 use super::plan::Guarantee;
 use fullbore_linux::error::{Error, Result};
 use fullbore_linux::pipe::{PipeEnd, roomy};
-use fullbore_linux::wait::{Cancel, Stopped, Wait, Waiter};
+use fullbore_linux::wait::Waiter;
 
 #[derive(Debug, Default)]
 pub(crate) struct Options {
@@ -16,15 +15,11 @@ pub(crate) struct Options {
     pub(crate) ahead: Vec<u8>,
     pub(crate) source_offset: Option<u64>,
     pub(crate) sink_offset: Option<u64>,
-    pub(crate) wait: Wait,
-    pub(crate) never: bool,
-    pub(crate) cancel: Option<Cancel>,
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) waiter: Waiter,
     pub(crate) chunk: Option<usize>,
     pub(crate) pipe_size: Option<usize>,
     pub(crate) visible: bool,
     pub(crate) plain: bool,
-    pub(crate) interruptible: bool,
 }
 
 impl Options {
@@ -40,31 +35,6 @@ impl Options {
                 "a limit of {limit} bytes is below the {ahead} bytes that come before those of the source"
             ))),
             _ => Ok(()),
-        }
-    }
-
-    /// Returns a waiter with these options.
-    pub(crate) fn waiter(&self) -> Waiter {
-        let mut waiter = Waiter::new(self.wait).until_deadline(self.deadline);
-        if self.never {
-            waiter = waiter.never_waiting();
-        }
-        if self.interruptible {
-            waiter = waiter.interruptible();
-        }
-        match &self.cancel {
-            Some(cancel) => waiter.until_cancelled(cancel),
-            None => waiter,
-        }
-    }
-
-    /// Returns the reason to stop now, if any.
-    pub(crate) fn stopped(&self) -> Option<Stopped> {
-        if self.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-            Some(Stopped::Cancelled)
-        } else {
-            let passed = self.deadline.is_some_and(|at| Instant::now() >= at);
-            passed.then_some(Stopped::TimedOut)
         }
     }
 

@@ -101,7 +101,7 @@ pub(super) fn begin(
     let (source_kind, sink_kind) = (Kind::of(source, &source_stat), Kind::of(sink, &sink_stat));
     let is_socket = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
     let has_sockets = is_socket(&source_stat) || is_socket(&sink_stat);
-    let mut waiter = options.waiter();
+    let mut waiter = options.waiter.clone();
     if has_sockets {
         waiter.count_timeouts_of_sockets();
     }

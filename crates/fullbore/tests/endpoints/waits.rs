@@ -314,12 +314,14 @@ fn what_a_consumer_has_read_before_a_cancel_can_be_had_after_it() {
 fn ecanceled_of_the_kernel_is_not_a_cancellation() {
     let cancel = Cancel::new().unwrap();
     for errno in [Errno::CANCELED, Errno::TIMEDOUT] {
-        let mut waiter = Waiter::new(Wait::Poll).until_cancelled(&cancel);
+        let mut waiter = Waiter::new(Wait::Poll);
+        waiter.cancel = Some(cancel.clone());
         let answer: Result<(), _> = waiter.until(|| Err(errno), |_| Ok(()));
         assert_eq!((answer, waiter.stopped()), (Err(errno), None));
     }
     cancel.cancel();
-    let mut waiter = Waiter::new(Wait::Poll).until_cancelled(&cancel);
+    let mut waiter = Waiter::new(Wait::Poll);
+    waiter.cancel = Some(cancel.clone());
     let answer = waiter.until(|| Ok(()), |_| Ok(()));
     assert_eq!(answer, Err(Errno::CANCELED));
     assert_eq!(waiter.stopped(), Some(Stopped::Cancelled));

@@ -174,7 +174,9 @@ fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
     let cancel = Cancel::new().unwrap();
     let empty = Pipe::new().unwrap();
     let process = forked(|| {
-        let mut calls = Calls::with(Waiter::new(Wait::Poll).until_cancelled(&cancel));
+        let mut waiter = Waiter::new(Wait::Poll);
+        waiter.cancel = Some(cancel.clone());
+        let mut calls = Calls::with(waiter);
         let answer = calls.read(empty.reader.as_fd(), &mut [0; 1]);
         assert_eq!(answer, Err(Errno::CANCELED));
         assert_eq!(calls.stopped(), Some(Stopped::Cancelled));
