@@ -35,7 +35,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use clap_complete::CompleteEnv;
 use fullbore_host::text::clean;
 
-const ABOUT: &str = "Move bytes through Linux pipes as fast as memory allows, and measure it";
+const ABOUT: &str = "Move bytes through Linux pipes fast and unchanged, and find the slow stage";
 
 /// A verb of the command line.
 struct Verb {
@@ -174,16 +174,21 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Returns the verb, option or value that was probably meant.
+/// Returns the verb, option or value that was probably meant. clap lists the most similar one last, and knows hidden
+/// verbs too.
 fn suggestion(error: &clap::Error) -> Option<&str> {
     let kinds = [
         ContextKind::SuggestedSubcommand,
         ContextKind::SuggestedArg,
         ContextKind::SuggestedValue,
     ];
+    let is_hidden = |word: &&str| VERBS.iter().any(|verb| verb.hidden && verb.name == *word);
     kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(word) => Some(word.as_str()),
-        ContextValue::Strings(words) => words.first().map(String::as_str),
+        ContextValue::Strings(words) => {
+            let mut words = words.iter().map(String::as_str).rev();
+            words.find(|word| !is_hidden(word))
+        }
         _ => None,
     })
 }

@@ -8,7 +8,7 @@
 //! | `words.rs` | … from words, without a shell |
 //! | `keeper.rs` | the process that the user started, which watches the runner |
 //! | `runner.rs` | the process that runs the pipeline |
-//! | `report.rs` | … and reports how it performed |
+//! | `observer.rs` | … and observes it, for a report |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
@@ -30,10 +30,10 @@ mod enlarge;
 mod failure;
 mod keeper;
 mod line;
+mod observer;
 mod options;
 mod place;
 mod plan;
-mod report;
 mod runner;
 mod scan;
 mod settle;

@@ -119,7 +119,9 @@ impl Plan {
                 if let Some(said) = refusal(line, shell)? {
                     bail!(Usage(said));
                 }
-                contains(line, "|").then_some("the line may be more than one pipeline")
+                contains(line, "|").then_some(
+                    "the line has syntax that only a shell can split, such as a here-document",
+                )
             }
             None => contains(line, "|")
                 .then_some("only lines for sh, bash, dash, ksh and zsh are split"),

@@ -10,7 +10,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::terminal::lines::say_line;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use fullbore_linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -20,6 +20,7 @@ use rustix::process::{
 
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
+use super::observer::{self, Observer};
 use super::options::Options;
 use super::place::on_cpus;
 use super::plan::Plan;
@@ -29,22 +30,16 @@ use super::start::{self, Starting};
 use super::status::{code, whole};
 use super::whole::Whole;
 use crate::ending;
-use crate::inherited;
 use crate::interrupt::die_of;
-use crate::terminal::live::Live;
 use crate::waiting::wait_for;
 use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
 use fullbore_host::text::clean;
-use fullbore_observe::census::link::Link;
-use fullbore_observe::{StartedStage, Watch};
+use fullbore_observe::StartedStage;
 
 /// How long programs may take to stop when the terminal asks them to: a program that draws restores the
 /// terminal first. Some programs never stop.
 pub const TO_STOP: Duration = Duration::from_secs(1);
-
-/// The interval at which the live report is drawn.
-const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// The way in which `run` ends.
 pub(super) enum Ending {
@@ -83,12 +78,8 @@ pub(super) struct Runner<'a> {
     /// What `--whole` needs, if it was asked for.
     pub(super) whole: Option<Whole<'a>>,
     negated: bool,
-    /// The observation of the pipeline; `None` if no report was asked for.
-    pub(super) watch: Option<Watch>,
-    pub(super) live: Option<Live>,
-    pub(super) json: Option<File>,
-    /// When the live report is drawn next.
-    draw_at: Instant,
+    /// `None` if no report was asked for.
+    observer: Option<Observer>,
     /// The time until which to wait for the stages to stop, before this process stops as well.
     stop_by: Option<Instant>,
     /// A signal that the stages have received, and that may or may not end them.
@@ -128,14 +119,7 @@ impl<'a> Runner<'a> {
                 Some(Whole::new(shelf, plan.stages.len(), options)?)
             }
         };
-        if options.watched() && !ending::proc_is_ours() {
-            bail!(
-                "no report is possible: --report, --live, --progress and --json need /proc of this PID namespace; mount it \
-                 ('mount -t proc proc /proc'), or run without these options"
-            );
-        }
-        let json = options.json.iter().flatten().next();
-        let json = json.map(|path| inherited::create(path)).transpose()?;
+        let json = observer::prepare(options)?;
         let mut runner = Self {
             keeper,
             options,
@@ -143,10 +127,7 @@ impl<'a> Runner<'a> {
             stages: Vec::with_capacity(plan.stages.len()),
             whole,
             negated: plan.negated,
-            watch: None,
-            live: None,
-            json,
-            draw_at: Instant::now(),
+            observer: None,
             stop_by: None,
             noted: None,
             ended_by: None,
@@ -155,7 +136,7 @@ impl<'a> Runner<'a> {
         for note in unsplit.into_iter().chain(without_proc()) {
             runner.say_unless_quiet(note);
         }
-        if let Err(error) = runner.start(&plan, &cpus) {
+        if let Err(error) = runner.start(&plan, &cpus, json) {
             // The write ends stay on the shelf.
             runner.whole = None;
             runner.end_left();
@@ -167,7 +148,12 @@ impl<'a> Runner<'a> {
         Ok(runner)
     }
 
-    fn start(&mut self, plan: &Plan, cpus: &[Option<Vec<usize>>]) -> Result<()> {
+    fn start(
+        &mut self,
+        plan: &Plan,
+        cpus: &[Option<Vec<usize>>],
+        json: Option<File>,
+    ) -> Result<()> {
         let last = plan.stages.len() - 1;
         let wanted = self.pipe_size(last);
         let began = Instant::now();
@@ -218,7 +204,20 @@ impl<'a> Runner<'a> {
         if let Some(note) = start::too_small(&growths, wanted) {
             self.say_unless_quiet(&note);
         }
-        self.observe(plan, links, began);
+        if self.options.watched() {
+            let stages = plan.stages.iter().zip(&self.stages);
+            let stages = stages.map(|(command, started)| StartedStage {
+                text: command.text.to_string_lossy().trim().to_owned(),
+                pid: started.pid.as_raw_nonzero().get() as u32,
+            });
+            self.observer = Some(Observer::new(
+                self.options,
+                json,
+                stages.collect(),
+                links,
+                began,
+            ));
+        }
         // A signal that came before all stages were started may not have reached all of them.
         while let Some(came) = self.signals.next() {
             self.obey(Came {
@@ -227,23 +226,6 @@ impl<'a> Runner<'a> {
             });
         }
         Ok(())
-    }
-
-    /// Shows how the pipeline performs, if that was asked for.
-    fn observe(&mut self, plan: &Plan, links: Vec<Link>, began: Instant) {
-        if self.options.watched() {
-            let stages = plan.stages.iter().zip(&self.stages);
-            let stages = stages.map(|(command, started)| StartedStage {
-                text: command.text.to_string_lossy().trim().to_owned(),
-                pid: started.pid.as_raw_nonzero().get() as u32,
-            });
-            self.watch = Some(Watch::new(stages.collect(), links).started_at(began));
-        }
-        self.live = match self.options.progress {
-            true => Live::progress(self.options.size),
-            false if self.options.live => Live::new(),
-            false => None,
-        };
     }
 
     /// Writes the PIDs of the stages to the keeper, which cannot find them without /proc.
@@ -272,12 +254,9 @@ impl<'a> Runner<'a> {
 
     /// Waits for all stages.
     fn finish(mut self) -> Result<Ending> {
-        let began = Instant::now();
-        let mut sample = began;
-        self.draw_at = began + DRAW_EVERY;
         self.reap();
         while self.is_running() && self.ended_by.is_none() {
-            let due = self.sample(&mut sample);
+            let due = self.observer.as_mut().map(Observer::sample);
             self.kill_asked();
             if let Some(whole) = &mut self.whole {
                 whole.write_back();
@@ -295,7 +274,10 @@ impl<'a> Runner<'a> {
             }
             self.stop_with_the_others();
         }
-        let reported = self.report();
+        let reported = match self.observer.take() {
+            Some(observer) => observer.report(self.options),
+            None => Ok(()),
+        };
         if !self.end_after_failure() {
             self.wait_for_the_background();
         }
@@ -307,28 +289,6 @@ impl<'a> Runner<'a> {
         Ok(ending)
     }
 
-    /// Takes a sample and draws the report, if that is due. Returns when it is due the next time.
-    fn sample(&mut self, next: &mut Instant) -> Option<Instant> {
-        let watch = self.watch.as_mut()?;
-        let now = Instant::now();
-        if now >= *next {
-            watch.sample();
-            *next = now + watch.next_sample();
-        }
-        let Some(live) = &mut self.live else {
-            return Some(*next);
-        };
-        if live.give_way() {
-            // A program that draws draws everything again then, and others ignore it.
-            ending::tell_all(Signal::WINCH);
-        }
-        if now >= self.draw_at {
-            live.draw(watch);
-            self.draw_at = now + DRAW_EVERY;
-        }
-        Some(self.draw_at.min(*next))
-    }
-
     fn is_running(&self) -> bool {
         self.running().next().is_some()
     }
@@ -337,18 +297,15 @@ impl<'a> Runner<'a> {
         match came.signal {
             Signal::CHILD => self.reap(),
             Signal::TSTP => {
-                // Another job uses the terminal next, so the drawing is removed.
-                if let Some(live) = &mut self.live {
-                    live.clear();
+                if let Some(observer) = &mut self.observer {
+                    observer.stops();
                 }
                 self.stop_by = Some(Instant::now() + TO_STOP);
             }
             Signal::CONT => {
                 self.stop_by = None;
-                // A program that draws takes the terminal first.
-                self.draw_at = Instant::now() + DRAW_EVERY;
-                if let Some(watch) = &mut self.watch {
-                    watch.paused();
+                if let Some(observer) = &mut self.observer {
+                    observer.continues();
                 }
             }
             // Each stage decides what the signal means to it, as under a shell.
@@ -406,9 +363,8 @@ impl<'a> Runner<'a> {
                 // nix cannot represent a real-time signal that has ended a process.
                 Err(_) => None,
             };
-            // As long as the process is a zombie, /proc still has its last counters.
-            if let (Some(stage), Some(watch)) = (self.stage_of(ended), &mut self.watch) {
-                watch.ended(stage);
+            if let (Some(stage), Some(observer)) = (self.stage_of(ended), &mut self.observer) {
+                observer.ended(stage);
             }
             let Ok(Some((pid, status))) = waitpid(ended, WaitOptions::NOHANG) else {
                 return;
@@ -416,8 +372,8 @@ impl<'a> Runner<'a> {
             if let Some(stage) = self.stage_of(Some(pid)) {
                 let status = ExitStatus::from_raw(status.as_raw());
                 self.stages[stage].status = Some(status);
-                if let Some(watch) = &mut self.watch {
-                    watch.status(stage, status);
+                if let Some(observer) = &mut self.observer {
+                    observer.status(stage, status);
                 }
                 self.settle(stage, status);
             }

@@ -1,4 +1,4 @@
-//! A running pipeline in the last rows of the terminal, drawn again and again: the same tables and verdict as at the
+//! A running pipeline in the last rows of the terminal, drawn every second: the same tables and verdict as at the
 //! end, but for the last second or so, or one line of progress.
 
 use super::footer::Footer;
@@ -6,6 +6,9 @@ use super::progress::ProgressLine;
 use super::report;
 use fullbore_host::text::cut;
 use fullbore_observe::{Findings, Watch};
+
+/// The lines of the verdict that are shown in any case, if there are as many rows.
+const LEAST_OF_VERDICT: usize = 2;
 
 /// The place where the report is drawn.
 #[derive(Debug)]
@@ -68,12 +71,24 @@ impl Live {
         self.footer.begin_a_line();
     }
 
-    /// Returns the lines to draw. None of them wraps; what does not fit is left out of the tables, and never
-    /// out of the verdict.
+    /// Returns the lines to draw. None of them wraps. If there are few rows, the table of the pipes is left out first,
+    /// and then the end of the verdict.
     fn lines(&self, findings: &Findings) -> Vec<String> {
         let (columns, rows) = self.footer.room();
-        let (mut tables, verdict) = report::parts(findings, columns);
-        tables.truncate(rows.saturating_sub(verdict.len() + 1));
+        let (mut tables, mut verdict) = report::parts(findings, columns);
+        let (room, stages) = (rows.saturating_sub(1), findings.numbers.stages.len() + 1);
+        let of_verdict = room.saturating_sub(stages).max(LEAST_OF_VERDICT);
+        if verdict.len() > of_verdict {
+            verdict.truncate(of_verdict);
+            if let Some(last) = verdict.last_mut() {
+                *last = cut(last, columns.saturating_sub(1)) + "…";
+            }
+        }
+        tables.truncate(room.saturating_sub(verdict.len()));
+        if tables.len() == 1 {
+            // A header without a row says nothing.
+            tables.clear();
+        }
         let rule = "-".repeat(columns);
         (std::iter::once(rule))
             .chain((tables.iter()).map(|line| cut(line, columns)))

@@ -12,21 +12,23 @@ const TEXT: usize = 27;
 
 /// Returns the tables, and the verdict in lines of at most `columns` columns.
 pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) {
-    let mut tables = stages(&findings.numbers.stages);
+    // In 80 columns the longest texts are whole.
+    let text = TEXT.min(columns / 3 + 1);
+    let mut tables = stages(&findings.numbers.stages, text);
     if !findings.numbers.pipes.is_empty() {
         tables.extend(pipes(&findings.numbers.pipes));
     }
     (tables, wrapped(&findings.verdict.to_string(), columns))
 }
 
-fn stages(stages: &[StageNumbers]) -> Vec<String> {
+fn stages(stages: &[StageNumbers], text: usize) -> Vec<String> {
     let header = ["stage", "CPU", "ran", "for CPU", "input", "output", "else"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for stage in stages {
         let time = &stage.time;
         let (cause, share) = stage.main_cause();
         rows.push(vec![
-            format!("{} {}", stage.number, one_line(&stage.text, TEXT)),
+            format!("{} {}", stage.number, one_line(&stage.text, text)),
             Percent(stage.cpus).to_string(),
             Percent(time.ran).to_string(),
             Percent(time.waited_for_cpu).to_string(),

@@ -9,6 +9,9 @@ use crate::common::{finish, fullbore, one_line, run, said, start, stderr};
 const MISTAKES: &[(&str, i32, &str)] = &[
     // Names that are nearly right.
     ("cpy", 2, "did you mean 'copy'?"),
+    ("docter", 2, "did you mean 'doctor'?"),
+    ("tun", 2, "did you mean 'tune'?"),
+    ("explan true", 2, "did you mean 'explain'?"),
     ("copy --apend", 2, "did you mean '--append'?"),
     ("copy --hash sha265", 2, "did you mean 'sha256'?"),
     ("run --pipesize 1M true", 2, "did you mean '--pipe-size'?"),

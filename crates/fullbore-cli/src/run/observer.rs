@@ -1,0 +1,140 @@
+//! The observation of a pipeline for `--report`, `--live`, `--progress` and `--json`: when to sample and to draw, and
+//! what is printed at the end.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+
+use super::options::Options;
+use crate::terminal::lines::say_line;
+use crate::terminal::live::Live;
+use crate::terminal::{report, size_of, stderr};
+use crate::{ending, inherited};
+use fullbore_observe::census::link::Link;
+use fullbore_observe::{StartedStage, Watch};
+
+/// The interval at which the live report is drawn.
+const DRAW_EVERY: Duration = Duration::from_secs(1);
+
+/// The observation of a running pipeline.
+pub struct Observer {
+    watch: Watch,
+    live: Option<Live>,
+    /// The file of `--json`.
+    json: Option<File>,
+    sample_at: Instant,
+    draw_at: Instant,
+}
+
+impl Observer {
+    /// Begins to observe a pipeline whose start began at this time.
+    pub fn new(
+        options: &Options,
+        json: Option<File>,
+        stages: Vec<StartedStage>,
+        links: Vec<Link>,
+        began: Instant,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            watch: Watch::new(stages, links).started_at(began),
+            live: match options.progress {
+                true => Live::progress(options.size),
+                false if options.live => Live::new(),
+                false => None,
+            },
+            json,
+            sample_at: now,
+            draw_at: now + DRAW_EVERY,
+        }
+    }
+
+    /// Takes a sample and draws the report, if that is due. Returns when it is due the next time.
+    pub fn sample(&mut self) -> Instant {
+        let now = Instant::now();
+        if now >= self.sample_at {
+            self.watch.sample();
+            self.sample_at = now + self.watch.next_sample();
+        }
+        let Some(live) = &mut self.live else {
+            return self.sample_at;
+        };
+        if live.give_way() {
+            // A program that draws draws everything again then, and others ignore it.
+            ending::tell_all(Signal::WINCH);
+        }
+        if now >= self.draw_at {
+            live.draw(&self.watch);
+            self.draw_at = now + DRAW_EVERY;
+        }
+        self.draw_at.min(self.sample_at)
+    }
+
+    /// Notes that the first process of a stage has ended, before it is waited for: as long as it is a zombie, /proc
+    /// still has its last counters.
+    pub fn ended(&mut self, stage: usize) {
+        self.watch.ended(stage);
+    }
+
+    /// Notes how it has ended.
+    pub fn status(&mut self, stage: usize, status: ExitStatus) {
+        self.watch.status(stage, status);
+    }
+
+    /// Removes the drawing, because another job uses the terminal next.
+    pub fn stops(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.clear();
+        }
+    }
+
+    /// Goes on after the pipeline was stopped. A program that draws takes the terminal first.
+    pub fn continues(&mut self) {
+        self.watch.paused();
+        self.draw_at = Instant::now() + DRAW_EVERY;
+    }
+
+    /// Reports how the pipeline performed.
+    ///
+    /// # Errors
+    /// Those of writing the file.
+    pub fn report(mut self, options: &Options) -> Result<()> {
+        let findings = self.watch.findings();
+        if let Some(live) = &mut self.live {
+            live.end();
+        }
+        if options.report || options.live {
+            let columns = size_of(stderr()).map_or(usize::MAX, |(columns, _)| columns);
+            let (tables, verdict) = report::parts(&findings, columns);
+            say_line([tables, verdict].concat().join("\n"));
+        }
+        if let Some(mut file) = self.json {
+            let mut write = || -> io::Result<()> {
+                serde_json::to_writer_pretty(&mut file, &findings)?;
+                writeln!(file)
+            };
+            write().context("write the JSON")?;
+            fullbore::close(file).context("close the JSON")?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks that an observation is possible if one was asked for, and creates the file of `--json`.
+///
+/// # Errors
+/// Fails if /proc does not show the stages, or the file cannot be created.
+pub fn prepare(options: &Options) -> Result<Option<File>> {
+    if options.watched() && !ending::proc_is_ours() {
+        bail!(
+            "no report is possible: --report, --live, --progress and --json need /proc of this PID namespace; mount it \
+             ('mount -t proc proc /proc'), or run without these options"
+        );
+    }
+    let json = options.json.iter().flatten().next();
+    json.map(|path| inherited::create(path)).transpose()
+}
