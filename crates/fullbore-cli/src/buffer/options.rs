@@ -65,7 +65,7 @@ pub struct Options {
 
     /// Pause MICROSECONDS after each write
     #[arg(short = 'u', long, value_name = "MICROSECONDS", default_value_t = 0)]
-    #[arg(hide_default_value = true)]
+    #[arg(hide_default_value = true, value_parser = within::<u64>(0..=u64::MAX))]
     pub pause: u64,
 
     /// Keep the bytes in a temporary file in $TMPDIR or /var/tmp, instead of memory

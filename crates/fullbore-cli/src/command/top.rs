@@ -85,8 +85,8 @@ pub struct Top {
     #[arg(short, long, value_name = "SECONDS", value_parser = seconds::within(0.001..=86_400.0))]
     interval: Option<Duration>,
 
-    /// With --json, exit after this many scans
-    #[arg(short = 'n', long, value_name = "SCANS", requires = "json")]
+    /// With --json, exit after N scans
+    #[arg(short = 'n', long, value_name = "N", requires = "json")]
     #[arg(value_parser = within::<u64>(1..=u64::MAX))]
     count: Option<u64>,
 

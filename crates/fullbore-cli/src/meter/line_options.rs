@@ -52,8 +52,8 @@ pub struct LineOptions {
     #[arg(short = 'T', long)]
     buffer_percent: bool,
 
-    /// Show the last NUM bytes that were written
-    #[arg(short = 'A', long, value_name = "NUM")]
+    /// Show the last N bytes that were written
+    #[arg(short = 'A', long, value_name = "N")]
     #[arg(value_parser = within::<u16>(1..=256))]
     last_written: Option<u16>,
 

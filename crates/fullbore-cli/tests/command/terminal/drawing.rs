@@ -67,7 +67,7 @@ fn a_small_terminal_that_answers_no_question_is_asked_none() {
     // script(1) answers no request for the place of the cursor, ESC[6n.
     for (seconds, verb, code, drawn) in [
         (4, "top", 124, "fullbore top"),
-        (60, "run --live 'sleep 2.5 | cat'", 0, "stage"),
+        (60, "run --live 'sleep 2.5 | cat'", 0, "2 cat "),
     ] {
         let ends = format!("timeout --foreground -s INT -k 30 {seconds}");
         let line = format!("stty rows 12 cols 40; {ends} {FULLBORE} {verb}; echo code $?");
