@@ -116,7 +116,10 @@ fn a_value_is_spelled_in_one_way() {
     let mut probed = 0;
     for verb in verbs() {
         for option in options(&verb).filter(|one| one.get_action().takes_values()) {
-            if option.get_num_args().is_some_and(|count| !count.takes_values()) {
+            if option
+                .get_num_args()
+                .is_some_and(|count| !count.takes_values())
+            {
                 continue;
             }
             let name = value_name(option);

@@ -35,6 +35,7 @@
 //! | [`peers`] | programs in C that do the same, measured next to an experiment |
 //! | [`trials`] | each technique that a machine may refuse, tried |
 //! | [`placement`] | a writer and a reader on two CPUs, and both on one |
+//! | [`other_work`] | how much CPU time other processes use meanwhile |
 
 #![deny(unsafe_code)]
 
@@ -48,6 +49,7 @@ pub mod measurement;
 mod memory;
 pub mod middleman;
 mod near;
+pub mod other_work;
 mod overall;
 pub mod parent;
 pub mod part;

@@ -5,12 +5,14 @@
 
 use anyhow::{Context, Result, bail};
 use fullbore_host::machine::{CpuPair, Relation};
-use fullbore_results::placement::Placement;
+use fullbore_results::placement::{Placement, Verdict};
 use fullbore_results::run::{Settings, Unit};
+use fullbore_results::statistics::BUSY;
 
 use crate::catalogue::Catalogue;
 use crate::experiment::Experiment;
 use crate::measurement::until_bytes_arrive;
+use crate::other_work::OtherWork;
 use crate::program::Program;
 use crate::work::Bench;
 
@@ -41,6 +43,7 @@ pub fn measure(experiment: &Experiment, cpus: &CpuPair, program: &Program) -> Re
         relation: Relation::OneCpu,
         shared_cache: None,
     };
+    let other_work = OtherWork::begin();
     let places = [cpus, &one_cpu];
     let mut rounds = [Vec::new(), Vec::new()];
     for round in 0..SETTINGS.rounds {
@@ -51,8 +54,12 @@ pub fn measure(experiment: &Experiment, cpus: &CpuPair, program: &Program) -> Re
     }
     let wake_up = self::experiment("wake_up").and_then(|it| figure(it, cpus, program).ok());
     let [two_cpus, one_cpu] = rounds;
-    Placement::of(experiment.name, cpus.reader, &two_cpus, &one_cpu, wake_up)
-        .context("nothing moved")
+    let placement = Placement::of(experiment.name, cpus.reader, &two_cpus, &one_cpu, wake_up);
+    let mut placement = placement.context("nothing moved")?;
+    if other_work.share().is_some_and(|share| share > BUSY) {
+        placement.verdict = Verdict::Busy;
+    }
+    Ok(placement)
 }
 
 /// Measures an experiment once.

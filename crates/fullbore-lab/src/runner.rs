@@ -13,6 +13,7 @@ use crate::experiment::Experiment;
 use crate::limit;
 use crate::measurement::{Measured, Stop};
 use crate::near::Near;
+use crate::other_work::OtherWork;
 use crate::overall::overall;
 use crate::peers::{Beside, Peers};
 use crate::program::Program;
@@ -64,6 +65,7 @@ pub fn run(
     let planned = Duration::try_from_secs_f64(settings.seconds * f64::from(measurements));
     let planned = planned.unwrap_or(Duration::MAX);
     limit.take(&cpus, planned);
+    let other_work = OtherWork::begin();
     let mut bench = Bench::new(&settings, &cpus, program);
     for round in 1..=settings.rounds {
         for at in order(experiments, &mut random) {
@@ -72,6 +74,7 @@ pub fn run(
             progress.measured(round, &experiments[at], all[at].last_figure());
         }
     }
+    let other_work = other_work.share();
     // The host of a virtual machine may have moved the CPUs meanwhile.
     limit.take(&cpus, planned);
     for rounds in all.iter_mut().filter(|rounds| rounds.stopped.is_none()) {
@@ -85,6 +88,7 @@ pub fn run(
         machine: Machine::read(cpus),
         line_round_trip_ns: Spread::of(near.distances.seen()),
         apart: near.apart,
+        other_work,
         limit: limit.limit(),
         overall: overall(experiments, &outcomes),
         remarks: remarks(experiments, &outcomes),

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::placement::PlacementReport;
+use crate::statistics::BUSY;
 use fullbore_host::machine::Machine;
 
 /// The version of the JSON's shape.
@@ -223,7 +224,7 @@ pub struct Advice {
 impl Examination {
     /// Returns whether others used so much CPU time that what was measured is uncertain.
     pub fn is_busy(&self) -> bool {
-        self.other_work.is_some_and(|share| share > 0.15)
+        self.other_work.is_some_and(|share| share > BUSY)
     }
 
     /// Returns the trials that moved wrong bytes.

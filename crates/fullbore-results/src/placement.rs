@@ -74,6 +74,8 @@ pub enum Verdict {
     Unclear,
     /// It is not faster, or by less than that.
     GainsNothing,
+    /// The machine was busy: beside other processes, one CPU can be faster only because it wakes fewer of them up.
+    Busy,
 }
 
 impl Placement {

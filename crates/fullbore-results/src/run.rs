@@ -28,6 +28,10 @@ pub struct Run {
     /// How many measurements were made while the two CPUs were farther apart than usual.
     #[serde(default)]
     pub apart: Apart,
+    /// The share of the CPU time that other processes, or other guests of the host, used during the rounds; `None` where
+    /// /proc does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_work: Option<f64>,
     /// What the two CPUs can do at most; `None` where there is one CPU, or where it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,

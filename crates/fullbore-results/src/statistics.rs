@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The [disagreement](Spread::disagreement) above which a figure is shown with a warning.
 pub const DISAGREEMENT_WORTH_A_WARNING: f64 = 0.20;
 
+/// The share of CPU time above which the work of others makes what was measured uncertain.
+pub const BUSY: f64 = 0.15;
+
 /// The rounds of one measurement with their median and their range, all in the unit of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use crate::common::load::Load;
 use crate::common::meter::sh;
 use crate::common::*;
 use fullbore_results::run::{EndpointReport, Run, SCHEMA};
@@ -752,4 +753,15 @@ fn a_program_that_takes_long_to_start_is_not_taken_for_a_broken_one() {
     for experiment in &bench_json(&output).experiments {
         assert!(has_figure(experiment), "{experiment:?}");
     }
+}
+
+#[test]
+fn a_busy_machine_is_named_first() {
+    let load = Load::new();
+    let output = run("bench write_read vmsplice_read --rounds 2 --seconds 0.2");
+    drop(load);
+    assert_code(&output, 0);
+    let first = stdout(&output).lines().next().unwrap();
+    let expected = "warning: the machine was busy: others used";
+    assert!(first.starts_with(expected), "{first}");
 }

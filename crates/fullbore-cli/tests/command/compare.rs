@@ -28,6 +28,7 @@ fn base() -> &'static Run {
 fn with_rounds(rounds: &[f64]) -> Run {
     let mut run = base().clone();
     run.apart.taken = 0;
+    run.other_work = None;
     for (index, experiment) in (1..).zip(&mut run.experiments) {
         let rounds: Vec<f64> = rounds
             .iter()

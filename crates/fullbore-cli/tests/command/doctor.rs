@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Output, Stdio};
 
+use crate::common::load::Load;
 use crate::common::refusing::*;
 use crate::common::users::*;
 use crate::common::*;
@@ -203,7 +204,7 @@ fn placement_is_measured_or_the_reason_is_said() {
         let of_medians = figures.one_cpu.median / figures.two_cpus.median;
         let difference = figures.ratio / of_medians - 1.0;
         assert!(difference.abs() < 1e-9, "{placement:#?}");
-        assert_eq!(words.contains("taskset"), figures.gains());
+        assert_eq!(words.contains("--place together"), figures.gains());
         let is_reader = |pair: &PairReport| pair.reader == figures.cpu;
         assert!(found.cpus.pairs.iter().any(is_reader), "{found:#?}");
     } else {
@@ -372,29 +373,6 @@ fn a_trial_that_hangs_is_ended_and_the_others_go_on() {
     let text = stdout(&output);
     assert!(text.contains("tee: no result within 10 s"), "{text}");
     assert!(text.contains("  sendfile         works"), "{text}");
-}
-
-/// As many processes that compute as there are CPUs, and as many again.
-struct Load(Vec<std::process::Child>);
-
-impl Load {
-    fn new() -> Self {
-        let count = 2 * std::thread::available_parallelism().unwrap().get();
-        let compute = |_| {
-            let mut shell = std::process::Command::new("sh");
-            start(shell.args(["-c", "while :; do :; done"]))
-        };
-        Self((0..count).map(compute).collect())
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::process::{Command, Output};
 
 use crate::common::explain::*;
+use crate::common::load::Load;
 use crate::common::users::ForEverybody;
 use crate::common::*;
 use fullbore_results::explain::{Class, Explanation, SideReport};
@@ -370,4 +371,18 @@ fn a_file_for_the_report_that_cannot_be_written_is_noticed_before_anything_runs(
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("/nowhere/report.txt"));
     assert!(!trace.exists(), "the command ran");
+}
+
+#[test]
+fn on_a_busy_machine_no_placement_is_advised() {
+    let load = Load::new();
+    let explanation = explained(&run("explain write_read --rounds 1 --seconds 0.3 --json"));
+    drop(load);
+    if let Some(placement) = explanation.placement {
+        assert!(!placement.advised, "{placement:?}");
+        assert!(
+            placement.words.starts_with("The machine was too busy"),
+            "{placement:?}"
+        );
+    }
 }

@@ -154,6 +154,7 @@ impl Files {
 fn with_rounds(run: &Run, rounds: &[f64]) -> Run {
     let mut run = run.clone();
     run.apart.taken = 0;
+    run.other_work = None;
     for experiment in &mut run.experiments {
         experiment.figure = Spread::of(rounds);
         (experiment.skipped, experiment.failed) = (None, None);

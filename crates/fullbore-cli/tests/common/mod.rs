@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub mod explain;
+pub mod load;
 pub mod meter;
 pub mod refusing;
 pub mod terminal;

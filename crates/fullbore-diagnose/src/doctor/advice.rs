@@ -6,7 +6,7 @@
 //! The value of each other change is a ratio of two experiments of the groups `ladder` and `produce`, as in the
 //! README: it is exact for the machine on which it was measured, and approximate elsewhere.
 
-use super::placement::{command, gain};
+use super::placement::{COMMAND, gain};
 use super::settings::HALT_POLL;
 use fullbore_results::doctor::{Advice, Examination};
 use fullbore_results::placement::Placement;
@@ -91,19 +91,18 @@ fn leading_placement(report: &Examination) -> Option<&Placement> {
 }
 
 fn of_placement(placement: &Placement) -> Advice {
-    let command = command(placement);
     Advice {
         text: format!(
             "largest possible gain: both ends of a pipe on one CPU, which is {:.1} times the \
              throughput; the price is that nothing runs in parallel, so it pays only where the \
-             stages compute little: {command}",
+             stages compute little: {COMMAND}",
             placement.ratio
         ),
         worth: Some(placement.ratio),
         measured_as: Some(
             "the ratio of write_read on one CPU to write_read on two, on this machine".to_owned(),
         ),
-        command: Some(command),
+        command: Some(COMMAND.to_owned()),
         ..Advice::default()
     }
 }
@@ -121,7 +120,7 @@ fn of_losses(report: &Examination, rank: &str) -> Advice {
         let how = command.map_or(String::new(), |command| format!(": {command}"));
         return Advice {
             text: format!(
-                "{rank}: {}; about {:.1} times the throughput{how}",
+                "{rank}: {}; about {:.1} times the throughput (measured on another machine){how}",
                 loss.loses, loss.worth
             ),
             worth: Some(loss.worth),
@@ -214,7 +213,9 @@ mod tests {
         assert_eq!((first.worth, &first.trial), (Some(5.0), &None));
         assert!(first.text.contains("nothing runs in parallel"), "{first:?}");
         assert!(
-            first.text.ends_with(": taskset -c 1 sh -c 'A | B'"),
+            first
+                .text
+                .ends_with(": fullbore run --place together 'A | B'"),
             "{first:?}"
         );
         let second = second.unwrap();

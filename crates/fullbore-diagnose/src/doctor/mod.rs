@@ -7,7 +7,6 @@
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs` | pairs of CPUs |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
-//! | `other_work.rs` | how much CPU time went to others meanwhile |
 //! | `placement.rs` | whether one CPU for both ends of a pipe is faster than two |
 //! | `advice.rs` | the change that would gain the most: a table |
 //! | `text.rs` | the report as text |
@@ -18,7 +17,6 @@ mod advice;
 mod allowance;
 mod causes;
 mod circumstances;
-mod other_work;
 mod placement;
 mod rules;
 mod settings;
@@ -29,6 +27,7 @@ use std::time::{Duration, SystemTime};
 
 use circumstances::Circumstances;
 use fullbore_host::machine::{CpuPair, Machine, Root, Topology};
+use fullbore_lab::other_work::OtherWork;
 use fullbore_lab::program::Program;
 use fullbore_lab::trials::{TRIALS, Trial};
 use fullbore_results::date::rfc3339;
@@ -36,7 +35,7 @@ use fullbore_results::doctor::{Examination, SCHEMA, TrialOutcome, TrialReport};
 
 /// Examines this machine.
 pub fn examine(program: &Program) -> Examination {
-    let before = other_work::Reading::now();
+    let other_work = OtherWork::begin();
     let topology = Topology::read();
     let mut allowance = allowance::read();
     let around = Circumstances::read(allowance.pages);
@@ -61,11 +60,7 @@ pub fn examine(program: &Program) -> Examination {
         advice: None,
         next_advice: None,
     };
-    let now = other_work::Reading::now();
-    report.other_work = now.zip(before).and_then(|(now, then)| now.of_others(then));
-    if report.is_busy() {
-        placement::doubt(&mut report.placement);
-    }
+    report.other_work = other_work.share();
     report.advice = Some(advice::of(&report));
     report.next_advice = advice::next(&report);
     report

@@ -32,32 +32,13 @@ pub fn report(figures: Placement) -> PlacementReport {
     }
 }
 
-/// Makes the verdict uncertain, because the machine was busy: a gain may only be that of fewer wake-ups beside other
-/// processes.
-pub fn doubt(report: &mut PlacementReport) {
-    let Some(figures) = &mut report.figures else {
-        return;
-    };
-    if figures.gains() {
-        figures.verdict = Verdict::Unclear;
-    }
-    report.words = format!(
-        "The machine was too busy to tell whether one CPU for both ends of a pipe gains anything: the medians on one \
-         CPU and on two are {} and {} GiB/s. Run 'fullbore doctor' again when it is idle.",
-        figure(figures.one_cpu.median),
-        figure(figures.two_cpus.median)
-    );
-}
-
 /// Returns the figures, if one CPU is clearly faster.
 pub fn gain(report: &PlacementReport) -> Option<&Placement> {
     report.figures.as_ref().filter(|figures| figures.gains())
 }
 
-/// Returns the command that starts a pipeline on the CPU on which both ends were measured.
-pub fn command(placement: &Placement) -> String {
-    format!("taskset -c {} sh -c 'A | B'", placement.cpu)
-}
+/// The command that starts a pipeline on one CPU.
+pub const COMMAND: &str = "fullbore run --place together 'A | B'";
 
 fn words(placement: &Placement) -> String {
     let one = &placement.one_cpu;
@@ -70,8 +51,8 @@ fn words(placement: &Placement) -> String {
         Verdict::Gains => format!(
             "Both ends of a pipe on one CPU carry {:.1} times as much as on two CPUs here \
              ({medians}), because nothing has to be woken on another CPU.{wake_up} Start light \
-             stages with 'taskset -c {}'. {PRICE}",
-            placement.ratio, placement.cpu
+             stages with 'fullbore run --place together'. {PRICE}",
+            placement.ratio
         ),
         Verdict::Unclear => format!(
             "It is unclear whether one CPU for both ends of a pipe gains anything here: the medians \
@@ -81,6 +62,11 @@ fn words(placement: &Placement) -> String {
             figure(one.max),
             figure(two.min),
             figure(two.max)
+        ),
+        Verdict::Busy => format!(
+            "The machine was too busy to tell whether one CPU for both ends of a pipe gains \
+             anything: the medians on one CPU and on two are {medians}. Run 'fullbore doctor' again \
+             when it is idle."
         ),
         Verdict::GainsNothing => format!(
             "Placement gains nothing here: both ends of a pipe carry {medians} on one CPU and on \
@@ -106,7 +92,7 @@ mod tests {
             report.words,
             "Both ends of a pipe on one CPU carry 3.2 times as much as on two CPUs here (2.90 and \
              0.90 GiB/s), because nothing has to be woken on another CPU. Waking a process on \
-             another CPU takes 25.0 µs. Start light stages with 'taskset -c 1'. The \
+             another CPU takes 25.0 µs. Start light stages with 'fullbore run --place together'. The \
              price is that nothing runs in parallel, so it pays only where the stages compute \
              little."
         );
@@ -114,8 +100,10 @@ mod tests {
 
     #[test]
     fn on_a_busy_machine_nothing_is_advised() {
-        let mut report = report_of(&[0.2, 0.2, 0.2], &[2.9, 2.8, 3.0], Some(49.0));
-        doubt(&mut report);
+        let mut figures =
+            Placement::of("write_read", 1, &[0.2; 3], &[2.9, 2.8, 3.0], Some(49.0)).unwrap();
+        figures.verdict = Verdict::Busy;
+        let report = report(figures);
         assert!(gain(&report).is_none());
         assert!(report.words.starts_with("The machine was too busy to tell"));
         assert!(report.words.contains("2.90 and 0.20 GiB/s"), "{report:?}");
@@ -130,7 +118,7 @@ mod tests {
             let report = report_of(&[0.9, 1.0, 1.0], &one_cpu, None);
             assert!(gain(&report).is_none());
             assert!(report.words.starts_with(words), "{}", report.words);
-            assert!(!report.words.contains("taskset"), "{}", report.words);
+            assert!(!report.words.contains("--place"), "{}", report.words);
         }
     }
 

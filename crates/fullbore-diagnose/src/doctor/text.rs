@@ -105,7 +105,7 @@ fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
 /// one.
 fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
     let is_command = |text: &str| {
-        ["sudo ", "echo ", "taskset "]
+        ["sudo ", "echo ", "fullbore "]
             .iter()
             .any(|word| text.starts_with(word))
             && !text.contains(", ")
@@ -215,7 +215,8 @@ mod tests {
             text.contains("change: sudo sysctl -w fs.pipe-max-size=1048576\n"),
             "{text}"
         );
-        let end = "about 4.1 times the throughput: sudo sysctl -w fs.pipe-max-size=1048576\n";
+        let end = "about 4.1 times the throughput (measured on another machine): sudo sysctl -w \
+                   fs.pipe-max-size=1048576\n";
         assert!(text.ends_with(end), "{text}");
     }
 
@@ -247,8 +248,8 @@ mod tests {
                 Some(("close unused pipes, or:", "sudo a")),
             ),
             (
-                "on one CPU: taskset -c 0 sh -c 'A | B'",
-                Some(("on one CPU:", "taskset -c 0 sh -c 'A | B'")),
+                "on one CPU: fullbore run --place together 'A | B'",
+                Some(("on one CPU:", "fullbore run --place together 'A | B'")),
             ),
             ("sudo fullbore doctor, and sudo dmesg", None),
             ("reboot, then kernel.yama.ptrace_scope=0", None),

@@ -34,7 +34,7 @@ const TABLE: &[Remedy] = &[
     Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["cat", "dd", "socat"], instead: "fullbore copy",
         words: "it copies bytes once instead of twice" },
     Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["tee"], instead: "fullbore tee",
-        words: "it passes references to pages where it can" },
+        words: "it copies bytes once for all outputs" },
     Remedy { class: Class::Copying, with: ANY, without: ANY, program: &["pv", "mbuffer"], instead: "fullbore meter",
         words: "it measures progress and copies bytes once instead of twice" },
     Remedy { class: Class::Copying, with: ANY, without: BY_REFERENCE, program: ANY, instead: "vmsplice_read",

@@ -76,6 +76,10 @@ impl Turns {
                 "Whether it is faster with both sides on one CPU is unclear: {medians}, but the \
                  rounds overlap."
             ),
+            Verdict::Busy => format!(
+                "The machine was too busy to tell whether it is faster with both sides on one CPU: \
+                 {medians}."
+            ),
             Verdict::GainsNothing => {
                 format!("With both sides on one CPU it is not faster: {medians}.")
             }
@@ -97,10 +101,9 @@ impl Turns {
             return None;
         }
         let words = format!(
-            "The largest gain may be placement: on one CPU, with taskset -c {} sh -c 'COMMAND', it \
+            "The largest gain may be placement: on one CPU, with 'fullbore run --place together', it \
              could be up to {worth:.1} times as fast. {} An ordinary pipe carries {:.1} \
              times as much there, {}, and the programs' own code takes {:.0}% of a CPU. {PRICE}",
-            figures.cpu,
             self.reason(&figures),
             figures.ratio,
             medians(&figures),

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::comparison::{Difference, label};
 use super::read::LoadedRun;
+use crate::report::conclusion;
 use crate::run::Run;
 use crate::statistics::Spread;
 use fullbore_host::distance::Distances;
@@ -69,14 +70,9 @@ pub fn warnings(runs: &[LoadedRun]) -> Vec<String> {
         ));
     }
     for (index, taken) in runs.iter().enumerate() {
-        let apart = taken.run.apart.taken;
-        if apart > 0 {
-            let label = label(index);
-            warnings.push(format!(
-                "in {label}, {apart} measurements were kept although the CPUs were farther apart \
-                 than usual"
-            ));
-        }
+        let label = label(index);
+        let of_run = conclusion::warnings(&taken.run).into_iter();
+        warnings.extend(of_run.map(|text| format!("in {label}, {text}")));
     }
     warnings
 }

@@ -3,9 +3,10 @@
 use super::grid::Grid;
 use super::{
     NOISY_MARK, against_c, figure, groups, is_noisy, marked_median, one_line, over_all_tables,
+    percent,
 };
 use crate::run::{Outcome, Run, Unit};
-use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use crate::statistics::{BUSY, DISAGREEMENT_WORTH_A_WARNING};
 use fullbore_host::text::counted;
 
 /// Returns the title of a run: what was measured, and on which CPU and kernel.
@@ -26,8 +27,8 @@ pub fn title(run: &Run) -> String {
     }
 }
 
-/// Returns which experiment of a table is the best, in one sentence; `None` where fewer than two were
-/// measured.
+/// Returns which experiment of a table is the best, in one sentence, and whether rounds of another one are as good;
+/// `None` where fewer than two were measured.
 pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
     if let Some(grid) = Grid::of(outcomes) {
         return grid.in_words();
@@ -47,11 +48,21 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
         }
     };
     let (best, median) = measured.iter().max_by(by_speed)?;
-    let words = if unit.more_is_better() {
-        "is the fastest"
-    } else {
-        "has the lowest median"
+    let rivals = measured.iter().filter(|(one, _)| one.name != best.name);
+    let rivals: Vec<_> = rivals.filter(|(one, _)| overlap(one, best)).collect();
+    let words = match (unit.more_is_better(), rivals.is_empty()) {
+        (true, true) => "is the fastest",
+        (true, false) => "has the highest median",
+        (false, _) => "has the lowest median",
     };
+    let rival = rivals.into_iter().max_by(by_speed);
+    let rival = rival.map(|(rival, _)| {
+        format!(
+            ", but its rounds overlap those of {} ({})",
+            rival.name,
+            marked_median(rival)
+        )
+    });
     let ratio = match unit.times_as_fast(*median, *base) {
         ratio if ratio.is_normal() && first.name != best.name => {
             format!(", {}× as fast as {}", figure(ratio), first.name)
@@ -60,12 +71,19 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
     };
     (measured.len() > 1).then(|| {
         format!(
-            "{} {words}: {} {}{ratio}",
+            "{} {words}: {} {}{ratio}{}",
             best.name,
             marked_median(best),
-            unit.name()
+            unit.name(),
+            rival.unwrap_or_default()
         )
     })
+}
+
+/// Returns whether the ranges of two figures overlap.
+fn overlap(one: &Outcome, other: &Outcome) -> bool {
+    let both = one.figure.as_ref().zip(other.figure.as_ref());
+    both.is_some_and(|(one, other)| one.min <= other.max && other.min <= one.max)
 }
 
 /// The most tables of which each has a sentence in the conclusion.
@@ -98,20 +116,55 @@ pub fn doubts(run: &Run) -> Vec<String> {
     });
     let once = (run.settings.rounds == 1)
         .then(|| "there was one round: nothing shows how far figures vary (--rounds)".to_owned());
-    kept_apart(run)
-        .into_iter()
-        .chain(noisy)
-        .chain(once)
-        .collect()
+    warnings(run).into_iter().chain(noisy).chain(once).collect()
 }
 
-/// Returns how many measurements were kept although the CPUs were far apart or busy; `None` where none was.
-pub fn kept_apart(run: &Run) -> Option<String> {
-    (run.apart.taken > 0).then(|| {
+/// Returns what makes all figures of the run doubtful: that the machine was busy, or the CPUs were far apart.
+pub fn warnings(run: &Run) -> Vec<String> {
+    let busy = run.other_work.filter(|&share| share > BUSY).map(|share| {
+        format!(
+            "the machine was busy: others used {} of its CPU time during the run, so all figures are uncertain; run it \
+             again when the machine is idle",
+            percent(share)
+        )
+    });
+    let apart = (run.apart.taken > 0).then(|| {
         format!(
             "{} kept although the CPUs were farther apart than usual (the host of a virtual machine can move \
              them) or busy with other work",
             counted(run.apart.taken as usize, "measurement was", "measurements were")
         )
-    })
+    });
+    busy.into_iter().chain(apart).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use crate::statistics::Spread;
+
+    #[test]
+    fn an_experiment_whose_rounds_overlap_those_of_another_one_is_not_called_the_fastest() {
+        let mut run = fixture();
+        let sentence = |run: &Run| in_short(&run.experiments.iter().collect::<Vec<_>>()).unwrap();
+        assert!(sentence(&run).contains(" is the fastest: "));
+        run.experiments[0].figure = Spread::of(&[0.9, 0.9, 100.0]);
+        let sentence = sentence(&run);
+        assert!(sentence.contains(" has the highest median: "), "{sentence}");
+        let rival = format!("overlap those of {} (~0.90)", run.experiments[0].name);
+        assert!(sentence.ends_with(&rival), "{sentence}");
+    }
+
+    #[test]
+    fn a_busy_machine_is_the_first_warning() {
+        let mut run = fixture();
+        run.apart.taken = 2;
+        run.other_work = Some(0.1);
+        assert_eq!(warnings(&run).len(), 1);
+        run.other_work = Some(0.62);
+        let warnings = warnings(&run);
+        assert_eq!(warnings.len(), 2);
+        assert!(warnings[0].starts_with("the machine was busy: others used 62"));
+    }
 }

@@ -5,7 +5,7 @@
 //! report is a new file beside these, and an option of `bench`.
 
 pub(crate) mod chart;
-mod conclusion;
+pub(crate) mod conclusion;
 mod fields;
 mod footnotes;
 mod grid;
@@ -326,6 +326,7 @@ pub(crate) fn fixture() -> Run {
             repeated: 1,
             taken: 0,
         },
+        other_work: None,
         settings: Settings {
             seed: 42,
             ..Settings::new(3, 0.5, 0.1)

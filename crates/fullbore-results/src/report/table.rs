@@ -8,7 +8,7 @@ mod columns;
 
 use std::io;
 
-use super::conclusion::kept_apart;
+use super::conclusion::warnings;
 use super::fields::Wanted;
 use super::footnotes::{Footnotes, superscript};
 use super::grid::{BEST_MARK, Grid, size};
@@ -37,8 +37,11 @@ pub struct Table {
 impl Report<Run> for Table {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let mut page = TextPage::new(self.width);
-        if let Some(text) = kept_apart(run) {
-            page.wrapped(Style::Plain, "warning: ", &text);
+        let warnings = warnings(run);
+        for text in &warnings {
+            page.wrapped(Style::Plain, "warning: ", text);
+        }
+        if !warnings.is_empty() {
             page.blank();
         }
         page.labelled(&facts(run));

@@ -1,11 +1,27 @@
-//! How much CPU time went to other processes, or to other guests of the host, while the machine was examined.
+//! How much CPU time went to other processes, or to other guests of the host, while this one measured.
 
 use procfs::process::Process;
 use procfs::{CurrentSI, KernelStats};
 
+/// The CPU time at the start of a measurement; `None` if /proc does not show it.
+#[derive(Debug, Clone, Copy)]
+pub struct OtherWork(Option<Reading>);
+
+impl OtherWork {
+    /// Begins to count.
+    pub fn begin() -> Self {
+        Self(Reading::now())
+    }
+
+    /// Returns the share of the CPU time since then that others have used, from 0 to 1.
+    pub fn share(self) -> Option<f64> {
+        Reading::now()?.of_others(self.0?)
+    }
+}
+
 /// CPU time since the start of the machine, in clock ticks (proc_stat(5), proc_pid_stat(5)).
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+struct Reading {
     /// Of all CPUs.
     all: u64,
     /// The part in which they were not idle.
@@ -15,22 +31,21 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads the times now; returns `None` if /proc does not show them.
-    pub fn now() -> Option<Self> {
+    fn now() -> Option<Self> {
         let cpus = KernelStats::current().ok()?.total;
         let own = Process::myself().ok()?.stat().ok()?;
+        let busy = cpus.user + cpus.nice + cpus.system + cpus.steal.unwrap_or(0);
+        // What network connections of this process cause is among the interrupts.
         let interrupts = cpus.irq.unwrap_or(0) + cpus.softirq.unwrap_or(0);
-        let busy = cpus.user + cpus.nice + cpus.system + interrupts + cpus.steal.unwrap_or(0);
         let children = u64::try_from(own.cutime + own.cstime).unwrap_or(0);
         Some(Self {
-            all: busy + cpus.idle + cpus.iowait.unwrap_or(0),
+            all: busy + interrupts + cpus.idle + cpus.iowait.unwrap_or(0),
             busy,
             own: own.utime + own.stime + children,
         })
     }
 
-    /// Returns the share of the CPU time since `before` that others have used, from 0 to 1.
-    pub fn of_others(self, before: Self) -> Option<f64> {
+    fn of_others(self, before: Self) -> Option<f64> {
         let all = self.all.saturating_sub(before.all);
         let own = self.own.saturating_sub(before.own);
         let others = self.busy.saturating_sub(before.busy).saturating_sub(own);
