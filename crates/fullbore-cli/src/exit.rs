@@ -19,7 +19,7 @@ use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_observe::Error;
 
-/// How the help begins to tell the exit codes.
+/// Prefix of the exit-code section.
 pub const PREFIX: &str = "Exit codes: ";
 
 /// The exit codes, for the help.

@@ -93,13 +93,12 @@ impl Group {
         Some(this)
     }
 
-    /// Binds the name, or connects to the one who has.
+    /// Binds the name and becomes the leader, or connects to the leader.
     fn join(&mut self) {
         let Ok(address) = SocketAddr::from_abstract_name(&self.name) else {
             return;
         };
-        // The leader can be gone between the two, or has bound the name and does not listen yet: as long as
-        // it gets no CPU.
+        // The leader may exit between bind and connect, or not be listening yet; retry.
         for _ in 0..500 {
             if let Ok(listener) = UnixListener::bind_addr(&address) {
                 if listener.set_nonblocking(true).is_ok() {

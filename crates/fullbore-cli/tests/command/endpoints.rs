@@ -924,7 +924,7 @@ fn a_reader_copes_with_an_odd_writer() {
 }
 
 #[test]
-fn an_fd_that_does_not_wait_is_waited_for_all_the_same() {
+fn nonblocking_fds_are_polled() {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     for options in ["", "--read-with-splice", "--wait poll", "--wait adaptive"] {
         let (source, sink) = pipe();
