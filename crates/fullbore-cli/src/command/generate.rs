@@ -11,7 +11,7 @@ use clap::{Args, Command, ValueEnum};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::output::{self, write_to_file};
-use crate::{inherited, manual, names};
+use crate::{inherited, manual};
 use fullbore_host::refusal::Usage;
 
 /// The variable of the environment by which a shell asks what can stand in a command line.
@@ -41,6 +41,9 @@ pub struct Generate {
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     dir: Option<PathBuf>,
 }
+
+/// The names of the links by which this program is another one: those of the table in `names/mod.rs`.
+pub const LINKS: [&str; 4] = ["cat", "mbuffer", "pv", "tee"];
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
@@ -86,7 +89,7 @@ impl Generate {
         };
         let program = std::env::current_exe().context("find this program")?;
         create(dir)?;
-        for name in names::all() {
+        for name in LINKS {
             let link = dir.join(name);
             let cannot = || format!("cannot make the link '{}'", link.display());
             // Another file of that name is not replaced.

@@ -35,11 +35,6 @@ const NAMES: [(&str, Program); 4] = [
     ("tee", tee::run),
 ];
 
-/// Returns the names of the programs.
-pub fn all() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().map(|(name, _)| name)
-}
-
 /// Runs the program whose name this process was called by; `None` if that is `fullbore` or any other.
 pub fn run() -> Option<ExitCode> {
     let mut args = std::env::args_os();
@@ -48,4 +43,15 @@ pub fn run() -> Option<ExitCode> {
     let (_, run) = NAMES.into_iter().find(|(known, _)| *known == name)?;
     let args: Vec<OsString> = args.collect();
     Some(run(&Call::new(&who, args)).unwrap_or_else(|code| code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_can_be_made_for_every_program() {
+        let names = NAMES.map(|(name, _)| name);
+        assert_eq!(names, crate::command::generate::LINKS);
+    }
 }
