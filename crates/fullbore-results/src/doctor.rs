@@ -29,12 +29,8 @@ pub struct Examination {
     pub trials: Vec<TrialReport>,
     /// The limits and settings that matter.
     pub settings: Vec<Setting>,
-    /// The CPUs.
-    pub cpus: CpuReport,
     /// What both ends of a pipe on one CPU gain.
     pub placement: PlacementReport,
-    /// How much of the user's allowance for pipes is in use.
-    pub allowance: Allowance,
     /// The share of the CPU time that others used meanwhile, from 0 to 1; `None` if it is not known.
     #[serde(default)]
     pub other_work: Option<f64>,
@@ -50,6 +46,8 @@ pub struct Examination {
 pub struct Conditions {
     /// The user.
     pub uid: u32,
+    /// The number of pages in this user's pipes, as far as they are visible.
+    pub pipe_pages: u64,
     /// `Seccomp` in /proc/self/status: 0 none, 1 strict, 2 a filter (proc_pid_status(5)).
     pub seccomp: u64,
     /// Whether the kernel is gVisor.
@@ -132,75 +130,6 @@ pub struct Setting {
     pub command: String,
     /// The cost of the change.
     pub cost: String,
-}
-
-/// The CPUs, as lists such as `0-3,8`, and in pairs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CpuReport {
-    /// The CPUs that are online.
-    pub online: String,
-    /// The CPUs that this process may use.
-    pub allowed: String,
-    /// The CPUs that are offline.
-    pub offline: String,
-    /// The first pair of each kind.
-    pub pairs: Vec<PairReport>,
-}
-
-/// A pair of CPUs that represents all pairs of the same kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PairReport {
-    /// The CPU for a writer.
-    pub writer: usize,
-    /// The CPU for a reader.
-    pub reader: usize,
-    /// What they share.
-    pub share: Sharing,
-    /// Whether `bench` uses it by default.
-    pub chosen: bool,
-    /// The nanoseconds that a cache line takes from one CPU to the other and back.
-    pub line_round_trip_ns: Option<f64>,
-}
-
-/// What two CPUs share, the nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sharing {
-    /// They are two threads of one core.
-    Core,
-    /// They share an L2 cache.
-    L2,
-    /// They share the last-level cache.
-    LastLevel,
-    /// They share a socket, and no cache.
-    Socket,
-    /// They are in different sockets.
-    OtherSocket,
-    /// The kernel does not report it.
-    Unknown,
-}
-
-/// The visible part of a user's pipes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allowance {
-    /// The user.
-    pub uid: u32,
-    /// The number of pipes that this user made.
-    pub pipes: usize,
-    /// The sum of their capacities in bytes.
-    pub bytes: u64,
-    /// The same sum in pages, which is what the limits count.
-    pub pages: u64,
-    /// The value of `fs.pipe-user-pages-soft`; 0 means no limit.
-    pub soft_limit: Option<u64>,
-    /// Whether this process is exempt from the limits.
-    pub exempt: bool,
-    /// The number of processes that have a pipe open.
-    pub processes_seen: usize,
-    /// The number of this user's processes whose fds could not be read.
-    pub processes_closed: usize,
-    /// The number of this user's pipes that could not be opened.
-    pub pipes_closed: usize,
 }
 
 /// The change that would gain the most.

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 use crate::common::refusing::*;
 use crate::common::users::*;
 use crate::common::*;
-use fullbore_results::doctor::{Advice, Examination, PairReport, TrialOutcome, TrialReport};
+use fullbore_results::doctor::{Advice, Examination, TrialOutcome, TrialReport};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use seccompiler::{SeccompAction, SeccompCmpOp, SeccompFilter};
@@ -204,8 +204,7 @@ fn placement_is_measured_or_the_reason_is_said() {
         let difference = figures.ratio / of_medians - 1.0;
         assert!(difference.abs() < 1e-9, "{placement:#?}");
         assert_eq!(words.contains("taskset"), figures.gains());
-        let is_reader = |pair: &PairReport| pair.reader == figures.cpu;
-        assert!(found.cpus.pairs.iter().any(is_reader), "{found:#?}");
+        assert_eq!(figures.cpu, found.machine.cpus.reader);
     } else {
         let reasons = ["There is nothing to choose", "It could not be measured"];
         let is_reason = |reason| words.starts_with(reason);
@@ -235,10 +234,10 @@ fn a_user_who_has_too_many_pipes_is_told_so_and_how_many() {
     drop(holder.stdin.take());
     holder.wait().unwrap();
     assert_refused(&found, "roomy_pipe", "EPERM", "fs.pipe-user-pages-soft");
-    assert_eq!(found.allowance.uid, somebody);
+    assert_eq!(found.circumstances.uid, somebody);
     // The process stopped making pipes less than one large pipe below the limit.
-    let allowance = &found.allowance;
-    assert!(allowance.pages + 256 > soft as u64, "{allowance:#?}");
+    let pages = found.circumstances.pipe_pages;
+    assert!(pages + 256 > soft as u64, "{found:#?}");
     let setting = found.setting("fs.pipe-user-pages-soft").unwrap();
     assert!(!setting.fine, "{setting:#?}");
     // Small pipes still work.
@@ -269,7 +268,7 @@ fn who_is_not_root_is_told_what_is_roots() {
 }
 
 #[test]
-fn with_one_cpu_there_is_no_pair() {
+fn with_one_cpu_there_is_nothing_to_place() {
     let mut only = CpuSet::new();
     let cpu = rustix::thread::sched_getcpu();
     only.set(cpu);
@@ -280,11 +279,9 @@ fn with_one_cpu_there_is_no_pair() {
         let output = finish(start(&mut command));
         assert_quiet_success(&output);
         if words == "doctor" {
-            assert!(stdout(&output).contains("only one CPU: writer and reader share it"));
+            assert!(stdout(&output).contains("There is nothing to choose"));
         } else {
             let found = report(&output);
-            assert_eq!(found.cpus.allowed, cpu.to_string());
-            assert_eq!(found.cpus.pairs, []);
             assert_eq!(found.placement.figures, None);
             let words = &found.placement.words;
             assert!(

@@ -96,10 +96,8 @@ mod tests {
                 .why
                 .contains("fs.pipe-max-size is 65536")
         );
-        let full = Circumstances {
-            pipe_pages_in_use: 16384,
-            ..filtered()
-        };
+        let mut full = filtered();
+        full.conditions.pipe_pages = 16384;
         let cause = of("roomy_pipe", &refusal, &full);
         assert!(
             cause

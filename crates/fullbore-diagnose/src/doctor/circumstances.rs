@@ -1,6 +1,7 @@
 //! Reads the environment of this process: a filter of system calls, an emulated kernel, capabilities
 //! and settings. The cause of a refusal is derived from it.
 
+use super::pipe_pages;
 use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
 use fullbore_results::doctor::{Conditions, SECCOMP_FILTER};
 use rustix::process::{Resource, getrlimit};
@@ -21,17 +22,15 @@ pub struct Circumstances {
     pub huge_page: Option<u64>,
     /// `ulimit -n`; `None` means no limit.
     pub open_files: Option<u64>,
-    /// The pages in this user's pipes, as far as they are visible.
-    pub pipe_pages_in_use: u64,
 }
 
 impl Circumstances {
     /// Reads the circumstances of this process.
-    pub fn read(pipe_pages_in_use: u64) -> Self {
+    pub fn read() -> Self {
         let mut around = Self::at(&Root::system());
         around.conditions.uid = rustix::process::geteuid().as_raw();
+        around.conditions.pipe_pages = pipe_pages::in_use(around.conditions.uid);
         around.open_files = getrlimit(Resource::Nofile).current;
-        around.pipe_pages_in_use = pipe_pages_in_use;
         around
     }
 
@@ -44,6 +43,7 @@ impl Circumstances {
         Circumstances {
             conditions: Conditions {
                 uid: 0,
+                pipe_pages: 0,
                 seccomp: of_status("Seccomp").unwrap_or(0),
                 gvisor: is_gvisor(&version),
                 capabilities: names(&capabilities),

@@ -40,7 +40,7 @@ pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
         .into_iter()
         .filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)))
         .min_by_key(|(_, limit)| *limit)?;
-    let used = around.pipe_pages_in_use;
+    let used = around.conditions.pipe_pages;
     // A filter can cause the same error, but then the limit is not reached.
     if around.is_filtered() && used + pages_of_1_mib() <= limit {
         return None;

@@ -79,8 +79,8 @@ const DEFINITIONS: &[Definition] = &[
                 }
                 0 => fine("no limit"),
                 _ if roomy < 16 => low(format!("enough for only {roomy} pipes of 1 MiB")),
-                _ if around.pipe_pages_in_use > pages / 4 * 3 => {
-                    low(format!("{} pages are in use", around.pipe_pages_in_use))
+                _ if around.conditions.pipe_pages > pages / 4 * 3 => {
+                    low(format!("{} pages are in use", around.conditions.pipe_pages))
                 }
                 _ => fine(format!("enough for {roomy} pipes of 1 MiB")),
             }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use super::{allowance, topology};
 use fullbore_host::text::{Percent, columns};
 use fullbore_results::doctor::{Examination, SECCOMP_FILTER, Setting, TrialOutcome, TrialReport};
 use fullbore_results::report::text::{Style, TextPage};
@@ -31,13 +30,8 @@ pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write)
     machine(report, &mut page);
     trials(report, &mut page);
     settings(report, &mut page);
-    cpus(report, &mut page);
     heading(&mut page, "placement");
     page.wrapped(Style::Plain, "  ", &report.placement.words);
-    heading(&mut page, "pipes in use");
-    for line in allowance::lines(&report.allowance) {
-        page.wrapped(Style::Plain, "  ", &line);
-    }
     page.blank();
     for advice in report.advice.iter().chain(&report.next_advice) {
         say_how(&mut page, Style::Title, "", &advice.text);
@@ -63,7 +57,11 @@ fn machine(report: &Examination, page: &mut TextPage) {
         _ => "",
     };
     let gvisor = if around.gvisor { ", in gVisor" } else { "" };
-    lines.push(("user", format!("{user}{filter}{gvisor}")));
+    let pages = around.pipe_pages;
+    lines.push((
+        "user",
+        format!("{user}{filter}{gvisor}, with {pages} pages in pipes"),
+    ));
     page.labelled(&lines);
 }
 
@@ -164,27 +162,6 @@ fn settings(report: &Examination, page: &mut TextPage) {
             say_how(page, Style::Dim, &change, &setting.command);
             page.wrapped(Style::Dim, &format!("{indent}cost:   "), &setting.cost);
         }
-    }
-}
-
-fn cpus(report: &Examination, page: &mut TextPage) {
-    heading(page, "CPUs");
-    let cpus = &report.cpus;
-    page.line(Style::Plain, format!("  online: {}", cpus.online));
-    if !cpus.offline.is_empty() {
-        page.line(Style::Plain, format!("  offline: {}", cpus.offline));
-    }
-    if cpus.allowed != cpus.online {
-        let text = format!("{}, by its affinity or a cpuset", cpus.allowed);
-        page.wrapped(Style::Plain, "  this process may use only ", &text);
-    }
-    let pairs = topology::pair_lines(cpus);
-    if pairs.is_empty() {
-        let text = "only one CPU: writer and reader share it";
-        page.wrapped(Style::Plain, "  ", text);
-    }
-    for line in pairs {
-        page.line(Style::Plain, format!("  {line}"));
     }
 }
 
