@@ -6,8 +6,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::placement::PlacementAdvice;
-use crate::run::Unit;
-use crate::statistics::Spread;
 
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 1;
@@ -30,14 +28,11 @@ pub struct Explanation {
     pub kernel: String,
     /// How samples were taken; `None` if there are none.
     pub sampling: Option<SamplingReport>,
-    /// How much sampling changed the speed.
-    pub disturbance: Option<Disturbance>,
     /// One entry for each side.
     pub sides: Vec<SideReport>,
     /// On what most of the time was spent; `None` if the run was too short.
     pub verdict: Option<MainCost>,
-    /// What all sides on one CPU gain; `None` if they do not take turns, and if it would gain a command too
-    /// little.
+    /// What all sides on one CPU gain; `None` if they do not take turns, or it would gain too little.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementAdvice>,
     /// What is missing, and which change would provide it.
@@ -63,19 +58,6 @@ pub struct SamplingReport {
     pub samples: u64,
     /// The number of samples that were lost because a buffer was full.
     pub lost: u64,
-}
-
-/// The effect of sampling on the figure: pairs of measurements, with and without it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Disturbance {
-    /// The unit of the figures.
-    pub unit: String,
-    /// The figures with sampling, one for each pair.
-    pub with: Vec<f64>,
-    /// The figures without sampling.
-    pub without: Vec<f64>,
-    /// The median of the pairs' changes: -0.02 is 2% slower while sampled.
-    pub change: f64,
 }
 
 /// The time of one side.
@@ -236,23 +218,6 @@ impl Class {
             .iter()
             .find(|meaning| meaning.class == self)
             .expect("every class has a meaning")
-    }
-}
-
-impl Disturbance {
-    /// Computes it from figures in `unit`, of which the n-th of both lists are a pair.
-    pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
-        let changes: Vec<f64> = with
-            .iter()
-            .zip(&without)
-            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0)
-            .collect();
-        Some(Self {
-            unit: unit.name().to_owned(),
-            change: Spread::of(&changes)?.median,
-            with,
-            without,
-        })
     }
 }
 

@@ -48,8 +48,6 @@ pub struct PlacementReport {
 /// What `explain` found: what all sides on one CPU gain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacementAdvice {
-    /// Whether it is advised.
-    pub advised: bool,
     /// How many times as fast it is: measured for an experiment, and estimated for a command, which is not run
     /// again.
     pub worth: f64,

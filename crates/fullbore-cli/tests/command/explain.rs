@@ -23,9 +23,6 @@ fn an_experiment_is_explained_side_by_side() {
         let parts = [side.ran, side.slept, side.waited];
         assert!(parts.iter().all(|part| *part >= 0.0), "{side:#?}");
     }
-    let disturbance = explanation.disturbance.as_ref().unwrap();
-    assert_eq!(disturbance.unit, "GiB/s");
-    assert_eq!(disturbance.with.len(), 1);
 }
 
 /// Whether the sides take turns, and what one CPU gains, depends on the machine and on other work.
@@ -42,14 +39,9 @@ fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
         };
         assert_eq!(placement.estimated, estimated, "{placement:#?}");
         assert!(placement.cpus_used <= 1.2);
-        let is_gain = placement.figures.gains();
-        assert_eq!(placement.advised, is_gain, "{placement:#?}");
-        assert_eq!(
-            placement
-                .words
-                .contains("The price is that nothing runs in parallel"),
-            is_gain
-        );
+        assert!(placement.figures.gains(), "{placement:#?}");
+        let price = "The price is that nothing runs in parallel";
+        assert!(placement.words.contains(price), "{placement:#?}");
     }
 }
 
@@ -83,7 +75,6 @@ fn text_names_the_sides_the_classes_and_a_rung() {
         "{text}"
     );
     if text.contains("samples, ") {
-        assert!(text.contains("Sampling changed the figure by "), "{text}");
         assert!(text.contains(" lost. "), "{text}");
     }
 }
@@ -131,7 +122,6 @@ fn a_command_is_explained_by_the_names_of_its_processes() {
     for name in ["head", "cat", "wc"] {
         side(&explanation, name);
     }
-    assert!(explanation.disturbance.is_none());
 }
 
 #[test]

@@ -29,7 +29,7 @@ use fullbore_lab::measurement::{Stop, until_bytes_arrive};
 use fullbore_lab::placement::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
-use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport, SideReport};
+use fullbore_results::explain::{Explanation, SCHEMA, SamplingReport, SideReport};
 use fullbore_results::run::Settings;
 
 use advice::Subject;
@@ -39,8 +39,7 @@ use record::{Recording, merge, record};
 use symbols::Kernel;
 use verdict::{of_samples, without_samples};
 
-/// Measures an experiment with and without samples, alternately, and also on one CPU if its writer and its
-/// reader take turns.
+/// Measures an experiment while it is sampled, and also on one CPU if its writer and its reader take turns.
 pub fn experiment(
     experiment: &Experiment,
     settings: &Settings,
@@ -51,28 +50,21 @@ pub fn experiment(
     let mut bench = Bench::new(settings, cpus, program);
     let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
     let mut watched = Watched::nothing();
-    let (mut with, mut without) = (Vec::new(), Vec::new());
-    for round in 0..settings.rounds {
-        for sampled in [round % 2 == 0, round % 2 != 0] {
-            let measured = until_bytes_arrive(|| {
-                if !sampled {
-                    return experiment.work.measure(&mut bench);
-                }
-                let (measured, recording) =
-                    record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
-                let error = measured.as_ref().err();
-                let nothing_came = error.and_then(|error| error.downcast_ref());
-                if !matches!(nothing_came, Some(Stop::NothingCame)) {
-                    watched.add(recording);
-                }
-                measured
-            })?;
-            match measured {
-                Ok(taken) if sampled => with.push(taken.figure),
-                Ok(taken) => without.push(taken.figure),
-                Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
-                Err(stop) => bail!(stop),
+    for _ in 0..settings.rounds {
+        let measured = until_bytes_arrive(|| {
+            let (measured, recording) =
+                record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
+            let error = measured.as_ref().err();
+            let nothing_came = error.and_then(|error| error.downcast_ref());
+            if !matches!(nothing_came, Some(Stop::NothingCame)) {
+                watched.add(recording);
             }
+            measured
+        })?;
+        match measured {
+            Ok(_) => {}
+            Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
+            Err(stop) => bail!(stop),
         }
     }
     let endpoints = experiment.work.endpoints().unwrap_or_default();
@@ -84,12 +76,9 @@ pub fn experiment(
     let (mut explanation, turns) = watched.explain(subject);
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
-    explanation.disturbance = Disturbance::of(experiment.unit, with, without);
     let turns = turns.filter(|_| experiment.work.endpoints().is_some());
-    explanation.placement = turns.and_then(|turns| {
-        let figures = measure(experiment, cpus, program).ok()?;
-        Some(turns.measured(figures))
-    });
+    explanation.placement =
+        turns.and_then(|turns| turns.measured(measure(experiment, cpus, program).ok()?));
     Ok(explanation)
 }
 

@@ -8,7 +8,7 @@
 use super::profile::Side;
 use super::verdict::LEAST;
 use fullbore_results::explain::Class;
-use fullbore_results::placement::{LEAST_RATIO, PRICE, Placement, PlacementAdvice, Verdict};
+use fullbore_results::placement::{LEAST_RATIO, PRICE, Placement, PlacementAdvice};
 use fullbore_results::report::figure;
 
 /// The use of CPUs by sides that wait for each other.
@@ -61,33 +61,23 @@ impl Turns {
         (take_turns && (!named || is_waking(sides))).then_some(turns)
     }
 
-    /// Says what a measurement of the experiment itself shows.
-    pub fn measured(self, figures: Placement) -> PlacementAdvice {
-        let medians = medians(&figures);
-        let words = match figures.verdict {
-            Verdict::Gains => format!(
-                "The largest gain that was measured is placement: with both sides on one CPU \
-                 (--cpus {cpu},{cpu}) it is {:.1} times as fast, {medians}. {} {PRICE}",
-                figures.ratio,
-                self.reason(&figures),
-                cpu = figures.cpu,
-            ),
-            Verdict::Unclear => format!(
-                "Whether it is faster with both sides on one CPU is unclear: {medians}, but the \
-                 rounds overlap."
-            ),
-            Verdict::GainsNothing => {
-                format!("With both sides on one CPU it is not faster: {medians}.")
-            }
-        };
-        PlacementAdvice {
-            advised: figures.gains(),
+    /// Says what the experiment itself has gained in a measurement; `None` if nothing.
+    pub fn measured(self, figures: Placement) -> Option<PlacementAdvice> {
+        let words = format!(
+            "The largest gain that was measured is placement: with both sides on one CPU \
+             (--cpus {cpu},{cpu}) it is {:.1} times as fast, {}. {} {PRICE}",
+            figures.ratio,
+            medians(&figures),
+            self.reason(&figures),
+            cpu = figures.cpu,
+        );
+        figures.gains().then_some(PlacementAdvice {
             worth: figures.ratio,
             estimated: false,
             cpus_used: self.cpus,
             figures,
             words,
-        }
+        })
     }
 
     /// Estimates from a measurement of an ordinary pipe what a command gains; `None` if that is too little.
@@ -107,7 +97,6 @@ impl Turns {
             self.own * 100.0
         );
         Some(PlacementAdvice {
-            advised: true,
             worth,
             estimated: true,
             cpus_used: self.cpus,
@@ -253,8 +242,8 @@ mod tests {
 
     #[test]
     fn a_measured_gain_is_advised_with_its_reason_and_its_price() {
-        let advice = TURNS.measured(figures(0.9, 2.7));
-        assert!(advice.advised && !advice.estimated);
+        let advice = TURNS.measured(figures(0.9, 2.7)).unwrap();
+        assert!(!advice.estimated);
         assert_eq!(
             advice.words,
             "The largest gain that was measured is placement: with both sides on one CPU (--cpus \
@@ -263,17 +252,13 @@ mod tests {
              takes 25.0 µs. The price is that nothing runs in parallel, so it pays only where the \
              stages compute little."
         );
-        let advice = TURNS.measured(figures(1.0, 1.1));
-        assert!(
-            !advice.advised && !advice.words.contains("price"),
-            "{advice:?}"
-        );
+        assert_eq!(TURNS.measured(figures(1.0, 1.1)), None);
     }
 
     #[test]
     fn a_commands_gain_is_estimated_and_too_little_is_none() {
         let advice = TURNS.estimated(figures(0.9, 2.7)).unwrap();
-        assert!(advice.advised && advice.estimated);
+        assert!(advice.estimated);
         assert!((advice.worth - 2.0).abs() < 1e-9, "{advice:?}");
         assert!(advice.words.contains("up to 2.0 times"), "{advice:?}");
         assert!(advice.words.contains("25% of a CPU"), "{advice:?}");

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use fullbore_host::text::{Percent, clean, thousands};
 use fullbore_results::explain::{Class, ClassShare, Explanation, MEANINGS, MainCost, SideReport};
-use fullbore_results::statistics::Spread;
 
 /// The fraction of the time below which sides are not shown one by one.
 const SMALL: f64 = 0.01;
@@ -89,26 +88,6 @@ fn write_how(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
             "{} samples, {} times a second with {}; {} lost. Shares are of time on CPU.",
             sampling.samples, sampling.frequency, sampling.clock, sampling.lost
         )?;
-        match &explanation.disturbance {
-            Some(disturbance) => writeln!(
-                out,
-                "Sampling changed the figure by {:+.1}%: {} with it, {} without, {}.",
-                disturbance.change * 100.0,
-                figures(&disturbance.with),
-                figures(&disturbance.without),
-                disturbance.unit
-            )
-            .and_then(|()| match Spread::of(&disturbance.without) {
-                Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
-                    out,
-                    "This is only a guess: the runs without sampling differ by {:.0}% from \
-                     each other.",
-                    spread.disagreement() * 100.0
-                ),
-                _ => Ok(()),
-            })?,
-            None => writeln!(out, "It is unknown how much sampling slowed it down.")?,
-        }
     }
     for note in &explanation.notes {
         writeln!(out, "Note: {}", clean(note))?;
@@ -136,14 +115,6 @@ fn capital(words: &str) -> String {
     letters.next().map_or(String::new(), |first| {
         first.to_uppercase().chain(letters).collect()
     })
-}
-
-fn figures(figures: &[f64]) -> String {
-    let words: Vec<String> = figures
-        .iter()
-        .map(|figure| format!("{figure:.2}"))
-        .collect();
-    words.join(" / ")
 }
 
 fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
@@ -256,7 +227,6 @@ mod tests {
                 samples: sides.iter().map(|side| side.samples).sum(),
                 lost: 0,
             }),
-            disturbance: None,
             sides,
             verdict: None,
             placement: None,
