@@ -13,6 +13,9 @@ pub const P_BELOW: f64 = 0.01;
 /// A difference matters where one median is more than this many times the other.
 pub const TIMES_ABOVE: f64 = 1.02;
 
+/// The fewest rounds of each run that can have a `p` below [`P_BELOW`]: five of each that do not overlap have 2/252.
+pub const ROUNDS_AT_LEAST: usize = 5;
+
 /// Several runs side by side: what `fullbore bench --compare --json` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Comparison {
@@ -151,6 +154,15 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict.
+    pub(super) const ALL: [Verdict; 5] = [
+        Verdict::Faster,
+        Verdict::Slower,
+        Verdict::WithinNoise,
+        Verdict::TooFewRounds,
+        Verdict::NotComparable,
+    ];
+
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {

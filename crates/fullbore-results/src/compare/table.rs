@@ -6,7 +6,7 @@
 use std::io;
 
 use super::comparison::{ComparedFigure, Comparison};
-use super::words::{closing, described, name, number, row_name, tables, unit};
+use super::words::{closing, described, missing, name, number, row_name, tables, unit};
 use crate::report::table::Table;
 use crate::report::text::{GAP, Style, TextPage};
 use crate::report::{Report, one_line};
@@ -54,39 +54,22 @@ fn differences(page: &mut TextPage, comparison: &Comparison) {
     }
 }
 
-/// Adds a group: a table for each further run, then why figures are missing and what was done differently.
+/// Adds a group: a table for each further run, then why figures are missing.
 fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) {
     page.blank();
-    let mut units = rows.iter().map(unit).filter(|unit| !unit.is_empty());
-    let first = units.next().unwrap_or_default();
-    let one_unit = units.all(|unit| unit == first);
-    let of = name(&rows[0]);
-    match one_unit && !first.is_empty() {
-        true => page.wrapped(Style::Title, "", &format!("{of}, {first}")),
-        false => page.wrapped(Style::Title, "", &of),
-    }
+    page.wrapped(Style::Title, "", &name(&rows[0]));
     let is_measured = |row: &&ComparedFigure| row.runs.iter().any(|run| run.median.is_some());
     let measured: Vec<&ComparedFigure> = rows.iter().filter(is_measured).collect();
     for further in 1..comparison.runs.len() {
         if !measured.is_empty() {
-            table(page, comparison, &measured, further, !one_unit);
+            table(page, comparison, &measured, further);
         }
     }
-    let missing = rows.iter().flat_map(|row| {
-        let reasons = row.runs.iter().filter_map(|run| run.reason());
-        reasons.map(|reason| format!("{}: {reason}", row.name))
-    });
-    page.listed("missing in a run", missing);
+    page.listed("missing in a run", missing(rows));
 }
 
 /// Adds the figures of one further run beside those of the first, with medians if they fit.
-fn table(
-    page: &mut TextPage,
-    comparison: &Comparison,
-    rows: &[&ComparedFigure],
-    further: usize,
-    with_unit: bool,
-) {
+fn table(page: &mut TextPage, comparison: &Comparison, rows: &[&ComparedFigure], further: usize) {
     let (first, label) = (&comparison.runs[0].label, &comparison.runs[further].label);
     let mut lines = vec![vec![
         "experiment".to_owned(),
@@ -117,10 +100,7 @@ fn table(
         let others: usize = columns.iter().map(|&at| widest(at)).sum();
         page.width.saturating_sub(others + GAP)
     };
-    let mut columns = vec![2, 3, 4, 5];
-    if with_unit {
-        columns.insert(0, 1);
-    }
+    let mut columns = vec![1, 2, 3, 4, 5];
     if room(&columns) < SHORTEST_NAME {
         columns = vec![4, 5];
     }
@@ -210,7 +190,6 @@ mod tests {
     fn the_reader_is_told_what_the_verdicts_mean() {
         let text = written(200, false);
         assert!(text.contains("p < 0.01"));
-        assert!(text.contains("6 pairs of figures were tested: up to 0.06"));
         assert!(!text.contains("too few rounds"));
     }
 }

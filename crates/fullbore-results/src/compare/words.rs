@@ -2,7 +2,6 @@
 
 use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
 use crate::report::{figure, one_line};
-use fullbore_host::text::counted;
 
 /// Returns the file, the date, the kernel and the CPU of a run.
 pub fn described(run: &ComparedRun) -> String {
@@ -48,6 +47,14 @@ pub fn row_name(row: &ComparedFigure) -> String {
     }
 }
 
+/// Returns why figures are missing, a sentence each.
+pub fn missing(rows: &[ComparedFigure]) -> impl Iterator<Item = String> {
+    rows.iter().flat_map(|row| {
+        let reasons = row.runs.iter().filter_map(|run| run.reason());
+        reasons.map(|reason| format!("{}: {reason}", row.name))
+    })
+}
+
 /// Returns a number as in all tables; one that is very large or small in scientific notation.
 pub fn number(number: f64) -> String {
     match number.abs() {
@@ -58,8 +65,7 @@ pub fn number(number: f64) -> String {
 
 /// Returns what ratios and verdicts mean, a sentence each.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
-    let pairs = || comparison.rows.iter().flat_map(|row| &row.to_first);
-    let tested = pairs().filter(|pair| pair.p.is_some()).count();
+    let mut pairs = comparison.rows.iter().flat_map(|row| &row.to_first);
     let rule = &comparison.rule;
     let percent = (rule.times_above - 1.0) * 100.0;
     let mut lines = vec![
@@ -74,18 +80,11 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
             rule.p_below
         ),
     ];
-    if pairs().any(|pair| pair.verdict == Verdict::TooFewRounds) {
+    if pairs.any(|pair| pair.verdict == Verdict::TooFewRounds) {
         lines.push(format!(
             "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
              and 10 are better (--rounds)",
             rule.rounds_at_least
-        ));
-    }
-    if tested > 0 {
-        lines.push(format!(
-            "{} tested: up to {} of them may be significant by chance",
-            counted(tested, "pair of figures was", "pairs of figures were"),
-            number(tested as f64 * rule.p_below)
         ));
     }
     lines.push(

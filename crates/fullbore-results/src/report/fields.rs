@@ -25,6 +25,21 @@ pub enum Field {
     Bar,
 }
 
+/// Every column, in the order of tables. Each is shown if any of the experiments has something in it.
+pub const ALL: &[Field] = &[
+    Field::Name,
+    Field::Median,
+    Field::Range,
+    Field::Also(0),
+    Field::Ratio,
+    Field::Cost,
+    Field::Limit,
+    Field::Published,
+    Field::Peer,
+    Field::Soundness,
+    Field::Bar,
+];
+
 impl Field {
     /// Returns whether it is a number, which is aligned right.
     pub fn is_number(self) -> bool {

@@ -7,7 +7,6 @@
 pub(crate) mod chart;
 mod conclusion;
 mod fields;
-mod footnotes;
 mod grid;
 pub mod html;
 pub mod json;
@@ -90,31 +89,6 @@ fn percent(share: f64) -> String {
     format!("{}%", figure(share * 100.0))
 }
 
-/// The fastest costs more than the one with the least cost if it costs more than this many times as much.
-const COSTS_MORE: f64 = 1.05;
-
-/// Returns which experiment of a table costs the least CPU time, in a sentence, if it is not the fastest one.
-fn least_cost(outcomes: &[&Outcome]) -> Option<String> {
-    let figures = outcomes
-        .iter()
-        .filter(|outcome| outcome.unit.more_is_better());
-    let both: Vec<(&str, f64, f64)> = figures
-        .filter_map(|outcome| {
-            let cost = outcome.cost.as_ref()?.total.median;
-            Some((outcome.name.as_str(), outcome.figure.as_ref()?.median, cost))
-        })
-        .collect();
-    let (fastest, _, more) = both.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (cheapest, _, less) = both.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
-    (*more > less * COSTS_MORE).then(|| {
-        format!(
-            "{fastest} is the fastest, and {cheapest} uses the least CPU time: {} instead of {} seconds for each GiB",
-            figure(*less),
-            figure(*more)
-        )
-    })
-}
-
 /// Returns the median of an outcome, marked where its rounds disagree; empty where there is none.
 fn marked_median(outcome: &Outcome) -> String {
     match &outcome.figure {
@@ -158,6 +132,24 @@ fn groups(run: &Run) -> Vec<(String, Vec<&Outcome>)> {
 fn measured<'a>(outcomes: &[&'a Outcome]) -> Vec<&'a Outcome> {
     let measured = outcomes.iter().filter(|outcome| outcome.figure.is_some());
     measured.copied().collect()
+}
+
+/// Returns the notes on these experiments, each once, with the names of those that it is about if these are not all.
+fn notes(outcomes: &[&Outcome]) -> Vec<String> {
+    let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for outcome in outcomes {
+        for note in &outcome.notes {
+            match notes.iter_mut().find(|(known, _)| known == note) {
+                Some((_, names)) => names.push(&outcome.name),
+                None => notes.push((note, vec![&outcome.name])),
+            }
+        }
+    }
+    let words = |(note, names): (&str, Vec<&str>)| match names.len() == outcomes.len() {
+        true => note.to_owned(),
+        false => format!("{}: {note}", names.join(", ")),
+    };
+    notes.into_iter().map(words).collect()
 }
 
 /// Returns what the table of these experiments shows, a sentence each.
@@ -264,8 +256,7 @@ fn how_measured_with_ratios(run: &Run) -> String {
     }
 }
 
-/// Returns what the ratios are to: the first experiment of the group, or of each; `None` without
-/// ratios.
+/// Returns what the ratios are to; `None` without ratios.
 fn base_of_ratios(run: &Run) -> Option<String> {
     let firsts: Vec<&str> = groups(run)
         .iter()
@@ -275,8 +266,7 @@ fn base_of_ratios(run: &Run) -> Option<String> {
     match firsts.as_slice() {
         [] => None,
         [only] => Some((*only).to_owned()),
-        several if several.len() > 3 => Some("the first of each table".to_owned()),
-        several => Some(format!("the first of each group ({})", several.join(", "))),
+        _ => Some("the first of each table".to_owned()),
     }
 }
 

@@ -69,9 +69,7 @@ impl Sheet {
         };
         sheet.text(MARGIN, "start", "title", &title(run), RIGHT - MARGIN);
         sheet.top += ROW;
-        let mut lead = conclusion(run);
-        lead.extend(setting(run));
-        sheet.sentences(&lead);
+        sheet.sentences(&conclusion(run));
         for (name, outcomes) in groups(run) {
             sheet.top += GAP;
             sheet.text(MARGIN, "start", "heading", &name, RIGHT - MARGIN);
@@ -226,17 +224,6 @@ impl Sheet {
             let _ = write!(self.description, "{}: {text}; ", outcome.name);
         }
     }
-}
-
-/// Returns what the figures depend on, beside the facts in the title.
-fn setting(run: &Run) -> Option<String> {
-    let lines = run.machine.lines();
-    let parts: Vec<String> = ["CPUs used", "hypervisor", "huge pages"]
-        .iter()
-        .filter_map(|shown| lines.iter().find(|(label, _)| label == shown))
-        .map(|(label, value)| format!("{label}: {value}"))
-        .collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 /// Returns `text` on one line, as the content of an XML element.

@@ -89,15 +89,11 @@ fn hash(text: &str) -> String {
 /// A table.
 #[derive(Default)]
 pub struct Table {
-    /// Its ID, which no other element has.
-    pub id: String,
     /// Its title.
     pub caption: String,
     pub columns: Vec<Column>,
     /// As many cells each as there are columns.
     pub rows: Vec<Vec<Cell>>,
-    /// Notes, to which cells refer by number, from 1 on.
-    pub notes: Vec<String>,
 }
 
 impl Table {
@@ -149,8 +145,6 @@ pub struct Cell {
     pub text: String,
     /// A second line, which only the first cell of a row has.
     pub below: String,
-    /// The numbers of notes, which only the first cell of a row has.
-    pub notes: Vec<usize>,
     /// The value by which it is sorted; its text where that is `None`.
     pub key: Option<f64>,
     /// The class that says how it looks.
@@ -162,15 +156,6 @@ impl Cell {
     pub fn text(text: impl Into<String>) -> Cell {
         Cell {
             text: text.into(),
-            ..Cell::default()
-        }
-    }
-
-    /// Returns a cell with a sentence.
-    pub fn words(text: impl Into<String>) -> Cell {
-        Cell {
-            text: text.into(),
-            class: "words",
             ..Cell::default()
         }
     }

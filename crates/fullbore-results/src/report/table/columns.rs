@@ -1,7 +1,6 @@
 //! The columns of a group's table on a terminal: which of them fit.
 
-use crate::report::fields::{Field, Fields, Wanted};
-use crate::report::footnotes::Footnotes;
+use crate::report::fields::{ALL, Field, Fields, Wanted};
 use crate::report::text::{GAP, TextPage, bar};
 use crate::run::Outcome;
 use fullbore_host::text;
@@ -13,10 +12,10 @@ const LONGEST_BAR: usize = 40;
 /// first that fits is used, or else the last.
 #[rustfmt::skip]
 const LAYOUTS: [(&[Field], usize); 6] = {
-    use Field::{Also, Bar, Cost, Limit, Median, Name, Peer, Published, Range, Ratio, Soundness};
+    use Field::{Also, Bar, Cost, Limit, Median, Name, Peer, Published, Ratio, Soundness};
     let also = Also(0);
     [
-        (&[Name, Median, Range, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 20),
+        (ALL, 20),
         (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness, Bar], 8),
         (&[Name, Median, also, Ratio, Cost, Limit, Published, Peer, Soundness], 0),
         (&[Name, Median, also, Ratio, Cost, Limit, Soundness], 0),
@@ -26,21 +25,10 @@ const LAYOUTS: [(&[Field], usize); 6] = {
 };
 
 /// Adds the table of `outcomes`; its lines are wider than the page only where no layout fits.
-pub fn table(
-    page: &mut TextPage,
-    outcomes: &[&Outcome],
-    footnotes: &Footnotes,
-    wanted: Wanted<'_>,
-) {
+pub fn table(page: &mut TextPage, outcomes: &[&Outcome], wanted: Wanted<'_>) {
     let fields = Fields::of(outcomes, wanted);
-    let text = |field: Field, outcome: &Outcome| match field {
-        Field::Name => format!("{} {}", outcome.name, footnotes.marks(outcome))
-            .trim_end()
-            .to_owned(),
-        field => fields.text(field, outcome),
-    };
     let widest = |field: Field| {
-        let texts = outcomes.iter().map(|outcome| text(field, outcome));
+        let texts = outcomes.iter().map(|outcome| fields.text(field, outcome));
         let texts = texts.chain([fields.heading(field)]);
         texts.map(|text| text::columns(&text)).max().unwrap_or(0)
     };
@@ -62,7 +50,7 @@ pub fn table(
         .fold(0.0, f64::max);
     let cell = |field: Field, outcome: &Outcome| match field {
         Field::Bar => bar(median(outcome) / largest, longest_bar),
-        field => text(field, outcome),
+        field => fields.text(field, outcome),
     };
     let row = |outcome: &&Outcome| shown.iter().map(|field| cell(*field, outcome)).collect();
     let mut rows: Vec<Vec<String>> = outcomes.iter().map(row).collect();
