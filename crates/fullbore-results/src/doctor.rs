@@ -52,8 +52,6 @@ pub struct Conditions {
     pub seccomp: u64,
     /// Whether the kernel is gVisor.
     pub gvisor: bool,
-    /// The capabilities that matter, by their names.
-    pub capabilities: Vec<String>,
     /// Whether transparent huge pages are switched off for this process (prctl(2),
     /// `PR_SET_THP_DISABLE`).
     pub huge_pages_disabled: bool,

@@ -5,8 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::placement::PlacementAdvice;
-
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 1;
 
@@ -32,9 +30,6 @@ pub struct Explanation {
     pub sides: Vec<SideReport>,
     /// On what most of the time was spent; `None` if the run was too short.
     pub verdict: Option<MainCost>,
-    /// What all sides on one CPU gain; `None` if they do not take turns, or it would gain too little.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub placement: Option<PlacementAdvice>,
     /// What is missing, and which change would provide it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -69,13 +64,7 @@ pub struct SideReport {
     pub processes: usize,
     /// The number of samples in which it was running.
     pub samples: u64,
-    /// The fraction of its time in which it was on a CPU. It is above 1 if threads ran in parallel.
-    pub ran: f64,
-    /// The fraction of its time in which it slept.
-    pub slept: f64,
-    /// The fraction of its time in which it waited for a CPU that other tasks used.
-    pub waited: f64,
-    /// The kernel's accounts from which these are computed, and more of them.
+    /// The kernel's accounts of it.
     pub accounts: Accounts,
     /// The classes of its time on CPU, the largest share first.
     pub shares: Vec<ClassShare>,
@@ -114,12 +103,8 @@ pub struct Accounts {
     pub waited_seconds: f64,
     /// The number of times it slept.
     pub voluntary_switches: u64,
-    /// The number of times another task took its CPU.
-    pub involuntary_switches: u64,
-    /// Page faults without disk access.
-    pub minor_faults: u64,
-    /// Page faults with disk access.
-    pub major_faults: u64,
+    /// The number of page faults.
+    pub page_faults: u64,
 }
 
 /// The class on which most of the time was spent.
@@ -239,9 +224,7 @@ impl Accounts {
         self.system_seconds += other.system_seconds;
         self.waited_seconds += other.waited_seconds;
         self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
-        self.minor_faults += other.minor_faults;
-        self.major_faults += other.major_faults;
+        self.page_faults += other.page_faults;
     }
 
     /// Returns the fraction of its time in which it ran; it is above 1 if threads ran in parallel.

@@ -113,7 +113,7 @@ impl Explain {
         let interrupt = Interrupt::noted();
         ending::spare_the_living();
         let mut ended = None;
-        let explained = explain::command(&self.command, &super::program(), || {
+        let explained = explain::command(&self.command, || {
             ended = launch::run(&self.command, self.seconds, &interrupt)?;
             Ok(())
         })?;

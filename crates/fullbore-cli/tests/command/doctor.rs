@@ -203,7 +203,7 @@ fn placement_is_measured_or_the_reason_is_said() {
         let of_medians = figures.one_cpu.median / figures.two_cpus.median;
         let difference = figures.ratio / of_medians - 1.0;
         assert!(difference.abs() < 1e-9, "{placement:#?}");
-        assert_eq!(words.contains("taskset"), figures.gains());
+        assert_eq!(words.contains("taskset"), figures.gains);
         assert_eq!(figures.cpu, found.machine.cpus.reader);
     } else {
         let reasons = ["There is nothing to choose", "It could not be measured"];
@@ -263,7 +263,7 @@ fn who_is_not_root_is_told_what_is_roots() {
         assert_works(&found, "huge_pages");
     }
     if is_root() {
-        assert_eq!(found.circumstances.capabilities, [""; 0]);
+        assert!(!found.machine.pipe_limits.privileged);
     }
 }
 
@@ -401,12 +401,7 @@ fn a_busy_machine_is_named_first_and_no_placement_is_advised() {
     let output = run("doctor");
     drop(load);
     assert!(found.other_work.unwrap() > 0.15, "{found:#?}");
-    assert!(
-        !found
-            .placement
-            .figures
-            .is_some_and(|figures| figures.gains())
-    );
+    assert!(!found.placement.figures.is_some_and(|figures| figures.gains));
     let advice = found.advice.unwrap();
     assert!(!advice.text.contains("on one CPU"), "{advice:?}");
     let first = stdout(&output).lines().next().unwrap();

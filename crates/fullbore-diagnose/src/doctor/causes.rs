@@ -19,7 +19,6 @@ const SPECIAL: &[(&str, Rule)] = &[
 const GENERAL: &[Rule] = &[
     rules::killed_by_a_filter,
     rules::gvisor,
-    rules::too_many_files,
     rules::filter,
     rules::kernel_without,
     rules::denied,

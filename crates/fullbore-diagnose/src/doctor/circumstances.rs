@@ -4,7 +4,6 @@
 use super::pipe_pages;
 use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
 use fullbore_results::doctor::{Conditions, SECCOMP_FILTER};
-use rustix::process::{Resource, getrlimit};
 
 /// The facts from which the cause of a refusal is derived.
 #[derive(Debug, Clone, Default)]
@@ -18,10 +17,6 @@ pub struct Circumstances {
     pub user_pages_soft: Option<u64>,
     pub user_pages_hard: Option<u64>,
     pub huge_pages: Option<String>,
-    /// Bytes of a transparent huge page.
-    pub huge_page: Option<u64>,
-    /// `ulimit -n`; `None` means no limit.
-    pub open_files: Option<u64>,
 }
 
 impl Circumstances {
@@ -30,7 +25,6 @@ impl Circumstances {
         let mut around = Self::at(&Root::system());
         around.conditions.uid = rustix::process::geteuid().as_raw();
         around.conditions.pipe_pages = pipe_pages::in_use(around.conditions.uid);
-        around.open_files = getrlimit(Resource::Nofile).current;
         around
     }
 
@@ -38,7 +32,6 @@ impl Circumstances {
     pub fn at(root: &Root) -> Self {
         let status = root.text("proc/self/status").unwrap_or_default();
         let of_status = |key| field(&status, key)?.parse::<u64>().ok();
-        let capabilities = Capabilities::read(root);
         let version = root.text("proc/version").unwrap_or_default();
         Circumstances {
             conditions: Conditions {
@@ -46,17 +39,15 @@ impl Circumstances {
                 pipe_pages: 0,
                 seccomp: of_status("Seccomp").unwrap_or(0),
                 gvisor: is_gvisor(&version),
-                capabilities: names(&capabilities),
                 huge_pages_disabled: of_status("THP_enabled") == Some(0),
             },
-            capabilities,
+            capabilities: Capabilities::read(root),
             pipe_max_size: root.number("proc/sys/fs/pipe-max-size"),
             user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
             user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
             huge_pages: root
                 .text("sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|text| bracketed_word(&text).map(str::to_owned)),
-            huge_page: root.number("sys/kernel/mm/transparent_hugepage/hpage_pmd_size"),
             ..Circumstances::default()
         }
     }
@@ -70,15 +61,6 @@ impl Circumstances {
     pub fn is_exempt_from_user_pages(&self) -> bool {
         self.capabilities.sys_admin || self.capabilities.sys_resource
     }
-}
-
-fn names(capabilities: &Capabilities) -> Vec<String> {
-    let names = [
-        ("CAP_SYS_ADMIN", capabilities.sys_admin),
-        ("CAP_SYS_RESOURCE", capabilities.sys_resource),
-    ];
-    let has = names.iter().filter(|(_, has)| *has);
-    has.map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// Returns whether this is the version that gVisor always reports

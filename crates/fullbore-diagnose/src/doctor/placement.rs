@@ -3,7 +3,7 @@
 use fullbore_host::machine::{CpuPair, Relation};
 use fullbore_lab::placement::{self, plain_pipe};
 use fullbore_lab::program::Program;
-use fullbore_results::placement::{PRICE, Placement, PlacementReport, Verdict};
+use fullbore_results::placement::{PRICE, Placement, PlacementReport};
 use fullbore_results::report::figure;
 
 /// Measures on these CPUs, which this process may use.
@@ -38,9 +38,7 @@ pub fn doubt(report: &mut PlacementReport) {
     let Some(figures) = &mut report.figures else {
         return;
     };
-    if figures.gains() {
-        figures.verdict = Verdict::Unclear;
-    }
+    figures.gains = false;
     report.words = format!(
         "The machine was too busy to tell whether one CPU for both ends of a pipe gains anything: the medians on one \
          CPU and on two are {} and {} GiB/s. Run 'fullbore doctor' again when it is idle.",
@@ -51,7 +49,7 @@ pub fn doubt(report: &mut PlacementReport) {
 
 /// Returns the figures, if one CPU is clearly faster.
 pub fn gain(report: &PlacementReport) -> Option<&Placement> {
-    report.figures.as_ref().filter(|figures| figures.gains())
+    report.figures.as_ref().filter(|figures| figures.gains)
 }
 
 /// Returns the command that starts a pipeline on the CPU on which both ends were measured.
@@ -66,25 +64,20 @@ fn words(placement: &Placement) -> String {
     let wake_up = placement.wake_up_us.map_or(String::new(), |us| {
         format!(" Waking a process on another CPU takes {} µs.", figure(us))
     });
-    match placement.verdict {
-        Verdict::Gains => format!(
+    match placement.gains {
+        true => format!(
             "Both ends of a pipe on one CPU carry {:.1} times as much as on two CPUs here \
              ({medians}), because nothing has to be woken on another CPU.{wake_up} Start light \
              stages with 'taskset -c {}'. {PRICE}",
             placement.ratio, placement.cpu
         ),
-        Verdict::Unclear => format!(
-            "It is unclear whether one CPU for both ends of a pipe gains anything here: the medians \
-             on one CPU and on two are {medians}, but the rounds overlap ({} to {} and {} to {}).\
-             {wake_up}",
+        false => format!(
+            "One CPU for both ends of a pipe gains nothing here that is certain: the medians on one CPU \
+             and on two are {medians} ({} to {} and {} to {}).{wake_up}",
             figure(one.min),
             figure(one.max),
             figure(two.min),
             figure(two.max)
-        ),
-        Verdict::GainsNothing => format!(
-            "Placement gains nothing here: both ends of a pipe carry {medians} on one CPU and on \
-             two.{wake_up}"
         ),
     }
 }
@@ -123,12 +116,10 @@ mod tests {
 
     #[test]
     fn where_there_is_no_clear_gain_there_is_no_advice() {
-        for (one_cpu, words) in [
-            ([1.0, 1.1, 0.9], "Placement gains nothing here"),
-            ([2.9, 0.9, 2.9], "It is unclear whether"),
-        ] {
+        for one_cpu in [[1.0, 1.1, 0.9], [2.9, 0.9, 2.9]] {
             let report = report_of(&[0.9, 1.0, 1.0], &one_cpu, None);
             assert!(gain(&report).is_none());
+            let words = "One CPU for both ends of a pipe gains nothing here";
             assert!(report.words.starts_with(words), "{}", report.words);
             assert!(!report.words.contains("taskset"), "{}", report.words);
         }

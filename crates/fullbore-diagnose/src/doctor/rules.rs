@@ -101,20 +101,6 @@ pub fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause>
     })
 }
 
-pub fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
-    match errno(refusal)? {
-        Errno::MFILE => Some(RefusalCause::new(
-            format!("ulimit -n is {}", around.open_files.unwrap_or_default()),
-            "ulimit -n 1024",
-        )),
-        Errno::NFILE => Some(RefusalCause::new(
-            "fs.file-max, or fs.pipe-user-pages-hard for pipes, is reached",
-            "sudo sysctl -w fs.file-max=1000000 fs.pipe-user-pages-hard=0",
-        )),
-        _ => None,
-    }
-}
-
 /// Matches errors that the kernel itself does not return for a call on a process's own pipes and
 /// memory.
 pub fn filter(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {

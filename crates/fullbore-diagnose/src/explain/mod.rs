@@ -2,13 +2,12 @@
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
 //! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
-//! and `verdict` compute the result, and `advice` says what reduces the time. `placement` decides whether the
-//! sides could share one CPU. `report` shows it.
+//! and `verdict` compute the result, and `advice` says what reduces the time. `report`
+//! shows it.
 
 mod advice;
 mod classes;
 mod permission;
-mod placement;
 mod processes;
 mod profile;
 mod record;
@@ -26,20 +25,18 @@ use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::measurement::{Stop, until_bytes_arrive};
-use fullbore_lab::placement::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
 use fullbore_results::explain::{Explanation, SCHEMA, SamplingReport, SideReport};
 use fullbore_results::run::Settings;
 
 use advice::Subject;
-use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
 use symbols::Kernel;
 use verdict::{of_samples, without_samples};
 
-/// Measures an experiment while it is sampled, and also on one CPU if its writer and its reader take turns.
+/// Measures an experiment while it is sampled.
 pub fn experiment(
     experiment: &Experiment,
     settings: &Settings,
@@ -73,34 +70,23 @@ pub fn experiment(
         experiment: Some(experiment.name),
         options: &options,
     };
-    let (mut explanation, turns) = watched.explain(subject);
+    let mut explanation = watched.explain(subject);
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
-    let turns = turns.filter(|_| experiment.work.endpoints().is_some());
-    explanation.placement =
-        turns.and_then(|turns| turns.measured(measure(experiment, cpus, program).ok()?));
     Ok(explanation)
 }
 
-/// Watches a command that `run` runs to its end. If its processes take turns, an ordinary pipe is measured on two
-/// CPUs and on one.
-pub fn command(
-    words: &[String],
-    program: &Program,
-    run: impl FnOnce() -> Result<()>,
-) -> Result<Explanation> {
+/// Watches a command that `run` runs to its end.
+pub fn command(words: &[String], run: impl FnOnce() -> Result<()>) -> Result<Explanation> {
     let all_cpus = Topology::read().online();
     let (ran, recording) = record(&all_cpus, Duration::ZERO, run);
     ran?;
     let mut watched = Watched::nothing();
     watched.add(recording);
-    let (mut explanation, turns) = watched.explain(Subject::default());
-    explanation.command = words.to_vec();
-    explanation.placement = turns.and_then(|turns| {
-        let cpus = CpuPair::choose(&Topology::read());
-        turns.estimated(measure(plain_pipe(), &cpus, program).ok()?)
-    });
-    Ok(explanation)
+    Ok(Explanation {
+        command: words.to_vec(),
+        ..watched.explain(Subject::default())
+    })
 }
 
 /// The data from one recording, or from several.
@@ -128,7 +114,7 @@ impl Watched {
         merge(&mut self.sides, recording.sides(&self.kernel));
     }
 
-    fn explain(self, subject: Subject<'_>) -> (Explanation, Option<Turns>) {
+    fn explain(self, subject: Subject<'_>) -> Explanation {
         let sampled = self.sampled;
         let samples: u64 = self.sides.iter().map(Side::samples).sum();
         let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
@@ -148,7 +134,7 @@ impl Watched {
             samples,
             lost: sampled.lost,
         });
-        let explanation = Explanation {
+        Explanation {
             schema: SCHEMA,
             kernel: rustix::system::uname()
                 .release()
@@ -159,7 +145,6 @@ impl Watched {
             verdict,
             notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
             ..Explanation::default()
-        };
-        (explanation, Turns::of(&self.sides, named))
+        }
     }
 }

@@ -57,9 +57,6 @@ pub fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
             write_advice(verdict, out)?;
         }
     }
-    if let Some(placement) = &explanation.placement {
-        writeln!(out, "{}", placement.words)?;
-    }
     writeln!(out)?;
     write_how(explanation, out)
 }
@@ -145,17 +142,17 @@ fn time(side: &SideReport) -> String {
     if accounts.seconds <= 0.0 {
         return "its processes ended too soon to see how long they ran and slept".to_owned();
     }
-    let mut words = format!("on CPU {} of the time", Percent(side.ran));
-    words += &format!(", slept {}", Percent(side.slept));
-    if side.waited >= 0.01 {
-        words += &format!(", waited {} for a CPU", Percent(side.waited));
+    let mut words = format!("on CPU {} of the time", Percent(accounts.ran()));
+    words += &format!(", slept {}", Percent(accounts.slept()));
+    let waited = accounts.waited();
+    if waited >= 0.01 {
+        words += &format!(", waited {} for a CPU", Percent(waited));
     }
     let a_second = |count: u64| thousands((count as f64 / accounts.seconds).round() as u64);
     words += &format!(
-        "; {} sleeps, {} preemptions and {} page faults a second",
+        "; {} sleeps and {} page faults a second",
         a_second(accounts.voluntary_switches),
-        a_second(accounts.involuntary_switches),
-        a_second(accounts.minor_faults + accounts.major_faults)
+        a_second(accounts.page_faults)
     );
     words
 }
@@ -169,18 +166,9 @@ fn symbols(share: &ClassShare) -> String {
         // The largest function of a share is shown even if it is small.
         .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
         .take(SHOWN)
-        .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), Percent(symbol.share)))
+        .map(|(_, symbol)| format!("{} {}", symbol.name, Percent(symbol.share)))
         .collect();
     words.join(", ")
-}
-
-/// Shortens a name, because names of user code can be very long.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 60;
-    match name.char_indices().nth(MOST) {
-        None => clean(name),
-        Some((at, _)) => format!("{}…", clean(&name[..at])),
-    }
 }
 
 #[cfg(test)]
@@ -194,9 +182,6 @@ mod tests {
             name: name.to_owned(),
             processes: 1,
             samples,
-            ran: 1.0,
-            slept: 0.0,
-            waited: 0.0,
             accounts: Accounts {
                 seconds: 1.0,
                 user_seconds,
@@ -229,7 +214,6 @@ mod tests {
             }),
             sides,
             verdict: None,
-            placement: None,
             notes: Vec::new(),
         };
         let mut out = Vec::new();
@@ -261,8 +245,7 @@ mod tests {
     fn what_was_seen_only_once_is_not_said_to_have_slept() {
         let mut once = side("cat", 100, 0.0, Class::User);
         once.accounts = Accounts::default();
-        (once.ran, once.slept) = (once.accounts.ran(), once.accounts.slept());
-        assert_eq!((once.ran, once.slept), (0.0, 0.0));
+        assert_eq!((once.accounts.ran(), once.accounts.slept()), (0.0, 0.0));
         let text = text(true, vec![once]);
         assert!(text.contains("cat: its processes ended too soon"), "{text}");
         assert!(!text.contains("slept 100%"), "{text}");
