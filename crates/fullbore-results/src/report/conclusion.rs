@@ -2,10 +2,9 @@
 
 use super::grid::Grid;
 use super::{
-    NOISY_MARK, against_c, figure, groups, is_noisy, marked_median, one_line, over_all_tables,
+    against_c, figure, groups, is_noisy, marked_median, noisy_footnote, one_line, over_all_tables,
 };
-use crate::run::{Outcome, Run, Unit};
-use crate::statistics::DISAGREEMENT_WORTH_A_WARNING;
+use crate::run::{Outcome, Run};
 use fullbore_host::text::counted;
 
 /// Returns the title of a run: what was measured, and on which CPU and kernel.
@@ -15,15 +14,8 @@ pub fn title(run: &Run) -> String {
         .cpu_model
         .as_deref()
         .unwrap_or(&machine.architecture);
-    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
-    let subject = match run.experiments.iter().all(is_throughput) {
-        true => "Pipe throughput",
-        false => "Measured by fullbore bench",
-    };
-    match &machine.kernel {
-        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
-        None => format!("{subject}: {cpu}"),
-    }
+    let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
+    format!("Measured by fullbore bench: {cpu}, Linux {kernel}")
 }
 
 /// Returns which experiment of a table is the best, in one sentence; `None` where fewer than two were
@@ -86,16 +78,7 @@ pub fn conclusion(run: &Run) -> Vec<String> {
 
 /// Returns why figures of the run are doubtful, a sentence each.
 pub fn doubts(run: &Run) -> Vec<String> {
-    let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
-    let noisy = count(is_noisy);
-    let noisy = (noisy > 0).then(|| {
-        let measured = count(|e| e.figure.is_some());
-        let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
-        format!(
-            "the rounds of {noisy} of {measured} figures differ by more than {percent:.0}% \
-             (marked {NOISY_MARK})"
-        )
-    });
+    let noisy = run.experiments.iter().any(is_noisy).then(noisy_footnote);
     let once = (run.settings.rounds == 1)
         .then(|| "there was one round: nothing shows how far figures vary (--rounds)".to_owned());
     kept_apart(run)

@@ -16,7 +16,7 @@ pub mod text;
 
 use std::io;
 
-use super::run::{Apart, Outcome, Overall, Remark, Run};
+use super::run::{Outcome, Overall, Remark, Run};
 use super::statistics::{DISAGREEMENT_WORTH_A_WARNING, Spread};
 use fullbore_host::size;
 use fullbore_host::text::{REPLACEMENT, reorders};
@@ -65,13 +65,10 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
 /// Returns how far apart the two CPUs were; `None` where that was not measured.
 fn distance(run: &Run) -> Option<String> {
     let spread = run.line_round_trip_ns.as_ref()?;
-    let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
-    if run.apart == Apart::default() {
-        return Some(usual);
-    }
     Some(format!(
-        "{usual}, {:.0} to {:.0} over the run; measurements repeated because of it: {}",
-        spread.min, spread.max, run.apart.repeated
+        "{:.0} ns from one CPU to the other and back, {:.0} to {:.0} over the run; measurements repeated \
+         because of it: {}",
+        spread.median, spread.min, spread.max, run.apart.repeated
     ))
 }
 
@@ -290,7 +287,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// skipped, one failed.
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
-    use super::run::{Cost, EndpointReport, Limit, SCHEMA, Settings};
+    use super::run::{Apart, Cost, EndpointReport, Limit, SCHEMA, Settings};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {

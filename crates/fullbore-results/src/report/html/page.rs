@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::report::chart::{Chart, Scale};
+use crate::report::chart::Chart;
 use crate::report::grid::{CHUNKS, Grid, PIPE_SIZES};
 use crate::report::harmless;
 
