@@ -213,7 +213,6 @@ impl WatchedStage {
             busiest = busiest.max(activity.busiest);
             sums.turns += activity.turns;
         }
-        sums.queues += queues;
         if (sums.turns, sums.cpu) != (turns, before) {
             // It has run since then, so this is another wait.
             self.waits_since = self.waits_since.map(|_| now);

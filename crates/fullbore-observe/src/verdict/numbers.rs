@@ -11,7 +11,7 @@ use crate::census::link::Link;
 use crate::sampling::attribution::Attribution;
 use crate::sampling::facts::StageFacts;
 use crate::sampling::moment::{Cause, Ways};
-use crate::sampling::sums::{PipeSums, StageSums, Sums, Unread};
+use crate::sampling::sums::{PipeSums, StageSums, Sums};
 
 /// What was counted and sampled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,9 +24,6 @@ pub struct Numbers {
     /// How many samples that represent equal times would say as much. It is not in the JSON.
     #[serde(skip)]
     pub effective_samples: f64,
-    /// Seconds of CPU time that the samples took.
-    #[serde(rename = "looking_seconds")]
-    pub sampling_seconds: f64,
     /// The share of the time in which all stages waited for each other.
     pub all_wait: f64,
     /// The share of the time in which the CPUs that it may run on were idle, if that is known.
@@ -63,8 +60,6 @@ pub struct StageNumbers {
     /// Whether its threads waited for several things, not all of which need matter. It is not in the JSON.
     #[serde(skip)]
     pub is_mixed: bool,
-    /// Microseconds that a thread waited for a CPU each time, on average.
-    pub queue_us: f64,
     /// The code that it exited with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -108,12 +103,6 @@ pub struct PipeNumbers {
     pub bytes: Bytes,
     /// Bytes per second, in the time in which both its stages existed.
     pub bytes_per_second: Option<f64>,
-    /// The 10th percentile of how full it was, over time.
-    pub filled_10: f64,
-    /// The median of how full it was, over time.
-    pub filled_50: f64,
-    /// The 90th percentile of how full it was, over time.
-    pub filled_90: f64,
     /// The share of the time in which it was empty.
     pub empty: f64,
     /// The share of the time in which it was full, or its writer waited for room in it.
@@ -170,7 +159,6 @@ impl Numbers {
             seconds,
             samples: sums.samples,
             effective_samples: sums.effective_samples(),
-            sampling_seconds: sums.sampling.as_secs_f64(),
             all_wait: share(sums.all_wait, sums.time),
             cpus_idle: (!sums.offer.time.is_zero())
                 .then(|| share(sums.offer.idle, sums.offer.time)),
@@ -220,7 +208,6 @@ impl StageNumbers {
             blame: share(sums.blame, time),
             attribution: Attribution::Clear,
             is_mixed: sums.doubtful.is_mixed(time),
-            queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
             exit_code: facts.status.and_then(|status| status.code()),
             signal: facts.status.and_then(|status| status.signal()),
         }
@@ -235,13 +222,7 @@ impl PipeNumbers {
         writer: (&StageFacts, &StageSums),
         reader: (&StageFacts, &StageSums),
     ) -> Self {
-        let bytes = match sums.unread.filter(|unread| unread.is_all(writer, reader)) {
-            Some(_) => Bytes {
-                bytes: Some(0),
-                bytes_are: Certainty::Counted,
-            },
-            None => Bytes::between(writer, reader).known(),
-        };
+        let bytes = Bytes::between(writer, reader).known();
         let both = writer.1.time.min(reader.1.time).as_secs_f64();
         Self {
             number: at + 1,
@@ -255,28 +236,9 @@ impl PipeNumbers {
                 .bytes
                 .filter(|_| both > 0.0)
                 .map(|bytes| bytes as f64 / both),
-            filled_10: sums.percentile(0.1),
-            filled_50: sums.percentile(0.5),
-            filled_90: sums.percentile(0.9),
             empty: share(sums.empty, sums.time),
             full: share(sums.full, sums.time),
         }
-    }
-}
-
-impl Unread {
-    /// Returns whether nothing was read from the pipe: all that was written was in it, and the stage after it, which had
-    /// read no more than a program does while starting, has read nothing since.
-    fn is_all(
-        self,
-        (from, _): (&StageFacts, &StageSums),
-        (to, reader): (&StageFacts, &StageSums),
-    ) -> bool {
-        let moves_pages = from.ways.gives_pages || to.ways.takes_pages;
-        // A call that waits for room counts at its end, but has put in a part of its bytes.
-        let is_in_it =
-            self.written == self.queued || self.written < self.queued && from.ways.writes;
-        is_in_it && !moves_pages && self.read <= BESIDES && reader.read == Some(self.read)
     }
 }
 
