@@ -202,7 +202,7 @@ impl PipeState {
         let pipes = &census.pipes;
         if self.capacity.is_none() {
             if let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity) {
-                let history = histories.of(self.identity(), self.path.as_deref(), now);
+                let history = histories.of(self.identity(), now);
                 match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
                     // The capacity is not read again, because each read wakes the processes that wait
                     // for the pipe (`pipe_release`, fs/pipe.c).
@@ -217,7 +217,7 @@ impl PipeState {
                 }
             }
         }
-        let history = histories.of(self.identity(), self.path.as_deref(), now);
+        let history = histories.of(self.identity(), now);
         let share = self.queued.zip(self.capacity);
         history.note(share.map(|(queued, capacity)| Fill { queued, capacity }.share()));
         self.fills = history.fills.iter().copied().collect();
