@@ -36,9 +36,6 @@ pub struct Examination {
     pub other_work: Option<f64>,
     /// The change that would gain the most; `None` only while the rest is being found out.
     pub advice: Option<Advice>,
-    /// The change that would gain most besides placement, if the advice is about placement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_advice: Option<Advice>,
 }
 
 /// The conditions under which a process runs.
@@ -139,7 +136,7 @@ pub struct Advice {
     pub worth: Option<f64>,
     /// How this was measured.
     pub measured_as: Option<String>,
-    /// The name of the trial whose refusal it is about; `None` also for placement.
+    /// The name of the trial whose refusal it is about; `None` for a setting.
     pub trial: Option<String>,
     /// The name of the setting that it is about.
     pub setting: Option<String>,

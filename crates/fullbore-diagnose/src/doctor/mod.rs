@@ -51,7 +51,6 @@ pub fn examine(program: &Program) -> Examination {
         circumstances: around.conditions,
         other_work: None,
         advice: None,
-        next_advice: None,
     };
     let now = other_work::Reading::now();
     report.other_work = now.zip(before).and_then(|(now, then)| now.of_others(then));
@@ -59,7 +58,6 @@ pub fn examine(program: &Program) -> Examination {
         placement::doubt(&mut report.placement);
     }
     report.advice = Some(advice::of(&report));
-    report.next_advice = advice::next(&report);
     report
 }
 
@@ -123,7 +121,6 @@ fn fixture(refused: &[&str]) -> Examination {
         circumstances: around.conditions,
         other_work: None,
         advice: None,
-        next_advice: None,
     };
     report.advice = Some(advice::of(&report));
     report

@@ -33,7 +33,7 @@ pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write)
     heading(&mut page, "placement");
     page.wrapped(Style::Plain, "  ", &report.placement.words);
     page.blank();
-    for advice in report.advice.iter().chain(&report.next_advice) {
+    if let Some(advice) = &report.advice {
         let command = advice.command.as_deref().unwrap_or_default();
         let words = advice.text.strip_suffix(command).unwrap_or(&advice.text);
         page.wrapped(Style::Title, "", words);
