@@ -21,8 +21,6 @@ pub const ROUNDS_AT_LEAST: usize = 5;
 pub struct Comparison {
     /// The version of this shape, [`COMPARISON_SCHEMA`].
     pub comparison_schema: u32,
-    /// How the verdicts were reached.
-    pub rule: Rule,
     /// The runs, in the order they were named; ratios are to the first.
     pub runs: Vec<ComparedRun>,
     /// The facts that figures depend on and that are not the same in all runs.
@@ -31,19 +29,6 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// Each figure that any of the runs has.
     pub rows: Vec<ComparedFigure>,
-}
-
-/// How a verdict is reached.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Rule {
-    /// The name of the statistical test.
-    pub test: String,
-    /// The `p` of the test must be below this,
-    pub p_below: f64,
-    /// and one median must be more than this many times the other.
-    pub times_above: f64,
-    /// The fewest rounds of each run that can have such a `p`.
-    pub rounds_at_least: usize,
 }
 
 /// One of the runs that are compared.

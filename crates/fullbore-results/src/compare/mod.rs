@@ -22,7 +22,7 @@ use select::meant;
 
 pub use comparison::{
     COMPARISON_SCHEMA, ComparedFigure, ComparedRun, Comparison, Difference, Measured, P_BELOW,
-    Pair, ROUNDS_AT_LEAST, Rule, TIMES_ABOVE, Verdict,
+    Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
 };
 pub use read::{LoadedRun, MOST_RUNS, read};
 
@@ -36,12 +36,6 @@ pub fn compare(runs: &[LoadedRun], patterns: &[String]) -> Result<Comparison, Us
     let rows: Vec<ComparedFigure> = meant.iter().flat_map(rows).collect();
     Ok(Comparison {
         comparison_schema: COMPARISON_SCHEMA,
-        rule: Rule {
-            test: "two-sided Wilcoxon-Mann-Whitney rank-sum test over the rounds".into(),
-            p_below: P_BELOW,
-            times_above: TIMES_ABOVE,
-            rounds_at_least: ROUNDS_AT_LEAST,
-        },
         runs: runs.iter().enumerate().map(named).collect(),
         differences: differences(runs),
         warnings: warnings(runs),

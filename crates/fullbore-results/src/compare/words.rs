@@ -1,6 +1,8 @@
 //! What the reports of a comparison say in the same words.
 
-use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
+use super::comparison::{
+    ComparedFigure, ComparedRun, Comparison, P_BELOW, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
+};
 use crate::report::{figure, one_line};
 
 /// Returns the file, the date, the kernel and the CPU of a run.
@@ -66,8 +68,7 @@ pub fn number(number: f64) -> String {
 /// Returns what ratios and verdicts mean, a sentence each.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
     let mut pairs = comparison.rows.iter().flat_map(|row| &row.to_first);
-    let rule = &comparison.rule;
-    let percent = (rule.times_above - 1.0) * 100.0;
+    let percent = (TIMES_ABOVE - 1.0) * 100.0;
     let mut lines = vec![
         format!(
             "ratio: how many times as fast as {} (of the medians). Above 1 is better in every unit",
@@ -76,15 +77,15 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
         format!(
             "faster, slower: the medians differ by more than {percent:.0}%, and rounds of equally fast runs \
              would differ as much in fewer than {} of 100 comparisons (rank-sum test, p < {})",
-            rule.p_below * 100.0,
-            rule.p_below
+            P_BELOW * 100.0,
+            P_BELOW
         ),
     ];
     if pairs.any(|pair| pair.verdict == Verdict::TooFewRounds) {
         lines.push(format!(
             "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
              and 10 are better (--rounds)",
-            rule.rounds_at_least
+            ROUNDS_AT_LEAST
         ));
     }
     lines.push(

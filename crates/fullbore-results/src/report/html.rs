@@ -72,41 +72,26 @@ fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) ->
 /// Returns how the run was measured and what the figures mean, a sentence each.
 fn method(run: &Run) -> Vec<String> {
     let settings = &run.settings;
-    let mut sentences = vec![
-        "Two processes move bytes from one to the other, or a message there and back, each pinned to its own \
-         CPU if there are two; pipelines run on all CPUs, as in a shell"
-            .to_owned(),
+    let base = base_of_ratios(run).unwrap_or_else(|| "the first of its table".to_owned());
+    vec![
         format!(
-            "Every experiment is measured once in each round, in a newly shuffled order (seed {}): {}. The \
-             first {} s of each measurement are a discarded warm-up",
-            settings.seed,
-            how_measured(run),
-            settings.warm_up_seconds
+            "Every experiment is measured once in each round, in a newly shuffled order (seed {}). The first {} s \
+             of each measurement are a discarded warm-up",
+            settings.seed, settings.warm_up_seconds
         ),
         format!(
-            "A figure is the median of the rounds; whiskers and the column ‘min–max’ are the \
+            "A figure is the median of the rounds; thin lines and the column ‘min–max’ are the \
              smallest and the largest round ({})",
             noisy_footnote()
         ),
-    ];
-    sentences.extend(base_of_ratios(run).map(|base| {
         format!(
             "A ratio says how many times as fast an experiment is as {base} in this run; above 1 is better, \
              also for experiments that measure a time"
-        )
-    }));
-    sentences.extend(
-        [
-            "The limit is what the two CPUs can do in shared memory without any system call; an experiment \
-             exceeds it if some of its bytes are not written by one CPU and read by the other",
-            "Published figures come from the articles that the experiments follow, and were measured on \
-             other machines",
-            "Figures hold for large, steady streams on two otherwise idle CPUs; compare ratios rather than \
-             figures from machine to machine",
-        ]
-        .map(str::to_owned),
-    );
-    sentences
+        ),
+        "The limit is what the two CPUs can do in shared memory without any system call; an experiment \
+         exceeds it if some of its bytes are not written by one CPU and read by the other"
+            .to_owned(),
+    ]
 }
 
 #[cfg(test)]

@@ -166,14 +166,8 @@ fn peers(run: &Run) -> Option<String> {
     let mut peers: Vec<String> = Vec::new();
     for mover in run.experiments.iter().filter_map(|e| e.mover.as_ref()) {
         if let Some(version) = &mover.version {
-            let program = mover.command.split(' ').next().unwrap_or_default();
-            let peer = if version.starts_with(program) {
-                version.clone()
-            } else {
-                format!("{program}: {version}")
-            };
-            if !peers.contains(&peer) {
-                peers.push(peer);
+            if !peers.contains(version) {
+                peers.push(version.clone());
             }
         }
     }
@@ -185,28 +179,21 @@ fn peers(run: &Run) -> Option<String> {
 fn against_c(run: &Run) -> Option<String> {
     /// Ratios that are nearer to 1 than this count as equal.
     const NEAR: f64 = 0.05;
-    let compared: Vec<(&str, f64)> = run
+    let ratios: Vec<f64> = run
         .experiments
         .iter()
-        .filter_map(|outcome| Some((outcome.name.as_str(), outcome.peer.as_ref()?.ratio?)))
+        .filter_map(|outcome| outcome.peer.as_ref()?.ratio)
         .collect();
-    let slower: Vec<String> = compared
-        .iter()
-        .filter(|(_, ratio)| *ratio < 1.0 - NEAR)
-        .map(|(name, ratio)| format!("{name} ({ratio:.2}×)"))
-        .collect();
-    let faster = compared.iter().filter(|(_, r)| *r > 1.0 + NEAR).count();
-    let count = compared.len();
-    (count > 0).then(|| {
+    let count = |is_meant: fn(f64) -> bool| ratios.iter().filter(|r| is_meant(**r)).count();
+    let slower = count(|ratio| ratio < 1.0 - NEAR);
+    let faster = count(|ratio| ratio > 1.0 + NEAR);
+    (!ratios.is_empty()).then(|| {
         format!(
-            "compared with C: {} of {count} experiments are within {:.0}% of the C program that does \
-             the same; {faster} are faster, and these are slower: {}",
-            count - slower.len() - faster,
+            "compared with C: {} of {} experiments are within {:.0}% of the C program that does the same; \
+             {faster} are faster, and {slower} slower",
+            ratios.len() - slower - faster,
+            ratios.len(),
             NEAR * 100.0,
-            match slower.is_empty() {
-                true => "none".into(),
-                false => slower.join(", "),
-            },
         )
     })
 }

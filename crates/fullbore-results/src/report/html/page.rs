@@ -97,12 +97,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns whether the table has more columns than fit on a sheet of paper; then its rows are
-    /// printed as paragraphs.
-    pub fn is_wide(&self) -> bool {
-        self.columns.len() > 11
-    }
-
     /// Returns the class of the hint that the table scrolls: on every screen, or only on a phone; `None`
     /// where the table is narrow.
     pub fn scrolls(&self) -> Option<&'static str> {
