@@ -29,13 +29,20 @@ pub struct Examination {
     pub trials: Vec<TrialReport>,
     /// The limits and settings that matter.
     pub settings: Vec<Setting>,
+    /// The CPUs.
+    pub cpus: CpuReport,
     /// What both ends of a pipe on one CPU gain.
     pub placement: PlacementReport,
+    /// How much of the user's allowance for pipes is in use.
+    pub allowance: Allowance,
     /// The share of the CPU time that others used meanwhile, from 0 to 1; `None` if it is not known.
     #[serde(default)]
     pub other_work: Option<f64>,
     /// The change that would gain the most; `None` only while the rest is being found out.
     pub advice: Option<Advice>,
+    /// The change that would gain most besides placement, if the advice is about placement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_advice: Option<Advice>,
 }
 
 /// The conditions under which a process runs.
@@ -43,12 +50,12 @@ pub struct Examination {
 pub struct Conditions {
     /// The user.
     pub uid: u32,
-    /// The number of pages in this user's pipes, as far as they are visible.
-    pub pipe_pages: u64,
     /// `Seccomp` in /proc/self/status: 0 none, 1 strict, 2 a filter (proc_pid_status(5)).
     pub seccomp: u64,
     /// Whether the kernel is gVisor.
     pub gvisor: bool,
+    /// The capabilities that matter, by their names.
+    pub capabilities: Vec<String>,
     /// Whether transparent huge pages are switched off for this process (prctl(2),
     /// `PR_SET_THP_DISABLE`).
     pub huge_pages_disabled: bool,
@@ -127,6 +134,75 @@ pub struct Setting {
     pub cost: String,
 }
 
+/// The CPUs, as lists such as `0-3,8`, and in pairs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuReport {
+    /// The CPUs that are online.
+    pub online: String,
+    /// The CPUs that this process may use.
+    pub allowed: String,
+    /// The CPUs that are offline.
+    pub offline: String,
+    /// The first pair of each kind.
+    pub pairs: Vec<PairReport>,
+}
+
+/// A pair of CPUs that represents all pairs of the same kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairReport {
+    /// The CPU for a writer.
+    pub writer: usize,
+    /// The CPU for a reader.
+    pub reader: usize,
+    /// What they share.
+    pub share: Sharing,
+    /// Whether `bench` uses it by default.
+    pub chosen: bool,
+    /// The nanoseconds that a cache line takes from one CPU to the other and back.
+    pub line_round_trip_ns: Option<f64>,
+}
+
+/// What two CPUs share, the nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// They are two threads of one core.
+    Core,
+    /// They share an L2 cache.
+    L2,
+    /// They share the last-level cache.
+    LastLevel,
+    /// They share a socket, and no cache.
+    Socket,
+    /// They are in different sockets.
+    OtherSocket,
+    /// The kernel does not report it.
+    Unknown,
+}
+
+/// The visible part of a user's pipes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// The user.
+    pub uid: u32,
+    /// The number of pipes that this user made.
+    pub pipes: usize,
+    /// The sum of their capacities in bytes.
+    pub bytes: u64,
+    /// The same sum in pages, which is what the limits count.
+    pub pages: u64,
+    /// The value of `fs.pipe-user-pages-soft`; 0 means no limit.
+    pub soft_limit: Option<u64>,
+    /// Whether this process is exempt from the limits.
+    pub exempt: bool,
+    /// The number of processes that have a pipe open.
+    pub processes_seen: usize,
+    /// The number of this user's processes whose fds could not be read.
+    pub processes_closed: usize,
+    /// The number of this user's pipes that could not be opened.
+    pub pipes_closed: usize,
+}
+
 /// The change that would gain the most.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
@@ -136,7 +212,7 @@ pub struct Advice {
     pub worth: Option<f64>,
     /// How this was measured.
     pub measured_as: Option<String>,
-    /// The name of the trial whose refusal it is about; `None` for a setting.
+    /// The name of the trial whose refusal it is about; `None` also for placement.
     pub trial: Option<String>,
     /// The name of the setting that it is about.
     pub setting: Option<String>,

@@ -5,6 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::placement::PlacementAdvice;
+use crate::run::Unit;
+use crate::statistics::Spread;
+
 /// The version of the JSON's shape.
 pub const SCHEMA: u32 = 1;
 
@@ -26,10 +30,16 @@ pub struct Explanation {
     pub kernel: String,
     /// How samples were taken; `None` if there are none.
     pub sampling: Option<SamplingReport>,
+    /// How much sampling changed the speed.
+    pub disturbance: Option<Disturbance>,
     /// One entry for each side.
     pub sides: Vec<SideReport>,
     /// On what most of the time was spent; `None` if the run was too short.
     pub verdict: Option<MainCost>,
+    /// What all sides on one CPU gain; `None` if they do not take turns, and if it would gain a command too
+    /// little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementAdvice>,
     /// What is missing, and which change would provide it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -55,6 +65,19 @@ pub struct SamplingReport {
     pub lost: u64,
 }
 
+/// The effect of sampling on the figure: pairs of measurements, with and without it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// The unit of the figures.
+    pub unit: String,
+    /// The figures with sampling, one for each pair.
+    pub with: Vec<f64>,
+    /// The figures without sampling.
+    pub without: Vec<f64>,
+    /// The median of the pairs' changes: -0.02 is 2% slower while sampled.
+    pub change: f64,
+}
+
 /// The time of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideReport {
@@ -64,7 +87,13 @@ pub struct SideReport {
     pub processes: usize,
     /// The number of samples in which it was running.
     pub samples: u64,
-    /// The kernel's accounts of it.
+    /// The fraction of its time in which it was on a CPU. It is above 1 if threads ran in parallel.
+    pub ran: f64,
+    /// The fraction of its time in which it slept.
+    pub slept: f64,
+    /// The fraction of its time in which it waited for a CPU that other tasks used.
+    pub waited: f64,
+    /// The kernel's accounts from which these are computed, and more of them.
     pub accounts: Accounts,
     /// The classes of its time on CPU, the largest share first.
     pub shares: Vec<ClassShare>,
@@ -103,8 +132,12 @@ pub struct Accounts {
     pub waited_seconds: f64,
     /// The number of times it slept.
     pub voluntary_switches: u64,
-    /// The number of page faults.
-    pub page_faults: u64,
+    /// The number of times another task took its CPU.
+    pub involuntary_switches: u64,
+    /// Page faults without disk access.
+    pub minor_faults: u64,
+    /// Page faults with disk access.
+    pub major_faults: u64,
 }
 
 /// The class on which most of the time was spent.
@@ -206,6 +239,23 @@ impl Class {
     }
 }
 
+impl Disturbance {
+    /// Computes it from figures in `unit`, of which the n-th of both lists are a pair.
+    pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
+        let changes: Vec<f64> = with
+            .iter()
+            .zip(&without)
+            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0)
+            .collect();
+        Some(Self {
+            unit: unit.name().to_owned(),
+            change: Spread::of(&changes)?.median,
+            with,
+            without,
+        })
+    }
+}
+
 impl SideReport {
     /// Returns the share of `class` in its time on CPU.
     pub fn share(&self, class: Class) -> f64 {
@@ -224,7 +274,9 @@ impl Accounts {
         self.system_seconds += other.system_seconds;
         self.waited_seconds += other.waited_seconds;
         self.voluntary_switches += other.voluntary_switches;
-        self.page_faults += other.page_faults;
+        self.involuntary_switches += other.involuntary_switches;
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
     }
 
     /// Returns the fraction of its time in which it ran; it is above 1 if threads ran in parallel.

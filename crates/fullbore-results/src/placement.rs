@@ -10,7 +10,7 @@ use crate::statistics::Spread;
 
 /// The smallest ratio of the medians that counts as a gain. A figure whose rounds differ by 20% is marked as
 /// uncertain everywhere else, and a smaller gain is not worth the price.
-const LEAST_RATIO: f64 = 1.2;
+pub const LEAST_RATIO: f64 = 1.2;
 
 /// What placement costs, as a sentence.
 pub const PRICE: &str = "The price is that nothing runs in parallel, so it pays only where the stages \
@@ -29,9 +29,8 @@ pub struct Placement {
     pub one_cpu: Spread,
     /// How many times as fast one CPU is, by the medians.
     pub ratio: f64,
-    /// Whether one CPU is clearly faster: by at least [`LEAST_RATIO`], and with its slowest round faster than the
-    /// fastest round on two CPUs. With five rounds each, chance alone does that once in 252 times.
-    pub gains: bool,
+    /// What the comparison says.
+    pub verdict: Verdict,
     /// The microseconds from waking a process to its first instruction on another CPU, if that could be
     /// measured.
     pub wake_up_us: Option<f64>,
@@ -44,6 +43,37 @@ pub struct PlacementReport {
     pub figures: Option<Placement>,
     /// What the figures say, or why there are none, in sentences.
     pub words: String,
+}
+
+/// What `explain` found: what all sides on one CPU gain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacementAdvice {
+    /// Whether it is advised.
+    pub advised: bool,
+    /// How many times as fast it is: measured for an experiment, and estimated for a command, which is not run
+    /// again.
+    pub worth: f64,
+    /// Whether `worth` is an estimate.
+    pub estimated: bool,
+    /// How many CPUs all sides together would have used if none had waited for a CPU.
+    pub cpus_used: f64,
+    /// The measurement: of the experiment, or of an ordinary pipe.
+    pub figures: Placement,
+    /// The advice in sentences.
+    pub words: String,
+}
+
+/// Whether one CPU is faster than two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is faster by at least [`LEAST_RATIO`], and its slowest round is faster than the fastest round on two
+    /// CPUs. With five rounds each, chance alone does that once in 252 times.
+    Gains,
+    /// The medians differ by that much, but the rounds overlap.
+    Unclear,
+    /// It is not faster, or by less than that.
+    GainsNothing,
 }
 
 impl Placement {
@@ -60,16 +90,32 @@ impl Placement {
             return None;
         }
         let ratio = one_cpu.median / two_cpus.median;
-        let gains = ratio >= LEAST_RATIO && one_cpu.min > two_cpus.max;
+        let verdict = match (ratio >= LEAST_RATIO, one_cpu.min > two_cpus.max) {
+            (false, _) => Verdict::GainsNothing,
+            (true, false) => Verdict::Unclear,
+            (true, true) => Verdict::Gains,
+        };
         Some(Self {
             experiment: experiment.to_owned(),
             cpu,
             two_cpus,
             one_cpu,
             ratio,
-            gains,
+            verdict,
             wake_up_us,
         })
+    }
+
+    /// Returns whether one CPU is clearly faster.
+    pub fn gains(&self) -> bool {
+        self.verdict == Verdict::Gains
+    }
+
+    /// Returns how many times as fast a pipeline is on one CPU, of whose time the programs themselves compute
+    /// for the fraction `own`, all of them added up, and whose other time becomes shorter by the measured ratio
+    /// (Amdahl's law).
+    pub fn estimate(&self, own: f64) -> f64 {
+        1.0 / (own + (1.0 - own).max(0.0) / self.ratio)
     }
 }
 
@@ -77,24 +123,33 @@ impl Placement {
 mod tests {
     use super::*;
 
-    fn gains(two_cpus: &[f64], one_cpu: &[f64]) -> bool {
+    fn verdict(two_cpus: &[f64], one_cpu: &[f64]) -> Verdict {
         let placement = Placement::of("write_read", 0, two_cpus, one_cpu, None).unwrap();
-        placement.gains
+        placement.verdict
     }
 
     #[test]
     fn a_clear_gain_is_one_whose_rounds_do_not_overlap() {
         let two_cpus = [0.9, 1.0, 0.8, 0.9, 1.1];
-        assert!(gains(&two_cpus, &[2.9, 2.8, 3.0, 1.2, 2.9]));
-        assert!(!gains(&two_cpus, &[2.9, 2.8, 3.0, 1.0, 2.9]));
+        assert_eq!(
+            verdict(&two_cpus, &[2.9, 2.8, 3.0, 1.2, 2.9]),
+            Verdict::Gains
+        );
+        assert_eq!(
+            verdict(&two_cpus, &[2.9, 2.8, 3.0, 1.0, 2.9]),
+            Verdict::Unclear
+        );
     }
 
     #[test]
     fn a_small_gain_or_a_loss_is_none() {
         let two_cpus = [1.0, 1.01, 1.02];
-        assert!(!gains(&two_cpus, &[1.15, 1.16, 1.17]));
-        assert!(!gains(&two_cpus, &[0.3, 0.3, 0.3]));
-        assert!(gains(&[1.0], &[1.2]));
+        assert_eq!(
+            verdict(&two_cpus, &[1.15, 1.16, 1.17]),
+            Verdict::GainsNothing
+        );
+        assert_eq!(verdict(&two_cpus, &[0.3, 0.3, 0.3]), Verdict::GainsNothing);
+        assert_eq!(verdict(&[1.0], &[1.2]), Verdict::Gains);
     }
 
     #[test]
@@ -105,5 +160,14 @@ mod tests {
             Placement::of("write_read", 0, &[1.0], &[f64::NAN], None),
             None
         );
+    }
+
+    #[test]
+    fn the_programs_own_time_limits_the_estimate() {
+        let placement = Placement::of("write_read", 0, &[1.0], &[3.0], None).unwrap();
+        assert_eq!(placement.estimate(0.0), 3.0);
+        assert_eq!(placement.estimate(0.25), 2.0);
+        assert_eq!(placement.estimate(1.0), 1.0);
+        assert_eq!(placement.estimate(1.25), 0.8);
     }
 }

@@ -18,9 +18,9 @@ use fullbore_results::report::text::WIDTH_WITHOUT_A_TERMINAL;
 ///
 /// It tries every technique: it moves and compares bytes, and inspects memory. If a
 /// technique is refused, it prints the cause, if known, and the command that would change it. Then
-/// it reports settings, and whether both ends of a pipe are faster on one CPU than on two. The last
-/// lines name the change that would gain most. If the machine is busy, the first line says so. It
-/// changes nothing.
+/// it reports settings, CPUs, whether both ends of a pipe are faster on one CPU than on two, and
+/// how much of this user's limit for pipes is in use. The last lines name the change that would
+/// gain most. If the machine is busy, the first line says so. It changes nothing.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -36,8 +36,9 @@ use fullbore_results::run::Settings;
 /// It samples every process of the experiment or command, and reports what share of each side's
 /// time went to copying, to looking up pages, to waiting for the pipe's lock, to sleeping and
 /// waking, and so on, and what would reduce the largest share. EXPERIMENT is a name that 'fullbore
-/// bench --list' prints; it is measured for some seconds. COMMAND follows '--' and runs until it
-/// ends. It keeps stdin and stdout, so the report goes to stderr.
+/// bench --list' prints; it is measured alternately with and without sampling, which takes about
+/// ten seconds. COMMAND follows '--' and runs until it ends. It keeps stdin and stdout, so the
+/// report goes to stderr.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -61,7 +62,7 @@ pub struct Explain {
     #[arg(conflicts_with_all = ["rounds", "cpus"])]
     command: Vec<String>,
 
-    /// Number of measurements
+    /// Number of pairs of measurements, one with and one without sampling
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = within::<u32>(1..=1000))]
     rounds: u32,
 
@@ -113,7 +114,7 @@ impl Explain {
         let interrupt = Interrupt::noted();
         ending::spare_the_living();
         let mut ended = None;
-        let explained = explain::command(&self.command, || {
+        let explained = explain::command(&self.command, &super::program(), || {
             ended = launch::run(&self.command, self.seconds, &interrupt)?;
             Ok(())
         })?;

@@ -42,7 +42,7 @@ fn stages(stages: &[StageNumbers]) -> Vec<String> {
 }
 
 fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
-    let header = ["pipe", "bytes", "rate", "holds", "empty", "full"];
+    let header = ["pipe", "bytes", "rate", "holds", "filled", "empty", "full"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for pipe in pipes {
         let bytes = pipe.bytes.bytes.map(|bytes| bytes as f64);
@@ -52,6 +52,12 @@ fn pipes(pipes: &[PipeNumbers]) -> Vec<String> {
             about(bytes, pipe.bytes.bytes_are, ""),
             about(pipe.bytes_per_second, pipe.bytes.bytes_are, "/s"),
             format!("{}{limited}", amount(pipe.capacity as f64)),
+            format!(
+                "{}..{}..{}",
+                Percent(pipe.filled_10),
+                Percent(pipe.filled_50),
+                Percent(pipe.filled_90)
+            ),
             Percent(pipe.empty).to_string(),
             Percent(pipe.full).to_string(),
         ]);

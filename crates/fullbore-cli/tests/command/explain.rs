@@ -20,13 +20,47 @@ fn an_experiment_is_explained_side_by_side() {
         let side = side(&explanation, name);
         let sum: f64 = side.shares.iter().map(|share| share.share).sum();
         assert!((sum - 1.0).abs() < 1e-6 || side.samples == 0, "{side:#?}");
-        let parts = [
-            side.accounts.ran(),
-            side.accounts.slept(),
-            side.accounts.waited(),
-        ];
+        let parts = [side.ran, side.slept, side.waited];
         assert!(parts.iter().all(|part| *part >= 0.0), "{side:#?}");
     }
+    let disturbance = explanation.disturbance.as_ref().unwrap();
+    assert_eq!(disturbance.unit, "GiB/s");
+    assert_eq!(disturbance.with.len(), 1);
+}
+
+/// Whether the sides take turns, and what one CPU gains, depends on the machine and on other work.
+#[test]
+fn placement_is_advised_only_where_a_measurement_shows_a_gain() {
+    let line = "explain --json=/dev/stderr -o /dev/null --seconds 1 --";
+    let of_command = finish(start(fullbore(line).arg("yes | cat > /dev/null")));
+    let of_experiment = run(&format!("explain write_read {SHORT} --json"));
+    for (text, estimated) in [(stderr(&of_command), true), (stdout(&of_experiment), false)] {
+        let explanation: Explanation = json(text);
+        let Some(placement) = explanation.placement else {
+            skipped("the sides do not take turns here, or one CPU gains too little");
+            continue;
+        };
+        assert_eq!(placement.estimated, estimated, "{placement:#?}");
+        assert!(placement.cpus_used <= 1.2);
+        let is_gain = placement.figures.gains();
+        assert_eq!(placement.advised, is_gain, "{placement:#?}");
+        assert_eq!(
+            placement
+                .words
+                .contains("The price is that nothing runs in parallel"),
+            is_gain
+        );
+    }
+}
+
+#[test]
+fn what_is_on_one_cpu_already_or_computes_in_parallel_is_not_placed() {
+    let mut computing = fullbore("explain --json=/dev/stderr -o /dev/null --seconds 1 --");
+    let computing = computing.arg("(while :; do :; done) | while :; do :; done");
+    let explanation: Explanation = json(stderr(&finish(start(computing))));
+    assert_eq!(explanation.placement, None);
+    let words = format!("explain write_read_one_cpu {SHORT} --json");
+    assert_eq!(explained(&run(&words)).placement, None);
 }
 
 /// Returns whether a side has a paragraph, or is named among those that hardly ran: on a busy machine one side
@@ -49,6 +83,7 @@ fn text_names_the_sides_the_classes_and_a_rung() {
         "{text}"
     );
     if text.contains("samples, ") {
+        assert!(text.contains("Sampling changed the figure by "), "{text}");
         assert!(text.contains(" lost. "), "{text}");
     }
 }
@@ -58,7 +93,7 @@ fn other_work_than_a_writer_and_a_reader_has_its_parts_for_sides() {
     // On a busy machine one side may not have run for one tick of the clock.
     wait_for("sides that ran", || {
         let explanation = explained(&run(&format!("explain unix_stream {SHORT} --json")));
-        let ran = |name| side(&explanation, name).accounts.ran() > 0.0;
+        let ran = |name| side(&explanation, name).ran > 0.0;
         (ran("send") & ran("receive")).then_some(())
     });
 }
@@ -96,6 +131,7 @@ fn a_command_is_explained_by_the_names_of_its_processes() {
     for name in ["head", "cat", "wc"] {
         side(&explanation, name);
     }
+    assert!(explanation.disturbance.is_none());
 }
 
 #[test]
@@ -272,6 +308,7 @@ fn without_perf_event_open_the_kernels_accounts_have_to_do() {
         assert!(notes.iter().any(says_why), "{notes:#?}");
         for side in ["writer", "reader"].map(|name| side(&explanation, name)) {
             assert_eq!(side.samples, 0);
+            assert!((side.ran - side.accounts.ran()).abs() < 1e-6, "{side:#?}");
         }
         // Sides that hardly ran, because other programs had the CPUs, do not allow a verdict.
         let ran = |side: &SideReport| side.accounts.user_seconds + side.accounts.system_seconds;
@@ -300,7 +337,7 @@ fn an_ordinary_user_is_told_which_setting_is_in_the_way() {
     // On a busy machine it may not have run for one tick of the clock.
     let explanation = wait_for("a writer that ran", || {
         let explanation = explained(&finish(start(&mut copy.command(NOBODY, &words))));
-        let ran = side(&explanation, "writer").accounts.ran();
+        let ran = side(&explanation, "writer").ran;
         (ran > 0.0).then_some(explanation)
     });
     let note = &explanation.notes[0];

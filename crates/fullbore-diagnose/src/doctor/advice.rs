@@ -6,8 +6,10 @@
 //! The value of each other change is a ratio of two experiments of the groups `ladder` and `produce`, as in the
 //! README: it is exact for the machine on which it was measured, and approximate elsewhere.
 
+use super::placement::{command, gain};
 use super::settings::HALT_POLL;
 use fullbore_results::doctor::{Advice, Examination};
+use fullbore_results::placement::Placement;
 
 /// Something that makes pipes slower, and the condition under which it applies.
 struct Loss {
@@ -67,8 +69,47 @@ const LOSSES: &[Loss] = &[
     },
 ];
 
-/// Returns the advice about the largest loss.
+/// Returns the advice for this report.
 pub fn of(report: &Examination) -> Advice {
+    match leading_placement(report) {
+        Some(placement) => of_placement(placement),
+        None => of_losses(report, "largest possible gain"),
+    }
+}
+
+/// Returns the advice about the largest loss, if [`of`] is about placement and there is a loss.
+pub fn next(report: &Examination) -> Option<Advice> {
+    leading_placement(report)?;
+    Some(of_losses(report, "next")).filter(|advice| advice.worth.is_some())
+}
+
+/// Returns what placement gains, if that is more than the largest loss costs.
+fn leading_placement(report: &Examination) -> Option<&Placement> {
+    let gain = gain(&report.placement)?;
+    let worth = of_losses(report, "").worth.unwrap_or(1.0);
+    (!report.is_wrong() && gain.ratio > worth).then_some(gain)
+}
+
+fn of_placement(placement: &Placement) -> Advice {
+    let command = command(placement);
+    Advice {
+        text: format!(
+            "largest possible gain: both ends of a pipe on one CPU, which is {:.1} times the \
+             throughput; the price is that nothing runs in parallel, so it pays only where the \
+             stages compute little: {command}",
+            placement.ratio
+        ),
+        worth: Some(placement.ratio),
+        measured_as: Some(
+            "the ratio of write_read on one CPU to write_read on two, on this machine".to_owned(),
+        ),
+        command: Some(command),
+        ..Advice::default()
+    }
+}
+
+/// Returns the advice about the largest loss, which begins with `rank`.
+fn of_losses(report: &Examination, rank: &str) -> Advice {
     let wrong = report.wrong().next();
     if let Some(loss) = LOSSES
         .iter()
@@ -80,7 +121,7 @@ pub fn of(report: &Examination) -> Advice {
         let how = command.map_or(String::new(), |command| format!(": {command}"));
         return Advice {
             text: format!(
-                "largest possible gain: {}; about {:.1} times the throughput{how}",
+                "{rank}: {}; about {:.1} times the throughput{how}",
                 loss.loses, loss.worth
             ),
             worth: Some(loss.worth),
@@ -110,7 +151,7 @@ fn slows(report: &Examination, setting: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::settings::{self, GOVERNOR_FILE, HALT_POLL_FILE};
-    use super::super::{fixture, fixture_circumstances};
+    use super::super::{fixture, fixture_circumstances, fixture_placement};
     use super::*;
     use fullbore_host::fixtures::Fixture;
     use fullbore_results::doctor::TrialOutcome;
@@ -163,10 +204,40 @@ mod tests {
     }
 
     #[test]
+    fn placement_comes_before_what_gains_less_and_after_what_gains_more() {
+        let advised = |refused: &[&str], ratio| {
+            let mut report = fixture(refused);
+            report.placement = fixture_placement(ratio);
+            (of(&report), next(&report))
+        };
+        let (first, second) = advised(&["splice"], 5.0);
+        assert_eq!((first.worth, &first.trial), (Some(5.0), &None));
+        assert!(first.text.contains("nothing runs in parallel"), "{first:?}");
+        assert!(
+            first.text.ends_with(": taskset -c 1 sh -c 'A | B'"),
+            "{first:?}"
+        );
+        let second = second.unwrap();
+        assert_eq!(second.trial.as_deref(), Some("splice"));
+        assert!(
+            second.text.starts_with("next: splice is refused"),
+            "{second:?}"
+        );
+        let (first, second) = advised(&["splice"], 2.0);
+        assert_eq!((first.trial.as_deref(), second), (Some("splice"), None));
+        let (first, second) = advised(&[], 2.0);
+        assert_eq!((first.worth, second), (Some(2.0), None));
+        // What gains little is not advised.
+        assert_eq!(advised(&[], 1.1).0.worth, None);
+    }
+
+    #[test]
     fn wrong_bytes_are_said_before_praise() {
         let mut report = fixture(&["splice"]);
+        report.placement = fixture_placement(9.0);
         report.trials[1].outcome = TrialOutcome::Wrong("byte 0 of 1".into());
         assert!(of(&report).text.contains("corrupts data"));
+        assert_eq!(next(&report), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ const SPECIAL: &[(&str, Rule)] = &[
 const GENERAL: &[Rule] = &[
     rules::killed_by_a_filter,
     rules::gvisor,
+    rules::too_many_files,
     rules::filter,
     rules::kernel_without,
     rules::denied,
@@ -95,8 +96,10 @@ mod tests {
                 .why
                 .contains("fs.pipe-max-size is 65536")
         );
-        let mut full = filtered();
-        full.conditions.pipe_pages = 16384;
+        let full = Circumstances {
+            pipe_pages_in_use: 16384,
+            ..filtered()
+        };
         let cause = of("roomy_pipe", &refusal, &full);
         assert!(
             cause

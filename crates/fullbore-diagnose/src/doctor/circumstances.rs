@@ -1,9 +1,9 @@
 //! Reads the environment of this process: a filter of system calls, an emulated kernel, capabilities
 //! and settings. The cause of a refusal is derived from it.
 
-use super::pipe_pages;
 use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
 use fullbore_results::doctor::{Conditions, SECCOMP_FILTER};
+use rustix::process::{Resource, getrlimit};
 
 /// The facts from which the cause of a refusal is derived.
 #[derive(Debug, Clone, Default)]
@@ -17,14 +17,19 @@ pub struct Circumstances {
     pub user_pages_soft: Option<u64>,
     pub user_pages_hard: Option<u64>,
     pub huge_pages: Option<String>,
+    /// `ulimit -n`; `None` means no limit.
+    pub open_files: Option<u64>,
+    /// The pages in this user's pipes, as far as they are visible.
+    pub pipe_pages_in_use: u64,
 }
 
 impl Circumstances {
     /// Reads the circumstances of this process.
-    pub fn read() -> Self {
+    pub fn read(pipe_pages_in_use: u64) -> Self {
         let mut around = Self::at(&Root::system());
         around.conditions.uid = rustix::process::geteuid().as_raw();
-        around.conditions.pipe_pages = pipe_pages::in_use(around.conditions.uid);
+        around.open_files = getrlimit(Resource::Nofile).current;
+        around.pipe_pages_in_use = pipe_pages_in_use;
         around
     }
 
@@ -32,16 +37,17 @@ impl Circumstances {
     pub fn at(root: &Root) -> Self {
         let status = root.text("proc/self/status").unwrap_or_default();
         let of_status = |key| field(&status, key)?.parse::<u64>().ok();
+        let capabilities = Capabilities::read(root);
         let version = root.text("proc/version").unwrap_or_default();
         Circumstances {
             conditions: Conditions {
                 uid: 0,
-                pipe_pages: 0,
                 seccomp: of_status("Seccomp").unwrap_or(0),
                 gvisor: is_gvisor(&version),
+                capabilities: names(&capabilities),
                 huge_pages_disabled: of_status("THP_enabled") == Some(0),
             },
-            capabilities: Capabilities::read(root),
+            capabilities,
             pipe_max_size: root.number("proc/sys/fs/pipe-max-size"),
             user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
             user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
@@ -61,6 +67,15 @@ impl Circumstances {
     pub fn is_exempt_from_user_pages(&self) -> bool {
         self.capabilities.sys_admin || self.capabilities.sys_resource
     }
+}
+
+fn names(capabilities: &Capabilities) -> Vec<String> {
+    let names = [
+        ("CAP_SYS_ADMIN", capabilities.sys_admin),
+        ("CAP_SYS_RESOURCE", capabilities.sys_resource),
+    ];
+    let has = names.iter().filter(|(_, has)| *has);
+    has.map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// Returns whether this is the version that gVisor always reports

@@ -5,7 +5,8 @@
 //! | `causes.rs`, `rules.rs` | why something was refused, and the remedy: tables |
 //! | `circumstances.rs` | the environment of this process, from which causes are derived |
 //! | `settings.rs` | the limits and settings that matter: a table |
-//! | `pipe_pages.rs` | how many pages are in the user's pipes |
+//! | `topology.rs` | pairs of CPUs |
+//! | `allowance.rs` | how much of the user's allowance for pipes is in use |
 //! | `other_work.rs` | how much CPU time went to others meanwhile |
 //! | `placement.rs` | whether one CPU for both ends of a pipe is faster than two |
 //! | `advice.rs` | the change that would gain the most: a table |
@@ -14,14 +15,15 @@
 //! The techniques that are tried are in `fullbore_lab::trials`, and what was found is an [`Examination`].
 
 mod advice;
+mod allowance;
 mod causes;
 mod circumstances;
 mod other_work;
-mod pipe_pages;
 mod placement;
 mod rules;
 mod settings;
 pub mod text;
+mod topology;
 
 use std::time::{Duration, SystemTime};
 
@@ -35,22 +37,29 @@ use fullbore_results::doctor::{Examination, SCHEMA, TrialOutcome, TrialReport};
 /// Examines this machine.
 pub fn examine(program: &Program) -> Examination {
     let before = other_work::Reading::now();
-    let around = Circumstances::read();
+    let topology = Topology::read();
+    let mut allowance = allowance::read();
+    let around = Circumstances::read(allowance.pages);
+    allowance.soft_limit = around.user_pages_soft;
+    allowance.exempt = around.is_exempt_from_user_pages();
     let try_it = |trial: &Trial| {
         let (outcome, took) = trial.run(program);
         tried(trial, outcome, took, &around)
     };
-    let cpus = CpuPair::choose(&Topology::read());
+    let cpus = CpuPair::choose(&topology);
     let mut report = Examination {
         schema: SCHEMA,
         taken_at: rfc3339(SystemTime::now()),
         machine: Machine::read(cpus.clone()),
         trials: TRIALS.iter().map(try_it).collect(),
         settings: settings::read(&Root::system(), &around),
+        cpus: topology::measure(&topology),
         placement: placement::measure(&cpus, program),
         circumstances: around.conditions,
+        allowance,
         other_work: None,
         advice: None,
+        next_advice: None,
     };
     let now = other_work::Reading::now();
     report.other_work = now.zip(before).and_then(|(now, then)| now.of_others(then));
@@ -58,6 +67,7 @@ pub fn examine(program: &Program) -> Examination {
         placement::doubt(&mut report.placement);
     }
     report.advice = Some(advice::of(&report));
+    report.next_advice = advice::next(&report);
     report
 }
 
@@ -117,10 +127,13 @@ fn fixture(refused: &[&str]) -> Examination {
         machine: machine.machine(),
         trials: TRIALS.iter().map(tried).collect(),
         settings: settings::read(&machine.root(), &around),
+        cpus: topology::measure(&machine.topology("0")),
         placement: fixture_placement(1.0),
+        allowance: Default::default(),
         circumstances: around.conditions,
         other_work: None,
         advice: None,
+        next_advice: None,
     };
     report.advice = Some(advice::of(&report));
     report

@@ -3,7 +3,7 @@
 use fullbore_host::machine::{CpuPair, Relation};
 use fullbore_lab::placement::{self, plain_pipe};
 use fullbore_lab::program::Program;
-use fullbore_results::placement::{PRICE, Placement, PlacementReport};
+use fullbore_results::placement::{PRICE, Placement, PlacementReport, Verdict};
 use fullbore_results::report::figure;
 
 /// Measures on these CPUs, which this process may use.
@@ -38,13 +38,25 @@ pub fn doubt(report: &mut PlacementReport) {
     let Some(figures) = &mut report.figures else {
         return;
     };
-    figures.gains = false;
+    if figures.gains() {
+        figures.verdict = Verdict::Unclear;
+    }
     report.words = format!(
         "The machine was too busy to tell whether one CPU for both ends of a pipe gains anything: the medians on one \
          CPU and on two are {} and {} GiB/s. Run 'fullbore doctor' again when it is idle.",
         figure(figures.one_cpu.median),
         figure(figures.two_cpus.median)
     );
+}
+
+/// Returns the figures, if one CPU is clearly faster.
+pub fn gain(report: &PlacementReport) -> Option<&Placement> {
+    report.figures.as_ref().filter(|figures| figures.gains())
+}
+
+/// Returns the command that starts a pipeline on the CPU on which both ends were measured.
+pub fn command(placement: &Placement) -> String {
+    format!("taskset -c {} sh -c 'A | B'", placement.cpu)
 }
 
 fn words(placement: &Placement) -> String {
@@ -54,20 +66,25 @@ fn words(placement: &Placement) -> String {
     let wake_up = placement.wake_up_us.map_or(String::new(), |us| {
         format!(" Waking a process on another CPU takes {} µs.", figure(us))
     });
-    match placement.gains {
-        true => format!(
+    match placement.verdict {
+        Verdict::Gains => format!(
             "Both ends of a pipe on one CPU carry {:.1} times as much as on two CPUs here \
              ({medians}), because nothing has to be woken on another CPU.{wake_up} Start light \
              stages with 'taskset -c {}'. {PRICE}",
             placement.ratio, placement.cpu
         ),
-        false => format!(
-            "One CPU for both ends of a pipe gains nothing here that is certain: the medians on one CPU \
-             and on two are {medians} ({} to {} and {} to {}).{wake_up}",
+        Verdict::Unclear => format!(
+            "It is unclear whether one CPU for both ends of a pipe gains anything here: the medians \
+             on one CPU and on two are {medians}, but the rounds overlap ({} to {} and {} to {}).\
+             {wake_up}",
             figure(one.min),
             figure(one.max),
             figure(two.min),
             figure(two.max)
+        ),
+        Verdict::GainsNothing => format!(
+            "Placement gains nothing here: both ends of a pipe carry {medians} on one CPU and on \
+             two.{wake_up}"
         ),
     }
 }
@@ -84,7 +101,7 @@ mod tests {
     #[test]
     fn a_gain_is_said_with_its_figures_its_command_and_its_price() {
         let report = report_of(&[0.9, 0.9, 1.0], &[2.9, 2.8, 3.0], Some(25.0));
-        assert!(report.figures.as_ref().unwrap().gains);
+        assert!(gain(&report).is_some());
         assert_eq!(
             report.words,
             "Both ends of a pipe on one CPU carry 3.2 times as much as on two CPUs here (2.90 and \
@@ -99,17 +116,19 @@ mod tests {
     fn on_a_busy_machine_nothing_is_advised() {
         let mut report = report_of(&[0.2, 0.2, 0.2], &[2.9, 2.8, 3.0], Some(49.0));
         doubt(&mut report);
-        assert!(!report.figures.as_ref().unwrap().gains);
+        assert!(gain(&report).is_none());
         assert!(report.words.starts_with("The machine was too busy to tell"));
         assert!(report.words.contains("2.90 and 0.20 GiB/s"), "{report:?}");
     }
 
     #[test]
     fn where_there_is_no_clear_gain_there_is_no_advice() {
-        for one_cpu in [[1.0, 1.1, 0.9], [2.9, 0.9, 2.9]] {
+        for (one_cpu, words) in [
+            ([1.0, 1.1, 0.9], "Placement gains nothing here"),
+            ([2.9, 0.9, 2.9], "It is unclear whether"),
+        ] {
             let report = report_of(&[0.9, 1.0, 1.0], &one_cpu, None);
-            assert!(!report.figures.as_ref().unwrap().gains);
-            let words = "One CPU for both ends of a pipe gains nothing here";
+            assert!(gain(&report).is_none());
             assert!(report.words.starts_with(words), "{}", report.words);
             assert!(!report.words.contains("taskset"), "{}", report.words);
         }

@@ -40,7 +40,7 @@ pub fn user_pages(_: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
         .into_iter()
         .filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)))
         .min_by_key(|(_, limit)| *limit)?;
-    let used = around.conditions.pipe_pages;
+    let used = around.pipe_pages_in_use;
     // A filter can cause the same error, but then the limit is not reached.
     if around.is_filtered() && used + pages_of_1_mib() <= limit {
         return None;
@@ -99,6 +99,20 @@ pub fn gvisor(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause>
             "run it on the host's kernel: docker run --runtime=runc",
         )
     })
+}
+
+pub fn too_many_files(refusal: &Refusal, around: &Circumstances) -> Option<RefusalCause> {
+    match errno(refusal)? {
+        Errno::MFILE => Some(RefusalCause::new(
+            format!("ulimit -n is {}", around.open_files.unwrap_or_default()),
+            "ulimit -n 1024",
+        )),
+        Errno::NFILE => Some(RefusalCause::new(
+            "fs.file-max, or fs.pipe-user-pages-hard for pipes, is reached",
+            "sudo sysctl -w fs.file-max=1000000 fs.pipe-user-pages-hard=0",
+        )),
+        _ => None,
+    }
 }
 
 /// Matches errors that the kernel itself does not return for a call on a process's own pipes and

@@ -1,8 +1,9 @@
-//! The settings that limit or slow pipes, and that no trial shows: each with its value, what the value means on
+//! The settings that limit or slow pipes: each with its value, what the value means on
 //! this machine, and the command that changes it.
 
 use super::circumstances::Circumstances;
 use fullbore_host::machine::Root;
+use fullbore_host::size;
 use fullbore_results::doctor::Setting;
 
 /// The name of the setting that is also a row of the advice.
@@ -14,13 +15,40 @@ pub const GOVERNOR_FILE: &str = "sys/devices/system/cpu/cpuidle/current_governor
 
 /// Reads those that this machine has.
 pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
-    let all = [user_pages(around), halt_poll(root)];
+    let all = [max_size(around), user_pages(around), halt_poll(root)];
     all.into_iter().flatten().collect()
+}
+
+fn max_size(around: &Circumstances) -> Option<Setting> {
+    let bytes = around.pipe_max_size?;
+    let (fine, meaning) = match bytes {
+        _ if around.capabilities.sys_resource => (
+            true,
+            "does not apply to this process (CAP_SYS_RESOURCE)".into(),
+        ),
+        0..0x10_0000 => {
+            let most = size::format(bytes);
+            (
+                false,
+                format!("pipes are limited to {most}; fullbore uses 1 MiB"),
+            )
+        }
+        _ => (true, "pipes can have a capacity of 1 MiB".into()),
+    };
+    Some(Setting {
+        name: "fs.pipe-max-size".into(),
+        value: bytes.to_string(),
+        fine,
+        meaning,
+        purpose: "maximum capacity of a pipe, in bytes, for users without privileges".into(),
+        command: "sudo sysctl -w fs.pipe-max-size=1048576".into(),
+        cost: "each pipe of every user can hold that much of the kernel's memory".into(),
+    })
 }
 
 fn user_pages(around: &Circumstances) -> Option<Setting> {
     let pages = around.user_pages_soft?;
-    let used = around.conditions.pipe_pages;
+    let used = around.pipe_pages_in_use;
     let roomy = pages.saturating_mul(fullbore_linux::page_size() as u64) >> 20;
     let (fine, meaning) = match pages {
         _ if around.is_exempt_from_user_pages() => (
@@ -90,20 +118,20 @@ mod tests {
 
     #[test]
     fn what_holds_back_is_told_from_what_is_fine() {
-        let soft = "proc/sys/fs/pipe-user-pages-soft";
-        let of = |pages, time| {
+        let of = |bytes, pages, time| {
             settings(&[
-                (soft, pages),
+                ("proc/sys/fs/pipe-max-size", bytes),
+                ("proc/sys/fs/pipe-user-pages-soft", pages),
                 (GOVERNOR_FILE, "haltpoll\n"),
                 (HALT_POLL_FILE, time),
             ])
         };
-        let usual = of("16384", "200000");
+        let usual = of("1048576", "16384", "200000");
         assert!(usual.iter().all(|setting| setting.fine), "{usual:?}");
-        let tight = of("1024", "0");
+        let tight = of("65536", "1024", "0");
         assert!(tight.iter().all(|setting| !setting.fine), "{tight:?}");
-        assert_eq!(tight[0].meaning, "enough for only 4 pipes of 1 MiB");
-        assert_eq!(tight.len(), 2);
+        assert_eq!(tight[1].meaning, "enough for only 4 pipes of 1 MiB");
+        assert_eq!(tight.len(), 3);
     }
 
     #[test]
@@ -113,10 +141,12 @@ mod tests {
                 sys_admin: true,
                 sys_resource: true,
             },
+            pipe_max_size: Some(4096),
             user_pages_soft: Some(1),
             ..Circumstances::default()
         };
         let found = read(&Fixture::new(&[]).root(), &root);
-        assert!(found.len() == 1 && found[0].fine, "{found:?}");
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|setting| setting.fine), "{found:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::{allowance, topology};
 use fullbore_host::text::{Percent, columns};
 use fullbore_results::doctor::{Examination, SECCOMP_FILTER, Setting, TrialOutcome, TrialReport};
 use fullbore_results::report::text::{Style, TextPage};
@@ -14,10 +15,7 @@ const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
 /// # Errors
 /// Returns the errors of writing.
 pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
-    let mut page = TextPage {
-        width: usize::from(width),
-        lines: Vec::new(),
-    };
+    let mut page = TextPage::new(Some(width));
     if let Some(share) = report.other_work.filter(|_| report.is_busy()) {
         let text = format!(
             "the machine was busy: others used {} of its CPU time meanwhile, so the figures are uncertain; run \
@@ -30,10 +28,15 @@ pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write)
     machine(report, &mut page);
     trials(report, &mut page);
     settings(report, &mut page);
+    cpus(report, &mut page);
     heading(&mut page, "placement");
     page.wrapped(Style::Plain, "  ", &report.placement.words);
+    heading(&mut page, "pipes in use");
+    for line in allowance::lines(&report.allowance) {
+        page.wrapped(Style::Plain, "  ", &line);
+    }
     page.blank();
-    if let Some(advice) = &report.advice {
+    for advice in report.advice.iter().chain(&report.next_advice) {
         let command = advice.command.as_deref().unwrap_or_default();
         let words = advice.text.strip_suffix(command).unwrap_or(&advice.text);
         page.wrapped(Style::Title, "", words);
@@ -62,11 +65,7 @@ fn machine(report: &Examination, page: &mut TextPage) {
         _ => "",
     };
     let gvisor = if around.gvisor { ", in gVisor" } else { "" };
-    let pages = around.pipe_pages;
-    lines.push((
-        "user",
-        format!("{user}{filter}{gvisor}, with {pages} pages in pipes"),
-    ));
+    lines.push(("user", format!("{user}{filter}{gvisor}")));
     page.labelled(&lines);
 }
 
@@ -134,6 +133,27 @@ fn settings(report: &Examination, page: &mut TextPage) {
             page.line(Style::Dim, format!("    change: {}", setting.command));
             page.wrapped(Style::Dim, &format!("{indent}cost:   "), &setting.cost);
         }
+    }
+}
+
+fn cpus(report: &Examination, page: &mut TextPage) {
+    heading(page, "CPUs");
+    let cpus = &report.cpus;
+    page.line(Style::Plain, format!("  online: {}", cpus.online));
+    if !cpus.offline.is_empty() {
+        page.line(Style::Plain, format!("  offline: {}", cpus.offline));
+    }
+    if cpus.allowed != cpus.online {
+        let text = format!("{}, by its affinity or a cpuset", cpus.allowed);
+        page.wrapped(Style::Plain, "  this process may use only ", &text);
+    }
+    let pairs = topology::pair_lines(cpus);
+    if pairs.is_empty() {
+        let text = "only one CPU: writer and reader share it";
+        page.wrapped(Style::Plain, "  ", text);
+    }
+    for line in pairs {
+        page.line(Style::Plain, format!("  {line}"));
     }
 }
 

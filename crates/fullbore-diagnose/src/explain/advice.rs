@@ -68,8 +68,7 @@ const TABLE: &[Remedy] = &[
         words: "if slots hold many pages, more bytes move each time the lock is taken, for data \
          that never changes" },
     Remedy { class: Class::Sleeping, with: ANY, without: ANY, program: ANY, instead: "fullbore run",
-        words: "with pipes of 1 MiB, the programs run longer before they have to sleep; 'fullbore doctor' says whether \
-            --place together gains more" },
+        words: "with pipes of 1 MiB, the programs run longer before they have to sleep" },
     Remedy { class: Class::Sleeping, with: ANY, without: &["--pipe-size", "--write-with-vmsplice", "--way", "--memory"], program: ANY, instead: "roomy_pipe",
         words: "with a pipe of 1 MiB, both sides run longer before they have to sleep" },
     Remedy { class: Class::Sleeping, with: &["--read-with-splice"], without: &["--busy-loop", "--wait adaptive"], program: ANY, instead: "adaptive",

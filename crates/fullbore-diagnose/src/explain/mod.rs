@@ -2,12 +2,13 @@
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
 //! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
-//! and `verdict` compute the result, and `advice` says what reduces the time. `report`
-//! shows it.
+//! and `verdict` compute the result, and `advice` says what reduces the time. `placement` decides whether the
+//! sides could share one CPU. `report` shows it.
 
 mod advice;
 mod classes;
 mod permission;
+mod placement;
 mod processes;
 mod profile;
 mod record;
@@ -25,18 +26,21 @@ use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::measurement::{Stop, until_bytes_arrive};
+use fullbore_lab::placement::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
-use fullbore_results::explain::{Explanation, SCHEMA, SamplingReport, SideReport};
+use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport, SideReport};
 use fullbore_results::run::Settings;
 
 use advice::Subject;
+use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
 use symbols::Kernel;
 use verdict::{of_samples, without_samples};
 
-/// Measures an experiment while it is sampled.
+/// Measures an experiment with and without samples, alternately, and also on one CPU if its writer and its
+/// reader take turns.
 pub fn experiment(
     experiment: &Experiment,
     settings: &Settings,
@@ -47,21 +51,28 @@ pub fn experiment(
     let mut bench = Bench::new(settings, cpus, program);
     let warm_up = Duration::from_secs_f64(settings.warm_up_seconds);
     let mut watched = Watched::nothing();
-    for _ in 0..settings.rounds {
-        let measured = until_bytes_arrive(|| {
-            let (measured, recording) =
-                record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
-            let error = measured.as_ref().err();
-            let nothing_came = error.and_then(|error| error.downcast_ref());
-            if !matches!(nothing_came, Some(Stop::NothingCame)) {
-                watched.add(recording);
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for round in 0..settings.rounds {
+        for sampled in [round % 2 == 0, round % 2 != 0] {
+            let measured = until_bytes_arrive(|| {
+                if !sampled {
+                    return experiment.work.measure(&mut bench);
+                }
+                let (measured, recording) =
+                    record(&all_cpus, warm_up, || experiment.work.measure(&mut bench));
+                let error = measured.as_ref().err();
+                let nothing_came = error.and_then(|error| error.downcast_ref());
+                if !matches!(nothing_came, Some(Stop::NothingCame)) {
+                    watched.add(recording);
+                }
+                measured
+            })?;
+            match measured {
+                Ok(taken) if sampled => with.push(taken.figure),
+                Ok(taken) => without.push(taken.figure),
+                Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
+                Err(stop) => bail!(stop),
             }
-            measured
-        })?;
-        match measured {
-            Ok(_) => {}
-            Err(Stop::Skipped(reason)) => bail!(Unsupported(reason)),
-            Err(stop) => bail!(stop),
         }
     }
     let endpoints = experiment.work.endpoints().unwrap_or_default();
@@ -70,23 +81,37 @@ pub fn experiment(
         experiment: Some(experiment.name),
         options: &options,
     };
-    let mut explanation = watched.explain(subject);
+    let (mut explanation, turns) = watched.explain(subject);
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
+    explanation.disturbance = Disturbance::of(experiment.unit, with, without);
+    let turns = turns.filter(|_| experiment.work.endpoints().is_some());
+    explanation.placement = turns.and_then(|turns| {
+        let figures = measure(experiment, cpus, program).ok()?;
+        Some(turns.measured(figures))
+    });
     Ok(explanation)
 }
 
-/// Watches a command that `run` runs to its end.
-pub fn command(words: &[String], run: impl FnOnce() -> Result<()>) -> Result<Explanation> {
+/// Watches a command that `run` runs to its end. If its processes take turns, an ordinary pipe is measured on two
+/// CPUs and on one.
+pub fn command(
+    words: &[String],
+    program: &Program,
+    run: impl FnOnce() -> Result<()>,
+) -> Result<Explanation> {
     let all_cpus = Topology::read().online();
     let (ran, recording) = record(&all_cpus, Duration::ZERO, run);
     ran?;
     let mut watched = Watched::nothing();
     watched.add(recording);
-    Ok(Explanation {
-        command: words.to_vec(),
-        ..watched.explain(Subject::default())
-    })
+    let (mut explanation, turns) = watched.explain(Subject::default());
+    explanation.command = words.to_vec();
+    explanation.placement = turns.and_then(|turns| {
+        let cpus = CpuPair::choose(&Topology::read());
+        turns.estimated(measure(plain_pipe(), &cpus, program).ok()?)
+    });
+    Ok(explanation)
 }
 
 /// The data from one recording, or from several.
@@ -114,7 +139,7 @@ impl Watched {
         merge(&mut self.sides, recording.sides(&self.kernel));
     }
 
-    fn explain(self, subject: Subject<'_>) -> Explanation {
+    fn explain(self, subject: Subject<'_>) -> (Explanation, Option<Turns>) {
         let sampled = self.sampled;
         let samples: u64 = self.sides.iter().map(Side::samples).sum();
         let of_kernel = sampled.is_ok_and(|sampled| sampled.kernel) && samples > 0;
@@ -134,7 +159,7 @@ impl Watched {
             samples,
             lost: sampled.lost,
         });
-        Explanation {
+        let explanation = Explanation {
             schema: SCHEMA,
             kernel: rustix::system::uname()
                 .release()
@@ -145,6 +170,7 @@ impl Watched {
             verdict,
             notes: permission::notes(sampled, samples, self.kernel.is_hidden()),
             ..Explanation::default()
-        }
+        };
+        (explanation, Turns::of(&self.sides, named))
     }
 }

@@ -3,7 +3,7 @@
 //! This requires no permission. This process scans its descendants repeatedly, and the last scan
 //! of each process counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use procfs::process::Process;
@@ -17,6 +17,8 @@ use fullbore_results::explain::Accounts;
 pub struct Seen {
     /// Its role in an experiment, or its program's name.
     pub name: String,
+    /// The CPUs that its threads may use, according to the last scan.
+    pub cpus: BTreeSet<u32>,
     first: Figures,
     last: Figures,
 }
@@ -32,17 +34,18 @@ impl Processes {
     /// Scans all of them.
     pub fn read(&mut self) {
         for pid in descendants(std::process::id()) {
-            let Some((name, so_far)) = look_at(pid) else {
+            let Some((name, so_far, cpus)) = look_at(pid) else {
                 continue;
             };
             let figures = (Instant::now(), so_far);
             match self.0.get_mut(&pid) {
                 // If the name has changed, the process runs another program, and the usage before
                 // that does not count.
-                Some(seen) if seen.name == name => seen.last = figures,
+                Some(seen) if seen.name == name => (seen.last, seen.cpus) = (figures, cpus),
                 _ => {
                     let seen = Seen {
                         name,
+                        cpus,
                         first: figures,
                         last: figures,
                     };
@@ -82,12 +85,14 @@ impl Seen {
             // The waiting times of threads that have ended are lost.
             waited_seconds: (last.waited_seconds - first.waited_seconds).max(0.0),
             voluntary_switches: more(|of| of.voluntary_switches),
-            page_faults: more(|of| of.page_faults),
+            involuntary_switches: more(|of| of.involuntary_switches),
+            minor_faults: more(|of| of.minor_faults),
+            major_faults: more(|of| of.major_faults),
         }
     }
 }
 
-fn look_at(pid: u32) -> Option<(String, Accounts)> {
+fn look_at(pid: u32) -> Option<(String, Accounts, BTreeSet<u32>)> {
     let process = Process::new(pid as i32).ok()?;
     let stat = process.stat().ok()?;
     let words = process.cmdline().ok()?;
@@ -99,18 +104,23 @@ fn look_at(pid: u32) -> Option<(String, Accounts)> {
     let mut accounts = Accounts {
         user_seconds: stat.utime as f64 * tick,
         system_seconds: stat.stime as f64 * tick,
-        page_faults: stat.minflt + stat.majflt,
+        minor_faults: stat.minflt,
+        major_faults: stat.majflt,
         ..Accounts::default()
     };
+    let mut cpus = BTreeSet::new();
     for task in process.tasks().ok()?.flatten() {
         if let Ok(times) = task.schedstat() {
             accounts.waited_seconds += times.run_delay as f64 / 1e9;
         }
         if let Ok(status) = task.status() {
             accounts.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
+            accounts.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+            let allowed = status.cpus_allowed_list.unwrap_or_default();
+            cpus.extend(allowed.into_iter().flat_map(|(first, last)| first..=last));
         }
     }
-    Some((role(&words).unwrap_or(stat.comm), accounts))
+    Some((role(&words).unwrap_or(stat.comm), accounts, cpus))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Groups samples by side, and adds the names of processes and addresses.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::classes::classify;
@@ -20,6 +20,8 @@ pub struct Side {
     pub stacks: BTreeMap<Stack, u64>,
     /// The resource usage that the kernel reports.
     pub accounts: Accounts,
+    /// The CPUs that its processes may use; none if that is unknown.
+    pub cpus: BTreeSet<u32>,
 }
 
 /// The position of a sample: in user code, or in a chain of kernel functions.
@@ -114,6 +116,7 @@ pub fn sides(
     for (pid, seen) in processes.iter() {
         let side = sides.of(pid, seen.name.clone());
         side.accounts.add(&seen.accounts());
+        side.cpus.extend(&seen.cpus);
     }
     sides.in_order()
 }

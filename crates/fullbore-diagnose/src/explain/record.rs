@@ -86,6 +86,7 @@ pub fn merge(sides: &mut Vec<Side>, others: Vec<Side>) {
             Some(side) => {
                 side.processes = side.processes.max(other.processes);
                 side.accounts.add(&other.accounts);
+                side.cpus.extend(other.cpus);
                 for (stack, count) in other.stacks {
                     *side.stacks.entry(stack).or_default() += count;
                 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use fullbore_host::text::{Percent, clean, thousands};
 use fullbore_results::explain::{Class, ClassShare, Explanation, MEANINGS, MainCost, SideReport};
+use fullbore_results::statistics::Spread;
 
 /// The fraction of the time below which sides are not shown one by one.
 const SMALL: f64 = 0.01;
@@ -57,6 +58,9 @@ pub fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
             write_advice(verdict, out)?;
         }
     }
+    if let Some(placement) = &explanation.placement {
+        writeln!(out, "{}", placement.words)?;
+    }
     writeln!(out)?;
     write_how(explanation, out)
 }
@@ -85,6 +89,26 @@ fn write_how(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
             "{} samples, {} times a second with {}; {} lost. Shares are of time on CPU.",
             sampling.samples, sampling.frequency, sampling.clock, sampling.lost
         )?;
+        match &explanation.disturbance {
+            Some(disturbance) => writeln!(
+                out,
+                "Sampling changed the figure by {:+.1}%: {} with it, {} without, {}.",
+                disturbance.change * 100.0,
+                figures(&disturbance.with),
+                figures(&disturbance.without),
+                disturbance.unit
+            )
+            .and_then(|()| match Spread::of(&disturbance.without) {
+                Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
+                    out,
+                    "This is only a guess: the runs without sampling differ by {:.0}% from \
+                     each other.",
+                    spread.disagreement() * 100.0
+                ),
+                _ => Ok(()),
+            })?,
+            None => writeln!(out, "It is unknown how much sampling slowed it down.")?,
+        }
     }
     for note in &explanation.notes {
         writeln!(out, "Note: {}", clean(note))?;
@@ -112,6 +136,14 @@ fn capital(words: &str) -> String {
     letters.next().map_or(String::new(), |first| {
         first.to_uppercase().chain(letters).collect()
     })
+}
+
+fn figures(figures: &[f64]) -> String {
+    let words: Vec<String> = figures
+        .iter()
+        .map(|figure| format!("{figure:.2}"))
+        .collect();
+    words.join(" / ")
 }
 
 fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
@@ -142,17 +174,17 @@ fn time(side: &SideReport) -> String {
     if accounts.seconds <= 0.0 {
         return "its processes ended too soon to see how long they ran and slept".to_owned();
     }
-    let mut words = format!("on CPU {} of the time", Percent(accounts.ran()));
-    words += &format!(", slept {}", Percent(accounts.slept()));
-    let waited = accounts.waited();
-    if waited >= 0.01 {
-        words += &format!(", waited {} for a CPU", Percent(waited));
+    let mut words = format!("on CPU {} of the time", Percent(side.ran));
+    words += &format!(", slept {}", Percent(side.slept));
+    if side.waited >= 0.01 {
+        words += &format!(", waited {} for a CPU", Percent(side.waited));
     }
     let a_second = |count: u64| thousands((count as f64 / accounts.seconds).round() as u64);
     words += &format!(
-        "; {} sleeps and {} page faults a second",
+        "; {} sleeps, {} preemptions and {} page faults a second",
         a_second(accounts.voluntary_switches),
-        a_second(accounts.page_faults)
+        a_second(accounts.involuntary_switches),
+        a_second(accounts.minor_faults + accounts.major_faults)
     );
     words
 }
@@ -182,6 +214,9 @@ mod tests {
             name: name.to_owned(),
             processes: 1,
             samples,
+            ran: 1.0,
+            slept: 0.0,
+            waited: 0.0,
             accounts: Accounts {
                 seconds: 1.0,
                 user_seconds,
@@ -212,8 +247,10 @@ mod tests {
                 samples: sides.iter().map(|side| side.samples).sum(),
                 lost: 0,
             }),
+            disturbance: None,
             sides,
             verdict: None,
+            placement: None,
             notes: Vec::new(),
         };
         let mut out = Vec::new();
@@ -245,7 +282,8 @@ mod tests {
     fn what_was_seen_only_once_is_not_said_to_have_slept() {
         let mut once = side("cat", 100, 0.0, Class::User);
         once.accounts = Accounts::default();
-        assert_eq!((once.accounts.ran(), once.accounts.slept()), (0.0, 0.0));
+        (once.ran, once.slept) = (once.accounts.ran(), once.accounts.slept());
+        assert_eq!((once.ran, once.slept), (0.0, 0.0));
         let text = text(true, vec![once]);
         assert!(text.contains("cat: its processes ended too soon"), "{text}");
         assert!(!text.contains("slept 100%"), "{text}");

@@ -64,6 +64,9 @@ impl Side {
             name: self.name.clone(),
             processes: self.processes,
             samples,
+            ran: self.accounts.ran(),
+            slept: self.accounts.slept(),
+            waited: self.accounts.waited(),
             accounts: self.accounts,
             shares,
         }

@@ -80,7 +80,7 @@ pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Mai
     let user = sum(|a| a.user_seconds);
     let system = sum(|a| a.system_seconds);
     let switches = sum(|a| a.voluntary_switches as f64);
-    let faults = sum(|a| a.page_faults as f64);
+    let faults = sum(|a| a.minor_faults as f64);
     if user + system <= 0.05 {
         return None;
     }
@@ -221,10 +221,10 @@ mod tests {
             }),
             Some(Class::Sleeping)
         );
-        let page_faults = 2_000_000;
+        let minor_faults = 2_000_000;
         assert_eq!(
             class(Accounts {
-                page_faults,
+                minor_faults,
                 ..accounts
             }),
             Some(Class::Faults)
@@ -239,7 +239,7 @@ mod tests {
         );
         assert_eq!(class(Accounts::default()), None);
         let sides = side(accounts);
-        assert_eq!((accounts.ran(), accounts.slept()), (0.5, 0.5));
+        assert_eq!((sides[0].ran, sides[0].slept), (0.5, 0.5));
         assert_eq!(sides[0].share(Class::User), 0.25);
     }
 }

@@ -17,8 +17,6 @@ use crate::verdict::Verdict;
 use crate::verdict::numbers::{Bytes, Certainty, Shares};
 use fullbore_host::text::error_text;
 
-/// Characters of a command line that are kept, because some are very long.
-
 /// The state of all pipelines and pipes at one scan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Overview {

@@ -10,6 +10,9 @@ use crate::sampling::blame::blamed;
 use crate::sampling::cpus::Offer;
 use crate::sampling::moment::{Cause, Moment};
 
+/// The number of steps in which it is counted how full a pipe was.
+const STEPS: f64 = 100.0;
+
 /// The sums of a pipeline.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
@@ -70,6 +73,8 @@ pub struct PipeSums {
     pub empty: Duration,
     /// The time in which it was full, or its writer waited for room in it.
     pub full: Duration,
+    /// The time by how full it was, in steps.
+    filled: BTreeMap<usize, Duration>,
 }
 
 impl Sums {
@@ -150,12 +155,7 @@ impl StageSums {
             queued: self.queued.saturating_sub(earlier.queued),
             for_input: self.for_input.saturating_sub(earlier.for_input),
             for_output: self.for_output.saturating_sub(earlier.for_output),
-            elsewhere: (self.elsewhere.iter())
-                .map(|(cause, time)| {
-                    let then = earlier.elsewhere.get(cause).copied().unwrap_or_default();
-                    (*cause, time.saturating_sub(then))
-                })
-                .collect(),
+            elsewhere: longer(&self.elsewhere, &earlier.elsewhere),
             blame: self.blame.saturating_sub(earlier.blame),
             doubtful: self.doubtful.since(&earlier.doubtful),
             turns: self.turns - earlier.turns,
@@ -163,6 +163,17 @@ impl StageSums {
             written: more(self.written, earlier.written),
         }
     }
+}
+
+fn longer<K: Ord + Copy>(
+    now: &BTreeMap<K, Duration>,
+    earlier: &BTreeMap<K, Duration>,
+) -> BTreeMap<K, Duration> {
+    let since = |(key, now): (&K, &Duration)| {
+        let then = earlier.get(key).copied().unwrap_or_default();
+        (*key, now.saturating_sub(then))
+    };
+    now.iter().map(since).collect()
 }
 
 fn more(now: Option<u64>, then: Option<u64>) -> Option<u64> {
@@ -179,6 +190,20 @@ impl PipeSums {
         if fill.is_full() || writer_waits {
             self.full += time;
         }
+        let step = (fill.share() * STEPS).round() as usize;
+        *self.filled.entry(step).or_default() += time;
+    }
+
+    /// Returns how full it was at most, from 0 to 1, for this share of the time.
+    pub fn percentile(&self, share: f64) -> f64 {
+        let mut left = self.time.mul_f64(share);
+        for (&step, time) in &self.filled {
+            if *time >= left && !time.is_zero() {
+                return step as f64 / STEPS;
+            }
+            left = left.saturating_sub(*time);
+        }
+        0.0
     }
 
     fn since(&self, earlier: &Self) -> Self {
@@ -186,6 +211,7 @@ impl PipeSums {
             time: self.time.saturating_sub(earlier.time),
             empty: self.empty.saturating_sub(earlier.empty),
             full: self.full.saturating_sub(earlier.full),
+            filled: longer(&self.filled, &earlier.filled),
         }
     }
 }
@@ -202,14 +228,22 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_full_too_while_its_writer_waits() {
+    fn percentiles_are_of_the_time_and_not_of_the_samples() {
         let mut pipe = PipeSums::default();
         pipe.note(fill(0), false, MS * 80);
-        pipe.note(fill(500), false, MS * 10);
+        for _ in 0..10 {
+            pipe.note(fill(500), false, MS);
+        }
         pipe.note(fill(1000), false, MS * 5);
         // The pipe is full of small pieces.
         pipe.note(fill(30), true, MS * 5);
+        let at = |share| pipe.percentile(share);
+        assert_eq!(
+            [at(0.1), at(0.5), at(0.84), at(0.9), at(1.0)],
+            [0.0, 0.0, 0.03, 0.5, 1.0]
+        );
         assert_eq!((pipe.empty, pipe.full), (MS * 80, MS * 10));
+        assert_eq!(PipeSums::default().percentile(0.5), 0.0);
     }
 
     #[test]

@@ -234,6 +234,9 @@ mod tests {
                 bytes_are: Certainty::Unknown,
             },
             bytes_per_second: None,
+            filled_10: 0.0,
+            filled_50: 0.5,
+            filled_90: 1.0,
             empty: empty / 100.0,
             full: full / 100.0,
         };
@@ -243,6 +246,7 @@ mod tests {
             seconds: 10.0,
             samples: 200,
             effective_samples: 200.0,
+            sampling_seconds: 0.05,
             all_wait: 1.0 - blame,
             cpus_idle: Some(idle / 100.0),
             stages,

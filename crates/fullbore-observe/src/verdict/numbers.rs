@@ -24,6 +24,9 @@ pub struct Numbers {
     /// How many samples that represent equal times would say as much. It is not in the JSON.
     #[serde(skip)]
     pub effective_samples: f64,
+    /// Seconds of CPU time that the samples took.
+    #[serde(rename = "looking_seconds")]
+    pub sampling_seconds: f64,
     /// The share of the time in which all stages waited for each other.
     pub all_wait: f64,
     /// The share of the time in which the CPUs that it may run on were idle, if that is known.
@@ -103,6 +106,12 @@ pub struct PipeNumbers {
     pub bytes: Bytes,
     /// Bytes per second, in the time in which both its stages existed.
     pub bytes_per_second: Option<f64>,
+    /// The 10th percentile of how full it was, over time.
+    pub filled_10: f64,
+    /// The median of how full it was, over time.
+    pub filled_50: f64,
+    /// The 90th percentile of how full it was, over time.
+    pub filled_90: f64,
     /// The share of the time in which it was empty.
     pub empty: f64,
     /// The share of the time in which it was full, or its writer waited for room in it.
@@ -159,6 +168,7 @@ impl Numbers {
             seconds,
             samples: sums.samples,
             effective_samples: sums.effective_samples(),
+            sampling_seconds: sums.sampling.as_secs_f64(),
             all_wait: share(sums.all_wait, sums.time),
             cpus_idle: (!sums.offer.time.is_zero())
                 .then(|| share(sums.offer.idle, sums.offer.time)),
@@ -236,6 +246,9 @@ impl PipeNumbers {
                 .bytes
                 .filter(|_| both > 0.0)
                 .map(|bytes| bytes as f64 / both),
+            filled_10: sums.percentile(0.1),
+            filled_50: sums.percentile(0.5),
+            filled_90: sums.percentile(0.9),
             empty: share(sums.empty, sums.time),
             full: share(sums.full, sums.time),
         }

@@ -52,6 +52,10 @@ class PipeReport:
     #: The certainty of `bytes`: 'counted', 'about' or 'unknown'.
     bytes_are: str
     bytes_per_second: float | None
+    #: Percentiles of its fill level over time.
+    filled_10: float
+    filled_50: float
+    filled_90: float
     #: The shares of the time in which it was empty, and full.
     empty: float
     full: float

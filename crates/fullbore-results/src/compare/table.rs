@@ -190,6 +190,7 @@ mod tests {
     fn the_reader_is_told_what_the_verdicts_mean() {
         let text = written(200, false);
         assert!(text.contains("p < 0.01"));
+        assert!(text.contains("6 pairs of figures were tested: up to 0.06"));
         assert!(!text.contains("too few rounds"));
     }
 }

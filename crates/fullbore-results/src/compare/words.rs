@@ -4,6 +4,7 @@ use super::comparison::{
     ComparedFigure, ComparedRun, Comparison, P_BELOW, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
 };
 use crate::report::{figure, one_line};
+use fullbore_host::text::counted;
 
 /// Returns the file, the date, the kernel and the CPU of a run.
 pub fn described(run: &ComparedRun) -> String {
@@ -67,7 +68,8 @@ pub fn number(number: f64) -> String {
 
 /// Returns what ratios and verdicts mean, a sentence each.
 pub fn closing(comparison: &Comparison) -> Vec<String> {
-    let mut pairs = comparison.rows.iter().flat_map(|row| &row.to_first);
+    let pairs = || comparison.rows.iter().flat_map(|row| &row.to_first);
+    let tested = pairs().filter(|pair| pair.p.is_some()).count();
     let percent = (TIMES_ABOVE - 1.0) * 100.0;
     let mut lines = vec![
         format!(
@@ -81,11 +83,18 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
             P_BELOW
         ),
     ];
-    if pairs.any(|pair| pair.verdict == Verdict::TooFewRounds) {
+    if pairs().any(|pair| pair.verdict == Verdict::TooFewRounds) {
         lines.push(format!(
             "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
              and 10 are better (--rounds)",
             ROUNDS_AT_LEAST
+        ));
+    }
+    if tested > 0 {
+        lines.push(format!(
+            "{} tested: up to {} of them may be significant by chance",
+            counted(tested, "pair of figures was", "pairs of figures were"),
+            number(tested as f64 * P_BELOW)
         ));
     }
     lines.push(

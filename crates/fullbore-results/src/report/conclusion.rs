@@ -30,20 +30,11 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
         .collect();
     let (first, base) = measured.first()?;
     let unit = first.unit;
-    let by_speed = |one: &&(&Outcome, f64), other: &&(&Outcome, f64)| {
-        let order = one.1.total_cmp(&other.1);
-        if unit.more_is_better() {
-            order
-        } else {
-            order.reverse()
-        }
-    };
-    let (best, median) = measured.iter().max_by(by_speed)?;
-    let words = if unit.more_is_better() {
-        "is the fastest"
-    } else {
-        "has the lowest median"
-    };
+    let sign = if unit.more_is_better() { 1.0 } else { -1.0 };
+    let by_speed = measured
+        .iter()
+        .max_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)));
+    let (best, median) = by_speed?;
     let ratio = match unit.times_as_fast(*median, *base) {
         ratio if ratio.is_normal() && first.name != best.name => {
             format!(", {}× as fast as {}", figure(ratio), first.name)
@@ -52,7 +43,7 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
     };
     (measured.len() > 1).then(|| {
         format!(
-            "{} {words}: {} {}{ratio}",
+            "{} is the fastest: {} {}{ratio}",
             best.name,
             marked_median(best),
             unit.name()
