@@ -2,7 +2,7 @@
 
 use super::page::{Cell, Column, Table};
 use crate::report::chart::which_is_better;
-use crate::report::fields::{ALL, Field, Fields, Wanted};
+use crate::report::fields::{Field, Wanted, fields};
 use crate::report::{measured, one_line};
 use crate::run::{Limit, Outcome};
 
@@ -10,44 +10,34 @@ use crate::run::{Limit, Outcome};
 pub fn results(name: &str, outcomes: &[&Outcome], limit: Option<&Limit>) -> Option<Table> {
     let measured = measured(outcomes);
     let unit = measured.first()?.unit;
-    let fields = Fields::of(&measured, Wanted { cost: true, limit });
-    let mut shown = fields.with_content(ALL, &measured);
-    shown.retain(|field| *field != Field::Bar);
-    let cell = |field: Field, outcome: &Outcome| {
-        let text = fields.text(field, outcome);
-        let class = match (field, text.as_str()) {
-            (Field::Name, _) => {
-                return Cell {
-                    below: outcome.shows.clone(),
-                    ..Cell::text(&outcome.name)
-                };
-            }
-            (Field::Soundness, "WRONG") => "bad",
-            (Field::Soundness, _) => "good",
-            _ => "number",
-        };
-        let key = fields.number(field, outcome);
-        Cell {
-            text,
-            key,
-            class,
-            ..Cell::default()
-        }
+    let fields = fields(&measured, Wanted { cost: true, limit });
+    let row = |(at, outcome): (usize, &&Outcome)| {
+        let mut cells: Vec<Cell> = fields.iter().map(|field| cell(field, at)).collect();
+        cells[0].below = outcome.shows.clone();
+        cells
     };
-    let rows = measured.iter();
-    let rows = rows
-        .map(|outcome| shown.iter().map(|field| cell(*field, outcome)).collect())
-        .collect();
-    let columns = shown.iter().map(|field| Column {
-        heading: match field {
-            Field::Median => format!("median {}", unit.name()),
-            field => fields.heading(*field),
-        },
-        numeric: field.is_number(),
+    let columns = fields.iter().map(|field| Column {
+        heading: field.heading.clone(),
+        numeric: field.is_number,
     });
     Some(Table {
         caption: format!("{}, {}", one_line(name), which_is_better(unit)),
         columns: columns.collect(),
-        rows,
+        rows: measured.iter().enumerate().map(row).collect(),
     })
+}
+
+fn cell(field: &Field, at: usize) -> Cell {
+    let (text, key) = field.cells[at].clone();
+    let class = match text.as_str() {
+        _ if field.is_number => "number",
+        "WRONG" => "bad",
+        _ => "good",
+    };
+    Cell {
+        text,
+        key,
+        class,
+        ..Cell::default()
+    }
 }
