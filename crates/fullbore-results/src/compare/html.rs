@@ -6,9 +6,9 @@ use std::io;
 use askama::Template;
 
 use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
-use super::words::{closing, described, missing, name, number, row_name, tables, unit};
+use super::words::{closing, described, fields, missing, name, tables};
 use crate::report::html::Html;
-use crate::report::html::page::{Cell, Column, Page, Section, Table};
+use crate::report::html::page::{Page, Section, Table};
 use crate::report::{Report, one_line};
 
 impl Report<Comparison> for Html {
@@ -76,55 +76,32 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
 
 /// Returns a group, or one table of it.
 fn section<'a>(index: usize, runs: &[ComparedRun], rows: &[ComparedFigure]) -> Section<'a> {
-    let id = format!("group-{}", index + 1);
     let heading = one_line(&name(&rows[0]));
+    let all: Vec<&ComparedFigure> = rows.iter().collect();
+    let caption = format!(
+        "{heading}: medians, and how many times as fast as {}",
+        runs[0].label
+    );
     Section {
-        table: Some(table(&heading, runs, rows)),
+        id: format!("group-{}", index + 1),
+        table: Some(Table::of(
+            caption,
+            fields(runs, &all, 1..runs.len(), with_sign),
+        )),
         remarks: missing(rows).collect(),
-        id,
         heading,
         ..Section::default()
     }
 }
 
-/// Returns the sign that stands before a verdict's words, and its class.
-fn looks(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
-        Verdict::Faster => ("▲", "good"),
-        Verdict::Slower => ("▼", "bad"),
-        Verdict::WithinNoise => ("≈", ""),
-        Verdict::TooFewRounds => ("?", ""),
-        Verdict::NotComparable => ("–", ""),
-    }
-}
-
-fn table(name: &str, runs: &[ComparedRun], rows: &[ComparedFigure]) -> Table {
-    let first = &runs[0].label;
-    let mut columns = vec![Column::words("experiment"), Column::words("unit")];
-    columns.extend(runs.iter().map(|run| Column::numbers(&run.label)));
-    for ComparedRun { label, .. } in &runs[1..] {
-        columns.push(Column::numbers(format!("{label} to {first}")));
-        columns.push(Column::words(format!("{label} is")));
-    }
-    let row = |row: &ComparedFigure| {
-        let mut cells = vec![Cell::text(row_name(row)), Cell::text(unit(row))];
-        let medians = row.runs.iter().map(|run| run.median);
-        cells.extend(medians.map(|median| Cell::number(median, number)));
-        for pair in &row.to_first {
-            let (sign, class) = looks(pair.verdict);
-            cells.push(Cell::number(pair.ratio, |ratio| {
-                format!("{}×", number(ratio))
-            }));
-            cells.push(Cell {
-                class,
-                ..Cell::text(format!("{sign} {}", pair.verdict.words()))
-            });
-        }
-        cells
+/// Returns a verdict in words, behind a sign.
+fn with_sign(verdict: Verdict) -> String {
+    let sign = match verdict {
+        Verdict::Faster => '▲',
+        Verdict::Slower => '▼',
+        Verdict::WithinNoise => '≈',
+        Verdict::TooFewRounds => '?',
+        Verdict::NotComparable => '–',
     };
-    Table {
-        caption: format!("{name}: medians, and how many times as fast as {first}"),
-        columns,
-        rows: rows.iter().map(row).collect(),
-    }
+    format!("{sign} {}", verdict.words())
 }

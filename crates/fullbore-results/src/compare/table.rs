@@ -5,8 +5,9 @@
 
 use std::io;
 
-use super::comparison::{ComparedFigure, Comparison};
-use super::words::{closing, described, missing, name, number, row_name, tables, unit};
+use super::comparison::{ComparedFigure, Comparison, Verdict};
+use super::words::{closing, described, fields, missing, name, tables};
+use crate::report::fields::Field;
 use crate::report::table::Table;
 use crate::report::text::{GAP, Style, TextPage};
 use crate::report::{Report, one_line};
@@ -70,47 +71,20 @@ fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) 
 
 /// Adds the figures of one further run beside those of the first, with medians if they fit.
 fn table(page: &mut TextPage, comparison: &Comparison, rows: &[&ComparedFigure], further: usize) {
-    let (first, label) = (&comparison.runs[0].label, &comparison.runs[further].label);
-    let mut lines = vec![vec![
-        "experiment".to_owned(),
-        "unit".to_owned(),
-        first.clone(),
-        label.clone(),
-        format!("{label} to {first}"),
-        format!("{label} is"),
-    ]];
-    lines.extend(rows.iter().map(|row| {
-        let median = |run: usize| row.runs[run].median.map(number).unwrap_or_default();
-        let pair = &row.to_first[further - 1];
-        let ratio = pair.ratio.map(|ratio| format!("{}×", number(ratio)));
-        vec![
-            row_name(row),
-            unit(row).to_owned(),
-            median(0),
-            median(further),
-            ratio.unwrap_or_default(),
-            pair.verdict.words().to_owned(),
-        ]
-    }));
-    let widest = |at: usize| {
-        let widths = lines.iter().map(|line| text::columns(&line[at]));
-        GAP + widths.max().unwrap_or(0)
+    let words = |verdict: Verdict| verdict.words().to_owned();
+    let mut fields = fields(&comparison.runs, rows, further..further + 1, words);
+    let room = |fields: &[Field]| {
+        let others = fields[1..].iter().map(|field| field.width() + GAP);
+        page.width.saturating_sub(others.sum::<usize>() + GAP)
     };
-    let room = |columns: &[usize]| {
-        let others: usize = columns.iter().map(|&at| widest(at)).sum();
-        page.width.saturating_sub(others + GAP)
-    };
-    let mut columns = vec![1, 2, 3, 4, 5];
-    if room(&columns) < SHORTEST_NAME {
-        columns = vec![4, 5];
+    if room(&fields) < SHORTEST_NAME {
+        fields.retain(|field| field.layouts > 1);
     }
-    let room = room(&columns).max(SHORTEST_NAME);
-    columns.insert(0, 0);
-    for line in &mut lines {
-        line[0] = text::one_line(&line[0], room);
-        *line = columns.iter().map(|&at| line[at].clone()).collect();
+    let room = room(&fields).max(SHORTEST_NAME);
+    for (name, _) in &mut fields[0].cells {
+        *name = text::one_line(name, room);
     }
-    page.table(&lines, |at| (2..=4).contains(&columns[at]));
+    page.fields(&fields.iter().collect::<Vec<_>>());
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! What the reports of a comparison say in the same words.
 
+use std::ops::Range;
+
 use super::comparison::{
     ComparedFigure, ComparedRun, Comparison, P_BELOW, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
 };
+use crate::report::fields::Field;
 use crate::report::{figure, one_line};
 use fullbore_host::text::counted;
 
@@ -33,7 +36,7 @@ pub fn name(row: &ComparedFigure) -> String {
 }
 
 /// Returns the unit of a figure; `mixed` where the runs do not agree.
-pub fn unit(row: &ComparedFigure) -> &'static str {
+fn unit(row: &ComparedFigure) -> &'static str {
     let mut units = row.runs.iter().filter_map(|run| run.unit);
     match units.next() {
         None => "",
@@ -43,11 +46,47 @@ pub fn unit(row: &ComparedFigure) -> &'static str {
 }
 
 /// Returns the name of the experiment, and which of its figures this is.
-pub fn row_name(row: &ComparedFigure) -> String {
+fn row_name(row: &ComparedFigure) -> String {
     match &row.figure {
         None => one_line(&row.name),
         Some(figure) => one_line(&format!("{} {figure}", row.name)),
     }
+}
+
+/// Returns the columns of a table: the figures of the first run and of these further ones, and their comparison.
+pub fn fields(
+    runs: &[ComparedRun],
+    rows: &[&ComparedFigure],
+    further: Range<usize>,
+    verdict: fn(Verdict) -> String,
+) -> Vec<Field> {
+    let first = &runs[0].label;
+    let medians = [0].into_iter().chain(further.clone()).map(|at| {
+        Field::of((&runs[at].label, true, 1), rows, |row| {
+            let median = row.runs[at].median?;
+            Some((number(median), Some(median)))
+        })
+    });
+    let names = Field::of(("experiment", false, 2), rows, |row| {
+        Some((row_name(row), None))
+    });
+    let units = Field::of(("unit", false, 1), rows, |row| {
+        Some((unit(row).to_owned(), None))
+    });
+    let mut fields: Vec<Field> = [names, units].into_iter().chain(medians).collect();
+    for at in further {
+        let label = &runs[at].label;
+        let ratio = format!("{label} to {first}");
+        fields.push(Field::of((&ratio, true, 2), rows, |row| {
+            let ratio = row.to_first[at - 1].ratio?;
+            Some((format!("{}×", number(ratio)), Some(ratio)))
+        }));
+        let is = format!("{label} is");
+        fields.push(Field::of((&is, false, 2), rows, |row| {
+            Some((verdict(row.to_first[at - 1].verdict), None))
+        }));
+    }
+    fields
 }
 
 /// Returns why figures are missing, a sentence each.
@@ -59,7 +98,7 @@ pub fn missing(rows: &[ComparedFigure]) -> impl Iterator<Item = String> {
 }
 
 /// Returns a number as in all tables; one that is very large or small in scientific notation.
-pub fn number(number: f64) -> String {
+fn number(number: f64) -> String {
     match number.abs() {
         n if n >= 1e7 || (n > 0.0 && n < 0.005) => format!("{number:.2e}"),
         _ => figure(number),

@@ -1,4 +1,4 @@
-//! The columns of a table of experiments, on a terminal and on the page.
+//! The columns of tables, on a terminal and on the page, and those of a run.
 
 use super::{figure, marked_median, percent};
 use crate::run::{Limit, Outcome, Unit};
@@ -11,7 +11,7 @@ pub struct Field {
     pub is_number: bool,
     /// How many layouts of a terminal have it, from the widest on.
     pub layouts: usize,
-    /// What it shows of each experiment.
+    /// What it shows in each row.
     pub cells: Vec<Shown>,
 }
 
@@ -19,12 +19,12 @@ pub struct Field {
 pub type Shown = (String, Option<f64>);
 
 impl Field {
-    fn of(
+    pub fn of<Row>(
         (heading, is_number, layouts): (&str, bool, usize),
-        outcomes: &[&Outcome],
-        cell: impl Fn(&Outcome) -> Option<Shown>,
+        rows: &[&Row],
+        cell: impl Fn(&Row) -> Option<Shown>,
     ) -> Field {
-        let cells = outcomes.iter().map(|outcome| cell(outcome));
+        let cells = rows.iter().map(|row| cell(row));
         Field {
             heading: heading.to_owned(),
             is_number,

@@ -6,7 +6,7 @@
 
 pub(crate) mod chart;
 mod conclusion;
-mod fields;
+pub(crate) mod fields;
 mod grid;
 pub mod html;
 pub mod json;

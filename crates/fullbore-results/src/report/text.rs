@@ -5,6 +5,7 @@
 
 use std::io;
 
+use super::fields::Field;
 use super::one_line;
 use fullbore_host::text;
 
@@ -71,6 +72,18 @@ impl TextPage {
         for (label, text) in lines {
             self.wrapped(Style::Plain, &format!("{label:<widest$}  "), text);
         }
+    }
+
+    /// Adds a table of these columns.
+    pub fn fields(&mut self, fields: &[&Field]) {
+        let headings = fields.iter().map(|field| field.heading.clone());
+        let mut rows: Vec<Vec<String>> = vec![headings.collect()];
+        let count = fields.iter().map(|field| field.cells.len()).max();
+        rows.extend((0..count.unwrap_or(0)).map(|at| {
+            let texts = fields.iter().map(|field| field.cells[at].0.clone());
+            texts.collect()
+        }));
+        self.table(&rows, |at| fields[at].is_number);
     }
 
     /// Adds a table, whose first row is the header. `is_number` says which columns are aligned to the right.

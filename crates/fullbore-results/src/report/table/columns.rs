@@ -33,15 +33,11 @@ pub fn table(page: &mut TextPage, outcomes: &[&Outcome], wanted: Wanted<'_>) {
     let median = |outcome: &Outcome| outcome.figure.as_ref().map_or(0.0, |spread| spread.median);
     let medians = outcomes.iter().map(|outcome| median(outcome));
     let largest = medians.fold(0.0, f64::max);
-    let headings = shown.iter().map(|field| field.heading.clone());
-    let mut rows: Vec<Vec<String>> = vec![headings.collect()];
-    rows[0].extend(longest_bar.map(|_| String::new()));
-    rows.extend(outcomes.iter().enumerate().map(|(at, outcome)| {
-        let cells = shown.iter().map(|field| field.cells[at].0.clone());
-        let bar = longest_bar.map(|longest| bar(median(outcome) / largest, longest));
-        cells.chain(bar).collect()
-    }));
-    page.table(&rows, |at| {
-        shown.get(at).is_some_and(|field| field.is_number)
+    let bars = longest_bar.map(|longest| {
+        Field::of(("", false, 0), outcomes, |outcome| {
+            Some((bar(median(outcome) / largest, longest), None))
+        })
     });
+    shown.extend(&bars);
+    page.fields(&shown);
 }
