@@ -3,12 +3,9 @@
 //!
 //! The sum is therefore that of the pipes in a census of all processes that are visible. A pipe belongs to the user
 //! who made it, who is the owner of its inode. Its capacity is only available to processes that have it open: so each
-//! pipe is opened for a moment ([`Fill`]).
-
-use std::os::fd::AsFd;
+//! pipe is opened for a moment ([`Census::fill`]).
 
 use fullbore_linux::page_size;
-use fullbore_observe::census::link::{Fill, WriteEnd};
 use fullbore_observe::census::{Census, Pipe};
 use fullbore_results::doctor::Allowance;
 
@@ -31,15 +28,8 @@ pub fn read() -> Allowance {
     }
 }
 
-/// Returns the capacity of a pipe. A FIFO is opened only while a process has it open for writing: otherwise a process
-/// that waits for a writer in open(2) would get one.
 fn capacity(census: &Census, pipe: &Pipe) -> Option<u64> {
-    let is_open = || WriteEnd::of(census, pipe).is_some_and(|end| end.is_open());
-    if pipe.is_named() && !is_open() {
-        return None;
-    }
-    let handle = census.handle(pipe).ok()?;
-    Some(Fill::of(handle.as_fd()).ok()?.capacity as u64)
+    Some(census.fill(pipe).ok()??.capacity as u64)
 }
 
 /// Formats the report for the terminal.

@@ -2,14 +2,12 @@
 //! `--prometheus` serves. Times are in seconds, amounts in bytes, shares from 0 to 1; all names are safe to
 //! show. What is not known is `None`, never a guess.
 
-use std::os::fd::AsFd;
-
 use fullbore_linux::PipeIdentity;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::census::chains::{self, PipeKind};
-use crate::census::link::{Fill, WriteEnd};
+use crate::census::link::Fill;
 use crate::census::scope::LeftOut;
 use crate::census::{Census, Holder, Pipe, Process, Unseen};
 use crate::monitor::history::Histories;
@@ -232,25 +230,17 @@ impl PipeState {
 
 /// Returns how full a pipe is, or why that is not known.
 fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
-    if pipe.is_named() && pipe.kind() == PipeKind::OneSided {
-        return Err(
-            "only one side is open; opening it here would complete the open(2) of another \
-         process"
+    match census.fill(pipe) {
+        Ok(Some(fill)) => Ok(fill),
+        Ok(None) => Err(
+            "only one side is open; opening it here would complete the open(2) of another process"
                 .to_owned(),
-        );
-    }
-    // The census was taken a moment ago, and the FIFO may have been closed since.
-    if pipe.is_named() && !WriteEnd::of(census, pipe).is_some_and(|end| end.is_open()) {
-        return Err("no known process has it open for writing".to_owned());
-    }
-    let handle = census.handle(pipe);
-    let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
-    fill.map_err(|errno| match errno {
-        Errno::NOENT => "gone".to_owned(),
+        ),
+        Err(Errno::NOENT) => Err("gone".to_owned()),
         // It is a FIFO whose reader has just gone.
-        Errno::NXIO => "no process reads it".to_owned(),
-        errno => error_text(&errno.into()),
-    })
+        Err(Errno::NXIO) => Err("no process reads it".to_owned()),
+        Err(errno) => Err(error_text(&errno.into())),
+    }
 }
 
 impl Overview {
