@@ -4,10 +4,9 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use fullbore_observe::Cause;
+use fullbore_observe::census::Process;
 use fullbore_observe::census::chains::PipeKind;
-use fullbore_observe::overview::{
-    ChainState, Overview, PipeState, ProcessInfo, Side, Slow, StageState,
-};
+use fullbore_observe::overview::{ChainState, Overview, PipeState, Side, Slow, StageState};
 use fullbore_observe::verdict::numbers::Certainty;
 use fullbore_observe::verdict::{Bound, Sureness, VerdictKind};
 
@@ -262,7 +261,7 @@ impl Texts {
         text.map_or(ptr::null(), |text| self.add(text))
     }
 
-    fn process(&mut self, process: &ProcessInfo) -> fullbore_process {
+    fn process(&mut self, process: &Process) -> fullbore_process {
         fullbore_process {
             start: process.id.start,
             name: self.add(&process.name),
@@ -272,7 +271,7 @@ impl Texts {
         }
     }
 
-    fn processes(&mut self, processes: &[ProcessInfo]) -> Vec<fullbore_process> {
+    fn processes(&mut self, processes: &[Process]) -> Vec<fullbore_process> {
         processes
             .iter()
             .map(|process| self.process(process))

@@ -9,8 +9,9 @@ use fullbore_host::refusal::UNSUPPORTED;
 use fullbore_host::size;
 use fullbore_host::text::{columns, counted, error_text, padded};
 use fullbore_observe::USUAL;
+use fullbore_observe::census::Process;
 use fullbore_observe::tune::outcome::Outcome;
-use fullbore_observe::tune::report::{PipeUser, TunedPipe, TuningReport};
+use fullbore_observe::tune::report::{TunedPipe, TuningReport};
 
 /// The hazard of a pipe that is enlarged under its writer, in two sentences.
 const WHY: &str = "\
@@ -120,11 +121,11 @@ impl Report {
 
 /// Returns the processes that write and the processes that read: `tar 12 → zstd 13`.
 fn ends(pipe: &TunedPipe) -> String {
-    let named = |users: &[PipeUser]| match users {
+    let named = |users: &[Process]| match users {
         [] => "?".to_owned(),
-        [one] => format!("{} {}", one.name, one.pid),
+        [one] => format!("{} {}", one.name, one.id.pid),
         [others @ .., last] => {
-            format!("{} {} (and {} more)", last.name, last.pid, others.len())
+            format!("{} {} (and {} more)", last.name, last.id.pid, others.len())
         }
     };
     let (writers, readers) = (named(&pipe.writers), named(&pipe.readers));

@@ -84,17 +84,4 @@ impl Habit {
             Habit::StdCopy => "std-copy",
         }
     }
-
-    /// Returns what a program with this habit does with the bytes, in words.
-    pub fn shows(self) -> &'static str {
-        match self {
-            Habit::Splice => {
-                "Move pages from pipe to pipe with splice(2), as some versions of cat do"
-            }
-            Habit::Tee => "Duplicate pages with tee(2), as some versions of tee do",
-            Habit::Resize => "Copy, and repeatedly resize the pipe that it reads from",
-            Habit::Hold => "Move pages into a private pipe, and read them later",
-            Habit::StdCopy => "Copy with std::io::copy, for comparison only",
-        }
-    }
 }

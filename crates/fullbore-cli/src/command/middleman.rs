@@ -34,7 +34,7 @@ impl Middleman {
 }
 
 fn habit() -> impl TypedValueParser<Value = Habit> {
-    let values = Habit::EVERY.map(|habit| PossibleValue::new(habit.name()).help(habit.shows()));
+    let values = Habit::EVERY.map(|habit| PossibleValue::new(habit.name()));
     PossibleValuesParser::new(values).map(|name| {
         let named = |habit: &Habit| habit.name() == name;
         Habit::EVERY.into_iter().find(named).expect("one of them")

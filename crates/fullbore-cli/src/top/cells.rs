@@ -5,7 +5,8 @@ use fullbore_host::size;
 use fullbore_host::size::amount;
 use fullbore_host::text::{Percent, counted};
 use fullbore_observe::Cause;
-use fullbore_observe::overview::{ChainState, Overview, PipeState, ProcessInfo, Side, Slow};
+use fullbore_observe::census::Process;
+use fullbore_observe::overview::{ChainState, Overview, PipeState, Side, Slow};
 use fullbore_observe::verdict::Bound;
 
 /// The length of a single wait, in seconds, from which its duration is shown instead of the share of the
@@ -40,7 +41,7 @@ pub fn ends(row: &PipeState) -> String {
     }
 }
 
-fn people(all: &[ProcessInfo]) -> String {
+fn people(all: &[Process]) -> String {
     match all {
         [] => "?".to_owned(),
         [one] => format!("{} {}", one.name, one.id.pid),

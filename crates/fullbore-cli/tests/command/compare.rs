@@ -126,7 +126,8 @@ fn two_runs_of_this_machine_are_set_side_by_side() {
     for text in [
         "A  a.json: taken 20",
         "B  b.json: taken 20",
-        "ladder, GiB/s",
+        "ladder",
+        "GiB/s",
         "write_read",
         "roomy_pipe",
         "too few rounds",

@@ -393,7 +393,6 @@ fn a_pipe_that_passes_to_another_process_keeps_its_history() {
     assert_eq!(before.first_seen, after.first_seen);
     let is_more = after.bytes.bytes >= before.bytes.bytes;
     assert!(is_more, "{before:#?} {after:#?}");
-    assert!(after.last_seen > before.last_seen);
     let scans = |pipe: &PipeState| pipe.fills.len();
     assert!(scans(&after) > scans(&before).min(50), "{after:#?}");
     drop((feeding, second));

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::users::{ForEverybody, hold_pipes, nobody_else};
 use crate::common::*;
+use fullbore_observe::census::Process;
 use fullbore_observe::tune::outcome::Outcome;
 use fullbore_observe::tune::producers::Sends;
-use fullbore_observe::tune::report::{PipeUser, TunedPipe, TuningReport};
+use fullbore_observe::tune::report::{TunedPipe, TuningReport};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -103,7 +104,7 @@ impl Stage {
     fn outcome(&self, words: &str, writer: u32) -> (TunedPipe, Output) {
         let output = self.tune(&format!("{words} --json"));
         let report: TuningReport = json(stdout(&output));
-        let is_its = |pipe: &&TunedPipe| pipe.writers.iter().any(|one| one.pid == writer);
+        let is_its = |pipe: &&TunedPipe| pipe.writers.iter().any(|one| one.id.pid == writer);
         let found = report.pipes.iter().find(is_its);
         let found = found.unwrap_or_else(|| panic!("{report:#?}")).clone();
         (found, output)
@@ -136,7 +137,7 @@ fn a_pipe_that_is_only_stderr_is_left_alone() {
     let output = stage.tune(&format!("{cat} --json --dry-run"));
     let report: TuningReport = json(stdout(&output));
     assert_eq!((report.pipes.len(), report.left_out), (2, 1), "{report:#?}");
-    let is_read = |pipe: &TunedPipe| pipe.readers.iter().any(|one| one.pid == sleep);
+    let is_read = |pipe: &TunedPipe| pipe.readers.iter().any(|one| one.id.pid == sleep);
     assert!(report.pipes.iter().any(is_read), "{report:#?}");
 }
 
@@ -152,7 +153,7 @@ fn a_running_pipeline_gets_room_and_the_default_size_back() {
     assert_quiet_success(&output);
     assert_eq!(grown.from, dry.from, "a dry run changes nothing");
     assert_eq!(grown.to, Some(512 << 10));
-    assert_eq!(grown.readers[0].pid, sleep);
+    assert_eq!(grown.readers[0].id.pid, sleep);
     // From the other end it is the same pipe, and it never shrinks: a request for a smaller size is
     // not met.
     let (again, output) = stage.outcome(&format!("{sleep} --pipe-size 64K"), cat);
@@ -255,7 +256,7 @@ fn the_whole_pipeline_is_found_from_any_of_its_processes_and_from_the_shell() {
         assert_quiet_success(&output);
         let report: TuningReport = json(stdout(&output));
         let has = |writer: u32, reader: u32| {
-            let first = |users: &[PipeUser]| users.first().map(|user| user.pid);
+            let first = |users: &[Process]| users.first().map(|user| user.id.pid);
             let ends = |pipe: &TunedPipe| (first(&pipe.writers), first(&pipe.readers));
             let mut pipes = report.pipes.iter();
             pipes.any(|pipe| ends(pipe) == (Some(writer), Some(reader)))
@@ -473,7 +474,7 @@ fn a_fifo_whose_writer_goes_while_it_is_judged_is_not_opened() {
         match (pipe.outcome, pipe.writers.first()) {
             // It went meanwhile.
             (Outcome::HalfOpen, Some(writer)) => {
-                assert_eq!(writer.pid, writing);
+                assert_eq!(writer.id.pid, writing);
                 return assert_code(&output, 1);
             }
             // It had gone before.

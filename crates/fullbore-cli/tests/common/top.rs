@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
+use fullbore_observe::census::Process;
+use fullbore_observe::overview::{Overview, PipeState, Slow};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::*;
@@ -87,7 +88,7 @@ impl Drop for Overviews {
 }
 
 /// Returns whether one of these processes has that name.
-pub fn is_among(name: &str, processes: &[ProcessInfo]) -> bool {
+pub fn is_among(name: &str, processes: &[Process]) -> bool {
     processes.iter().any(|process| process.name == name)
 }
 

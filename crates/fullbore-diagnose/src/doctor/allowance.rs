@@ -3,12 +3,9 @@
 //!
 //! The sum is therefore that of the pipes in a census of all processes that are visible. A pipe belongs to the user
 //! who made it, who is the owner of its inode. Its capacity is only available to processes that have it open: so each
-//! pipe is opened for a moment ([`Fill`]).
-
-use std::os::fd::AsFd;
+//! pipe is opened for a moment ([`Census::fill`]).
 
 use fullbore_linux::page_size;
-use fullbore_observe::census::link::{Fill, WriteEnd};
 use fullbore_observe::census::{Census, Pipe};
 use fullbore_results::doctor::Allowance;
 
@@ -31,15 +28,8 @@ pub fn read() -> Allowance {
     }
 }
 
-/// Returns the capacity of a pipe. A FIFO is opened only while a process has it open for writing: otherwise a process
-/// that waits for a writer in open(2) would get one.
 fn capacity(census: &Census, pipe: &Pipe) -> Option<u64> {
-    let is_open = || WriteEnd::of(census, pipe).is_some_and(|end| end.is_open());
-    if pipe.is_named() && !is_open() {
-        return None;
-    }
-    let handle = census.handle(pipe).ok()?;
-    Some(Fill::of(handle.as_fd()).ok()?.capacity as u64)
+    Some(census.fill(pipe).ok()??.capacity as u64)
 }
 
 /// Formats the report for the terminal.
@@ -57,31 +47,16 @@ pub fn lines(allowance: &Allowance) -> Vec<String> {
         true => "; the limit does not apply to this process",
         false => "",
     };
-    let mut lines = vec![format!(
-        "user {uid} has {pipes} pipes with a total capacity of {size}: {pages} \
-         pages{of}{exempt}"
-    )];
-    let unseen: Vec<String> = [
-        (
-            allowance.processes_closed,
-            "processes of this user may not be inspected",
+    vec![
+        format!(
+            "user {uid} has {pipes} pipes with a total capacity of {size}: {pages} pages{of}{exempt}"
         ),
-        (
-            allowance.pipes_closed,
-            "pipes could not be opened and are not counted",
+        format!(
+            "not seen: pipes of {} processes of this user that may not be inspected, {} that could not be \
+             opened, those of other PID namespaces, and those that are being passed over sockets",
+            allowance.processes_closed, allowance.pipes_closed
         ),
     ]
-    .iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, what)| format!("{count} {what}"))
-    .chain([
-        "pipes of other PID namespaces, and those that are being passed over \
-     sockets"
-            .into(),
-    ])
-    .collect();
-    lines.push(format!("not seen: {}", unseen.join("; ")));
-    lines
 }
 
 #[cfg(test)]
@@ -139,6 +114,9 @@ mod tests {
             lines[0],
             "user 1000 has 3 pipes with a total capacity of 192 KiB: 48 pages of 16384 (0%)"
         );
-        assert!(lines[1].starts_with("not seen: pipes of other PID namespaces"));
+        assert!(
+            lines[1].contains("those of other PID namespaces"),
+            "{lines:?}"
+        );
     }
 }

@@ -17,8 +17,6 @@ pub struct Circumstances {
     pub user_pages_soft: Option<u64>,
     pub user_pages_hard: Option<u64>,
     pub huge_pages: Option<String>,
-    /// Bytes of a transparent huge page.
-    pub huge_page: Option<u64>,
     /// `ulimit -n`; `None` means no limit.
     pub open_files: Option<u64>,
     /// The pages in this user's pipes, as far as they are visible.
@@ -56,7 +54,6 @@ impl Circumstances {
             huge_pages: root
                 .text("sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|text| bracketed_word(&text).map(str::to_owned)),
-            huge_page: root.number("sys/kernel/mm/transparent_hugepage/hpage_pmd_size"),
             ..Circumstances::default()
         }
     }

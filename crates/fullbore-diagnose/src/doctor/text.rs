@@ -15,10 +15,7 @@ const MACHINE: [&str; 5] = ["kernel", "CPU", "caches", "memory", "hypervisor"];
 /// # Errors
 /// Returns the errors of writing.
 pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write) -> io::Result<()> {
-    let mut page = TextPage {
-        width: usize::from(width),
-        lines: Vec::new(),
-    };
+    let mut page = TextPage::new(Some(width));
     if let Some(share) = report.other_work.filter(|_| report.is_busy()) {
         let text = format!(
             "the machine was busy: others used {} of its CPU time meanwhile, so the figures are uncertain; run \
@@ -40,7 +37,12 @@ pub fn write(report: &Examination, width: u16, color: bool, out: &mut dyn Write)
     }
     page.blank();
     for advice in report.advice.iter().chain(&report.next_advice) {
-        say_how(&mut page, Style::Title, "", &advice.text);
+        let command = advice.command.as_deref().unwrap_or_default();
+        let words = advice.text.strip_suffix(command).unwrap_or(&advice.text);
+        page.wrapped(Style::Title, "", words);
+        if !command.is_empty() {
+            page.line(Style::Title, format!("    {command}"));
+        }
     }
     page.write(color, out)
 }
@@ -79,42 +81,10 @@ fn trials(report: &Examination, page: &mut TextPage) {
         if let Some(cause) = &trial.cause {
             page.wrapped(Style::Dim, &format!("{indent}for:    "), &trial.purpose);
             if let Some(remedy) = &cause.remedy {
-                say_how(page, Style::Dim, &format!("{indent}change: "), remedy);
+                page.wrapped(Style::Dim, "    change: ", remedy);
             }
         }
     }
-}
-
-/// Adds text that ends with a command. The command is on a separate line if both do not fit on one, so
-/// that it can be copied unchanged.
-fn say_how(page: &mut TextPage, style: Style, label: &str, text: &str) {
-    let fits = columns(label) + columns(text) <= page.width;
-    match command_at_the_end(text) {
-        Some((words, command)) if !fits => {
-            match words {
-                "" => page.line(style, label.trim_end()),
-                words => page.wrapped(style, label, words),
-            }
-            page.line(style, format!("    {command}"));
-        }
-        _ => page.wrapped(style, label, text),
-    }
-}
-
-/// Splits text into the words before a command, and the command; returns `None` if it does not end with
-/// one.
-fn command_at_the_end(text: &str) -> Option<(&str, &str)> {
-    let is_command = |text: &str| {
-        ["sudo ", "echo ", "fullbore "]
-            .iter()
-            .any(|word| text.starts_with(word))
-            && !text.contains(", ")
-    };
-    if is_command(text) {
-        return Some(("", text));
-    }
-    let (words, command) = text.rsplit_once(": ")?;
-    is_command(command).then(|| (&text[..words.len() + 1], command))
 }
 
 fn word(outcome: &TrialOutcome) -> &'static str {
@@ -160,8 +130,7 @@ fn settings(report: &Examination, page: &mut TextPage) {
         if !setting.fine {
             let indent = " ".repeat(columns(&label));
             page.wrapped(Style::Dim, &format!("{indent}for:    "), &setting.purpose);
-            let change = format!("{indent}change: ");
-            say_how(page, Style::Dim, &change, &setting.command);
+            page.line(Style::Dim, format!("    change: {}", setting.command));
             page.wrapped(Style::Dim, &format!("{indent}cost:   "), &setting.cost);
         }
     }
@@ -215,47 +184,22 @@ mod tests {
             text.contains("change: sudo sysctl -w fs.pipe-max-size=1048576\n"),
             "{text}"
         );
-        let end = "about 4.1 times the throughput (measured on another machine): sudo sysctl -w \
+        let end = "about 4.1 times the throughput (measured on another machine):\n    sudo sysctl -w \
                    fs.pipe-max-size=1048576\n";
         assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
-    fn a_command_that_does_not_fit_has_a_line_of_its_own() {
+    fn a_command_that_does_not_fit_is_not_wrapped() {
         let mut report = fixture(&[]);
         let machine = Fixture::new(&[(GOVERNOR_FILE, "haltpoll"), (HALT_POLL_FILE, "0")]);
         report.settings = read(&machine.root(), &fixture_circumstances());
         report.advice = Some(advice::of(&report));
         let text = text(&report, 80);
-        let command =
-            "\n    echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns\n";
+        let command = "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns\n";
         // The command is part of the setting, and of the advice.
         assert_eq!(text.matches(command).count(), 2, "{text}");
-        assert_eq!(text.matches("change:\n").count(), 1, "{text}");
-        assert!(!text.contains("change: \n"), "{text}");
-    }
-
-    #[test]
-    fn what_is_no_command_has_no_line_of_its_own() {
-        for (text, expected) in [
-            ("sudo sysctl -w a=1", Some(("", "sudo sysctl -w a=1"))),
-            (
-                "echo 1 | sudo tee /proc/a",
-                Some(("", "echo 1 | sudo tee /proc/a")),
-            ),
-            (
-                "close unused pipes, or: sudo a",
-                Some(("close unused pipes, or:", "sudo a")),
-            ),
-            (
-                "on one CPU: fullbore run --place together 'A | B'",
-                Some(("on one CPU:", "fullbore run --place together 'A | B'")),
-            ),
-            ("sudo fullbore doctor, and sudo dmesg", None),
-            ("reboot, then kernel.yama.ptrace_scope=0", None),
-        ] {
-            assert_eq!(command_at_the_end(text), expected);
-        }
+        assert!(text.contains(&format!("\n    {command}")), "{text}");
     }
 
     #[test]

@@ -198,18 +198,9 @@ fn symbols(share: &ClassShare) -> String {
         // The largest function of a share is shown even if it is small.
         .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
         .take(SHOWN)
-        .map(|(_, symbol)| format!("{} {}", shortened(&symbol.name), Percent(symbol.share)))
+        .map(|(_, symbol)| format!("{} {}", symbol.name, Percent(symbol.share)))
         .collect();
     words.join(", ")
-}
-
-/// Shortens a name, because names of user code can be very long.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 60;
-    match name.char_indices().nth(MOST) {
-        None => clean(name),
-        Some((at, _)) => format!("{}…", clean(&name[..at])),
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub fn descendants(pid: u32) -> BTreeSet<u32> {
 }
 
 /// Returns whether /proc/PID/task/TID/children exists.
-pub fn kernel_lists_children() -> bool {
+fn kernel_lists_children() -> bool {
     static LISTED: OnceLock<bool> = OnceLock::new();
     *LISTED.get_or_init(|| children(std::process::id()).is_some())
 }

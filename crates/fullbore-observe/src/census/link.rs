@@ -15,7 +15,8 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::census::{Census, Pipe};
+use crate::census::chains::PipeKind;
+use crate::census::{Census, Holder, Pipe};
 
 /// A pipe between two stages.
 #[derive(Debug)]
@@ -77,6 +78,38 @@ pub struct Fill {
     pub queued: usize,
     /// Its capacity in bytes.
     pub capacity: usize,
+}
+
+impl Census {
+    /// Returns an `O_PATH` fd of a pipe, if it may be opened. A FIFO that is open on one side only must not be
+    /// opened on the other, so one of its writers must still have it open at this moment.
+    ///
+    /// # Errors
+    /// As [`handle`](Self::handle).
+    pub fn openable(&self, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
+        let handle = self.handle(pipe)?;
+        let writes = |holder: &Holder| {
+            holder.writes.is_some_and(|fd| {
+                let end = WriteEnd {
+                    pid: self.processes[holder.process].id.pid,
+                    fd,
+                    pipe: pipe.identity,
+                };
+                end.is_open()
+            })
+        };
+        let is_open = || pipe.kind() != PipeKind::OneSided && pipe.holders.iter().any(writes);
+        Ok((!pipe.is_named() || is_open()).then_some(handle))
+    }
+
+    /// Returns how full a pipe is, if it may be opened.
+    ///
+    /// # Errors
+    /// As [`handle`](Self::handle), and `ENXIO` if no process reads it.
+    pub fn fill(&self, pipe: &Pipe) -> Result<Option<Fill>, Errno> {
+        let handle = self.openable(pipe)?;
+        handle.map(|handle| Fill::of(handle.as_fd())).transpose()
+    }
 }
 
 impl Link {

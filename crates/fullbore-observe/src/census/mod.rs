@@ -41,18 +41,20 @@ impl ProcessId {
 }
 
 /// A process that has an end of a pipe open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// The identity of the process.
+    #[serde(flatten)]
     pub id: ProcessId,
-    /// The process id of its parent.
+    /// The process id of its parent. It is not in the JSON.
+    #[serde(skip)]
     pub parent: u32,
     /// Its user, which is the owner of its directory in /proc: root for a process that may not be
     /// dumped.
     pub uid: u32,
     /// Its name, 15 bytes at most; safe to show.
     pub name: String,
-    /// Its arguments, separated by spaces; safe to show.
+    /// Its arguments, separated by spaces and shortened to 200 characters; safe to show.
     pub command: String,
 }
 

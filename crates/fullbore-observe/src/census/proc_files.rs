@@ -13,12 +13,12 @@ use rustix::io::Errno;
 
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Unsupported;
-use fullbore_host::text::clean;
+use fullbore_host::text::{clean, one_line};
 
 use crate::census::{Process, ProcessId};
 
-/// The most bytes of a command line that are read.
-const MOST_OF_COMMAND: usize = 4096;
+/// The most columns of a command line that are shown.
+const MOST_OF_COMMAND: usize = 200;
 
 /// The contents of the /proc file about a thread's time on CPUs.
 pub type Schedule = ([u8; 64], usize);
@@ -101,7 +101,7 @@ pub fn describe(fds: BorrowedFd<'_>, pid: u32) -> Result<Process, Errno> {
 
 /// Returns its command line; `None` for a process without one: a zombie, or a kernel thread.
 pub fn words(fds: BorrowedFd<'_>) -> Option<String> {
-    let mut buffer = [0; MOST_OF_COMMAND];
+    let mut buffer = [0; 4096];
     let read = read_file(fds, c"../cmdline", &mut buffer).ok()?;
     let words: Vec<_> = read
         .strip_suffix(&[0])
@@ -109,7 +109,7 @@ pub fn words(fds: BorrowedFd<'_>) -> Option<String> {
         .split(|&byte| byte == 0)
         .map(String::from_utf8_lossy)
         .collect();
-    let text = clean(&words.join(" "));
+    let text = one_line(&clean(&words.join(" ")), MOST_OF_COMMAND);
     (!text.trim().is_empty()).then_some(text)
 }
 

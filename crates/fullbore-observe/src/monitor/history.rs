@@ -10,8 +10,7 @@ use crate::verdict::numbers::{Bytes, Certainty};
 const FILLS: usize = 60;
 
 /// Seconds after which a pipe that is not seen any more is forgotten. Inode numbers are reused, but not that
-/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c). The inode number of a FIFO is assigned by its
-/// file system, which may reuse it at once; the new FIFO then has another path.
+/// soon: pipefs counts them up (`get_next_ino`, fs/inode.c).
 const FORGOTTEN_AFTER: f64 = 30.0;
 
 /// The history of one pipe.
@@ -19,9 +18,7 @@ const FORGOTTEN_AFTER: f64 = 30.0;
 pub struct History {
     /// When it was first seen, in seconds since 1970.
     pub first_seen: f64,
-    pub last_seen: f64,
-    /// The path of a FIFO.
-    path: Option<String>,
+    last_seen: f64,
     /// Its capacity in bytes, if this was read apart from watching its processes.
     pub capacity: Option<usize>,
     /// How full it was at the last scans, the oldest first.
@@ -44,16 +41,8 @@ pub struct Histories {
 
 impl Histories {
     /// Returns the history of a pipe that is seen now.
-    pub fn of(&mut self, pipe: PipeIdentity, path: Option<&str>, now: f64) -> &mut History {
-        // A FIFO that is removed while it is open stays the same.
-        let path = path.map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
-        let history = self
-            .all
-            .entry(pipe)
-            .or_insert_with(|| History::new(path, now));
-        if history.path.as_deref() != path {
-            *history = History::new(path, now);
-        }
+    pub fn of(&mut self, pipe: PipeIdentity, now: f64) -> &mut History {
+        let history = self.all.entry(pipe).or_insert_with(|| History::new(now));
         history.last_seen = now;
         history
     }
@@ -75,9 +64,8 @@ impl Histories {
 }
 
 impl History {
-    fn new(path: Option<&str>, now: f64) -> Self {
+    fn new(now: f64) -> Self {
         Self {
-            path: path.map(str::to_owned),
             capacity: None,
             first_seen: now,
             last_seen: now,
@@ -136,9 +124,9 @@ mod tests {
     fn a_pipe_keeps_its_history_and_only_so_much_of_it() {
         let mut all = Histories::default();
         for at in 0..FILLS + 5 {
-            all.of(pipe(1), None, at as f64).note(Some(at as f64));
+            all.of(pipe(1), at as f64).note(Some(at as f64));
         }
-        let history = all.of(pipe(1), None, 100.0);
+        let history = all.of(pipe(1), 100.0);
         assert_eq!((history.first_seen, history.last_seen), (0.0, 100.0));
         assert_eq!(history.fills.len(), FILLS);
         assert_eq!((history.fills[0], history.fills[FILLS - 1]), (5.0, 64.0));
@@ -147,19 +135,19 @@ mod tests {
     #[test]
     fn one_that_is_not_seen_is_forgotten_but_not_at_once() {
         let mut all = Histories::default();
-        all.of(pipe(1), None, 10.0);
+        all.of(pipe(1), 10.0);
         all.forget(10.0);
         // One scan misses it.
         all.forget(500.0);
-        assert_eq!(all.of(pipe(1), None, 501.0).first_seen, 10.0);
+        assert_eq!(all.of(pipe(1), 501.0).first_seen, 10.0);
         all.forget(501.0);
         all.forget(502.0);
         all.forget(503.0);
-        assert_eq!(all.of(pipe(1), None, 504.0).first_seen, 10.0);
+        assert_eq!(all.of(pipe(1), 504.0).first_seen, 10.0);
         all.forget(504.0);
         all.forget(1000.0);
         all.forget(1001.0);
-        assert_eq!(all.of(pipe(1), None, 1002.0).first_seen, 1002.0);
+        assert_eq!(all.of(pipe(1), 1002.0).first_seen, 1002.0);
     }
 
     #[test]
@@ -170,54 +158,44 @@ mod tests {
         };
         let mut all = Histories::default();
         assert_eq!(
-            all.of(pipe(1), None, 0.0).add(unseen),
+            all.of(pipe(1), 0.0).add(unseen),
             Bytes {
                 bytes: None,
                 ..unseen
             }
         );
         all.begin(pipe(1));
-        assert_eq!(all.of(pipe(1), None, 1.0).add(counted(10)), counted(10));
+        assert_eq!(all.of(pipe(1), 1.0).add(counted(10)), counted(10));
         all.begin(pipe(1));
         let about = Bytes {
             bytes_are: Certainty::About,
             ..counted(10)
         };
-        assert_eq!(all.of(pipe(1), None, 2.0).add(unseen), about);
-        assert_eq!(all.of(pipe(1), None, 3.0).add(counted(5)), counted(15));
+        assert_eq!(all.of(pipe(1), 2.0).add(unseen), about);
+        assert_eq!(all.of(pipe(1), 3.0).add(counted(5)), counted(15));
     }
 
     #[test]
     fn bytes_go_on_when_others_take_a_pipe_over() {
         let mut all = Histories::default();
-        assert_eq!(all.of(pipe(1), None, 0.0).add(counted(70)), counted(70));
+        assert_eq!(all.of(pipe(1), 0.0).add(counted(70)), counted(70));
         all.begin(pipe(1));
-        assert_eq!(all.of(pipe(1), None, 1.0).add(counted(0)), counted(70));
-        assert_eq!(all.of(pipe(1), None, 2.0).add(counted(5)), counted(75));
+        assert_eq!(all.of(pipe(1), 1.0).add(counted(0)), counted(70));
+        assert_eq!(all.of(pipe(1), 2.0).add(counted(5)), counted(75));
         let unknown = Bytes {
             bytes: None,
             bytes_are: Certainty::Unknown,
         };
-        assert_eq!(all.of(pipe(1), None, 3.0).add(unknown), unknown);
-        assert_eq!(all.of(pipe(1), None, 4.0).add(counted(2)), counted(75));
-    }
-
-    #[test]
-    fn a_fifo_with_the_inode_of_another_begins_anew() {
-        let mut all = Histories::default();
-        all.of(pipe(1), Some("/a"), 0.0).note(Some(1.0));
-        let same = all.of(pipe(1), Some("/a (deleted)"), 1.0);
-        assert_eq!((same.first_seen, same.fills.len()), (0.0, 1));
-        let other = all.of(pipe(1), Some("/b"), 2.0);
-        assert_eq!((other.first_seen, other.fills.len()), (2.0, 0));
+        assert_eq!(all.of(pipe(1), 3.0).add(unknown), unknown);
+        assert_eq!(all.of(pipe(1), 4.0).add(counted(2)), counted(75));
     }
 
     #[test]
     fn counts_that_make_no_sense_do_not_overflow() {
         let mut all = Histories::default();
-        all.of(pipe(1), None, 0.0).add(counted(u64::MAX));
+        all.of(pipe(1), 0.0).add(counted(u64::MAX));
         all.begin(pipe(1));
-        let sum = all.of(pipe(1), None, 1.0).add(counted(5));
+        let sum = all.of(pipe(1), 1.0).add(counted(5));
         assert_eq!(sum, counted(u64::MAX));
     }
 }

@@ -2,23 +2,18 @@
 //! `--prometheus` serves. Times are in seconds, amounts in bytes, shares from 0 to 1; all names are safe to
 //! show. What is not known is `None`, never a guess.
 
-use std::os::fd::AsFd;
-
 use fullbore_linux::PipeIdentity;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::census::chains::{self, PipeKind};
-use crate::census::link::{Fill, WriteEnd};
+use crate::census::link::Fill;
 use crate::census::scope::LeftOut;
-use crate::census::{Census, Holder, Pipe, Process, ProcessId, Unseen};
+use crate::census::{Census, Holder, Pipe, Process, Unseen};
 use crate::monitor::history::Histories;
 use crate::verdict::Verdict;
 use crate::verdict::numbers::{Bytes, Certainty, Shares};
-use fullbore_host::text::{error_text, one_line};
-
-/// Characters of a command line that are kept, because some are very long.
-const MOST_OF_COMMAND: usize = 200;
+use fullbore_host::text::error_text;
 
 /// The state of all pipelines and pipes at one scan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -75,27 +70,13 @@ pub struct ChainProgress {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StageState {
     /// The process that names the stage comes first. Empty if no process has both pipes open any more.
-    pub processes: Vec<ProcessInfo>,
+    pub processes: Vec<Process>,
     /// What it did in the last seconds.
     pub time: Option<Shares>,
     /// How many CPUs it kept busy in the last seconds.
     pub cpus: Option<f64>,
     /// The share of the last seconds in which the others waited for it.
     pub blame: Option<f64>,
-}
-
-/// A process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessInfo {
-    /// The identity of the process.
-    #[serde(flatten)]
-    pub id: ProcessId,
-    /// The user id of its owner.
-    pub uid: u32,
-    /// Its name, 15 bytes at most.
-    pub name: String,
-    /// Its arguments, shortened to 200 characters.
-    pub command: String,
 }
 
 /// A pipe.
@@ -114,9 +95,9 @@ pub struct PipeState {
     /// Index into [`Overview::chains`].
     pub chain: Option<usize>,
     /// The processes that write to it. The one that names the stage comes first.
-    pub writers: Vec<ProcessInfo>,
+    pub writers: Vec<Process>,
     /// The processes that read from it.
-    pub readers: Vec<ProcessInfo>,
+    pub readers: Vec<Process>,
     /// Its capacity in bytes; if it cannot be read, `closed` says why.
     pub capacity: Option<usize>,
     /// Bytes that are queued in it.
@@ -146,8 +127,6 @@ pub struct PipeState {
     pub slow: Slow,
     /// When it was first seen, in seconds since 1970.
     pub first_seen: f64,
-    /// When it was last seen, in seconds since 1970.
-    pub last_seen: f64,
 }
 
 /// A side that waits.
@@ -199,7 +178,7 @@ impl PipeState {
     /// Creates the state of a pipe from what a census knows about it.
     fn of(census: &Census, index: usize, chain: Option<usize>) -> Self {
         let pipe = &census.pipes[index];
-        let name = |holder: &Holder| ProcessInfo::of(&census.processes[holder.process]);
+        let name = |holder: &Holder| census.processes[holder.process].clone();
         Self {
             device: pipe.identity.device,
             inode: pipe.identity.inode,
@@ -219,7 +198,7 @@ impl PipeState {
         let pipes = &census.pipes;
         if self.capacity.is_none() {
             if let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity) {
-                let history = histories.of(self.identity(), self.path.as_deref(), now);
+                let history = histories.of(self.identity(), now);
                 match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
                     // The capacity is not read again, because each read wakes the processes that wait
                     // for the pipe (`pipe_release`, fs/pipe.c).
@@ -234,13 +213,12 @@ impl PipeState {
                 }
             }
         }
-        let history = histories.of(self.identity(), self.path.as_deref(), now);
+        let history = histories.of(self.identity(), now);
         let share = self.queued.zip(self.capacity);
         history.note(share.map(|(queued, capacity)| Fill { queued, capacity }.share()));
         self.fills = history.fills.iter().copied().collect();
         self.bytes = history.add(self.bytes);
         self.first_seen = history.first_seen;
-        self.last_seen = history.last_seen;
     }
 
     /// Sets how full it is, if that could be read.
@@ -252,25 +230,17 @@ impl PipeState {
 
 /// Returns how full a pipe is, or why that is not known.
 fn ask(census: &Census, pipe: &Pipe) -> Result<Fill, String> {
-    if pipe.is_named() && pipe.kind() == PipeKind::OneSided {
-        return Err(
-            "only one side is open; opening it here would complete the open(2) of another \
-         process"
+    match census.fill(pipe) {
+        Ok(Some(fill)) => Ok(fill),
+        Ok(None) => Err(
+            "only one side is open; opening it here would complete the open(2) of another process"
                 .to_owned(),
-        );
-    }
-    // The census was taken a moment ago, and the FIFO may have been closed since.
-    if pipe.is_named() && !WriteEnd::of(census, pipe).is_some_and(|end| end.is_open()) {
-        return Err("no known process has it open for writing".to_owned());
-    }
-    let handle = census.handle(pipe);
-    let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
-    fill.map_err(|errno| match errno {
-        Errno::NOENT => "gone".to_owned(),
+        ),
+        Err(Errno::NOENT) => Err("gone".to_owned()),
         // It is a FIFO whose reader has just gone.
-        Errno::NXIO => "no process reads it".to_owned(),
-        errno => error_text(&errno.into()),
-    })
+        Err(Errno::NXIO) => Err("no process reads it".to_owned()),
+        Err(errno) => Err(error_text(&errno.into())),
+    }
 }
 
 impl Overview {
@@ -288,7 +258,7 @@ impl Overview {
         }
         let stage = |processes: &Vec<usize>| StageState {
             processes: (processes.iter())
-                .map(|&process| ProcessInfo::of(&census.processes[process]))
+                .map(|&process| census.processes[process].clone())
                 .collect(),
             ..StageState::default()
         };
@@ -303,16 +273,5 @@ impl Overview {
     /// Adds a pipe, as the census knows it.
     pub(crate) fn add_pipe(&mut self, census: &Census, pipe: usize, chain: Option<usize>) {
         self.pipes.push(PipeState::of(census, pipe, chain));
-    }
-}
-
-impl ProcessInfo {
-    fn of(process: &Process) -> Self {
-        Self {
-            id: process.id,
-            uid: process.uid,
-            name: process.name.clone(),
-            command: one_line(&process.command, MOST_OF_COMMAND),
-        }
     }
 }

@@ -28,7 +28,7 @@ pub const THREADS: usize = 32;
 /// moment.
 pub fn awaits_a_child(pid: u32) -> bool {
     let mut part = Part::Ended;
-    let Some(mut process) = Watched::new(pid, false) else {
+    let Some(mut process) = Watched::new(pid) else {
         return false;
     };
     process.sample(|doing| {
@@ -48,7 +48,6 @@ pub struct Watched {
     /// The process id of its parent.
     pub parent: u32,
     /// Whether the caller will ask for its children.
-    with_children: bool,
     stat: File,
     io: Option<File>,
     threads: Vec<Thread>,
@@ -79,13 +78,12 @@ struct Thread {
 }
 
 impl Watched {
-    /// Opens the process, if it exists; `with_children` says whether the caller will ask for its children.
-    pub fn new(pid: u32, with_children: bool) -> Option<Self> {
+    /// Opens the process, if it exists.
+    pub fn new(pid: u32) -> Option<Self> {
         let mut watched = Self {
             pid,
             start: 0,
             parent: 0,
-            with_children,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
             io: File::open(proc_directory(pid).join("io")).ok(),
             threads: Vec::new(),
@@ -298,7 +296,7 @@ impl Watched {
                 let known = before.iter().position(|thread| thread.tid == tid);
                 let known = known.map(|at| before.swap_remove(at));
                 known.unwrap_or_else(|| {
-                    let mut thread = Thread::new(self.pid, tid, self.with_children);
+                    let mut thread = Thread::new(self.pid, tid);
                     thread.last = thread.schedule().filter(|_| had_hidden_threads);
                     thread
                 })
@@ -335,13 +333,13 @@ impl Watched {
 }
 
 impl Thread {
-    fn new(pid: u32, tid: i32, with_children: bool) -> Self {
+    fn new(pid: u32, tid: i32) -> Self {
         let open = |name| File::open(format!("/proc/{pid}/task/{tid}/{name}")).ok();
         Self {
             tid,
             syscall: open("syscall"),
             schedstat: open("schedstat"),
-            children: with_children.then(|| open("children")).flatten(),
+            children: open("children"),
             last: None,
             has_slept: false,
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fullbore_host::machine::Topology;
 
 use crate::census::ProcessId;
-use crate::census::descendants::{descendants, kernel_lists_children};
+use crate::census::descendants::descendants;
 use crate::census::scope::exists;
 use crate::sampling::attribution::{Attribution, Children, Part};
 use crate::sampling::facts::{Mixes, StageFacts, StartedStage};
@@ -213,7 +213,6 @@ impl WatchedStage {
             busiest = busiest.max(activity.busiest);
             sums.turns += activity.turns;
         }
-        sums.queues += queues;
         if (sums.turns, sums.cpu) != (turns, before) {
             // It has run since then, so this is another wait.
             self.waits_since = self.waits_since.map(|_| now);
@@ -262,7 +261,7 @@ impl WatchedStage {
             }
             let room = self.members.len() < PROCESSES;
             self.has_hidden_processes |= !room;
-            let found = room.then(|| Watched::new(process.pid, true)).flatten();
+            let found = room.then(|| Watched::new(process.pid)).flatten();
             // Another process may have its id by now.
             if let Some(mut found) = found.filter(|found| found.start == process.start) {
                 self.before.add(found.used.as_far_as_known());
@@ -364,20 +363,11 @@ impl WatchedStage {
             return;
         }
         let mut children: BTreeSet<u32> = (self.members.iter())
-            .flat_map(|member| match kernel_lists_children() {
-                true => member.process.children(),
-                false => Vec::from_iter(descendants(member.process.pid)),
-            })
+            .flat_map(|member| descendants(member.process.pid))
             .collect();
         for member in &mut self.members {
             member.has_parent = children.remove(&member.process.pid);
         }
-        // These are the new processes and their descendants.
-        let family = children
-            .iter()
-            .flat_map(|&pid| descendants(pid))
-            .collect::<Vec<_>>();
-        children.extend(family);
         self.has_hidden_processes = false;
         for pid in children {
             self.join(pid, true);
@@ -388,7 +378,7 @@ impl WatchedStage {
     pub fn join(&mut self, pid: u32, has_parent: bool) {
         if self.members.len() == PROCESSES {
             self.has_hidden_processes = true;
-        } else if let Some(process) = Watched::new(pid, true) {
+        } else if let Some(process) = Watched::new(pid) {
             self.members.push(Member::new(process, has_parent));
         }
     }

@@ -58,8 +58,6 @@ pub struct StageSums {
     pub doubtful: Doubtful,
     /// The number of times that a thread of it got a CPU.
     pub turns: u64,
-    /// The time that its threads waited for a CPU, added up.
-    pub queues: Duration,
     /// Bytes that it has read, if that is known.
     pub read: Option<u64>,
     /// Bytes that it has written, if that is known.
@@ -77,19 +75,6 @@ pub struct PipeSums {
     pub full: Duration,
     /// The time by how full it was, in steps.
     filled: BTreeMap<usize, Duration>,
-    /// What was in it when the counters were last read.
-    pub unread: Option<Unread>,
-}
-
-/// Bytes that were in a pipe after the counters of its two stages were read.
-#[derive(Debug, Clone, Copy)]
-pub struct Unread {
-    /// How many.
-    pub queued: u64,
-    /// Bytes that the stage before it had written, to any file.
-    pub written: u64,
-    /// Bytes that the stage after it had read, from any file.
-    pub read: u64,
 }
 
 impl Sums {
@@ -174,7 +159,6 @@ impl StageSums {
             blame: self.blame.saturating_sub(earlier.blame),
             doubtful: self.doubtful.since(&earlier.doubtful),
             turns: self.turns - earlier.turns,
-            queues: self.queues.saturating_sub(earlier.queues),
             read: more(self.read, earlier.read),
             written: more(self.written, earlier.written),
         }
@@ -228,8 +212,6 @@ impl PipeSums {
             empty: self.empty.saturating_sub(earlier.empty),
             full: self.full.saturating_sub(earlier.full),
             filled: longer(&self.filled, &earlier.filled),
-            // These numbers are from the start.
-            unread: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use procfs::process::Process;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::producers::{self, Known, Sends};
+use super::producers::{self, Sends};
 use super::report::JudgedWriter;
 use crate::census::descendants::descendants;
 use crate::census::{Census, Holder, Pipe, Process as Seen};
@@ -23,10 +23,14 @@ fn judged(process: &Seen) -> JudgedWriter {
     let pid = process.id.pid;
     let (sends, because) = match known(pid) {
         None => (Sends::Unknown, "it is not in the table"),
-        Some((Sends::Safely, _)) if has_strangers_below(pid) => {
+        Some(Sends::Safely) if has_strangers_below(pid) => {
             (Sends::Unknown, "it started a process of another user")
         }
-        Some(known) => known,
+        Some(Sends::Safely) => (Sends::Safely, "it works with any capacity"),
+        Some(sends) => (
+            sends,
+            "--write-with-vmsplice writes again to pages that it has sent",
+        ),
     };
     JudgedWriter {
         pid,
@@ -36,7 +40,7 @@ fn judged(process: &Seen) -> JudgedWriter {
     }
 }
 
-fn known(pid: u32) -> Option<Known> {
+fn known(pid: u32) -> Option<Sends> {
     let process = Process::new(live_thread(pid)? as i32).ok()?;
     let executable = process.exe().ok()?;
     let words = process.cmdline().unwrap_or_default();

@@ -10,7 +10,7 @@ pub mod producers;
 pub mod report;
 pub mod target;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,9 @@ use fullbore_linux::{PipeEnd, PipeLimit};
 use rustix::io::Errno;
 
 use crate::capacity::USUAL;
-use crate::census::chains::PipeKind;
-use crate::census::link::{Fill, WriteEnd, open_for_writing};
+use crate::census::link::open_for_writing;
 use crate::census::proc_files::needs_proc;
-use crate::census::{Census, Holder, Pipe};
+use crate::census::{Census, Pipe};
 use crate::error::Error;
 use evidence::gather;
 use fullbore_host::text::error_text;
@@ -44,7 +43,10 @@ pub fn tune(target: &Target, options: Options) -> Result<TuningReport, Error> {
     let found = target.find(&census)?;
     let seen = || found.pipes.iter().map(|&pipe| &census.pipes[pipe]);
     let new = |pipe: &Pipe| {
-        let judged = match !options.revert && is_below(&census, pipe, options.size) {
+        // If the pipe is not grown, its writers do not matter.
+        let fill = census.fill(pipe).ok().flatten();
+        let is_below = fill.is_some_and(|fill| fill.capacity < options.size);
+        let judged = match !options.revert && is_below {
             true => gather(&census, pipe),
             false => Vec::new(),
         };
@@ -72,31 +74,6 @@ pub fn tune(target: &Target, options: Options) -> Result<TuningReport, Error> {
     })
 }
 
-/// Returns whether a pipe would be grown, and its writers therefore matter.
-fn is_below(census: &Census, pipe: &Pipe, size: usize) -> bool {
-    let handle = handle(census, pipe).ok().flatten();
-    let fill = handle.and_then(|handle| Fill::of(handle.as_fd()).ok());
-    fill.is_some_and(|fill| fill.capacity < size)
-}
-
-/// Returns an `O_PATH` fd of a pipe, if it may be opened. A FIFO that is open on one side only must not be
-/// opened on the other, so one of its writers must still have it open at this moment.
-fn handle(census: &Census, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
-    let handle = census.handle(pipe)?;
-    let writes = |holder: &Holder| {
-        holder.writes.is_some_and(|fd| {
-            let end = WriteEnd {
-                pid: census.processes[holder.process].id.pid,
-                fd,
-                pipe: pipe.identity,
-            };
-            end.is_open()
-        })
-    };
-    let is_open = || pipe.kind() != PipeKind::OneSided && pipe.holders.iter().any(writes);
-    Ok((!pipe.is_named() || is_open()).then_some(handle))
-}
-
 impl TunedPipe {
     /// Grows or reverts the pipe, and notes the outcome.
     fn work(&mut self, census: &Census, pipe: &Pipe, options: Options) {
@@ -107,7 +84,7 @@ impl TunedPipe {
     }
 
     fn resize(&mut self, census: &Census, pipe: &Pipe, options: Options) -> Result<Outcome, Errno> {
-        let Some(handle) = handle(census, pipe)? else {
+        let Some(handle) = census.openable(pipe)? else {
             return Ok(Outcome::HalfOpen);
         };
         let end = open_for_writing(handle.as_fd())?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::{Options, Outcome};
 use super::producers::Sends;
-use crate::census::{Census, Holder, Pipe};
+use crate::census::{Census, Holder, Pipe, Process};
 
 /// What was done, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +33,9 @@ pub struct TunedPipe {
     /// The path of a FIFO.
     pub path: Option<String>,
     /// The processes that write to it.
-    pub writers: Vec<PipeUser>,
+    pub writers: Vec<Process>,
     /// The processes that read from it.
-    pub readers: Vec<PipeUser>,
+    pub readers: Vec<Process>,
     /// What was done.
     pub outcome: Outcome,
     /// Its capacity before, in bytes, if it could be read.
@@ -51,17 +51,6 @@ pub struct TunedPipe {
     pub errno: Option<Errno>,
     /// How each writer sends, the least safe first.
     pub judged: Vec<JudgedWriter>,
-}
-
-/// A process that has the pipe open.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PipeUser {
-    /// Its process id.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
-    /// Its arguments.
-    pub command: String,
 }
 
 /// A writer, and how it sends.
@@ -81,14 +70,7 @@ pub struct JudgedWriter {
 impl TunedPipe {
     /// A pipe to which nothing was done yet, and how its writers send.
     pub(super) fn new(census: &Census, pipe: &Pipe, judged: Vec<JudgedWriter>) -> Self {
-        let user = |holder: &Holder| {
-            let process = &census.processes[holder.process];
-            PipeUser {
-                pid: process.id.pid,
-                name: process.name.clone(),
-                command: process.command.clone(),
-            }
-        };
+        let user = |holder: &Holder| census.processes[holder.process].clone();
         Self {
             device: pipe.identity.device,
             inode: pipe.identity.inode,

@@ -219,7 +219,6 @@ mod tests {
                 blame: blame / 100.0,
                 attribution: Attribution::Clear,
                 is_mixed: false,
-                queue_us: 10.0,
                 exit_code: Some(0),
                 signal: None,
             };

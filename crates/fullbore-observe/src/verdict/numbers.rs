@@ -11,7 +11,7 @@ use crate::census::link::Link;
 use crate::sampling::attribution::Attribution;
 use crate::sampling::facts::StageFacts;
 use crate::sampling::moment::{Cause, Ways};
-use crate::sampling::sums::{PipeSums, StageSums, Sums, Unread};
+use crate::sampling::sums::{PipeSums, StageSums, Sums};
 
 /// What was counted and sampled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,8 +63,6 @@ pub struct StageNumbers {
     /// Whether its threads waited for several things, not all of which need matter. It is not in the JSON.
     #[serde(skip)]
     pub is_mixed: bool,
-    /// Microseconds that a thread waited for a CPU each time, on average.
-    pub queue_us: f64,
     /// The code that it exited with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -220,7 +218,6 @@ impl StageNumbers {
             blame: share(sums.blame, time),
             attribution: Attribution::Clear,
             is_mixed: sums.doubtful.is_mixed(time),
-            queue_us: sums.queues.as_secs_f64() * 1e6 / sums.turns.max(1) as f64,
             exit_code: facts.status.and_then(|status| status.code()),
             signal: facts.status.and_then(|status| status.signal()),
         }
@@ -235,13 +232,7 @@ impl PipeNumbers {
         writer: (&StageFacts, &StageSums),
         reader: (&StageFacts, &StageSums),
     ) -> Self {
-        let bytes = match sums.unread.filter(|unread| unread.is_all(writer, reader)) {
-            Some(_) => Bytes {
-                bytes: Some(0),
-                bytes_are: Certainty::Counted,
-            },
-            None => Bytes::between(writer, reader).known(),
-        };
+        let bytes = Bytes::between(writer, reader).known();
         let both = writer.1.time.min(reader.1.time).as_secs_f64();
         Self {
             number: at + 1,
@@ -261,22 +252,6 @@ impl PipeNumbers {
             empty: share(sums.empty, sums.time),
             full: share(sums.full, sums.time),
         }
-    }
-}
-
-impl Unread {
-    /// Returns whether nothing was read from the pipe: all that was written was in it, and the stage after it, which had
-    /// read no more than a program does while starting, has read nothing since.
-    fn is_all(
-        self,
-        (from, _): (&StageFacts, &StageSums),
-        (to, reader): (&StageFacts, &StageSums),
-    ) -> bool {
-        let moves_pages = from.ways.gives_pages || to.ways.takes_pages;
-        // A call that waits for room counts at its end, but has put in a part of its bytes.
-        let is_in_it =
-            self.written == self.queued || self.written < self.queued && from.ways.writes;
-        is_in_it && !moves_pages && self.read <= BESIDES && reader.read == Some(self.read)
     }
 }
 

@@ -13,13 +13,14 @@ pub const P_BELOW: f64 = 0.01;
 /// A difference matters where one median is more than this many times the other.
 pub const TIMES_ABOVE: f64 = 1.02;
 
+/// The fewest rounds of each run that can have a `p` below [`P_BELOW`]: five of each that do not overlap have 2/252.
+pub const ROUNDS_AT_LEAST: usize = 5;
+
 /// Several runs side by side: what `fullbore bench --compare --json` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Comparison {
     /// The version of this shape, [`COMPARISON_SCHEMA`].
     pub comparison_schema: u32,
-    /// How the verdicts were reached.
-    pub rule: Rule,
     /// The runs, in the order they were named; ratios are to the first.
     pub runs: Vec<ComparedRun>,
     /// The facts that figures depend on and that are not the same in all runs.
@@ -28,19 +29,6 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// Each figure that any of the runs has.
     pub rows: Vec<ComparedFigure>,
-}
-
-/// How a verdict is reached.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Rule {
-    /// The name of the statistical test.
-    pub test: String,
-    /// The `p` of the test must be below this,
-    pub p_below: f64,
-    /// and one median must be more than this many times the other.
-    pub times_above: f64,
-    /// The fewest rounds of each run that can have such a `p`.
-    pub rounds_at_least: usize,
 }
 
 /// One of the runs that are compared.
@@ -151,6 +139,15 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict.
+    pub(super) const ALL: [Verdict; 5] = [
+        Verdict::Faster,
+        Verdict::Slower,
+        Verdict::WithinNoise,
+        Verdict::TooFewRounds,
+        Verdict::NotComparable,
+    ];
+
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {

@@ -1,8 +1,10 @@
 //! The figures of one experiment in all runs, and each further run beside the first.
 
-use super::comparison::{ComparedFigure, Measured, P_BELOW, Pair, TIMES_ABOVE, Verdict, label};
+use super::comparison::{
+    ComparedFigure, Measured, P_BELOW, Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict, label,
+};
 use super::select::Like;
-use crate::rank_sum::{rank_sum, smallest_p};
+use crate::rank_sum::rank_sum;
 use crate::run::{Outcome, Unit};
 use crate::statistics::Spread;
 
@@ -105,8 +107,7 @@ fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, U
     if !(first.median > 0.0 && further.median > 0.0 && ratio.is_normal()) {
         return untested(None, Verdict::NotComparable);
     }
-    let (n, m) = (first.rounds.len(), further.rounds.len());
-    if smallest_p(n, m) >= P_BELOW {
+    if first.rounds.len().min(further.rounds.len()) < ROUNDS_AT_LEAST {
         return untested(Some(ratio), Verdict::TooFewRounds);
     }
     let test = rank_sum(&further.rounds, &first.rounds);

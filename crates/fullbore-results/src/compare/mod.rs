@@ -14,7 +14,6 @@ mod select;
 mod table;
 mod words;
 
-use crate::rank_sum::values_that_can_tell;
 use comparison::label;
 use facts::{differences, warnings};
 use figures::rows;
@@ -23,7 +22,7 @@ use select::meant;
 
 pub use comparison::{
     COMPARISON_SCHEMA, ComparedFigure, ComparedRun, Comparison, Difference, Measured, P_BELOW,
-    Pair, Rule, TIMES_ABOVE, Verdict,
+    Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
 };
 pub use read::{LoadedRun, MOST_RUNS, read};
 
@@ -37,12 +36,6 @@ pub fn compare(runs: &[LoadedRun], patterns: &[String]) -> Result<Comparison, Us
     let rows: Vec<ComparedFigure> = meant.iter().flat_map(rows).collect();
     Ok(Comparison {
         comparison_schema: COMPARISON_SCHEMA,
-        rule: Rule {
-            test: "two-sided Wilcoxon-Mann-Whitney rank-sum test over the rounds".into(),
-            p_below: P_BELOW,
-            times_above: TIMES_ABOVE,
-            rounds_at_least: values_that_can_tell(P_BELOW),
-        },
         runs: runs.iter().enumerate().map(named).collect(),
         differences: differences(runs),
         warnings: warnings(runs),

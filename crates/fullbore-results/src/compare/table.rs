@@ -5,8 +5,9 @@
 
 use std::io;
 
-use super::comparison::{ComparedFigure, Comparison};
-use super::words::{closing, described, name, number, row_name, tables, unit};
+use super::comparison::{ComparedFigure, Comparison, Verdict};
+use super::words::{closing, described, fields, missing, name, tables};
+use crate::report::fields::Field;
 use crate::report::table::Table;
 use crate::report::text::{GAP, Style, TextPage};
 use crate::report::{Report, one_line};
@@ -54,83 +55,36 @@ fn differences(page: &mut TextPage, comparison: &Comparison) {
     }
 }
 
-/// Adds a group: a table for each further run, then why figures are missing and what was done differently.
+/// Adds a group: a table for each further run, then why figures are missing.
 fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) {
     page.blank();
-    let mut units = rows.iter().map(unit).filter(|unit| !unit.is_empty());
-    let first = units.next().unwrap_or_default();
-    let one_unit = units.all(|unit| unit == first);
-    let of = name(&rows[0]);
-    match one_unit && !first.is_empty() {
-        true => page.wrapped(Style::Title, "", &format!("{of}, {first}")),
-        false => page.wrapped(Style::Title, "", &of),
-    }
+    page.wrapped(Style::Title, "", &name(&rows[0]));
     let is_measured = |row: &&ComparedFigure| row.runs.iter().any(|run| run.median.is_some());
     let measured: Vec<&ComparedFigure> = rows.iter().filter(is_measured).collect();
     for further in 1..comparison.runs.len() {
         if !measured.is_empty() {
-            table(page, comparison, &measured, further, !one_unit);
+            table(page, comparison, &measured, further);
         }
     }
-    let missing = rows.iter().flat_map(|row| {
-        let reasons = row.runs.iter().filter_map(|run| run.reason());
-        reasons.map(|reason| format!("{}: {reason}", row.name))
-    });
-    page.listed("missing in a run", missing);
+    page.listed("missing in a run", missing(rows));
 }
 
 /// Adds the figures of one further run beside those of the first, with medians if they fit.
-fn table(
-    page: &mut TextPage,
-    comparison: &Comparison,
-    rows: &[&ComparedFigure],
-    further: usize,
-    with_unit: bool,
-) {
-    let (first, label) = (&comparison.runs[0].label, &comparison.runs[further].label);
-    let mut lines = vec![vec![
-        "experiment".to_owned(),
-        "unit".to_owned(),
-        first.clone(),
-        label.clone(),
-        format!("{label} to {first}"),
-        format!("{label} is"),
-    ]];
-    lines.extend(rows.iter().map(|row| {
-        let median = |run: usize| row.runs[run].median.map(number).unwrap_or_default();
-        let pair = &row.to_first[further - 1];
-        let ratio = pair.ratio.map(|ratio| format!("{}×", number(ratio)));
-        vec![
-            row_name(row),
-            unit(row).to_owned(),
-            median(0),
-            median(further),
-            ratio.unwrap_or_default(),
-            pair.verdict.words().to_owned(),
-        ]
-    }));
-    let widest = |at: usize| {
-        let widths = lines.iter().map(|line| text::columns(&line[at]));
-        GAP + widths.max().unwrap_or(0)
+fn table(page: &mut TextPage, comparison: &Comparison, rows: &[&ComparedFigure], further: usize) {
+    let words = |verdict: Verdict| verdict.words().to_owned();
+    let mut fields = fields(&comparison.runs, rows, further..further + 1, words);
+    let room = |fields: &[Field]| {
+        let others = fields[1..].iter().map(|field| field.width() + GAP);
+        page.width.saturating_sub(others.sum::<usize>() + GAP)
     };
-    let room = |columns: &[usize]| {
-        let others: usize = columns.iter().map(|&at| widest(at)).sum();
-        page.width.saturating_sub(others + GAP)
-    };
-    let mut columns = vec![2, 3, 4, 5];
-    if with_unit {
-        columns.insert(0, 1);
+    if room(&fields) < SHORTEST_NAME {
+        fields.retain(|field| field.layouts > 1);
     }
-    if room(&columns) < SHORTEST_NAME {
-        columns = vec![4, 5];
+    let room = room(&fields).max(SHORTEST_NAME);
+    for (name, _) in &mut fields[0].cells {
+        *name = text::one_line(name, room);
     }
-    let room = room(&columns).max(SHORTEST_NAME);
-    columns.insert(0, 0);
-    for line in &mut lines {
-        line[0] = text::one_line(&line[0], room);
-        *line = columns.iter().map(|&at| line[at].clone()).collect();
-    }
-    page.table(&lines, |at| (2..=4).contains(&columns[at]));
+    page.fields(&fields.iter().collect::<Vec<_>>());
 }
 
 #[cfg(test)]

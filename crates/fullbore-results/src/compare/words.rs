@@ -1,6 +1,11 @@
 //! What the reports of a comparison say in the same words.
 
-use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
+use std::ops::Range;
+
+use super::comparison::{
+    ComparedFigure, ComparedRun, Comparison, P_BELOW, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
+};
+use crate::report::fields::Field;
 use crate::report::{figure, one_line};
 use fullbore_host::text::counted;
 
@@ -31,7 +36,7 @@ pub fn name(row: &ComparedFigure) -> String {
 }
 
 /// Returns the unit of a figure; `mixed` where the runs do not agree.
-pub fn unit(row: &ComparedFigure) -> &'static str {
+fn unit(row: &ComparedFigure) -> &'static str {
     let mut units = row.runs.iter().filter_map(|run| run.unit);
     match units.next() {
         None => "",
@@ -41,15 +46,59 @@ pub fn unit(row: &ComparedFigure) -> &'static str {
 }
 
 /// Returns the name of the experiment, and which of its figures this is.
-pub fn row_name(row: &ComparedFigure) -> String {
+fn row_name(row: &ComparedFigure) -> String {
     match &row.figure {
         None => one_line(&row.name),
         Some(figure) => one_line(&format!("{} {figure}", row.name)),
     }
 }
 
+/// Returns the columns of a table: the figures of the first run and of these further ones, and their comparison.
+pub fn fields(
+    runs: &[ComparedRun],
+    rows: &[&ComparedFigure],
+    further: Range<usize>,
+    verdict: fn(Verdict) -> String,
+) -> Vec<Field> {
+    let first = &runs[0].label;
+    let medians = [0].into_iter().chain(further.clone()).map(|at| {
+        Field::of((&runs[at].label, true, 1), rows, |row| {
+            let median = row.runs[at].median?;
+            Some((number(median), Some(median)))
+        })
+    });
+    let names = Field::of(("experiment", false, 2), rows, |row| {
+        Some((row_name(row), None))
+    });
+    let units = Field::of(("unit", false, 1), rows, |row| {
+        Some((unit(row).to_owned(), None))
+    });
+    let mut fields: Vec<Field> = [names, units].into_iter().chain(medians).collect();
+    for at in further {
+        let label = &runs[at].label;
+        let ratio = format!("{label} to {first}");
+        fields.push(Field::of((&ratio, true, 2), rows, |row| {
+            let ratio = row.to_first[at - 1].ratio?;
+            Some((format!("{}×", number(ratio)), Some(ratio)))
+        }));
+        let is = format!("{label} is");
+        fields.push(Field::of((&is, false, 2), rows, |row| {
+            Some((verdict(row.to_first[at - 1].verdict), None))
+        }));
+    }
+    fields
+}
+
+/// Returns why figures are missing, a sentence each.
+pub fn missing(rows: &[ComparedFigure]) -> impl Iterator<Item = String> {
+    rows.iter().flat_map(|row| {
+        let reasons = row.runs.iter().filter_map(|run| run.reason());
+        reasons.map(|reason| format!("{}: {reason}", row.name))
+    })
+}
+
 /// Returns a number as in all tables; one that is very large or small in scientific notation.
-pub fn number(number: f64) -> String {
+fn number(number: f64) -> String {
     match number.abs() {
         n if n >= 1e7 || (n > 0.0 && n < 0.005) => format!("{number:.2e}"),
         _ => figure(number),
@@ -60,8 +109,7 @@ pub fn number(number: f64) -> String {
 pub fn closing(comparison: &Comparison) -> Vec<String> {
     let pairs = || comparison.rows.iter().flat_map(|row| &row.to_first);
     let tested = pairs().filter(|pair| pair.p.is_some()).count();
-    let rule = &comparison.rule;
-    let percent = (rule.times_above - 1.0) * 100.0;
+    let percent = (TIMES_ABOVE - 1.0) * 100.0;
     let mut lines = vec![
         format!(
             "ratio: how many times as fast as {} (of the medians). Above 1 is better in every unit",
@@ -70,22 +118,22 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
         format!(
             "faster, slower: the medians differ by more than {percent:.0}%, and rounds of equally fast runs \
              would differ as much in fewer than {} of 100 comparisons (rank-sum test, p < {})",
-            rule.p_below * 100.0,
-            rule.p_below
+            P_BELOW * 100.0,
+            P_BELOW
         ),
     ];
     if pairs().any(|pair| pair.verdict == Verdict::TooFewRounds) {
         lines.push(format!(
             "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
              and 10 are better (--rounds)",
-            rule.rounds_at_least
+            ROUNDS_AT_LEAST
         ));
     }
     if tested > 0 {
         lines.push(format!(
             "{} tested: up to {} of them may be significant by chance",
             counted(tested, "pair of figures was", "pairs of figures were"),
-            number(tested as f64 * rule.p_below)
+            number(tested as f64 * P_BELOW)
         ));
     }
     lines.push(

@@ -13,8 +13,8 @@ use crate::run::{Outcome, Unit};
 pub struct Chart {
     pub unit: Unit,
     pub scale: Scale,
-    /// What the shapes mean: each is a line with one shape.
-    pub legend: Vec<Line>,
+    /// What the shapes mean.
+    pub legend: Vec<String>,
     pub rows: Vec<Line>,
 }
 
@@ -51,28 +51,17 @@ impl Chart {
         let rows = outcomes.iter().map(|outcome| line(outcome, &percentiles));
         let rows: Vec<Line> = rows.collect();
         let mut legend = Vec::new();
-        let mut sign = |words: &str, bar, marks, published| {
-            legend.push(Line {
-                words: words.into(),
-                bar,
-                marks,
-                published,
-                ..Line::default()
-            });
-        };
         if !percentiles.is_empty() {
-            let words = format!("median, {}", percentiles.join(", "));
-            let marks = (0..=percentiles.len()).map(|index| index as f64);
-            let marks = marks.map(|index| index / percentiles.len() as f64);
-            sign(&words, None, marks.collect(), None);
+            legend.push(format!("marks: median, {}", percentiles.join(", ")));
         } else if rows.iter().any(Line::is_measured) {
-            sign("median of the rounds", Some(1.0), vec![], None);
-            sign("slowest and fastest round", None, vec![0.0, 1.0], None);
+            legend.push("bar: median of the rounds".to_owned());
+            legend.push("thin line: slowest and fastest round".to_owned());
         }
         if rows.iter().any(|line| line.published.is_some()) {
-            let words =
-                "figure published in the article that the experiment follows, from another machine";
-            sign(words, None, vec![], Some(0.5));
+            legend.push(
+                "thick line: figure published in the article that the experiment follows, from another machine"
+                    .to_owned(),
+            );
         }
         Some(Chart {
             unit,
@@ -80,17 +69,6 @@ impl Chart {
             legend,
             rows,
         })
-    }
-
-    /// Returns all figures in one sentence.
-    pub fn in_words(&self) -> String {
-        let row = |row: &Line| format!("{}: {}", row.name, row.words);
-        let rows: Vec<String> = self.rows.iter().map(row).collect();
-        let kind = match self.scale.is_logarithmic {
-            true => "Percentiles on a logarithmic axis",
-            false => "Bar chart",
-        };
-        format!("{kind}, in {}. {}.", self.unit.name(), rows.join("; "))
     }
 
     /// Returns what the axis shows.
@@ -161,14 +139,6 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale of a legend: from 0 to 1, without ticks.
-    pub const LEGEND: Scale = Scale {
-        low: 0.0,
-        high: 1.0,
-        is_logarithmic: false,
-        ticks: Vec::new(),
-    };
-
     /// Returns a scale with round ticks that has room for all these lines.
     fn of(lines: &[Line], is_logarithmic: bool) -> Scale {
         let figures = lines.iter().flat_map(|line| {
@@ -383,7 +353,7 @@ mod tests {
             (None, &[0.93, 12.5, 333.0][..])
         );
         assert_eq!(line.words, "0.93 · 12.5 · 333");
-        assert_eq!(chart.legend[0].words, "median, p99, p99.9");
+        assert_eq!(chart.legend[0], "marks: median, p99, p99.9");
         assert_eq!(chart.caption(), "µs: less is better, on a logarithmic axis");
     }
 }

@@ -2,11 +2,11 @@
 
 use super::grid::Grid;
 use super::{
-    NOISY_MARK, against_c, figure, groups, is_noisy, marked_median, one_line, over_all_tables,
+    against_c, figure, groups, is_noisy, marked_median, noisy_footnote, one_line, over_all_tables,
     percent,
 };
-use crate::run::{Outcome, Run, Unit};
-use crate::statistics::{BUSY, DISAGREEMENT_WORTH_A_WARNING};
+use crate::run::{Outcome, Run};
+use crate::statistics::BUSY;
 use fullbore_host::text::counted;
 
 /// Returns the title of a run: what was measured, and on which CPU and kernel.
@@ -16,15 +16,8 @@ pub fn title(run: &Run) -> String {
         .cpu_model
         .as_deref()
         .unwrap_or(&machine.architecture);
-    let is_throughput = |outcome: &Outcome| outcome.unit == Unit::GibPerS;
-    let subject = match run.experiments.iter().all(is_throughput) {
-        true => "Pipe throughput",
-        false => "Measured by fullbore bench",
-    };
-    match &machine.kernel {
-        Some(kernel) => format!("{subject}: {cpu}, Linux {kernel}"),
-        None => format!("{subject}: {cpu}"),
-    }
+    let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
+    format!("Measured by fullbore bench: {cpu}, Linux {kernel}")
 }
 
 /// Returns which experiment of a table is the best, in one sentence, and whether rounds of another one are as good;
@@ -39,23 +32,19 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
         .collect();
     let (first, base) = measured.first()?;
     let unit = first.unit;
+    let sign = if unit.more_is_better() { 1.0 } else { -1.0 };
     let by_speed = |one: &&(&Outcome, f64), other: &&(&Outcome, f64)| {
-        let order = one.1.total_cmp(&other.1);
-        if unit.more_is_better() {
-            order
-        } else {
-            order.reverse()
-        }
+        (sign * one.1).total_cmp(&(sign * other.1))
     };
     let (best, median) = measured.iter().max_by(by_speed)?;
     let rivals = measured.iter().filter(|(one, _)| one.name != best.name);
-    let rivals: Vec<_> = rivals.filter(|(one, _)| overlap(one, best)).collect();
-    let words = match (unit.more_is_better(), rivals.is_empty()) {
-        (true, true) => "is the fastest",
-        (true, false) => "has the highest median",
-        (false, _) => "has the lowest median",
+    let rival = rivals
+        .filter(|(one, _)| overlap(one, best))
+        .max_by(by_speed);
+    let words = match rival {
+        None => "is the fastest",
+        Some(_) => "has the best median",
     };
-    let rival = rivals.into_iter().max_by(by_speed);
     let rival = rival.map(|(rival, _)| {
         format!(
             ", but its rounds overlap those of {} ({})",
@@ -104,16 +93,7 @@ pub fn conclusion(run: &Run) -> Vec<String> {
 
 /// Returns why figures of the run are doubtful, a sentence each.
 pub fn doubts(run: &Run) -> Vec<String> {
-    let count = |of: fn(&Outcome) -> bool| run.experiments.iter().filter(|e| of(e)).count();
-    let noisy = count(is_noisy);
-    let noisy = (noisy > 0).then(|| {
-        let measured = count(|e| e.figure.is_some());
-        let percent = DISAGREEMENT_WORTH_A_WARNING * 100.0;
-        format!(
-            "the rounds of {noisy} of {measured} figures differ by more than {percent:.0}% \
-             (marked {NOISY_MARK})"
-        )
-    });
+    let noisy = run.experiments.iter().any(is_noisy).then(noisy_footnote);
     let once = (run.settings.rounds == 1)
         .then(|| "there was one round: nothing shows how far figures vary (--rounds)".to_owned());
     warnings(run).into_iter().chain(noisy).chain(once).collect()
@@ -151,7 +131,7 @@ mod tests {
         assert!(sentence(&run).contains(" is the fastest: "));
         run.experiments[0].figure = Spread::of(&[0.9, 0.9, 100.0]);
         let sentence = sentence(&run);
-        assert!(sentence.contains(" has the highest median: "), "{sentence}");
+        assert!(sentence.contains(" has the best median: "), "{sentence}");
         let rival = format!("overlap those of {} (~0.90)", run.experiments[0].name);
         assert!(sentence.ends_with(&rival), "{sentence}");
     }

@@ -1,36 +1,48 @@
-//! What the columns of a table show of an experiment, on a terminal and on the page.
+//! The columns of tables, on a terminal and on the page, and those of a run.
 
 use super::{figure, marked_median, percent};
 use crate::run::{Limit, Outcome, Unit};
+use fullbore_host::text;
 
-/// What a column shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
-    Name,
-    Median,
-    /// The least and the most.
-    Range,
-    /// A further figure, by its index; in a layout, all of them.
-    Also(usize),
-    Ratio,
-    /// CPU seconds for each GiB, and the parts in user mode and in the kernel.
-    Cost,
-    /// How much it is of what the two CPUs can do.
-    Limit,
-    Published,
-    /// How many times as fast this was as the program in C that does the same.
-    Peer,
-    Soundness,
-    /// A bar, whose length depends on the other experiments.
-    Bar,
+/// A column.
+pub struct Field {
+    pub heading: String,
+    /// Whether its cells are numbers, which are aligned right.
+    pub is_number: bool,
+    /// How many layouts of a terminal have it, from the widest on.
+    pub layouts: usize,
+    /// What it shows in each row.
+    pub cells: Vec<Shown>,
 }
+
+/// A text, which is empty if there is nothing to show, and the number by which it is sorted.
+pub type Shown = (String, Option<f64>);
 
 impl Field {
-    /// Returns whether it is a number, which is aligned right.
-    pub fn is_number(self) -> bool {
-        !matches!(self, Field::Name | Field::Soundness | Field::Bar)
+    pub fn of<Row>(
+        (heading, is_number, layouts): (&str, bool, usize),
+        rows: &[&Row],
+        cell: impl Fn(&Row) -> Option<Shown>,
+    ) -> Field {
+        let cells = rows.iter().map(|row| cell(row));
+        Field {
+            heading: heading.to_owned(),
+            is_number,
+            layouts,
+            cells: cells.map(Option::unwrap_or_default).collect(),
+        }
+    }
+
+    /// Returns how many columns of a terminal it takes.
+    pub fn width(&self) -> usize {
+        let texts = self.cells.iter().map(|(text, _)| text);
+        let widths = texts.chain([&self.heading]).map(|text| text::columns(text));
+        widths.max().unwrap_or(0)
     }
 }
+
+/// The number of layouts, the last of which has only what every table has to have.
+pub const LAYOUTS: usize = 6;
 
 /// What is shown only on request.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,112 +53,70 @@ pub struct Wanted<'a> {
     pub limit: Option<&'a Limit>,
 }
 
-/// The fields of a table's experiments.
-pub struct Fields<'a> {
-    unit: Unit,
-    /// The further figures that any of them has.
-    also: Vec<(&'a str, Unit)>,
-    wanted: Wanted<'a>,
-}
-
-impl<'a> Fields<'a> {
-    /// Returns the fields, of which some are shown only if they are wanted.
-    pub fn of(outcomes: &[&'a Outcome], wanted: Wanted<'a>) -> Fields<'a> {
-        let mut also: Vec<(&str, Unit)> = Vec::new();
-        for figure in outcomes.iter().flat_map(|outcome| &outcome.also) {
-            if also.iter().all(|(known, _)| *known != figure.name) {
-                also.push((&figure.name, figure.unit));
-            }
-        }
-        let unit = outcomes
-            .first()
-            .map_or(Unit::default(), |outcome| outcome.unit);
-        Fields { unit, also, wanted }
-    }
-
-    /// Returns the fields of a layout that have something to show.
-    pub fn with_content(&self, layout: &[Field], outcomes: &[&Outcome]) -> Vec<Field> {
-        let each = layout.iter().flat_map(|field| match field {
-            Field::Also(_) => (0..self.also.len()).map(Field::Also).collect(),
-            field => vec![*field],
-        });
-        let has_text = |field: Field| outcomes.iter().any(|o| !self.text(field, o).is_empty());
-        each.filter(|field| *field == Field::Bar || has_text(*field))
-            .collect()
-    }
-
-    pub fn heading(&self, field: Field) -> String {
-        match field {
-            Field::Name => "experiment",
-            Field::Median => self.unit.name(),
-            Field::Range => "min–max",
-            Field::Also(index) => {
-                let (name, unit) = self.also[index];
-                return format!("{name} {}", unit.name());
-            }
-            Field::Ratio => "ratio",
-            Field::Cost => "CPU s/GiB (user + system)",
-            Field::Limit => "of limit",
-            Field::Published => "published",
-            Field::Peer => "to C",
-            Field::Soundness => "bytes",
-            Field::Bar => "",
-        }
-        .to_owned()
-    }
-
-    /// Returns the number of a field, by which it is sorted.
-    pub fn number(&self, field: Field, outcome: &Outcome) -> Option<f64> {
-        let spread = outcome.figure.as_ref();
-        match field {
-            Field::Median => Some(spread?.median),
-            Field::Also(index) => {
-                let (name, _) = self.also[index];
-                let also = outcome.also.iter().find(|also| also.name == name)?;
-                Some(also.figure.median)
-            }
-            Field::Ratio => outcome.ratio,
-            Field::Range => Some(spread?.min),
-            Field::Cost => Some(outcome.cost.as_ref()?.total.median),
-            Field::Limit => outcome.share_of(self.wanted.limit?),
-            Field::Published => outcome.published,
-            Field::Peer => outcome.peer.as_ref()?.ratio,
-            _ => None,
+/// Returns the columns in which any of the experiments has something to show.
+pub fn fields(outcomes: &[&Outcome], wanted: Wanted<'_>) -> Vec<Field> {
+    let unit = outcomes.first().map_or(Unit::default(), |first| first.unit);
+    let mut fields = vec![
+        Field::of(("experiment", false, LAYOUTS), outcomes, |outcome| {
+            Some((outcome.name.clone(), None))
+        }),
+        Field::of((unit.name(), true, LAYOUTS), outcomes, |outcome| {
+            let median = outcome.figure.as_ref()?.median;
+            Some((marked_median(outcome), Some(median)))
+        }),
+        Field::of(("min–max", true, 1), outcomes, |outcome| {
+            let spread = outcome.figure.as_ref()?;
+            let (least, most) = (figure(spread.min), figure(spread.max));
+            Some((format!("{least}–{most}"), Some(spread.min)))
+        }),
+    ];
+    for also in outcomes.iter().flat_map(|outcome| &outcome.also) {
+        let heading = format!("{} {}", also.name, also.unit.name());
+        if fields.iter().all(|field| field.heading != heading) {
+            fields.push(Field::of((&heading, true, 4), outcomes, |outcome| {
+                let mut all = outcome.also.iter();
+                let median = all.find(|one| one.name == also.name)?.figure.median;
+                Some((figure(median), Some(median)))
+            }));
         }
     }
-
-    /// Returns what a field shows; empty if there is nothing.
-    pub fn text(&self, field: Field, outcome: &Outcome) -> String {
-        let text = match field {
-            Field::Name => Some(outcome.name.clone()),
-            Field::Median => Some(marked_median(outcome)),
-            Field::Range => outcome.figure.as_ref().map(|spread| {
-                let (least, most) = (figure(spread.min), figure(spread.max));
-                format!("{least}–{most}")
-            }),
-            Field::Cost => outcome
-                .cost
-                .as_ref()
-                .filter(|_| self.wanted.cost)
-                .map(|cost| {
-                    let parts = [&cost.total, &cost.user, &cost.system];
-                    let [total, user, system] = parts.map(|part| figure(part.median));
-                    format!("{total} ({user} + {system})")
-                }),
-            Field::Soundness => outcome.soundness.as_ref().map(|soundness| {
-                let word = if soundness.right { "right" } else { "WRONG" };
-                word.to_owned()
-            }),
-            Field::Peer => outcome.peer.as_ref().map(|peer| match peer.ratio {
-                Some(ratio) => format!("{ratio:.2}×"),
-                None => "failed".to_owned(),
-            }),
-            _ => self.number(field, outcome).map(|number| match field {
-                Field::Ratio => format!("{}×", figure(number)),
-                Field::Limit => percent(number),
-                _ => figure(number),
-            }),
-        };
-        text.unwrap_or_default()
-    }
+    fields.extend([
+        Field::of(("ratio", true, 5), outcomes, |outcome| {
+            let ratio = outcome.ratio?;
+            Some((format!("{}×", figure(ratio)), Some(ratio)))
+        }),
+        Field::of(
+            ("CPU s/GiB (user + system)", true, 5),
+            outcomes,
+            |outcome| {
+                let cost = outcome.cost.as_ref().filter(|_| wanted.cost)?;
+                let parts = [&cost.total, &cost.user, &cost.system];
+                let [total, user, system] = parts.map(|part| figure(part.median));
+                let text = format!("{total} ({user} + {system})");
+                Some((text, Some(cost.total.median)))
+            },
+        ),
+        Field::of(("of limit", true, 5), outcomes, |outcome| {
+            let share = outcome.share_of(wanted.limit?)?;
+            Some((percent(share), Some(share)))
+        }),
+        Field::of(("published", true, 3), outcomes, |outcome| {
+            let published = outcome.published?;
+            Some((figure(published), Some(published)))
+        }),
+        Field::of(("to C", true, 3), outcomes, |outcome| {
+            let ratio = outcome.peer.as_ref()?.ratio;
+            let text = ratio.map(|ratio| format!("{ratio:.2}×"));
+            Some((text.unwrap_or("failed".to_owned()), ratio))
+        }),
+        Field::of(("bytes", false, LAYOUTS), outcomes, |outcome| {
+            let word = match outcome.soundness.as_ref()?.right {
+                true => "right",
+                false => "WRONG",
+            };
+            Some((word.to_owned(), None))
+        }),
+    ]);
+    fields.retain(|field| field.cells.iter().any(|(text, _)| !text.is_empty()));
+    fields
 }

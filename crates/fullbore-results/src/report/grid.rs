@@ -124,27 +124,14 @@ impl<'a> Grid<'a> {
             .measured()
             .min_by(|a, b| median(a).total_cmp(&median(b)))
             .filter(|smallest| smallest.name != best.name)?;
-        let mut words = format!(
+        Some(format!(
             "best: {}, {} {}, {}× the smallest ({})",
             place(best),
             figure(median(best)),
             self.unit(),
             figure(median(best) / median(smallest)),
             place(smallest),
-        );
-        // A round of theirs was as good: another run may find another best.
-        let as_good = self
-            .measured()
-            .filter(|other| other.name != best.name)
-            .filter_map(|other| other.figure.as_ref())
-            .filter(|spread| spread.max >= median(best))
-            .count();
-        match as_good {
-            0 => {}
-            1 => words += "; one other was as fast in at least one round",
-            n => words += &format!("; {n} others were as fast in at least one round"),
-        }
-        Some(words)
+        ))
     }
 
     fn measured(&self) -> impl Iterator<Item = &'a Outcome> {
@@ -249,18 +236,6 @@ mod tests {
         assert_eq!(
             cells[3..],
             [("step0", "0.30"), ("step7 best", "▸4.00"), skipped]
-        );
-    }
-
-    #[test]
-    fn who_was_as_good_in_a_round_is_counted() {
-        let mut run = fixture();
-        run.experiments[0].figure.as_mut().unwrap().max = 4.0;
-        let outcomes: Vec<&Outcome> = run.experiments.iter().collect();
-        let words = Grid::of(&outcomes).unwrap().in_words().unwrap();
-        assert!(
-            words.ends_with("; one other was as fast in at least one round"),
-            "{words}"
         );
     }
 

@@ -14,12 +14,11 @@ use super::chart::Chart;
 use super::conclusion::{conclusion, doubts, in_short, title};
 use super::grid::Grid;
 use super::{
-    Report, base_of_ratios, facts, groups, how_measured, least_cost, noisy_footnote, one_line,
+    Report, base_of_ratios, facts, groups, how_measured, noisy_footnote, notes, one_line, reason,
     remarks,
 };
 use crate::run::{Outcome, Run};
-use fullbore_host::text::counted;
-use page::{Cell, Column, Page, Section, Table};
+use page::{Page, Section};
 use results::results;
 
 /// The run as one HTML document.
@@ -37,8 +36,8 @@ impl Report<Run> for Html {
             title: title(run),
             conclusion: conclusion(run),
             doubts: doubts(run),
-            lead: vec![lead(run)],
-            sections: sections.chain(not_measured(run)).collect(),
+            lead: vec![format!("Taken {}: {}", run.taken_at, how_measured(run))],
+            sections: sections.collect(),
             heading_of_facts: "The machine".into(),
             facts: facts.map(|(term, words)| (term.into(), words)).collect(),
             method: method(run),
@@ -47,128 +46,52 @@ impl Report<Run> for Html {
     }
 }
 
-/// Returns when the run was taken, and how many experiments were measured.
-fn lead(run: &Run) -> String {
-    let measured = run
-        .experiments
-        .iter()
-        .filter(|e| e.figure.is_some())
-        .count();
-    let mut missing = String::new();
-    for what in ["skipped", "failed"] {
-        let reasons = run.experiments.iter().filter_map(Outcome::missing);
-        match reasons.filter(|(known, _)| *known == what).count() {
-            0 => {}
-            count => missing += &format!(", {count} {what}"),
-        }
-    }
-    format!(
-        "Taken {}: {measured} of {} measured{missing}; {}",
-        run.taken_at,
-        counted(run.experiments.len(), "experiment", "experiments"),
-        how_measured(run)
-    )
-}
-
 /// Returns a group, or one table of it: its chart and its table.
 fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) -> Section<'a> {
     let id = format!("group-{}", index + 1);
     let map = Grid::of(outcomes);
-    let others = least_cost(outcomes)
-        .into_iter()
-        .chain(remarks(run, outcomes).map(one_line));
+    // A chart has a row for what is missing.
+    let missing = (outcomes.iter())
+        .filter(|outcome| map.is_some() || outcome.figure.is_some())
+        .filter(|outcome| outcome.missing().is_some())
+        .map(|outcome| format!("{}: {}", outcome.name, reason(outcome)));
+    let remarks = (in_short(outcomes).into_iter())
+        .chain(remarks(run, outcomes).map(one_line))
+        .chain(notes(outcomes))
+        .chain(missing);
     Section {
         heading: one_line(name),
-        remarks: in_short(outcomes).into_iter().chain(others).collect(),
+        remarks: remarks.collect(),
         chart: Chart::of(outcomes).filter(|_| map.is_none()),
         map,
-        table: results(&id, name, outcomes, run.limit.as_ref()),
+        table: results(name, outcomes, run.limit.as_ref()),
         id,
     }
-}
-
-/// Returns the experiments without a figure, and why they have none; `None` where all have one.
-fn not_measured(run: &Run) -> Option<Section<'_>> {
-    let row = |outcome: &Outcome| {
-        let missing = outcome.missing();
-        let (what, reason) = missing.unwrap_or(("not measured", "unknown reason"));
-        let class = if what == "failed" { "bad" } else { "" };
-        let name = Cell {
-            below: outcome.shows.clone(),
-            ..Cell::text(&outcome.name)
-        };
-        let what = Cell {
-            class,
-            ..Cell::text(what)
-        };
-        vec![name, Cell::text(&outcome.group), what, Cell::words(reason)]
-    };
-    let missing = |e: &&Outcome| e.figure.is_none() || e.missing().is_some();
-    let table = Table {
-        id: "not-measured-table".into(),
-        caption: "Experiments without a figure".into(),
-        rows: run.experiments.iter().filter(missing).map(row).collect(),
-        columns: ["experiment", "group", "what", "why"]
-            .map(Column::words)
-            .into(),
-        ..Table::default()
-    };
-    (!table.rows.is_empty()).then(|| Section {
-        id: "not-measured".into(),
-        heading: "Skipped and failed".into(),
-        remarks: vec![
-            "An experiment is skipped if this machine lacks or forbids something that it needs. It has \
-             failed if it ran and did not finish correctly"
-                .into(),
-        ],
-        table: Some(table),
-        ..Section::default()
-    })
 }
 
 /// Returns how the run was measured and what the figures mean, a sentence each.
 fn method(run: &Run) -> Vec<String> {
     let settings = &run.settings;
-    let mut sentences = vec![
-        "Two processes move bytes from one to the other, or a message there and back, each pinned to its own \
-         CPU if there are two; pipelines run on all CPUs, as in a shell"
-            .to_owned(),
+    let base = base_of_ratios(run).unwrap_or_else(|| "the first of its table".to_owned());
+    vec![
         format!(
-            "Every experiment is measured once in each round, in a newly shuffled order (seed {}): {}. The \
-             first {} s of each measurement are a discarded warm-up",
-            settings.seed,
-            how_measured(run),
-            settings.warm_up_seconds
+            "Every experiment is measured once in each round, in a newly shuffled order (seed {}). The first {} s \
+             of each measurement are a discarded warm-up",
+            settings.seed, settings.warm_up_seconds
         ),
-        "Before and after each measurement, the time that a cache line takes between the two CPUs is \
-         measured; measurements during which the CPUs were farther apart than usual are repeated, up to a \
-         limit"
-            .to_owned(),
         format!(
-            "A figure is the median of the rounds; whiskers and the column ‘min–max’ are the \
+            "A figure is the median of the rounds; thin lines and the column ‘min–max’ are the \
              smallest and the largest round ({})",
             noisy_footnote()
         ),
-    ];
-    sentences.extend(base_of_ratios(run).map(|base| {
         format!(
             "A ratio says how many times as fast an experiment is as {base} in this run; above 1 is better, \
              also for experiments that measure a time"
-        )
-    }));
-    sentences.extend(
-        [
-            "The CPU time of a GiB is that of all processes of an experiment, with their start and their end",
-            "The limit is what the two CPUs can do in shared memory without any system call; an experiment \
-             exceeds it if some of its bytes are not written by one CPU and read by the other",
-            "Published figures come from the articles that the experiments follow, and were measured on \
-             other machines",
-            "Figures hold for large, steady streams on two otherwise idle CPUs; compare ratios rather than \
-             figures from machine to machine",
-        ]
-        .map(str::to_owned),
-    );
-    sentences
+        ),
+        "The limit is what the two CPUs can do in shared memory without any system call; an experiment \
+         exceeds it if some of its bytes are not written by one CPU and read by the other"
+            .to_owned(),
+    ]
 }
 
 #[cfg(test)]
@@ -196,13 +119,13 @@ mod tests {
         run.experiments.extend(grid::fixture().experiments);
         let page = written(&run);
         for outcome in &run.experiments {
-            assert!(page.contains(&format!("<bdi>{}</bdi>", outcome.name)));
+            assert!(page.contains(&outcome.name), "{}", outcome.name);
         }
         for words in [
             "no hugetlb page is free here",
             "the reader ended with status 1:  read from",
-            "base pages</li>",
-            "7 of 11 experiments measured, 3 skipped, 1 failed",
+            "<p>write_read_huge: the kernel backs the buffer with base pages.</p>",
+            "skipped: a pipe of 64 MiB is refused",
             "best: 64 KiB per call",
         ] {
             assert!(page.contains(words), "{words}");
@@ -250,6 +173,6 @@ mod tests {
     fn a_run_of_nothing_is_still_a_page() {
         let mut run = fixture();
         run.experiments.clear();
-        assert!(written(&run).contains("0 of 0 experiments measured"));
+        assert!(written(&run).contains("<h1>"));
     }
 }

@@ -6,8 +6,7 @@
 
 pub(crate) mod chart;
 pub(crate) mod conclusion;
-mod fields;
-mod footnotes;
+pub(crate) mod fields;
 mod grid;
 pub mod html;
 pub mod json;
@@ -17,7 +16,7 @@ pub mod text;
 
 use std::io;
 
-use super::run::{Apart, Outcome, Overall, Remark, Run};
+use super::run::{Outcome, Overall, Remark, Run};
 use super::statistics::{DISAGREEMENT_WORTH_A_WARNING, Spread};
 use fullbore_host::size;
 use fullbore_host::text::{REPLACEMENT, reorders};
@@ -66,13 +65,10 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
 /// Returns how far apart the two CPUs were; `None` where that was not measured.
 fn distance(run: &Run) -> Option<String> {
     let spread = run.line_round_trip_ns.as_ref()?;
-    let usual = format!("{:.0} ns from one CPU to the other and back", spread.median);
-    if run.apart == Apart::default() {
-        return Some(usual);
-    }
     Some(format!(
-        "{usual}, {:.0} to {:.0} over the run; measurements repeated because of it: {}",
-        spread.min, spread.max, run.apart.repeated
+        "{:.0} ns from one CPU to the other and back, {:.0} to {:.0} over the run; measurements repeated \
+         because of it: {}",
+        spread.median, spread.min, spread.max, run.apart.repeated
     ))
 }
 
@@ -88,31 +84,6 @@ fn limit(run: &Run) -> Option<String> {
 /// Returns a share as a percentage, such as `56%`.
 fn percent(share: f64) -> String {
     format!("{}%", figure(share * 100.0))
-}
-
-/// The fastest costs more than the one with the least cost if it costs more than this many times as much.
-const COSTS_MORE: f64 = 1.05;
-
-/// Returns which experiment of a table costs the least CPU time, in a sentence, if it is not the fastest one.
-fn least_cost(outcomes: &[&Outcome]) -> Option<String> {
-    let figures = outcomes
-        .iter()
-        .filter(|outcome| outcome.unit.more_is_better());
-    let both: Vec<(&str, f64, f64)> = figures
-        .filter_map(|outcome| {
-            let cost = outcome.cost.as_ref()?.total.median;
-            Some((outcome.name.as_str(), outcome.figure.as_ref()?.median, cost))
-        })
-        .collect();
-    let (fastest, _, more) = both.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (cheapest, _, less) = both.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
-    (*more > less * COSTS_MORE).then(|| {
-        format!(
-            "{fastest} is the fastest, and {cheapest} uses the least CPU time: {} instead of {} seconds for each GiB",
-            figure(*less),
-            figure(*more)
-        )
-    })
 }
 
 /// Returns the median of an outcome, marked where its rounds disagree; empty where there is none.
@@ -160,6 +131,24 @@ fn measured<'a>(outcomes: &[&'a Outcome]) -> Vec<&'a Outcome> {
     measured.copied().collect()
 }
 
+/// Returns the notes on these experiments, each once, with the names of those that it is about if these are not all.
+fn notes(outcomes: &[&Outcome]) -> Vec<String> {
+    let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
+    for outcome in outcomes {
+        for note in &outcome.notes {
+            match notes.iter_mut().find(|(known, _)| known == note) {
+                Some((_, names)) => names.push(&outcome.name),
+                None => notes.push((note, vec![&outcome.name])),
+            }
+        }
+    }
+    let words = |(note, names): (&str, Vec<&str>)| match names.len() == outcomes.len() {
+        true => note.to_owned(),
+        false => format!("{}: {note}", names.join(", ")),
+    };
+    notes.into_iter().map(words).collect()
+}
+
 /// Returns what the table of these experiments shows, a sentence each.
 fn remarks<'a>(run: &'a Run, outcomes: &[&'a Outcome]) -> impl Iterator<Item = &'a str> {
     let first = outcomes.first().copied();
@@ -177,14 +166,8 @@ fn peers(run: &Run) -> Option<String> {
     let mut peers: Vec<String> = Vec::new();
     for mover in run.experiments.iter().filter_map(|e| e.mover.as_ref()) {
         if let Some(version) = &mover.version {
-            let program = mover.command.split(' ').next().unwrap_or_default();
-            let peer = if version.starts_with(program) {
-                version.clone()
-            } else {
-                format!("{program}: {version}")
-            };
-            if !peers.contains(&peer) {
-                peers.push(peer);
+            if !peers.contains(version) {
+                peers.push(version.clone());
             }
         }
     }
@@ -196,28 +179,21 @@ fn peers(run: &Run) -> Option<String> {
 fn against_c(run: &Run) -> Option<String> {
     /// Ratios that are nearer to 1 than this count as equal.
     const NEAR: f64 = 0.05;
-    let compared: Vec<(&str, f64)> = run
+    let ratios: Vec<f64> = run
         .experiments
         .iter()
-        .filter_map(|outcome| Some((outcome.name.as_str(), outcome.peer.as_ref()?.ratio?)))
+        .filter_map(|outcome| outcome.peer.as_ref()?.ratio)
         .collect();
-    let slower: Vec<String> = compared
-        .iter()
-        .filter(|(_, ratio)| *ratio < 1.0 - NEAR)
-        .map(|(name, ratio)| format!("{name} ({ratio:.2}×)"))
-        .collect();
-    let faster = compared.iter().filter(|(_, r)| *r > 1.0 + NEAR).count();
-    let count = compared.len();
-    (count > 0).then(|| {
+    let count = |is_meant: fn(f64) -> bool| ratios.iter().filter(|r| is_meant(**r)).count();
+    let slower = count(|ratio| ratio < 1.0 - NEAR);
+    let faster = count(|ratio| ratio > 1.0 + NEAR);
+    (!ratios.is_empty()).then(|| {
         format!(
-            "compared with C: {} of {count} experiments are within {:.0}% of the C program that does \
-             the same; {faster} are faster, and these are slower: {}",
-            count - slower.len() - faster,
+            "compared with C: {} of {} experiments are within {:.0}% of the C program that does the same; \
+             {faster} are faster, and {slower} slower",
+            ratios.len() - slower - faster,
+            ratios.len(),
             NEAR * 100.0,
-            match slower.is_empty() {
-                true => "none".into(),
-                false => slower.join(", "),
-            },
         )
     })
 }
@@ -264,8 +240,7 @@ fn how_measured_with_ratios(run: &Run) -> String {
     }
 }
 
-/// Returns what the ratios are to: the first experiment of the group, or of each; `None` without
-/// ratios.
+/// Returns what the ratios are to; `None` without ratios.
 fn base_of_ratios(run: &Run) -> Option<String> {
     let firsts: Vec<&str> = groups(run)
         .iter()
@@ -275,8 +250,7 @@ fn base_of_ratios(run: &Run) -> Option<String> {
     match firsts.as_slice() {
         [] => None,
         [only] => Some((*only).to_owned()),
-        several if several.len() > 3 => Some("the first of each table".to_owned()),
-        several => Some(format!("the first of each group ({})", several.join(", "))),
+        _ => Some("the first of each table".to_owned()),
     }
 }
 
@@ -300,7 +274,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// skipped, one failed.
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
-    use super::run::{Cost, EndpointReport, Limit, SCHEMA, Settings};
+    use super::run::{Apart, Cost, EndpointReport, Limit, SCHEMA, Settings};
     use super::statistics::Spread;
 
     let outcome = |group: &str, name: &str, rounds: &[f64], published: Option<f64>| Outcome {

@@ -2,8 +2,7 @@
 //! percentiles, or its heat map.
 //!
 //! The shapes are those of the HTML page (`chart.rs`, `grid.rs`), and so are the colours, light and dark
-//! (`templates/chart.css`). Here they get places on a sheet that is 960 pixels wide. The description has
-//! the figures as text.
+//! (`templates/chart.css`). Here they get places on a sheet that is 960 pixels wide.
 
 use std::fmt::Write as _;
 use std::io;
@@ -43,8 +42,6 @@ const GAP: i32 = 12;
 const MOST_FOR_NAMES: i32 = 360;
 const MOST_FOR_FIGURES: i32 = 220;
 const WIDEST_CELL: i32 = 120;
-/// The width of a shape in the legend.
-const SIGN: i32 = 24;
 
 /// Returns the pixels that a line of `text` takes at most: few fonts have wider characters on average. A
 /// text has no width before a browser picks a font.
@@ -55,7 +52,6 @@ fn room_for(text: &str) -> i32 {
 /// A document that is drawn from the top down.
 struct Sheet {
     elements: String,
-    description: String,
     /// Where the next line begins.
     top: i32,
 }
@@ -64,19 +60,15 @@ impl Sheet {
     fn of(run: &Run) -> Sheet {
         let mut sheet = Sheet {
             elements: String::new(),
-            description: String::new(),
             top: MARGIN,
         };
         sheet.text(MARGIN, "start", "title", &title(run), RIGHT - MARGIN);
         sheet.top += ROW;
-        let mut lead = conclusion(run);
-        lead.extend(setting(run));
-        sheet.sentences(&lead);
+        sheet.sentences(&conclusion(run));
         for (name, outcomes) in groups(run) {
             sheet.top += GAP;
             sheet.text(MARGIN, "start", "heading", &name, RIGHT - MARGIN);
             sheet.top += ROW;
-            let _ = write!(sheet.description, "{name}. ");
             if let Some(grid) = Grid::of(&outcomes) {
                 sheet.map(&grid, &outcomes);
             } else if let Some(chart) = Chart::of(&outcomes) {
@@ -94,11 +86,10 @@ impl Sheet {
         let height = self.top + MARGIN;
         format!(
             "<svg width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-             xmlns=\"http://www.w3.org/2000/svg\" class=\"fullbore\" role=\"img\">\n\
-             <title>{}</title>\n<desc>{}</desc>\n<style>\n{STYLE}</style>\n\
+             xmlns=\"http://www.w3.org/2000/svg\" class=\"fullbore\">\n\
+             <title>{}</title>\n<style>\n{STYLE}</style>\n\
              <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
             escaped(title),
-            escaped(self.description.trim_end()),
             self.elements,
         )
     }
@@ -124,7 +115,6 @@ impl Sheet {
                 self.text(MARGIN, "start", "faint", &line, RIGHT - MARGIN);
                 self.top += LINE;
             }
-            let _ = write!(self.description, "{sentence}. ");
         }
     }
 
@@ -138,8 +128,8 @@ impl Sheet {
     }
 
     fn chart(&mut self, chart: &Chart) {
-        let _ = write!(self.description, "{} ", chart.in_words());
-        self.legend(chart);
+        let legend = chart.legend.join("; ");
+        self.sentences(&[chart.caption(), legend]);
         let names = chart.rows.iter().map(|row| room_for(&row.name)).max();
         let left = MARGIN + names.unwrap_or(0).min(MOST_FOR_NAMES) + GAP;
         let lines = chart.rows.iter();
@@ -164,23 +154,6 @@ impl Sheet {
         }
         let unit = chart.unit.name();
         self.text(right + 2 * GAP, "start", "faint", unit, RIGHT);
-        self.top += ROW;
-    }
-
-    /// Draws which figures are better, and what the shapes mean.
-    fn legend(&mut self, chart: &Chart) {
-        let caption = chart.caption();
-        self.text(MARGIN, "start", "", &caption, RIGHT);
-        let mut x = MARGIN + room_for(&caption) + GAP;
-        for line in &chart.legend {
-            let width = SIGN + GAP + room_for(&line.words);
-            if x + width > RIGHT {
-                (x, self.top) = (MARGIN, self.top + LINE);
-            }
-            self.shapes(&Scale::LEGEND, line, x, SIGN);
-            self.text(x + SIGN + GAP / 2, "start", "", &line.words, RIGHT);
-            x += width + GAP;
-        }
         self.top += ROW;
     }
 
@@ -221,22 +194,7 @@ impl Sheet {
             }
         }
         self.sentences(&sentences);
-        for outcome in outcomes {
-            let text = grid.text(outcome);
-            let _ = write!(self.description, "{}: {text}; ", outcome.name);
-        }
     }
-}
-
-/// Returns what the figures depend on, beside the facts in the title.
-fn setting(run: &Run) -> Option<String> {
-    let lines = run.machine.lines();
-    let parts: Vec<String> = ["CPUs used", "hypervisor", "huge pages"]
-        .iter()
-        .filter_map(|shown| lines.iter().find(|(label, _)| label == shown))
-        .map(|(label, value)| format!("{label}: {value}"))
-        .collect();
-    (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
 /// Returns `text` on one line, as the content of an XML element.
@@ -329,20 +287,15 @@ mod tests {
     fn the_document_has_its_figures_as_text() {
         let svg = written(&all_kinds());
         let document = Document::parse(&svg).unwrap();
-        let root = document.root_element();
-        assert_eq!(root.attribute("role"), Some("img"));
-        let text_of = |name: &str| {
-            let found = root.children().find(|node| node.tag_name().name() == name);
-            found.unwrap().text().unwrap()
-        };
-        assert!(text_of("title").starts_with("Pipe throughput: Intel"));
-        let words = text_of("desc");
-        for expected in [
-            "write_read: 0.93;",
-            "chunk_4K_pipe_4K: 0.25;",
-            "breaks: failed: the reader",
-        ] {
-            assert!(words.contains(expected), "{expected} in {words}");
+        let texts: Vec<&str> = document
+            .descendants()
+            .filter(|node| ["title", "text"].contains(&node.tag_name().name()))
+            .filter_map(|node| node.text())
+            .collect();
+        assert!(texts[0].starts_with("Measured by fullbore bench: Intel"));
+        for expected in ["0.93", "0.25", "failed: the reader"] {
+            let is_shown = texts.iter().any(|text| text.starts_with(expected));
+            assert!(is_shown, "{expected} in {texts:?}");
         }
     }
 

@@ -10,12 +10,11 @@ use std::io;
 
 use super::conclusion::warnings;
 use super::fields::Wanted;
-use super::footnotes::{Footnotes, superscript};
-use super::grid::{BEST_MARK, Grid, size};
+use super::grid::{BEST_MARK, Grid};
 use super::text::{GAP, Style, TextPage};
 use super::{
-    Report, against_c, facts, groups, how_measured_with_ratios, is_noisy, least_cost, measured,
-    noisy_footnote, one_line, over_all_tables, remarks,
+    Report, against_c, facts, groups, how_measured_with_ratios, is_noisy, measured, noisy_footnote,
+    notes, one_line, over_all_tables, remarks,
 };
 use crate::run::{Outcome, Run};
 use columns::table;
@@ -71,22 +70,18 @@ impl Report<Run> for Table {
 }
 
 impl TextPage {
-    /// Adds a group: its table, then its footnotes and what was not measured.
+    /// Adds a group: its table, then its notes and what was not measured.
     fn group(&mut self, name: &str, outcomes: &[&Outcome], wanted: Wanted<'_>) {
         self.blank();
         self.line(Style::Title, one_line(name));
         let measured = measured(outcomes);
-        let footnotes = Footnotes::of(&measured);
         if let Some(grid) = Grid::of(outcomes) {
-            self.grid(&grid, &footnotes);
+            self.grid(&grid);
         } else if !measured.is_empty() {
-            table(self, &measured, &footnotes, wanted);
+            table(self, &measured, wanted);
         }
-        if let Some(words) = least_cost(&measured).filter(|_| wanted.cost) {
-            self.wrapped(Style::Plain, "  ", &words);
-        }
-        for (number, note) in footnotes.0.iter().enumerate() {
-            self.wrapped(Style::Dim, &format!("  {} ", superscript(number + 1)), note);
+        for note in notes(&measured) {
+            self.wrapped(Style::Dim, "  ", &note);
         }
         for what in ["skipped", "failed"] {
             let missing = outcomes
@@ -98,58 +93,26 @@ impl TextPage {
         }
     }
 
-    /// Adds a grid of figures and which is best; then how they compare with programs in C.
-    fn grid(&mut self, grid: &Grid, footnotes: &Footnotes) {
-        let unit = grid.unit();
-        self.cells(
-            grid,
-            &format!("{unit}, by bytes per call ↓ and pipe capacity →"),
-            |outcome| grid.text(outcome) + &footnotes.marks(outcome),
-        );
+    /// Adds a grid of figures, as many columns side by side as fit, and which is best.
+    fn grid(&mut self, grid: &Grid) {
+        let heading = format!("{}, by bytes per call ↓ and pipe capacity →", grid.unit());
+        let mut lines = vec![[String::new()].into_iter().chain(grid.columns()).collect()];
+        lines.extend(grid.rows().into_iter().map(|(name, cells)| {
+            let texts = cells.into_iter().map(|(_, text)| text);
+            [name].into_iter().chain(texts).collect::<Vec<String>>()
+        }));
+        let widths = lines.iter().flatten().map(|text| text::columns(text));
+        let widest = GAP + widths.max().unwrap_or(0);
+        let fitting = (self.width / widest).max(2) - 1;
+        for from in (1..lines[0].len()).step_by(fitting) {
+            let block = from..(from + fitting).min(lines[0].len());
+            let row = |line: &Vec<String>| [&line[..1], &line[block.clone()]].concat();
+            let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
+            self.wrapped(Style::Dim, "  ", &heading);
+            self.table(&rows, |_| true);
+        }
         if let Some(words) = grid.in_words() {
             self.wrapped(Style::Plain, "  ", &format!("{BEST_MARK} {words}"));
-        }
-        let peer = |outcome: &Outcome| outcome.peer.as_ref()?.ratio;
-        if grid.best().is_some_and(|best| peer(best).is_some()) {
-            self.cells(grid, "speed relative to the C program", |outcome| {
-                peer(outcome).map_or_else(String::new, |ratio| format!("{ratio:.2}×"))
-            });
-        }
-    }
-
-    /// Adds a row for each chunk with a column for each pipe size, as many columns side by side as
-    /// fit.
-    fn cells(&mut self, grid: &Grid, heading: &str, text: impl Fn(&Outcome) -> String) {
-        let column = |pipe_size: usize| -> Vec<String> {
-            let figures = grid.chunks.iter().map(|&chunk| {
-                let outcome = grid.at(chunk, pipe_size);
-                outcome.map(&text).unwrap_or_default()
-            });
-            [size(pipe_size)].into_iter().chain(figures).collect()
-        };
-        let names = grid.chunks.iter().map(|&chunk| size(chunk));
-        let names: Vec<String> = [String::new()].into_iter().chain(names).collect();
-        let columns: Vec<Vec<String>> = grid.pipe_sizes.iter().map(|&p| column(p)).collect();
-        let widest = |column: &Vec<String>| {
-            let widths = column.iter().map(|text| text::columns(text));
-            GAP + widths.max().unwrap_or(0)
-        };
-        let mut left = columns.as_slice();
-        while !left.is_empty() {
-            let mut width = widest(&names);
-            let fitting = left.iter().take_while(|column| {
-                width += widest(column);
-                width <= self.width
-            });
-            let (block, rest) = left.split_at(fitting.count().max(1));
-            left = rest;
-            self.wrapped(Style::Dim, "  ", heading);
-            let row = |at: usize| {
-                let columns = [&names].into_iter().chain(block);
-                columns.map(|column| column[at].clone()).collect()
-            };
-            let rows: Vec<Vec<String>> = (0..names.len()).map(row).collect();
-            self.table(&rows, |_| true);
         }
     }
 }
@@ -236,7 +199,6 @@ mod tests {
             "of limit",
             "4.65%",
             "520%",
-            "vmsplice_splice_same_buffer is the fastest, and write_read uses the least CPU time: 0.75 instead of 1.25",
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
@@ -283,10 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_footnotes_and_noise_is_explained_once() {
+    fn notes_name_their_experiments_and_noise_is_explained_once() {
         let text = plain(80);
-        assert!(text.contains("write_read_huge ¹"));
-        assert!(text.contains("  ¹ the kernel backs the buffer with base pages"));
+        assert!(
+            text.contains("\n  write_read_huge: the kernel backs the buffer with base pages\n")
+        );
         assert_eq!(
             text.matches("the rounds differ by more than 20%").count(),
             1
@@ -294,13 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_several_share_is_one_footnote() {
+    fn a_note_that_several_share_is_shown_once() {
         let mut run = fixture();
         run.experiments[1].notes = run.experiments[2].notes.clone();
         let text = written(&run, Table::default());
         assert_eq!(text.matches(&run.experiments[2].notes[0]).count(), 1);
-        assert!(text.contains("vmsplice_splice_same_buffer ¹"));
-        assert!(text.contains("write_read_huge ¹"));
+        assert!(text.contains("  vmsplice_splice_same_buffer, write_read_huge: the kernel"));
     }
 
     #[test]
@@ -320,7 +282,7 @@ mod tests {
             ..Table::default()
         };
         let mut text = written(&fixture(), table);
-        for escape in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[36m"] {
+        for escape in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m"] {
             assert!(text.contains(escape), "{escape:?}");
             text = text.replace(escape, "");
         }

@@ -5,6 +5,7 @@
 
 use std::io;
 
+use super::fields::Field;
 use super::one_line;
 use fullbore_host::text;
 
@@ -17,7 +18,7 @@ pub const GAP: usize = 2;
 /// How a line looks where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Without a style, but a bar at its end is cyan.
+    /// Without a style.
     Plain,
     /// Bold.
     Title,
@@ -25,44 +26,12 @@ pub enum Style {
     Dim,
 }
 
-/// One line of the report.
-pub struct TextLine {
-    /// How it looks.
-    pub style: Style,
-    /// The text, without escape sequences.
-    pub text: String,
-}
-
-impl TextLine {
-    /// Returns the line as it is written to a terminal.
-    fn painted(&self, color: bool) -> String {
-        let text = &self.text;
-        match self.style {
-            _ if !color || text.is_empty() => text.clone(),
-            Style::Plain => paint_bar(text),
-            Style::Title => format!("\u{1b}[1m{text}\u{1b}[0m"),
-            Style::Dim => format!("\u{1b}[2m{text}\u{1b}[0m"),
-        }
-    }
-}
-
-/// Returns `text` with the bar at its end in cyan, if there is one.
-fn paint_bar(text: &str) -> String {
-    match text.find(|c| EIGHTHS.contains(&c)) {
-        Some(start) => {
-            let (before, bar) = text.split_at(start);
-            format!("{before}\u{1b}[36m{bar}\u{1b}[0m")
-        }
-        None => text.to_owned(),
-    }
-}
-
 /// A page of text that lines are added to.
 pub struct TextPage {
     /// How many columns a line may have.
     pub width: usize,
-    /// The lines, top down.
-    pub lines: Vec<TextLine>,
+    /// The lines, top down, without escape sequences.
+    lines: Vec<(Style, String)>,
 }
 
 impl TextPage {
@@ -76,14 +45,17 @@ impl TextPage {
 
     /// Adds a line, however long it is.
     pub fn line(&mut self, style: Style, text: impl Into<String>) {
-        let text = text.into();
-        self.lines.push(TextLine { style, text });
+        self.lines.push((style, text.into()));
     }
 
     /// Writes all lines, with colors for a terminal if these are wanted.
     pub fn write(&self, color: bool, out: &mut dyn io::Write) -> io::Result<()> {
-        for line in &self.lines {
-            writeln!(out, "{}", line.painted(color))?;
+        for (style, text) in &self.lines {
+            match style {
+                Style::Title if color => writeln!(out, "\u{1b}[1m{text}\u{1b}[0m")?,
+                Style::Dim if color => writeln!(out, "\u{1b}[2m{text}\u{1b}[0m")?,
+                _ => writeln!(out, "{text}")?,
+            }
         }
         Ok(())
     }
@@ -100,6 +72,18 @@ impl TextPage {
         for (label, text) in lines {
             self.wrapped(Style::Plain, &format!("{label:<widest$}  "), text);
         }
+    }
+
+    /// Adds a table of these columns.
+    pub fn fields(&mut self, fields: &[&Field]) {
+        let headings = fields.iter().map(|field| field.heading.clone());
+        let mut rows: Vec<Vec<String>> = vec![headings.collect()];
+        let count = fields.iter().map(|field| field.cells.len()).max();
+        rows.extend((0..count.unwrap_or(0)).map(|at| {
+            let texts = fields.iter().map(|field| field.cells[at].0.clone());
+            texts.collect()
+        }));
+        self.table(&rows, |at| fields[at].is_number);
     }
 
     /// Adds a table, whose first row is the header. `is_number` says which columns are aligned to the right.

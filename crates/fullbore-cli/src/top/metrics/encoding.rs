@@ -10,8 +10,9 @@ use prometheus_client::registry::Registry;
 use rustix::fs::{major, minor};
 
 use super::families::{GAUGE, Metric, Number, PARTS, PIPE, PageData, SCAN, STAGE, whole};
+use fullbore_observe::census::Process;
 use fullbore_observe::census::chains::PipeKind;
-use fullbore_observe::overview::{ChainState, PipeState, ProcessInfo};
+use fullbore_observe::overview::{ChainState, PipeState};
 
 /// The names and the values of labels.
 type Labels = Vec<(&'static str, String)>;
@@ -25,7 +26,7 @@ pub fn name_of(row: &PipeState) -> String {
     }
 }
 
-fn first(who: &[ProcessInfo]) -> String {
+fn first(who: &[Process]) -> String {
     who.first().map_or_else(String::new, |who| who.name.clone())
 }
 
@@ -73,7 +74,7 @@ impl PageData {
     /// Adds labels for further facts: the PIDs of the writer and the reader, the owner of the pipe, its chain, and its
     /// place in the chain.
     fn info(&self, mut labels: Labels, row: &PipeState) -> Labels {
-        let pid = |who: &[ProcessInfo]| who.first().map(|who| who.id.pid.to_string());
+        let pid = |who: &[Process]| who.first().map(|who| who.id.pid.to_string());
         let chain = row.chain.and_then(|at| self.overview.chains.get(at));
         let place = chain.and_then(|chain| {
             let is_it = |&at: &usize| std::ptr::eq(&self.overview.pipes[at], row);

@@ -8,7 +8,8 @@ use crate::terminal::may_colour;
 use crate::top::cells;
 use fullbore_host::size::amount;
 use fullbore_host::text::{columns as columns_of, counted, cut, one_line, wrapped};
-use fullbore_observe::overview::{Overview, PipeState, ProcessInfo, Slow};
+use fullbore_observe::census::Process;
+use fullbore_observe::overview::{Overview, PipeState, Slow};
 
 /// A column of the table.
 struct Column {
@@ -270,7 +271,7 @@ fn ends(overview: &Overview, row: &PipeState, width: usize) -> String {
 
 fn commands(row: &PipeState) -> String {
     let [writer, reader] = [&row.writers, &row.readers]
-        .map(|all| all.first().map_or("?", |who: &ProcessInfo| &who.command));
+        .map(|all| all.first().map_or("?", |who: &Process| &who.command));
     format!("{writer} | {reader}")
 }
 

@@ -15,7 +15,7 @@ fn start(program: &str, arguments: &[&str]) -> (Child, Watched) {
         .stdin(Stdio::piped())
         .stdout(Stdio::null());
     let child = command.spawn().unwrap();
-    let watched = Watched::new(child.id(), true).unwrap();
+    let watched = Watched::new(child.id()).unwrap();
     (child, watched)
 }
 
@@ -110,7 +110,7 @@ fn the_past_of_a_thread_that_was_hidden_does_not_count() {
         for _ in 0..THREADS + 8 {
             scope.spawn(|| barrier.wait());
         }
-        let watched = Watched::new(std::process::id(), true);
+        let watched = Watched::new(std::process::id());
         let listed = watched.map(|mut watched| {
             // As if threads had been hidden until now.
             let hidden = watched.threads.split_off(THREADS - 8);
@@ -133,7 +133,7 @@ fn whoever_was_not_there_is_not_watched() {
     let (child, _) = start("true", &[]);
     let pid = child.id();
     end(child);
-    assert!(Watched::new(pid, true).is_none());
+    assert!(Watched::new(pid).is_none());
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn children_are_found() {
     wait_until("a child", || {
         watched.refresh() && watched.children().len() == 1
     });
-    let sleeps = Watched::new(watched.children()[0], true).unwrap();
+    let sleeps = Watched::new(watched.children()[0]).unwrap();
     end(child);
     let pid = rustix::process::Pid::from_raw(sleeps.pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

@@ -12,7 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::report::chart::{Chart, Scale};
+use crate::report::chart::Chart;
+use crate::report::fields::Field;
 use crate::report::grid::{CHUNKS, Grid, PIPE_SIZES};
 use crate::report::harmless;
 
@@ -87,24 +88,23 @@ fn hash(text: &str) -> String {
 }
 
 /// A table.
-#[derive(Default)]
 pub struct Table {
-    /// Its ID, which no other element has.
-    pub id: String,
     /// Its title.
     pub caption: String,
-    pub columns: Vec<Column>,
+    pub columns: Vec<Field>,
     /// As many cells each as there are columns.
     pub rows: Vec<Vec<Cell>>,
-    /// Notes, to which cells refer by number, from 1 on.
-    pub notes: Vec<String>,
 }
 
 impl Table {
-    /// Returns whether the table has more columns than fit on a sheet of paper; then its rows are
-    /// printed as paragraphs.
-    pub fn is_wide(&self) -> bool {
-        self.columns.len() > 11
+    pub fn of(caption: String, columns: Vec<Field>) -> Table {
+        let rows = 0..columns[0].cells.len();
+        let row = |at: usize| columns.iter().map(|field| Cell::of(field, at)).collect();
+        Table {
+            caption,
+            rows: rows.map(row).collect(),
+            columns,
+        }
     }
 
     /// Returns the class of the hint that the table scrolls: on every screen, or only on a phone; `None`
@@ -118,39 +118,11 @@ impl Table {
     }
 }
 
-/// A column of a table.
-pub struct Column {
-    pub heading: String,
-    /// Whether it is sorted by value.
-    pub numeric: bool,
-}
-
-impl Column {
-    /// Returns a column that is sorted by its text.
-    pub fn words(heading: impl Into<String>) -> Column {
-        Column {
-            heading: heading.into(),
-            numeric: false,
-        }
-    }
-
-    /// Returns a column that is sorted by value.
-    pub fn numbers(heading: impl Into<String>) -> Column {
-        Column {
-            heading: heading.into(),
-            numeric: true,
-        }
-    }
-}
-
 /// A cell of a table.
-#[derive(Default)]
 pub struct Cell {
     pub text: String,
     /// A second line, which only the first cell of a row has.
     pub below: String,
-    /// The numbers of notes, which only the first cell of a row has.
-    pub notes: Vec<usize>,
     /// The value by which it is sorted; its text where that is `None`.
     pub key: Option<f64>,
     /// The class that says how it looks.
@@ -158,30 +130,21 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns a cell with a few words.
-    pub fn text(text: impl Into<String>) -> Cell {
+    fn of(field: &Field, at: usize) -> Cell {
+        let (text, key) = field.cells[at].clone();
+        let class = match text.as_str() {
+            _ if field.is_number => "number",
+            "right" => "good",
+            "WRONG" => "bad",
+            text if text.starts_with('▲') => "good",
+            text if text.starts_with('▼') => "bad",
+            _ => "",
+        };
         Cell {
-            text: text.into(),
-            ..Cell::default()
-        }
-    }
-
-    /// Returns a cell with a sentence.
-    pub fn words(text: impl Into<String>) -> Cell {
-        Cell {
-            text: text.into(),
-            class: "words",
-            ..Cell::default()
-        }
-    }
-
-    /// Returns a cell with a number as `text` writes it; empty without a number.
-    pub fn number(number: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
-        Cell {
-            text: number.map(text).unwrap_or_default(),
-            key: number,
-            class: "number",
-            ..Cell::default()
+            text,
+            below: String::new(),
+            key,
+            class,
         }
     }
 }
