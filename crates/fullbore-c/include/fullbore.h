@@ -20,7 +20,7 @@
 //
 // Threads. Different objects are independent. One object is used by one thread at a time; it may move to
 // another thread between two calls. A call with an object that another call uses returns -EBUSY, and changes
-// nothing. A fullbore_cancel and a fullbore_overview may be used by several threads at a time.
+// nothing. A fullbore_cancel may be used by several threads at a time.
 //
 // fork(2). A child must neither use nor free the objects of its parent.
 //

@@ -1,19 +1,20 @@
 //! Watching pipelines from outside.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::time::Instant;
 
 use fullbore_observe::census::scope::{Scope, Whose};
+use fullbore_observe::overview::Overview;
 use fullbore_observe::{Error, Monitor};
 
-use crate::arguments::{nanoseconds, only, span, text};
+use crate::arguments::{nanoseconds, only, place, span, text};
 use crate::call::{
     FULLBORE_CAUSE_NOT_FOUND, FULLBORE_CAUSE_SYSTEM, FULLBORE_CAUSE_UNSUPPORTED, Failure,
     fullbore_error, number, status,
 };
 use crate::handle::{Exclusive, free, given, handles, make};
-use crate::overview::fullbore_overview;
 
 /// A flag of fullbore_monitor_new: include pipes whose two ends are both open in every process that has them open.
 pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
@@ -109,8 +110,22 @@ pub extern "C" fn fullbore_monitor_new_named(
     })
 }
 
-/// Observes for this time, and stores an overview with rates and verdicts in `*overview`, for programs that need only
-/// one. Free the overview with fullbore_overview_free.
+/// Stores the text of an overview.
+fn tell(
+    overview: Option<&mut MaybeUninit<*mut c_char>>,
+    find: impl FnOnce() -> Result<Overview, Error>,
+) -> Result<c_int, Failure> {
+    let place = place("overview", overview)?;
+    place.write(ptr::null_mut());
+    let json = serde_json::to_string(&find()?).unwrap_or_default();
+    // JSON has no NUL.
+    place.write(CString::new(json).unwrap_or_default().into_raw());
+    Ok(0)
+}
+
+/// Observes for this time, and stores an overview of all pipelines and pipes, with rates and verdicts, in `*overview`,
+/// for programs that need only one. It is the text, ending with a NUL, of a JSON object with the keys of `fullbore top
+/// --json`, which docs/top.md lists. Free it with fullbore_overview_free.
 ///
 /// Returns 0; -ESRCH if the monitored process has exited; -EINVAL if an argument is NULL, or the time is negative;
 /// -EBUSY while another call uses the monitor.
@@ -119,16 +134,12 @@ pub extern "C" fn fullbore_monitor_new_named(
 pub extern "C" fn fullbore_monitor_once(
     monitor: *mut fullbore_monitor,
     nanoseconds: i64,
-    overview: Option<&mut MaybeUninit<*mut fullbore_overview>>,
+    overview: Option<&mut MaybeUninit<*mut c_char>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
     status(error, || {
         let time = not_negative(nanoseconds)?;
-        given(monitor)?.0.with(|monitor| {
-            make(overview, || {
-                Ok(fullbore_overview::of(monitor.once(span(time))?))
-            })
-        })
+        (given(monitor)?.0).with(|monitor| tell(overview, || monitor.once(span(time))))
     })
 }
 
@@ -165,22 +176,20 @@ pub extern "C" fn fullbore_monitor_next_sample(monitor: *mut fullbore_monitor) -
     })
 }
 
-/// Finds all pipes and processes again, and stores their state in `*overview`. Rates and verdicts are based on the
-/// samples since earlier scans: for example, scan once a second, and sample in between. Free the overview with
-/// fullbore_overview_free.
+/// Finds all pipes and processes again, and stores their state in `*overview`, as fullbore_monitor_once does. Rates and
+/// verdicts are based on the samples since earlier scans: for example, scan once a second, and sample in between. Free
+/// the overview with fullbore_overview_free.
 ///
 /// Returns as fullbore_monitor_once.
 /// Threads: one at a time for one monitor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_scan(
     monitor: *mut fullbore_monitor,
-    overview: Option<&mut MaybeUninit<*mut fullbore_overview>>,
+    overview: Option<&mut MaybeUninit<*mut c_char>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
     status(error, || {
-        given(monitor)?
-            .0
-            .with(|monitor| make(overview, || Ok(fullbore_overview::of(monitor.scan()?))))
+        (given(monitor)?.0).with(|monitor| tell(overview, || monitor.scan()))
     })
 }
 
@@ -208,6 +217,17 @@ pub extern "C" fn fullbore_monitor_forget(
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_free(monitor: *mut fullbore_monitor) {
     free(monitor);
+}
+
+/// Frees an overview. NULL is allowed.
+///
+/// Threads: any, once no other thread uses this overview.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_overview_free(overview: *mut c_char) {
+    if !overview.is_null() {
+        // SAFETY: the header requires an overview that was not freed before.
+        drop(unsafe { CString::from_raw(overview) });
+    }
 }
 
 /// A day: longer than any useful call, and far from the end of all clocks.

@@ -16,8 +16,8 @@ const HEADERS: [(&str, &str); 2] = [
     ("fullbore-observe.h", "cbindgen-observe.toml"),
 ];
 
-/// The sources of fullbore-observe.h.
-const OBSERVE: [&str; 2] = ["monitor", "overview"];
+/// The source of fullbore-observe.h.
+const OBSERVE: [&str; 1] = ["monitor"];
 
 /// Returns the names of the modules, in the order in which lib.rs has them.
 fn modules() -> Vec<String> {

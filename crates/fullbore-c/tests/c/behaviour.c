@@ -6,7 +6,6 @@
 #include "pipeline.h"
 #include <fcntl.h>
 #include <fullbore-observe.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -679,49 +678,33 @@ static void pipes(void) {
     }
 }
 
+static long long number_after(const char *json, const char *key) { return atoll(after(json, key)); }
+
 static void watching(void) {
     struct pipeline pipeline;
     start_pipeline(&pipeline);
     fullbore_monitor *monitor;
     IS(0, fullbore_monitor_new_tree(getpid(), 0, &monitor, NULL));
-    fullbore_overview *overview = overview_with(&pipeline, monitor);
-    const fullbore_pipe_state *pipe = pipe_of_pipeline(&pipeline, overview);
-    CHECK(pipe->use_of == FULLBORE_USE_LINK && pipe->capacity >= 5 && !pipe->path && !pipe->closed);
-    CHECK(isnan(pipe->writer_blocked) || pipe->writer_blocked >= 0);
-    size_t number = (size_t)pipe->chain;
-    const fullbore_chain *chain = fullbore_overview_chain(overview, number);
-    CHECK(chain && chain->stages == chain->pipes + 1);
-    /* This program may have inherited pipes that are part of the same pipeline. */
-    size_t place = 0, at = 0;
-    while (fullbore_overview_pipe(overview, at) != pipe) at++;
-    while (fullbore_overview_chain_pipe(overview, number, place) != (int64_t)at) CHECK(++place < chain->pipes);
-    for (size_t i = 0; i < 2; i++) {
-        CHECK(fullbore_overview_stage(overview, number, place + i)->processes >= 1);
-        const fullbore_process *process = fullbore_overview_stage_process(overview, number, place + i, 0);
-        CHECK(process && (pid_t)process->pid == pipeline.children[i] && process->uid == getuid());
-        CHECK(process->name[0] && process->command[0] && process->start > 0);
+    char *overview = overview_with(&pipeline, monitor);
+    const char *pipe = pipe_of_pipeline(&pipeline, overview);
+    CHECK(has_after(pipe, "kind", "\"link\"") && number_after(pipe, "capacity") >= 5);
+    CHECK(has_after(pipe, "path", "null") && has_after(pipe, "closed", "null"));
+    /* The two stages follow each other in a chain. This program may have inherited pipes that are part of it. */
+    const char *stage = overview;
+    for (int i = 0; i < 2; i++) {
+        do {
+            stage = after(stage, "processes");
+            CHECK(stage < pipe);
+        } while (number_after(stage, "pid") != pipeline.children[i]);
+        CHECK(number_after(stage, "uid") == getuid() && number_after(stage, "start") > 0);
+        CHECK(!has_after(stage, "name", "\"\"") && !has_after(stage, "command", "\"\""));
     }
-    CHECK(!fullbore_overview_stage(overview, number, chain->stages));
-    CHECK((pid_t)fullbore_overview_pipe_writer(overview, at, 0)->pid == pipeline.children[0]);
-    CHECK((pid_t)fullbore_overview_pipe_reader(overview, at, 0)->pid == pipeline.children[1]);
     fullbore_overview_free(overview);
 
     /* With a verdict. */
     IS(0, fullbore_monitor_once(monitor, 100000000, &overview, &error));
-    int verdicts = 0;
-    for (size_t i = 0; (int64_t)i < fullbore_overview_chains(overview); i++) {
-        chain = fullbore_overview_chain(overview, i);
-        if (chain->verdict == FULLBORE_VERDICT_NONE) continue;
-        verdicts++;
-        CHECK(chain->words && chain->words[0] && chain->sure >= 0 && chain->sure <= FULLBORE_SURENESS_SURE);
-        CHECK((chain->bound != FULLBORE_BOUND_NONE) == (chain->verdict == FULLBORE_VERDICT_STAGE));
-        for (size_t slow = 0; slow < chain->slow_stages; slow++)
-            CHECK(fullbore_overview_stage(overview, i, (size_t)fullbore_overview_slow_stage(overview, i, slow)));
-        CHECK(!isnan(fullbore_overview_stage(overview, i, 0)->ran));
-    }
-    CHECK(verdicts > 0);
-    CHECK(fullbore_overview_unseen(overview) >= 0 && fullbore_overview_others_hidden(overview) >= 0);
-    CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
+    CHECK(strstr(overview, "\"verdict\":{\"kind\":\"") && !has_after(overview, "words", "\"\""));
+    CHECK(strstr(overview, "\"ran\":") && strstr(overview, "\"others_hidden\":"));
     fullbore_overview_free(overview);
     fullbore_monitor_free(monitor);
     end_pipeline(&pipeline);
@@ -729,7 +712,7 @@ static void watching(void) {
     /* By the name of a process, and by the PID of one that has exited. */
     IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
     IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-    IS(0, fullbore_overview_pipes(overview));
+    CHECK(has_after(overview, "pipes", "[]") && has_after(overview, "chains", "[]"));
     fullbore_overview_free(overview);
     fullbore_monitor_free(monitor);
     IS(-ESRCH, fullbore_monitor_new_tree(pipeline.children[0], 0, &monitor, &error));

@@ -38,21 +38,47 @@ static void start_pipeline(struct pipeline *pipeline) {
     close(fds[1]);
 }
 
-static const fullbore_pipe_state *pipe_of_pipeline(const struct pipeline *pipeline, const fullbore_overview *overview) {
-    for (size_t i = 0; (int64_t)i < fullbore_overview_pipes(overview); i++) {
-        const fullbore_pipe_state *pipe = fullbore_overview_pipe(overview, i);
-        if (pipe->inode == pipeline->identity.inode && pipe->device == pipeline->identity.device) return pipe;
-    }
-    return NULL;
+/* Returns the text after the next key of this name. */
+static const char *after(const char *json, const char *key) {
+    char text[64];
+    snprintf(text, sizeof text, "\"%s\":", key);
+    const char *found = strstr(json, text);
+    CHECK(found);
+    return found + strlen(text);
+}
+
+static int has_after(const char *json, const char *key, const char *value) {
+    return strncmp(after(json, key), value, strlen(value)) == 0;
+}
+
+/* Returns the part of an overview that is about the pipe. */
+static const char *pipe_of_pipeline(const struct pipeline *pipeline, const char *overview) {
+    char text[128];
+    snprintf(text, sizeof text, "{\"device\":%llu,\"inode\":%llu,", (unsigned long long)pipeline->identity.device,
+             (unsigned long long)pipeline->identity.inode);
+    return strstr(overview, text);
+}
+
+/* Returns whether a list of processes has this one only. */
+static int is_only(const char *list, pid_t pid) {
+    char first[64];
+    snprintf(first, sizeof first, "[{\"pid\":%d,", (int)pid);
+    return strncmp(list, first, strlen(first)) == 0 && strncmp(strchr(list, '}'), "}]", 2) == 0;
+}
+
+/* Returns whether the pipe is part of a chain, holds the five bytes, and has one writer and one reader. */
+static int is_complete(const struct pipeline *pipeline, const char *pipe) {
+    return !has_after(pipe, "chain", "null") && has_after(pipe, "queued", "5,") &&
+           is_only(after(pipe, "writers"), pipeline->children[0]) && is_only(after(pipe, "readers"), pipeline->children[1]);
 }
 
 /* Scans until both processes have begun, and returns the overview with their pipe. */
-static fullbore_overview *overview_with(const struct pipeline *pipeline, fullbore_monitor *monitor) {
-    fullbore_overview *overview;
+static char *overview_with(const struct pipeline *pipeline, fullbore_monitor *monitor) {
+    char *overview;
     for (int tries = 0; tries < 2000; tries++) {
         IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-        const fullbore_pipe_state *pipe = pipe_of_pipeline(pipeline, overview);
-        if (pipe && pipe->chain >= 0 && pipe->queued == 5 && pipe->writers == 1 && pipe->readers == 1) return overview;
+        const char *pipe = pipe_of_pipeline(pipeline, overview);
+        if (pipe && is_complete(pipeline, pipe)) return overview;
         fullbore_overview_free(overview);
         IS(0, fullbore_monitor_sample(monitor, 10000000, NULL));
     }

@@ -398,7 +398,7 @@ static void closed_too_early(void) {
 
 static void monitors(void) {
     fullbore_monitor *monitor;
-    fullbore_overview *overview;
+    char *overview;
     FAILS(-EINVAL, fullbore_monitor_new(0, NULL, &error));
     FAILS(-EINVAL, fullbore_monitor_new(2, &monitor, &error));
     FAILS(-EINVAL, fullbore_monitor_new_tree(getpid(), 0, NULL, &error));
@@ -425,32 +425,10 @@ static void monitors(void) {
     FAILS(-EINVAL, fullbore_monitor_sample(monitor, -1, &error));
     CHECK(fullbore_monitor_next_sample(monitor) > 0);
 
-    IS(-EINVAL, fullbore_overview_chains(NULL));
-    IS(-EINVAL, fullbore_overview_pipes(NULL));
-    IS(-EINVAL, fullbore_overview_unseen(NULL));
-    IS(-EINVAL, fullbore_overview_others_hidden(NULL));
-    IS(-EINVAL, fullbore_overview_chain_pipe(NULL, 0, 0));
-    IS(-EINVAL, fullbore_overview_slow_stage(NULL, 0, 0));
-    CHECK(!fullbore_overview_chain(NULL, 0));
-    CHECK(!fullbore_overview_stage(NULL, 0, 0));
-    CHECK(!fullbore_overview_stage_process(NULL, 0, 0, 0));
-    CHECK(!fullbore_overview_pipe(NULL, 0));
-    CHECK(!fullbore_overview_pipe_writer(NULL, 0, 0));
-    CHECK(!fullbore_overview_pipe_reader(NULL, 0, 0));
-    CHECK(!fullbore_overview_json(NULL));
     fullbore_overview_free(NULL);
 
     IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-    size_t none = SIZE_MAX;
-    IS(-EINVAL, fullbore_overview_chain_pipe(overview, none, none));
-    IS(-EINVAL, fullbore_overview_slow_stage(overview, none, none));
-    CHECK(!fullbore_overview_chain(overview, none));
-    CHECK(!fullbore_overview_stage(overview, none, none));
-    CHECK(!fullbore_overview_stage_process(overview, none, none, none));
-    CHECK(!fullbore_overview_pipe(overview, none));
-    CHECK(!fullbore_overview_pipe_writer(overview, none, none));
-    CHECK(!fullbore_overview_pipe_reader(overview, none, none));
-    CHECK(fullbore_overview_json(overview)[0] == '{');
+    CHECK(overview[0] == '{');
     fullbore_overview_free(overview);
     IS(0, fullbore_monitor_forget(monitor, NULL));
     fullbore_monitor_free(monitor);
