@@ -9,12 +9,12 @@ use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::overview::Overview;
 use fullbore_observe::{Error, Monitor};
 
-use crate::arguments::{nanoseconds, only, place, span, text};
+use crate::arguments::{only, place, span, text};
 use crate::call::{
     FULLBORE_CAUSE_NOT_FOUND, FULLBORE_CAUSE_SYSTEM, FULLBORE_CAUSE_UNSUPPORTED, Failure,
-    fullbore_error, number, status,
+    fullbore_error, status,
 };
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::handle::{Exclusive, counted, done, free, make, object};
 
 /// A flag of fullbore_monitor_new: include pipes whose two ends are both open in every process that has them open.
 pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
@@ -22,9 +22,7 @@ pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
 /// Observes the pipelines of running processes repeatedly, without touching their bytes.
 pub struct fullbore_monitor(Exclusive<Monitor>);
 
-handles! {
-    fullbore_monitor is "monitor";
-}
+object!(fullbore_monitor is "monitor", of Monitor);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -114,13 +112,13 @@ pub extern "C" fn fullbore_monitor_new_named(
 fn tell(
     overview: Option<&mut MaybeUninit<*mut c_char>>,
     find: impl FnOnce() -> Result<Overview, Error>,
-) -> Result<c_int, Failure> {
+) -> Result<(), Failure> {
     let place = place("overview", overview)?;
     place.write(ptr::null_mut());
     let json = serde_json::to_string(&find()?).unwrap_or_default();
     // JSON has no NUL.
     place.write(CString::new(json).unwrap_or_default().into_raw());
-    Ok(0)
+    Ok(())
 }
 
 /// Observes for this time, and stores an overview of all pipelines and pipes, with rates and verdicts, in `*overview`,
@@ -137,9 +135,9 @@ pub extern "C" fn fullbore_monitor_once(
     overview: Option<&mut MaybeUninit<*mut c_char>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, monitor, |monitor| {
         let time = not_negative(nanoseconds)?;
-        (given(monitor)?.0).with(|monitor| tell(overview, || monitor.once(span(time))))
+        tell(overview, || monitor.once(span(time)))
     })
 }
 
@@ -153,15 +151,12 @@ pub extern "C" fn fullbore_monitor_sample(
     nanoseconds: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        let time = not_negative(nanoseconds)?;
-        given(monitor)?.0.with(|monitor| {
-            match time {
-                0 => monitor.sample(),
-                _ => monitor.sample_until(Instant::now() + span(time)),
-            }
-            Ok(0)
-        })
+    done(error, monitor, |monitor| {
+        match not_negative(nanoseconds)? {
+            0 => monitor.sample(),
+            time => monitor.sample_until(Instant::now() + span(time)),
+        }
+        Ok(())
     })
 }
 
@@ -171,8 +166,8 @@ pub extern "C" fn fullbore_monitor_sample(
 /// Threads: one at a time for one monitor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_next_sample(monitor: *mut fullbore_monitor) -> i64 {
-    number(None, || {
-        (given(monitor)?.0).with(|monitor| Ok(nanoseconds(monitor.next_sample())))
+    counted(None, monitor, |monitor| {
+        Ok(monitor.next_sample().as_nanos() as u64)
     })
 }
 
@@ -188,9 +183,7 @@ pub extern "C" fn fullbore_monitor_scan(
     overview: Option<&mut MaybeUninit<*mut c_char>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        (given(monitor)?.0).with(|monitor| tell(overview, || monitor.scan()))
-    })
+    done(error, monitor, |monitor| tell(overview, || monitor.scan()))
 }
 
 /// Closes all files that the monitor keeps open, and forgets all processes. An open FIFO keeps its file system busy:
@@ -203,11 +196,9 @@ pub extern "C" fn fullbore_monitor_forget(
     monitor: *mut fullbore_monitor,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(monitor)?.0.with(|monitor| {
-            monitor.forget();
-            Ok(0)
-        })
+    done(error, monitor, |monitor| {
+        monitor.forget();
+        Ok(())
     })
 }
 

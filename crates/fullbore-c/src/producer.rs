@@ -12,9 +12,9 @@ use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, bytes, deadline, fd, only,
     place, size, wait,
 };
-use crate::call::{Failure, fullbore_error, number, status};
+use crate::call::{Failure, fullbore_error, status};
 use crate::cancel::{self, fullbore_cancel};
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::handle::{Exclusive, counted, done, free, make, object, using};
 use fullbore_linux::without_sigpipe;
 
 /// The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
@@ -91,14 +91,11 @@ pub struct Sending {
     /// `None` once it has finished.
     producer: Option<Producer<BorrowedFd<'static>>>,
     sent: u64,
-    calls: u64,
     way: i32,
     chunk: usize,
 }
 
-handles! {
-    fullbore_producer is "producer";
-}
+object!(fullbore_producer is "producer", of Sending);
 
 impl Drop for Sending {
     fn drop(&mut self) {
@@ -189,7 +186,6 @@ impl Sending {
         };
         Ok(Self {
             sent: 0,
-            calls: 0,
             way: way_of(&producer),
             chunk: producer.chunk(),
             producer: Some(producer),
@@ -204,7 +200,6 @@ impl Sending {
     fn note(&mut self) {
         if let Some(producer) = &self.producer {
             self.sent = producer.sent();
-            self.calls = producer.inner().report().calls;
             self.way = way_of(producer);
         }
     }
@@ -241,19 +236,18 @@ impl Sending {
         })
     }
 
-    fn finish(&mut self) -> Result<c_int, Failure> {
+    fn finish(&mut self) -> Result<(), Failure> {
         self.note();
         let producer =
             (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
         match without_sigpipe(|| producer.finish()) {
             Ok(produced) => {
                 self.sent = produced.bytes;
-                self.calls = produced.calls;
                 self.way = match produced.shared {
                     true => FULLBORE_WAY_RING,
                     false => number_of_way(produced.way),
                 };
-                Ok(0)
+                Ok(())
             }
             Err(Unfinished { error, producer }) => {
                 self.producer = Some(*producer);
@@ -305,9 +299,8 @@ pub extern "C" fn fullbore_producer_write(
     len: usize,
     error: Option<&mut fullbore_error>,
 ) -> i64 {
-    number(error, || {
-        let bytes = bytes(memory, len)?;
-        given(producer)?.0.with(|sending| sending.write(bytes))
+    counted(error, producer, |sending| {
+        sending.write(bytes(memory, len)?)
     })
 }
 
@@ -327,14 +320,12 @@ pub extern "C" fn fullbore_producer_reserve(
     memory: Option<&mut MaybeUninit<*mut c_void>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, producer, |sending| {
         let place = place("memory", memory)?;
-        given(producer)?.0.with(|sending| {
-            let producer = sending.going_on()?;
-            let lent = without_sigpipe(|| producer.reserve(len))?;
-            place.write(lent.as_mut_ptr().cast());
-            Ok(0)
-        })
+        let producer = sending.going_on()?;
+        let lent = without_sigpipe(|| producer.reserve(len))?;
+        place.write(lent.as_mut_ptr().cast());
+        Ok(())
     })
 }
 
@@ -351,12 +342,9 @@ pub extern "C" fn fullbore_producer_commit(
     len: usize,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(producer)?.0.with(|sending| {
-            let producer = sending.going_on()?;
-            without_sigpipe(|| producer.commit(len))?;
-            Ok(0)
-        })
+    done(error, producer, |sending| {
+        let producer = sending.going_on()?;
+        Ok(without_sigpipe(|| producer.commit(len))?)
     })
 }
 
@@ -370,13 +358,10 @@ pub extern "C" fn fullbore_producer_flush(
     producer: *mut fullbore_producer,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(producer)?.0.with(|sending| {
-            let producer = sending.going_on()?;
-            without_sigpipe(|| producer.flush())
-                .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()))?;
-            Ok(0)
-        })
+    done(error, producer, |sending| {
+        let producer = sending.going_on()?;
+        without_sigpipe(|| producer.flush())
+            .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()))
     })
 }
 
@@ -393,7 +378,7 @@ pub extern "C" fn fullbore_producer_finish(
     producer: *mut fullbore_producer,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || given(producer)?.0.with(Sending::finish))
+    done(error, producer, Sending::finish)
 }
 
 /// Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as by
@@ -408,14 +393,12 @@ pub extern "C" fn fullbore_producer_unsent(
     len: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, producer, |sending| {
         let (memory, len) = (place("memory", memory)?, place("length", len)?);
-        given(producer)?.0.with(|sending| {
-            let unsent = (sending.producer.as_ref()).map_or(&[][..], |producer| producer.buffer());
-            memory.write(unsent.as_ptr().cast());
-            len.write(unsent.len());
-            Ok(0)
-        })
+        let unsent = (sending.producer.as_ref()).map_or(&[][..], |producer| producer.buffer());
+        memory.write(unsent.as_ptr().cast());
+        len.write(unsent.len());
+        Ok(())
     })
 }
 
@@ -430,22 +413,10 @@ pub extern "C" fn fullbore_producer_set_deadline(
     deadline: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, producer, |sending| {
         let deadline = arguments::deadline(deadline)?;
-        given(producer)?.0.with(|sending| {
-            sending.going_on()?.set_deadline(deadline);
-            Ok(0)
-        })
-    })
-}
-
-fn asked(
-    producer: *mut fullbore_producer,
-    what: impl FnOnce(&Sending) -> u64,
-) -> Result<u64, Failure> {
-    given(producer)?.0.with(|sending| {
-        sending.note();
-        Ok(what(sending))
+        sending.going_on()?.set_deadline(deadline);
+        Ok(())
     })
 }
 
@@ -454,16 +425,10 @@ fn asked(
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_sent(producer: *mut fullbore_producer) -> i64 {
-    number(None, || asked(producer, |sending| sending.sent))
-}
-
-/// Returns the number of system calls that were made to send bytes; -EINVAL if `producer` is NULL; -EBUSY
-/// while another call uses it.
-///
-/// Threads: one at a time for one producer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i64 {
-    number(None, || asked(producer, |sending| sending.calls))
+    counted(None, producer, |sending| {
+        sending.note();
+        Ok(sending.sent)
+    })
 }
 
 /// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses a way, or when
@@ -472,11 +437,9 @@ pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_int {
-    status(None, || {
-        given(producer)?.0.with(|sending| {
-            sending.note();
-            Ok(sending.way)
-        })
+    using(None, producer, |sending| {
+        sending.note();
+        Ok(sending.way)
     })
 }
 
@@ -486,7 +449,7 @@ pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_i
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_chunk(producer: *mut fullbore_producer) -> i64 {
-    number(None, || asked(producer, |sending| sending.chunk as u64))
+    counted(None, producer, |sending| Ok(sending.chunk as u64))
 }
 
 /// Frees a producer. Like fclose(3), it first sends the remaining bytes, but cannot return an error: call

@@ -2,13 +2,14 @@
 #include "check.h"
 #include <fcntl.h>
 #include <fullbore-observe.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 struct pipeline {
     /* The writer and the reader. */
     pid_t children[2];
-    fullbore_pipe_identity identity;
+    struct stat identity;
     /* They run until its write end is closed. */
     int hold[2];
 };
@@ -16,9 +17,9 @@ struct pipeline {
 /* The writer writes five bytes, which stay in the pipe. */
 static void start_pipeline(struct pipeline *pipeline) {
     int fds[2], *hold = pipeline->hold;
-    IS(0, fullbore_pipe(fds, 0, NULL, NULL));
-    IS(0, fullbore_pipe(hold, 0, NULL, NULL));
-    IS(0, fullbore_pipe_identify(fds[0], &pipeline->identity, NULL));
+    IS(0, fullbore_pipe(fds, 0, NULL));
+    IS(0, fullbore_pipe(hold, 0, NULL));
+    CHECK(fstat(fds[0], &pipeline->identity) == 0);
     for (int child = 0; child < 2; child++) {
         pipeline->children[child] = fork();
         CHECK(pipeline->children[child] >= 0);
@@ -54,8 +55,8 @@ static int has_after(const char *json, const char *key, const char *value) {
 /* Returns the part of an overview that is about the pipe. */
 static const char *pipe_of_pipeline(const struct pipeline *pipeline, const char *overview) {
     char text[128];
-    snprintf(text, sizeof text, "{\"device\":%llu,\"inode\":%llu,", (unsigned long long)pipeline->identity.device,
-             (unsigned long long)pipeline->identity.inode);
+    snprintf(text, sizeof text, "{\"device\":%llu,\"inode\":%llu,", (unsigned long long)pipeline->identity.st_dev,
+             (unsigned long long)pipeline->identity.st_ino);
     return strstr(overview, text);
 }
 
@@ -72,18 +73,16 @@ static int is_complete(const struct pipeline *pipeline, const char *pipe) {
            is_only(after(pipe, "writers"), pipeline->children[0]) && is_only(after(pipe, "readers"), pipeline->children[1]);
 }
 
-/* Scans until both processes have begun, and returns the overview with their pipe. */
-static char *overview_with(const struct pipeline *pipeline, fullbore_monitor *monitor) {
-    char *overview;
+/* Scans until both processes have begun, and stores the overview with their pipe. */
+static void overview_with(const struct pipeline *pipeline, fullbore_monitor *monitor, char **overview) {
     for (int tries = 0; tries < 2000; tries++) {
-        IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-        const char *pipe = pipe_of_pipeline(pipeline, overview);
-        if (pipe && is_complete(pipeline, pipe)) return overview;
-        fullbore_overview_free(overview);
+        IS(0, fullbore_monitor_scan(monitor, overview, NULL));
+        const char *pipe = pipe_of_pipeline(pipeline, *overview);
+        if (pipe && is_complete(pipeline, pipe)) return;
+        fullbore_overview_free(*overview);
         IS(0, fullbore_monitor_sample(monitor, 10000000, NULL));
     }
     CHECK(!"the pipeline is seen");
-    return NULL;
 }
 
 static void end_pipeline(struct pipeline *pipeline) {
