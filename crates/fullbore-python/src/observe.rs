@@ -11,7 +11,7 @@ use fullbore_host::text::error_text;
 use fullbore_observe::census::link::Link;
 use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::{Monitor, StartedStage, Watch};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rustix::fs::{Mode, OFlags};
@@ -233,14 +233,9 @@ fn json_of(found: &impl Serialize) -> PyResult<String> {
 
 /// Starts a thread that receives no signals.
 fn without_signals<T>(start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-    let mut before = SigSet::empty();
-    pthread_sigmask(
-        SigmaskHow::SIG_BLOCK,
-        Some(&SigSet::all()),
-        Some(&mut before),
-    )?;
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = start();
-    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+    before.thread_set_mask()?;
     started
 }
 
