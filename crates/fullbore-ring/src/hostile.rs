@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::control::Control;
-use crate::giving::{Giving, Offering, Published};
+use crate::giving::{Giving, Offering};
 use crate::meeting::{self, Listener, Peer};
 use crate::memory::Shared;
 use crate::taking::{Joining, Next};
@@ -23,11 +23,11 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Offers a ring to the first process that connects.
 fn give(pipe: &OwnedFd) -> Giving {
-    let mut offering = Offering::new(pipe.as_fd(), 1 << 20).unwrap();
+    let mut offering = Offering::new(pipe.try_clone().unwrap(), 1 << 20).unwrap();
     let began = Instant::now();
     loop {
-        offering.is_asked(pipe.as_fd());
-        match offering.offer(pipe.as_fd(), &mut Waiter::new(Wait::Block)) {
+        offering.is_asked();
+        match offering.offer(&mut Waiter::new(Wait::Block)) {
             Ok(giving) => return giving,
             Err(again) => offering = again.expect("nobody is refused so often"),
         }
@@ -90,9 +90,8 @@ fn a_consumer_that_overwrites_all_words_gets_an_error_or_the_pipe() {
             let size = giving.bytes().len() / 2;
             let deadline = Instant::now() + Duration::from_millis(20);
             let mut waiter = Waiter::new(Wait::Adaptive).until_deadline(deadline);
-            let sink = pipe.writer.as_fd();
             loop {
-                let window = match giving.window(64 * 1024, 1, sink, &mut waiter) {
+                let window = match giving.window(64 * 1024, 1, &mut waiter) {
                     Ok(Some(window)) => window,
                     Ok(None) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
                     Err(errno) => panic!("{errno}"),
@@ -102,9 +101,9 @@ fn a_consumer_that_overwrites_all_words_gets_an_error_or_the_pipe() {
                     "{window:?}"
                 );
                 giving.bytes_mut()[window.clone()].fill(1);
-                match giving.publish(window.len(), sink, &mut waiter) {
-                    Ok(Published::Yes) => {}
-                    Ok(Published::No) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
+                match giving.publish(window.len(), &mut waiter) {
+                    Ok(true) => {}
+                    Ok(false) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
                     Err(errno) => panic!("{errno}"),
                 }
             }
@@ -369,11 +368,10 @@ fn a_side_that_floods_the_socket_is_only_woken() {
             drop((link, shared));
         });
         let mut giving = give(&pipe.writer);
-        let sink = pipe.writer.as_fd();
         let mut waiter = Waiter::new(Wait::Block);
         let mut sent = 0;
-        while let Some(window) = giving.window(64 * 1024, 1, sink, &mut waiter).unwrap() {
-            if giving.publish(window.len(), sink, &mut waiter) != Ok(Published::Yes) {
+        while let Some(window) = giving.window(64 * 1024, 1, &mut waiter).unwrap() {
+            if giving.publish(window.len(), &mut waiter) != Ok(true) {
                 break;
             }
             sent += window.len();
@@ -451,13 +449,12 @@ fn another_user_who_connects_does_not_end_the_sharing() {
         let mut giving = give(&pipe.writer);
         let _taken = taking.join().unwrap();
         let _link = connect_as_another_user(&pipe.reader);
-        let sink = pipe.writer.as_fd();
         let mut waiter = Waiter::new(Wait::Block);
         for _ in 0..10 {
             // It checks every few milliseconds.
             thread::sleep(std::time::Duration::from_millis(10));
-            giving.window(100, 1, sink, &mut waiter).unwrap().unwrap();
-            assert_eq!(giving.publish(1, sink, &mut waiter), Ok(Published::Yes));
+            giving.window(100, 1, &mut waiter).unwrap().unwrap();
+            assert_eq!(giving.publish(1, &mut waiter), Ok(true));
             assert!(!giving.is_over());
         }
     });
