@@ -37,6 +37,7 @@ const COPIED: usize = 2;
 const STREAM: usize = 16 * 1024;
 
 /// One direction of a transfer.
+#[derive(Default)]
 pub(crate) struct Direction {
     guarantee: Guarantee,
     limit: Option<u64>,
@@ -71,23 +72,9 @@ impl Direction {
         Self {
             guarantee: options.guarantee,
             limit: options.limit,
-            shapes: None,
-            carrier: Carrier::Empty,
-            job: None,
-            bytes: 0,
-            taken: 0,
-            spliced: 0,
-            streams: false,
-            refused: false,
-            drains: false,
-            source_failed: None,
-            ends_as: None,
             pace: options.rate.map(|rate| Pace::new(rate.get())),
-            nap: Nap::default(),
             clock: Clock::new(options.idle_timeout.is_some()),
-            ended: Ended::NotYet,
-            is_over: false,
-            owes_end: false,
+            ..Self::default()
         }
     }
 
@@ -142,11 +129,9 @@ impl Direction {
                 let most = self.may_take(most);
                 if let Some(file) = source.file() {
                     let file = Arc::clone(file);
-                    let carrier = std::mem::take(&mut self.carrier);
-                    let job = Job::start(carrier, move |carrier| {
+                    self.start(side, move |carrier| {
                         take(carrier, file.as_fd(), splices, most)
                     });
-                    self.job = Some((TransferSide::Source, job));
                     continue;
                 }
                 let (carrier, fd) = (&mut self.carrier, source.fd());
@@ -159,11 +144,7 @@ impl Direction {
             } else {
                 if let Some(file) = sink.file() {
                     let file = Arc::clone(file);
-                    let carrier = std::mem::take(&mut self.carrier);
-                    let job = Job::start(carrier, move |carrier| {
-                        carrier.send(file.as_fd(), sink_shape)
-                    });
-                    self.job = Some((TransferSide::Sink, job));
+                    self.start(side, move |carrier| carrier.send(file.as_fd(), sink_shape));
                     continue;
                 }
                 let (carrier, fd) = (&mut self.carrier, sink.fd());
@@ -209,6 +190,16 @@ impl Direction {
                 }
             }
         }
+    }
+
+    /// Starts a call for this side on a blocking thread.
+    fn start(
+        &mut self,
+        side: TransferSide,
+        call: impl FnOnce(&mut Carrier) -> Done + Send + 'static,
+    ) {
+        let carrier = std::mem::take(&mut self.carrier);
+        self.job = Some((side, Job::start(carrier, call)));
     }
 
     /// Returns the side of the next call.

@@ -117,9 +117,11 @@ impl<S: Source> Source for &mut S {}
 impl<W: Sink> Sink for &mut W {}
 impl<D: Duplex> Duplex for &mut D {}
 
-/// Implements `End` for a socket, or a type that refers to one.
+/// Implements `End` for a socket, or a type that refers to one, and its roles.
 macro_rules! sockets {
-    ($($kind:ty: $socket:ty),* $(,)?) => {$(
+    ($($kind:ty: $socket:ty, $($role:ident)*;)*) => {$(
+        $(impl $role for $kind {})*
+
         impl End for $kind {
             fn fd(&self) -> BorrowedFd<'_> {
                 AsRef::<$socket>::as_ref(self).as_fd()
@@ -149,36 +151,23 @@ macro_rules! sockets {
 }
 
 sockets! {
-    TcpStream: TcpStream,
-    tcp::ReadHalf<'_>: TcpStream,
-    tcp::WriteHalf<'_>: TcpStream,
-    tcp::OwnedReadHalf: TcpStream,
-    tcp::OwnedWriteHalf: TcpStream,
-    UnixStream: UnixStream,
-    unix::ReadHalf<'_>: UnixStream,
-    unix::WriteHalf<'_>: UnixStream,
-    unix::OwnedReadHalf: UnixStream,
-    unix::OwnedWriteHalf: UnixStream,
+    TcpStream: TcpStream, Source Sink Duplex;
+    tcp::ReadHalf<'_>: TcpStream, Source;
+    tcp::WriteHalf<'_>: TcpStream, Sink;
+    tcp::OwnedReadHalf: TcpStream, Source;
+    tcp::OwnedWriteHalf: TcpStream, Sink;
+    UnixStream: UnixStream, Source Sink Duplex;
+    unix::ReadHalf<'_>: UnixStream, Source;
+    unix::WriteHalf<'_>: UnixStream, Sink;
+    unix::OwnedReadHalf: UnixStream, Source;
+    unix::OwnedWriteHalf: UnixStream, Sink;
 }
 
-impl Source for TcpStream {}
-impl Source for tcp::ReadHalf<'_> {}
-impl Source for tcp::OwnedReadHalf {}
-impl Source for UnixStream {}
-impl Source for unix::ReadHalf<'_> {}
-impl Source for unix::OwnedReadHalf {}
-impl Sink for TcpStream {}
-impl Sink for tcp::WriteHalf<'_> {}
-impl Sink for tcp::OwnedWriteHalf {}
-impl Sink for UnixStream {}
-impl Sink for unix::WriteHalf<'_> {}
-impl Sink for unix::OwnedWriteHalf {}
-impl Duplex for TcpStream {}
-impl Duplex for UnixStream {}
-
-/// Implements `End` for one end of a pipe.
+/// Implements `End` for one end of a pipe, and its role.
 macro_rules! pipes {
-    ($($kind:ty: $poll:ident),*) => {$(
+    ($($kind:ty: $poll:ident, $role:ident;)*) => {$(
+        impl $role for $kind {}
+
         impl End for $kind {
             fn fd(&self) -> BorrowedFd<'_> {
                 self.as_fd()
@@ -199,14 +188,17 @@ macro_rules! pipes {
     )*};
 }
 
-pipes!(pipe::Receiver: poll_read_ready, pipe::Sender: poll_write_ready);
+pipes! {
+    pipe::Receiver: poll_read_ready, Source;
+    pipe::Sender: poll_write_ready, Sink;
+}
 
-impl Source for pipe::Receiver {}
-impl Sink for pipe::Sender {}
-
-/// Implements `End` for types whose readiness is visible only through the object that `examine` creates.
+/// Implements `End` for types whose readiness is visible only through the object that `examine` creates, and their
+/// roles.
 macro_rules! examined {
-    ($($kind:ty: $examine:expr),*) => {$(
+    ($($kind:ty: $examine:expr, $($role:ident)*;)*) => {$(
+        $(impl $role for $kind {})*
+
         impl End for $kind {
             fn fd(&self) -> BorrowedFd<'_> {
                 self.as_fd()
@@ -229,17 +221,11 @@ macro_rules! examined {
 }
 
 examined! {
-    ChildStdout: receiver,
-    ChildStderr: receiver,
-    ChildStdin: sender,
-    File: file
+    ChildStdout: receiver, Source;
+    ChildStderr: receiver, Source;
+    ChildStdin: sender, Sink;
+    File: file, Source Sink;
 }
-
-impl Source for ChildStdout {}
-impl Source for ChildStderr {}
-impl Sink for ChildStdin {}
-impl Source for File {}
-impl Sink for File {}
 
 /// Adds the name of the failed call to an error.
 fn of<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Unusable {

@@ -5,7 +5,6 @@
 //! user's other programs get pipes, too. The first pipes are the largest: each gets a sixteenth of the rest.
 
 use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,16 +29,10 @@ const KEPT: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 
 struct Pool {
-    pipes: Vec<CountedPipe>,
+    pipes: Vec<LentPipe>,
     buffers: Vec<Vec<u8>>,
     /// No pipe is created before this time.
     not_before: Option<Instant>,
-}
-
-/// A pipe, and its share of the allowance.
-struct CountedPipe {
-    pipe: Pipe,
-    _allowance: Allowance,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
@@ -90,8 +83,11 @@ impl Drop for Allowance {
     }
 }
 
-/// A lent pipe. It is empty, and must be empty again when it is given back.
-pub(crate) struct LentPipe(Option<CountedPipe>);
+/// A lent pipe, and its share of the allowance. It is empty, and must be empty again when it is given back.
+pub(crate) struct LentPipe {
+    pub(crate) pipe: Pipe,
+    _allowance: Allowance,
+}
 
 impl LentPipe {
     /// Lends a pipe; `None` if this process or the user may have no more.
@@ -102,7 +98,7 @@ impl LentPipe {
             (kept, may_make)
         });
         if kept.is_some() || !may_make {
-            return kept.map(|pipe| Self(Some(pipe)));
+            return kept;
         }
         let made = Self::make();
         let not_before = made.is_none().then(|| Instant::now() + PAUSE);
@@ -114,52 +110,34 @@ impl LentPipe {
         let allowance = Allowance::take()?;
         let (pipe, growth) = pipe::with_capacity(allowance.0).ok()?;
         let is_large_enough = growth.after >= SLOTS * page_size();
-        is_large_enough.then_some(Self(Some(CountedPipe {
+        is_large_enough.then_some(Self {
             pipe,
             _allowance: allowance,
-        })))
+        })
     }
 
     /// Gives back an empty pipe. A pipe that is dropped instead is closed.
-    pub(crate) fn give_back(mut self) {
-        let pipe = self.0.take();
+    pub(crate) fn give_back(self) {
         // A pipe that is not kept is closed after the lock was released.
         let _closed = with_pool(|pool| match pool.pipes.len() < KEPT {
             true => {
-                pool.pipes.extend(pipe);
+                pool.pipes.push(self);
                 None
             }
-            false => pipe,
+            false => Some(self),
         });
-    }
-}
-
-impl Deref for LentPipe {
-    type Target = Pipe;
-
-    fn deref(&self) -> &Pipe {
-        &self
-            .0
-            .as_ref()
-            .expect("it is taken only by `give_back`")
-            .pipe
     }
 }
 
 /// A lent buffer of [`BUFFER`] bytes, or one of another size.
 #[derive(Default)]
-pub(crate) struct Buffer(Vec<u8>);
+pub(crate) struct Buffer(pub(crate) Vec<u8>);
 
 impl Buffer {
     /// Lends a buffer.
     pub(crate) fn take() -> Self {
         let kept = with_pool(|pool| pool.buffers.pop());
         Self(kept.unwrap_or_else(|| vec![0; BUFFER]))
-    }
-
-    /// Creates a buffer of these bytes.
-    pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self(bytes)
     }
 }
 
@@ -173,20 +151,6 @@ impl Drop for Buffer {
                 }
             });
         }
-    }
-}
-
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
     }
 }
 

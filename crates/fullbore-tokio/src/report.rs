@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// Why a direction ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
     /// The source has no more bytes.
@@ -42,6 +42,7 @@ pub enum Ended {
     /// It failed; [`Failure`] has the error.
     Failed,
     /// It has not ended: the future was dropped, or the other direction failed first.
+    #[default]
     NotYet,
 }
 
