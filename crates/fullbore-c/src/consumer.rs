@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::{ConsumerOptions, TransferSide};
-use fullbore_ring::Consumer;
+use fullbore_ring::{Consumer, of_io};
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, fd, only, place, room, size,
@@ -121,7 +121,7 @@ pub extern "C" fn fullbore_consumer_read(
     counted(error, consumer, |consumer| {
         let read = consumer.read(room(memory, len)?);
         read.map(|n| n as u64)
-            .map_err(|error| Failure::of_io(error, TransferSide::Source, consumer.taken()))
+            .map_err(|error| of_io(error, TransferSide::Source, consumer.taken()).into())
     })
 }
 
@@ -143,7 +143,7 @@ pub extern "C" fn fullbore_consumer_fill(
         let (memory, len) = (place("memory", memory)?, place("length", len)?);
         let taken = consumer.taken();
         let bytes = consumer.fill_buf();
-        let bytes = bytes.map_err(|error| Failure::of_io(error, TransferSide::Source, taken))?;
+        let bytes = bytes.map_err(|error| of_io(error, TransferSide::Source, taken))?;
         memory.write(bytes.as_ptr().cast());
         len.write(bytes.len());
         Ok(())

@@ -1,12 +1,12 @@
 //! Memory to fd.
 
 use std::ffi::{c_int, c_void};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::{ProducerOptions, TransferSide, Unfinished, Way};
-use fullbore_ring::Producer;
+use fullbore_ring::{Producer, of_io};
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, bytes, deadline, fd, only,
@@ -206,34 +206,25 @@ impl Sending {
 
     fn write(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
         let producer = self.going_on()?;
-        if bytes.len() < producer.room() {
-            // No system call is made, so there is no SIGPIPE.
-            let written = producer.write(bytes);
-            return written
-                .map(|n| n as u64)
-                .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()));
-        }
-        without_sigpipe(|| {
+        let is_short = bytes.len() < producer.room();
+        let mut write = || {
             let mut written = 0;
             while written < bytes.len() {
                 match producer.write(&bytes[written..]) {
-                    Ok(0) => {
-                        return Err(Failure::of_io(
-                            ErrorKind::WriteZero.into(),
-                            TransferSide::Sink,
-                            producer.sent(),
-                        ));
-                    }
                     Ok(n) => written += n,
                     // The next call returns the error, because its bytes are still unsent.
                     Err(_) if written > 0 => break,
-                    Err(error) => {
-                        return Err(Failure::of_io(error, TransferSide::Sink, producer.sent()));
-                    }
+                    Err(error) => return Err(of_io(error, TransferSide::Sink, producer.sent())),
                 }
             }
             Ok(written as u64)
-        })
+        };
+        // Without a system call there is no SIGPIPE.
+        let written = match is_short {
+            true => write(),
+            false => without_sigpipe(write),
+        };
+        Ok(written?)
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
@@ -361,7 +352,7 @@ pub extern "C" fn fullbore_producer_flush(
     done(error, producer, |sending| {
         let producer = sending.going_on()?;
         without_sigpipe(|| producer.flush())
-            .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()))
+            .map_err(|error| of_io(error, TransferSide::Sink, producer.sent()).into())
     })
 }
 

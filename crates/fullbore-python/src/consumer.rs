@@ -524,8 +524,8 @@ impl PyConsumer {
     }
 
     #[pyo3(signature = (*_data))]
-    fn write(&self, py: Python<'_>, _data: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        Err(file::unsupported(py, "write"))
+    fn write(&self, _data: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        Err(file::UnsupportedOperation::new_err("write"))
     }
 
     /// Does nothing, because the file is only read.

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -257,42 +257,24 @@ pub fn overview(
         (None, Some(name)) => Whose::Named(name),
         (None, None) => Whose::Everybody,
     };
-    let (sender, receiver) = mpsc::channel();
     // An exception of a signal handler does not stop the thread, which ends by itself.
-    without_signals(|| {
+    let thread = without_signals(|| {
         thread::Builder::new().spawn(move || {
-            let overview = Monitor::new(Scope { whose, all: false })
-                .and_then(|mut monitor| monitor.once(time))
-                .map_err(|error| match error {
-                    fullbore_observe::Error::System { what, why } => {
-                        (why.raw_os_error(), format!("{what}: {}", error_text(&why)))
-                    }
-                    error => (None, error.to_string()),
-                });
-            let _ = sender.send(overview);
+            Monitor::new(Scope { whose, all: false }).and_then(|mut monitor| monitor.once(time))
         })
     })?;
-    let receiver = Mutex::new(receiver);
-    loop {
-        let answer = py.detach(|| {
-            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
-            receiver.recv_timeout(Duration::from_millis(50))
-        });
-        match answer {
-            Ok(Ok(overview)) => {
-                return json_of(&overview);
-            }
-            Ok(Err((errno, text))) => {
-                return Err(match errno {
-                    Some(errno) => PyOSError::new_err((errno, text)),
-                    None => PyOSError::new_err(text),
-                });
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("the observation has ended early"));
-            }
+    while !thread.is_finished() {
+        py.detach(|| thread::sleep(Duration::from_millis(10)));
+        py.check_signals()?;
+    }
+    match thread.join() {
+        Ok(Ok(overview)) => json_of(&overview),
+        Ok(Err(fullbore_observe::Error::System { what, why })) => {
+            let text = format!("{what}: {}", error_text(&why));
+            Err(PyOSError::new_err((why.raw_os_error(), text)))
         }
+        Ok(Err(error)) => Err(PyOSError::new_err(error.to_string())),
+        Err(_) => Err(PyRuntimeError::new_err("the observation has ended early")),
     }
 }
 

@@ -378,8 +378,8 @@ impl PyProducer {
     }
 
     #[pyo3(signature = (*_size))]
-    fn read(&self, py: Python<'_>, _size: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        Err(file::unsupported(py, "read"))
+    fn read(&self, _size: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        Err(file::UnsupportedOperation::new_err("read"))
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {

@@ -9,7 +9,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::control::{Broken, Giver, Sleep};
+use crate::control::{Giver, Sleep};
 use crate::meeting::{self, Listener, Peer};
 use crate::memory::{MOST, Shared};
 use crate::sleeping::{self, Looks};
@@ -324,7 +324,7 @@ impl Giving {
         self.closed = true;
         let left = self.giver.close(self.shared.control());
         self.is_broken = left.is_err();
-        let left = left.map_err(broken)?;
+        let left = left?;
         if let Some(sleep) = self.giver.wakes(self.shared.control()) {
             self.wake_consumer(sleep);
         }
@@ -371,7 +371,7 @@ impl Giving {
         let mut tries = 0u32;
         let waited = waiter.until(
             || {
-                let free = giver.free(control, wanted).map_err(broken)?;
+                let free = giver.free(control, wanted)?;
                 if free >= wanted || or_until() {
                     return Ok(Some(free));
                 }
@@ -434,9 +434,4 @@ impl Drop for Giving {
 fn is_anything_in(pipe: BorrowedFd<'_>) -> bool {
     // If FIONREAD fails, treat the pipe as empty.
     uninterrupted(|| rustix::io::ioctl_fionread(pipe)).is_ok_and(|queued| queued > 0)
-}
-
-/// The error for a dishonest side, or one whose memory was overwritten.
-pub(crate) fn broken(Broken: Broken) -> Errno {
-    Errno::PROTO
 }

@@ -43,22 +43,10 @@ const MOST_TRIES: u32 = 16;
 /// producer notices when the third process has exited, and rarely examines one that stays.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// One end of a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Read,
-    Write,
-}
-
-impl End {
-    /// The permissions of `/proc/PID/fd/N` for a descriptor of this end (`tid_fd_update_inode`, fs/proc/fd.c).
-    fn mode(self) -> u32 {
-        match self {
-            End::Read => 0o400,
-            End::Write => 0o200,
-        }
-    }
-}
+/// The permissions of `/proc/PID/fd/N` for a descriptor of the read end of a pipe, and of the write end
+/// (`tid_fd_update_inode`, fs/proc/fd.c).
+const READ_END: u32 = 0o400;
+const WRITE_END: u32 = 0o200;
 
 /// The socket that a consumer with support for rings connects to.
 #[derive(Debug)]
@@ -131,7 +119,7 @@ impl Listener {
             }
             let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
             let peer = process_of_same_user(&link);
-            if let Some(peer) = peer.filter(|&peer| holds(peer, text, End::Read)) {
+            if let Some(peer) = peer.filter(|&peer| holds(peer, text, READ_END)) {
                 return Some((linux::not_standard(link).ok()?, peer));
             }
         }
@@ -154,7 +142,7 @@ impl AsFd for Listener {
 pub(crate) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
     let link = connect_by(pipe, rustix::process::geteuid().as_raw())?;
     let peer = process_of_same_user(&link)?;
-    holds(peer, &link_text(pipe)?, End::Write).then_some(link)
+    holds(peer, &link_text(pipe)?, WRITE_END).then_some(link)
 }
 
 /// Connects to the process that listens for the consumer of `pipe` under this user's name.
@@ -295,10 +283,10 @@ fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
 }
 
 /// Returns whether `process` holds this end of the pipe.
-fn holds(process: u32, text: &str, end: End) -> bool {
+fn holds(process: u32, text: &str, end: u32) -> bool {
     any_descriptor(process, |descriptor| {
         is_of_pipe(descriptor, text)
-            && fs::symlink_metadata(descriptor).is_ok_and(|m| m.mode() & end.mode() != 0)
+            && fs::symlink_metadata(descriptor).is_ok_and(|m| m.mode() & end != 0)
     })
 }
 
@@ -332,7 +320,7 @@ fn any_descriptor(process: u32, is_it: impl Fn(&Path) -> bool) -> bool {
 /// Returns whether the descriptor reads or writes. One with `O_PATH`, which processes that only observe the pipe have,
 /// does neither.
 fn is_an_end(descriptor: &Path) -> bool {
-    let ends = End::Read.mode() | End::Write.mode();
+    let ends = READ_END | WRITE_END;
     fs::symlink_metadata(descriptor).map_or(true, |link| link.mode() & ends != 0)
 }
 

@@ -387,7 +387,7 @@ impl Filling {
         while self.gathered > 0 {
             let sent = inner.report().bytes;
             let n = (inner.write(self.gathered()))
-                .map_err(|error| of_io(error, TransferSide::Sink, "write", sent))?;
+                .map_err(|error| of_io(error, TransferSide::Sink, sent))?;
             self.gathered -= n;
             self.window.start += n;
         }
@@ -419,7 +419,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn flush_inside(&mut self) -> Result<()> {
         let (sent, inner) = (self.sent, self.inner.as_mut().expect(FINISHING));
         inner.flush().map_err(|error| {
-            let error = of_io(error, TransferSide::Sink, "write", inner.report().bytes);
+            let error = of_io(error, TransferSide::Sink, inner.report().bytes);
             after(sent, error)
         })
     }

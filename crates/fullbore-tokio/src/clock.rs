@@ -12,20 +12,11 @@ pub(crate) struct Clock {
     waiting: Option<(TransferSide, Instant)>,
     for_source: Duration,
     for_sink: Duration,
-    notes_progress: bool,
     /// The time of the last byte that arrived, or of the start of this run.
     pub(crate) progress_at: Option<Instant>,
 }
 
 impl Clock {
-    /// Creates a clock that is not running. `notes_progress` says whether it records the time of the last byte.
-    pub(crate) fn new(notes_progress: bool) -> Self {
-        Self {
-            notes_progress,
-            ..Self::default()
-        }
-    }
-
     pub(crate) fn start(&mut self) {
         if self.started.is_none() {
             let now = Instant::now();
@@ -47,7 +38,7 @@ impl Clock {
     /// Ends a wait, because bytes were moved on this side.
     pub(crate) fn progresses(&mut self, side: TransferSide) {
         self.ends_wait();
-        if self.notes_progress && side == TransferSide::Sink {
+        if side == TransferSide::Sink {
             self.progress_at = Some(Instant::now());
         }
     }

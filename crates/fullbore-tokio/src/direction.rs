@@ -14,11 +14,12 @@ use fullbore::{Error, Guarantee, TransferSide};
 use fullbore_linux::is_refusal;
 use rustix::fs::fstat;
 use rustix::io::Errno;
+use tokio::io::Interest;
 
 use crate::alarm::Pace;
 use crate::carrier::{Carrier, Done, Moved};
 use crate::clock::Clock;
-use crate::ends::{End, Ready, Shape, Side, Unusable};
+use crate::ends::{End, Shape, Side, Unusable};
 use crate::job::Job;
 use crate::nap::Nap;
 use crate::options::Options;
@@ -73,7 +74,6 @@ impl Direction {
             guarantee: options.guarantee,
             limit: options.limit,
             pace: options.rate.map(|rate| Pace::new(rate.get())),
-            clock: Clock::new(options.idle_timeout.is_some()),
             ..Self::default()
         }
     }
@@ -139,7 +139,7 @@ impl Direction {
                 match self.drains {
                     // tokio may not have been notified yet of bytes that have arrived.
                     true => call(),
-                    false => source.try_io(Ready::ToRead, call),
+                    false => source.try_io(Interest::READABLE, call),
                 }
             } else {
                 if let Some(file) = sink.file() {
@@ -148,7 +148,7 @@ impl Direction {
                     continue;
                 }
                 let (carrier, fd) = (&mut self.carrier, sink.fd());
-                sink.try_io(Ready::ToWrite, || carrier.send(fd, sink_shape))
+                sink.try_io(Interest::WRITABLE, || carrier.send(fd, sink_shape))
             };
             match done {
                 Err((_, Errno::AGAIN)) => {
@@ -156,8 +156,8 @@ impl Direction {
                         TransferSide::Source if self.drains => {
                             return Poll::Ready(Ok(Ended::NotYet));
                         }
-                        TransferSide::Source => source.poll_ready(cx, Ready::ToRead),
-                        TransferSide::Sink => sink.poll_ready(cx, Ready::ToWrite),
+                        TransferSide::Source => source.poll_ready(cx, Interest::READABLE),
+                        TransferSide::Sink => sink.poll_ready(cx, Interest::WRITABLE),
                     };
                     match polled {
                         Poll::Pending => {

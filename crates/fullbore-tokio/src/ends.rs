@@ -48,22 +48,6 @@ pub enum Shape {
     Other,
 }
 
-/// The direction in which a descriptor must be ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ready {
-    ToRead,
-    ToWrite,
-}
-
-impl From<Ready> for Interest {
-    fn from(ready: Ready) -> Self {
-        match ready {
-            Ready::ToRead => Interest::READABLE,
-            Ready::ToWrite => Interest::WRITABLE,
-        }
-    }
-}
-
 /// What a transfer creates in addition to an end.
 pub enum Own {
     Nothing,
@@ -86,10 +70,10 @@ pub trait End {
     fn fd(&self) -> BorrowedFd<'_>;
 
     /// Waits like the type's own `poll_read_ready` and `poll_write_ready`.
-    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>>;
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>>;
 
     /// Makes a call like the type's own `try_io`: if it fails with `EAGAIN`, the type is no longer ready.
-    fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
+    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     /// Examines the descriptor.
     fn examine(&self) -> Examined;
@@ -100,12 +84,12 @@ impl<E: End> End for &mut E {
         (**self).fd()
     }
 
-    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
-        (**self).poll_ready(cx, ready)
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
+        (**self).poll_ready(cx, interest)
     }
 
-    fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        (**self).try_io(ready, call)
+    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        (**self).try_io(interest, call)
     }
 
     fn examine(&self) -> Examined {
@@ -127,20 +111,20 @@ macro_rules! sockets {
                 AsRef::<$socket>::as_ref(self).as_fd()
             }
 
-            fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+            fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
                 let socket: &$socket = self.as_ref();
-                match ready {
-                    Ready::ToRead => socket.poll_read_ready(cx),
-                    Ready::ToWrite => socket.poll_write_ready(cx),
+                match interest.is_readable() {
+                    true => socket.poll_read_ready(cx),
+                    false => socket.poll_write_ready(cx),
                 }
             }
 
             fn try_io<T>(
                 &self,
-                ready: Ready,
+                interest: Interest,
                 call: impl FnOnce() -> io::Result<T>,
             ) -> io::Result<T> {
-                AsRef::<$socket>::as_ref(self).try_io(ready.into(), call)
+                AsRef::<$socket>::as_ref(self).try_io(interest, call)
             }
 
             fn examine(&self) -> Examined {
@@ -173,11 +157,11 @@ macro_rules! pipes {
                 self.as_fd()
             }
 
-            fn poll_ready(&self, cx: &mut Context<'_>, _: Ready) -> Poll<io::Result<()>> {
+            fn poll_ready(&self, cx: &mut Context<'_>, _: Interest) -> Poll<io::Result<()>> {
                 self.$poll(cx)
             }
 
-            fn try_io<T>(&self, _: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            fn try_io<T>(&self, _: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
                 <$kind>::try_io(self, call)
             }
 
@@ -204,11 +188,11 @@ macro_rules! examined {
                 self.as_fd()
             }
 
-            fn poll_ready(&self, _: &mut Context<'_>, _: Ready) -> Poll<io::Result<()>> {
+            fn poll_ready(&self, _: &mut Context<'_>, _: Interest) -> Poll<io::Result<()>> {
                 unreachable!("what was made by `examine` is polled")
             }
 
-            fn try_io<T>(&self, _: Ready, _: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            fn try_io<T>(&self, _: Interest, _: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
                 unreachable!("what was made by `examine` is used")
             }
 
@@ -272,15 +256,19 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
         self.get_ref().as_fd()
     }
 
-    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
-        match ready {
-            Ready::ToRead => self.poll_read_ready(cx).map_ok(drop),
-            Ready::ToWrite => self.poll_write_ready(cx).map_ok(drop),
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
+        match interest.is_readable() {
+            true => self.poll_read_ready(cx).map_ok(drop),
+            false => self.poll_write_ready(cx).map_ok(drop),
         }
     }
 
-    fn try_io<T2>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T2>) -> io::Result<T2> {
-        AsyncFd::try_io(self, ready.into(), |_| call())
+    fn try_io<T2>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce() -> io::Result<T2>,
+    ) -> io::Result<T2> {
+        AsyncFd::try_io(self, interest, |_| call())
     }
 
     fn examine(&self) -> Examined {
@@ -355,18 +343,22 @@ impl<E: End> Side<E> {
         }
     }
 
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+    ) -> Poll<io::Result<()>> {
         match self.own() {
             Own::Receiver(receiver) => receiver.poll_read_ready(cx),
             Own::Sender(sender) => sender.poll_write_ready(cx),
-            _ => self.end.poll_ready(cx, ready),
+            _ => self.end.poll_ready(cx, interest),
         }
     }
 
     /// Makes a call if the end is ready; otherwise it fails with `EAGAIN`.
     pub(crate) fn try_io<T>(
         &self,
-        ready: Ready,
+        interest: Interest,
         call: impl FnOnce() -> Result<T, (&'static str, Errno)>,
     ) -> Result<T, (&'static str, Errno)> {
         // tokio's `try_io` returns its own error if the end is not ready.
@@ -381,7 +373,7 @@ impl<E: End> Side<E> {
         let _ = match self.own() {
             Own::Receiver(receiver) => receiver.try_io(call),
             Own::Sender(sender) => sender.try_io(call),
-            _ => self.end.try_io(ready, call),
+            _ => self.end.try_io(interest, call),
         };
         outcome
     }
