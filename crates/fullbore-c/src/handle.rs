@@ -1,46 +1,18 @@
 //! Objects that C refers to by a pointer: how they are created, used and freed.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, TryLockError};
 
 use crate::arguments;
 use crate::call::{FULLBORE_CAUSE_IN_USE, Failure, fullbore_error, number, status};
 
 /// A value that only one call at a time may use.
-pub struct Exclusive<T> {
-    is_in_use: AtomicBool,
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: only the call that has set `is_in_use` accesses the value, so it may move between threads but is never used
-// by two at once.
-unsafe impl<T: Send> Sync for Exclusive<T> {}
-
-/// Ends a use, also if the call panics.
-struct Use<'a>(&'a AtomicBool);
-
-impl Drop for Use<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
+pub struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {
     pub fn new(value: T) -> Self {
-        Self {
-            is_in_use: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
-        }
-    }
-
-    fn begin(&self) -> Result<Use<'_>, Failure> {
-        if self.is_in_use.swap(true, Ordering::Acquire) {
-            let message = "this object is in use by another call";
-            return Err(Failure::new(libc::EBUSY, FULLBORE_CAUSE_IN_USE, message));
-        }
-        Ok(Use(&self.is_in_use))
+        Self(Mutex::new(value))
     }
 
     /// Uses the value.
@@ -48,9 +20,14 @@ impl<T> Exclusive<T> {
     /// # Errors
     /// `EBUSY` while another call uses it; those of `work`.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
-        let _use = self.begin()?;
-        // SAFETY: `begin` refuses all other calls until `_use` is dropped.
-        work(unsafe { &mut *self.value.get() })
+        match self.0.try_lock() {
+            Ok(mut value) => work(&mut value),
+            Err(TryLockError::Poisoned(after_a_panic)) => work(&mut after_a_panic.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let message = "this object is in use by another call";
+                Err(Failure::new(libc::EBUSY, FULLBORE_CAUSE_IN_USE, message))
+            }
+        }
     }
 }
 

@@ -52,11 +52,11 @@ pub(crate) struct Giving {
     only_writer: bool,
     /// The tick of the last check.
     looked: Tick,
-    /// Whether nothing more may be published.
-    over: bool,
+    /// Whether the ring must be closed, because the consumer has exited, or because there is another reader or writer.
+    pub(crate) over: bool,
     closed: bool,
     /// Whether the consumer has written a number that no honest one writes, which ends the stream.
-    is_broken: bool,
+    pub(crate) is_broken: bool,
     looks: Looks,
     /// Its second way is non-temporal stores.
     stores: Turns,
@@ -250,16 +250,6 @@ impl Giving {
     /// Returns whether bytes can still be published.
     pub(crate) fn is_open(&self) -> bool {
         !self.closed
-    }
-
-    /// Returns whether the consumer is dishonest, which ends the stream.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.is_broken
-    }
-
-    /// Returns whether the ring must be closed, because the consumer has exited, or because there is another reader.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over
     }
 
     fn position(&self) -> usize {

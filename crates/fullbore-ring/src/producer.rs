@@ -479,7 +479,7 @@ impl<Fd: AsFd> Producer<Fd> {
             Ok(false) => return self.leave_ring(),
             Err(errno) => return Err(self.broke_off(errno)),
         }
-        match filling.ring.is_over() {
+        match filling.ring.over {
             true => self.leave_ring(),
             false => Ok(()),
         }
@@ -490,7 +490,7 @@ impl<Fd: AsFd> Producer<Fd> {
         let Sharing::Ring(filling) = &mut self.sharing else {
             return Ok(());
         };
-        if !filling.ring.is_open() && !filling.ring.is_broken() {
+        if !filling.ring.is_open() && !filling.ring.is_broken {
             return Ok(());
         }
         let twice = filling.ring.bytes().len();

@@ -58,11 +58,6 @@ impl<R: Read> Unsealer<R> {
         }
     }
 
-    /// Returns the source.
-    pub fn into_inner(self) -> R {
-        self.source
-    }
-
     /// Reads the next part of the stream, and checks it.
     fn step(&mut self) -> io::Result<()> {
         let checked = match self.next {

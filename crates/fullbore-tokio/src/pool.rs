@@ -7,7 +7,6 @@
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use fullbore::Pipe;
 use fullbore_linux::{page_size, pipe, pipe_user_pages_soft};
@@ -25,20 +24,14 @@ const SLOTS: usize = 16;
 /// The most pipes, and the most buffers, that are kept while no connection uses them.
 const KEPT: usize = 16;
 
-/// The time after a refusal during which no pipe is created.
-const PAUSE: Duration = Duration::from_millis(100);
-
 struct Pool {
     pipes: Vec<LentPipe>,
     buffers: Vec<Vec<u8>>,
-    /// No pipe is created before this time.
-    not_before: Option<Instant>,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     pipes: Vec::new(),
     buffers: Vec::new(),
-    not_before: None,
 });
 
 /// The capacity of all pipes of this crate in bytes.
@@ -92,18 +85,7 @@ pub(crate) struct LentPipe {
 impl LentPipe {
     /// Lends a pipe; `None` if this process or the user may have no more.
     pub(crate) fn take() -> Option<Self> {
-        let (kept, may_make) = with_pool(|pool| {
-            let kept = pool.pipes.pop();
-            let may_make = pool.not_before.is_none_or(|at| at <= Instant::now());
-            (kept, may_make)
-        });
-        if kept.is_some() || !may_make {
-            return kept;
-        }
-        let made = Self::make();
-        let not_before = made.is_none().then(|| Instant::now() + PAUSE);
-        with_pool(|pool| pool.not_before = not_before);
-        made
+        with_pool(|pool| pool.pipes.pop()).or_else(Self::make)
     }
 
     fn make() -> Option<Self> {
@@ -199,8 +181,6 @@ mod tests {
         };
         assert_eq!(moved(50_000).spliced, 0);
         drop(held);
-        // After a refusal, no pipe is created for a while.
-        std::thread::sleep(PAUSE);
         assert_eq!(moved(50_000).spliced, 50_000);
     }
 }
