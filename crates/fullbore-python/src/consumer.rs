@@ -89,28 +89,22 @@ impl Input {
     /// Reads until `into` is full or the file has ended, and returns how many bytes it has read.
     fn read_full(&mut self, py: Python<'_>, file: &File, into: &mut [u8]) -> PyResult<usize> {
         let mut n = self.take(into);
-        while n < into.len() {
-            if !self.buffer().is_empty() {
-                n += self.take(&mut into[n..]);
-                continue;
-            }
-            let consumer = &mut self.consumer;
-            let filled = &mut n;
-            let rest: &mut [u8] = into;
-            let read = waiting(py, &file.name, || {
-                while *filled < rest.len() {
-                    match consumer.read(&mut rest[*filled..]).map_err(inner)? {
-                        0 => return Ok(()),
-                        more => *filled += more,
-                    }
+        if n == into.len() {
+            return Ok(n);
+        }
+        let (consumer, filled, memory) = (&mut self.consumer, &mut n, &mut *into);
+        let read = waiting(py, &file.name, || {
+            while *filled < memory.len() {
+                match consumer.read(&mut memory[*filled..]).map_err(inner)? {
+                    0 => break,
+                    more => *filled += more,
                 }
-                Ok(())
-            });
-            if let Err(error) = read {
-                self.keep(into[..n].to_vec());
-                return Err(error);
             }
-            break;
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.keep(into[..n].to_vec());
+            return Err(error);
         }
         Ok(n)
     }

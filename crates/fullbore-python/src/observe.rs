@@ -35,7 +35,8 @@ struct Sampling {
 
 struct State {
     watch: Watched,
-    stages: Vec<Stage>,
+    /// The processes of the stages that have not ended.
+    running: Vec<Option<Pid>>,
     is_over: bool,
 }
 
@@ -44,11 +45,6 @@ enum Watched {
     Now(Box<Watch>),
     /// Its findings as JSON.
     Before(String),
-}
-
-struct Stage {
-    pid: u32,
-    has_ended: bool,
 }
 
 impl Sampling {
@@ -62,16 +58,16 @@ impl Sampling {
         while !state.is_over {
             let State {
                 watch: Watched::Now(watch),
-                stages,
+                running,
                 ..
             } = &mut *state
             else {
                 break;
             };
-            for (number, stage) in stages.iter_mut().enumerate() {
-                stage.look(watch, number);
+            for (number, process) in running.iter_mut().enumerate() {
+                look(process, watch, number);
             }
-            if stages.iter().all(|stage| stage.has_ended) {
+            if running.iter().all(Option::is_none) {
                 break;
             }
             watch.sample();
@@ -82,21 +78,16 @@ impl Sampling {
     }
 }
 
-impl Stage {
-    /// Reads the final counters of a process that has ended and was not waited for: until then they are in /proc.
-    fn look(&mut self, watch: &mut Watch, number: usize) {
-        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
-            return;
-        };
-        if self.has_ended {
-            return;
-        }
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // It fails for a process that was waited for.
-        if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
-            self.has_ended = true;
-            watch.ended(number);
-        }
+/// Reads the final counters of a process that has ended and was not waited for: until then they are in /proc.
+fn look(process: &mut Option<Pid>, watch: &mut Watch, number: usize) {
+    let Some(pid) = *process else {
+        return;
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // It fails for a process that was waited for.
+    if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
+        *process = None;
+        watch.ended(number);
     }
 }
 
@@ -128,13 +119,10 @@ impl Watcher {
                 })
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let pids = stages.iter().map(|(_, pid)| Stage {
-            pid: *pid,
-            has_ended: false,
-        });
+        let pids = stages.iter().map(|(_, pid)| Pid::from_raw(*pid as i32));
         let ago = Duration::try_from_secs_f64(ago).unwrap_or_default();
         let state = State {
-            stages: pids.collect(),
+            running: pids.collect(),
             watch: {
                 let started = stages.into_iter();
                 let started = started.map(|(text, pid)| StartedStage { text, pid });
@@ -166,10 +154,10 @@ impl Watcher {
     fn ended(&self, py: Python<'_>, number: usize) {
         py.detach(|| {
             let state = &mut *self.sampling.lock();
-            if let (Some(stage), Watched::Now(watch)) =
-                (state.stages.get_mut(number), &mut state.watch)
+            if let (Some(process), Watched::Now(watch)) =
+                (state.running.get_mut(number), &mut state.watch)
             {
-                stage.look(watch, number);
+                look(process, watch, number);
             }
         });
     }

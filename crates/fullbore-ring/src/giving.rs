@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::control::{Giver, Sleep};
-use crate::meeting::{self, Listener, Peer};
+use crate::meeting::{self, Listener};
 use crate::memory::{MOST, Shared};
 use crate::sleeping::{self, Looks};
 use crate::stores::{PIECE, copy_past_caches, fill_past_caches};
@@ -286,7 +286,7 @@ impl Giving {
             return Ok(false);
         }
         if let Some(sleep) = self.giver.publish(self.shared.control(), n as u64) {
-            self.over = self.wake_consumer(sleep) == Peer::Gone;
+            self.over = self.wake_consumer(sleep);
         }
         if std::mem::take(&mut self.chosen) {
             let (giver, control) = (&self.giver, self.shared.control());
@@ -321,14 +321,14 @@ impl Giving {
         Ok(left as usize)
     }
 
-    fn wake_consumer(&self, sleep: Sleep) -> Peer {
+    fn wake_consumer(&self, sleep: Sleep) -> bool {
         sleeping::wake(self.shared.consumer(), sleep, self.link.as_fd())
     }
 
     /// Publishes nothing more, and takes nothing back, if the consumer still exists: it claims the rest, as if the
     /// producer had been killed.
     pub(crate) fn leave_to_consumer(&mut self) {
-        let is_there = meeting::is_woken(self.link.as_fd()) == Peer::Here;
+        let is_there = !meeting::has_exited(self.link.as_fd());
         self.closed |= is_there && self.giver.leave(self.shared.control());
     }
 
@@ -368,7 +368,7 @@ impl Giving {
                 tries = tries.wrapping_add(1);
                 if has_slept.take() || tries % TRIES_BETWEEN_LOOKS == 0 {
                     *over |= giver.is_closed(control)
-                        || meeting::is_woken(link) == Peer::Gone
+                        || meeting::has_exited(link)
                         || linux::is_closed(pipe)?
                         || listener.has_second_reader(pipe);
                 }
@@ -395,7 +395,7 @@ impl Giving {
     /// Checks whether the ring must be closed.
     fn look(&mut self) {
         self.over |= self.giver.is_closed(self.shared.control())
-            || meeting::is_woken(self.link.as_fd()) == Peer::Gone
+            || meeting::has_exited(self.link.as_fd())
             || self.listener.has_second_reader(self.pipe.as_fd());
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::control::Control;
 use crate::giving::{Giving, Offering};
-use crate::meeting::{self, Listener, Peer};
+use crate::meeting::{self, Listener};
 use crate::memory::Shared;
 use crate::taking::{Joining, Next};
 use crate::{Consumer, Producer};
@@ -45,7 +45,7 @@ fn take(pipe: &OwnedFd) -> (OwnedFd, Shared) {
         };
         loop {
             match meeting::receive(link.as_fd()) {
-                Ok(offer) => return (link, Shared::accept(&offer.files, offer.size).unwrap()),
+                Ok((size, files)) => return (link, Shared::accept(&files, size).unwrap()),
                 Err(Errno::AGAIN) => thread::yield_now(),
                 // Refused, because a process that another test has started holds the pipe, too.
                 Err(_) => break,
@@ -347,8 +347,7 @@ fn wrong_offers_leave_the_consumer_with_the_pipe() {
     });
     assert_eq!(next, Next::Pipe);
     // A flood of bytes without files, and an end at once.
-    let flood =
-        |link: OwnedFd| while meeting::wake(link.as_fd()) == Peer::Here && !is_full(&link) {};
+    let flood = |link: OwnedFd| while !meeting::wake(link.as_fd()) && !is_full(&link) {};
     assert_eq!(after(flood), Next::Pipe);
     assert_eq!(after(drop), Next::Pipe);
 }
@@ -363,7 +362,7 @@ fn a_side_that_floods_the_socket_is_only_woken() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (link, shared) = take(&pipe.reader);
-            while meeting::wake(link.as_fd()) == Peer::Here && !is_full(&link) {}
+            while !meeting::wake(link.as_fd()) && !is_full(&link) {}
             // It claims nothing, and ends.
             drop((link, shared));
         });

@@ -154,11 +154,7 @@ pub(crate) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
 }
 
 /// The offer of a producer: the size of the ring in bytes, and its two files.
-#[derive(Debug)]
-pub(crate) struct Offer {
-    pub(crate) size: usize,
-    pub(crate) files: [OwnedFd; 2],
-}
+pub(crate) type Offer = (usize, [OwnedFd; 2]);
 
 /// The first bytes of an offer.
 const MAGIC: [u8; 8] = *b"fullbore";
@@ -207,28 +203,17 @@ pub(crate) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
     }
     let size = u64::from_ne_bytes(message[8..].try_into().map_err(|_| Errno::PROTO)?);
     match (<[OwnedFd; 2]>::try_from(files), usize::try_from(size)) {
-        (Ok(files), Ok(size)) if received.bytes == 16 && message[..8] == MAGIC => {
-            Ok(Offer { size, files })
-        }
+        (Ok(files), Ok(size)) if received.bytes == 16 && message[..8] == MAGIC => Ok((size, files)),
         _ => Err(Errno::PROTO),
     }
 }
 
-/// Whether the other side still exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    Here,
-    Gone,
-}
-
-/// Wakes the other side, if it sleeps until there is something to receive.
-pub(crate) fn wake(link: BorrowedFd<'_>) -> Peer {
+/// Wakes the other side, if it sleeps until there is something to receive. Returns whether it has exited.
+pub(crate) fn wake(link: BorrowedFd<'_>) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    match uninterrupted(|| rustix::net::send(link, &[1], flags)) {
-        // If the socket is full, the other side has something to receive.
-        Ok(_) | Err(Errno::AGAIN) => Peer::Here,
-        Err(_) => Peer::Gone,
-    }
+    // If the socket is full, the other side has something to receive.
+    let sent = uninterrupted(|| rustix::net::send(link, &[1], flags));
+    !matches!(sent, Ok(_) | Err(Errno::AGAIN))
 }
 
 /// Returns whether the other side has closed the socket, even if it can still be received from. The kernel may close
@@ -243,14 +228,11 @@ pub(crate) fn is_gone(link: BorrowedFd<'_>) -> bool {
     uninterrupted(|| poll(&mut fds, Some(&MOMENT))).map_or(true, |gone| gone > 0)
 }
 
-/// Receives the bytes that the other side has sent to wake this one.
-pub(crate) fn is_woken(link: BorrowedFd<'_>) -> Peer {
+/// Receives the bytes that the other side has sent to wake this one. Returns whether it has exited.
+pub(crate) fn has_exited(link: BorrowedFd<'_>) -> bool {
     let mut bytes = [0; 64];
-    match uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT)) {
-        Ok((0, _)) => Peer::Gone,
-        Ok(_) | Err(Errno::AGAIN) => Peer::Here,
-        Err(_) => Peer::Gone,
-    }
+    let received = uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT));
+    !matches!(received, Ok((1.., _)) | Err(Errno::AGAIN))
 }
 
 fn socket() -> Option<OwnedFd> {

@@ -85,8 +85,6 @@ pub struct ProducerReport {
     pub bytes: u64,
     /// How the inner producer sent.
     pub way: Way,
-    /// System calls that were made to send bytes through the pipe.
-    pub calls: u64,
     /// Whether the last bytes went through a ring.
     pub shared: bool,
 }
@@ -329,7 +327,6 @@ impl<Fd: AsFd> Producer<Fd> {
             Ok(report) => Ok(ProducerReport {
                 bytes: self.sent + report.bytes,
                 way: report.way,
-                calls: report.calls,
                 shared,
             }),
             Err(Unfinished { error, producer }) => {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::control::{Claim, Taker};
 use crate::giving::TRIES_BETWEEN_LOOKS;
-use crate::meeting::{self, Offer, Peer};
+use crate::meeting::{self, Offer};
 use crate::memory::Shared;
 use crate::sleeping::{self, Looks};
 use fullbore_linux as linux;
@@ -128,13 +128,13 @@ impl Joining {
 
     /// Accepts the ring that was offered. If this fails, the producer sees the connection close, and takes back the
     /// bytes in the ring.
-    fn take_up(&mut self, offer: Offer, pipe: BorrowedFd<'_>) {
+    fn take_up(&mut self, (size, files): Offer, pipe: BorrowedFd<'_>) {
         let Joining::Connected { link, .. } = mem::replace(self, Joining::Never) else {
             return;
         };
-        if let Ok(shared) = Shared::accept(&offer.files, offer.size) {
+        if let Ok(shared) = Shared::accept(&files, size) {
             *self = Joining::Taking(Box::new(Taking {
-                taker: Taker::new(offer.size as u64),
+                taker: Taker::new(size as u64),
                 shared,
                 link,
                 kept: 0,
@@ -258,7 +258,7 @@ impl Taking {
 
     /// Checks for bytes in the ring, and then also in the pipe, where they can only be those of another writer.
     fn claim_or_look(&mut self, pipe: BorrowedFd<'_>, most: usize) -> Result<Found, Errno> {
-        self.gone |= meeting::is_woken(self.link.as_fd()) == Peer::Gone;
+        self.gone |= meeting::has_exited(self.link.as_fd());
         let queued = queued(pipe)?;
         // No writer is left, so the producer has exited, too.
         self.gone |= queued == Queued::End;
