@@ -38,11 +38,21 @@ impl From<Error> for Failure {
     }
 }
 
-fn monitor_of(whose: Whose, flags: u32) -> Result<fullbore_monitor, Failure> {
-    only(flags, FULLBORE_FLAG_ALL_PIPES, 0)?;
-    let all = flags & FULLBORE_FLAG_ALL_PIPES != 0;
-    let monitor = Monitor::new(Scope { whose, all })?;
-    Ok(fullbore_monitor(Exclusive::new(monitor)))
+/// Creates and stores a monitor of these pipelines.
+fn monitor_of(
+    monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
+    error: Option<&mut fullbore_error>,
+    flags: u32,
+    whose: impl FnOnce() -> Result<Whose, Failure>,
+) -> c_int {
+    status(error, || {
+        make(monitor, || {
+            only(flags, FULLBORE_FLAG_ALL_PIPES, 0)?;
+            let (whose, all) = (whose()?, flags & FULLBORE_FLAG_ALL_PIPES != 0);
+            let monitor = Monitor::new(Scope { whose, all })?;
+            Ok(fullbore_monitor(Exclusive::new(monitor)))
+        })
+    })
 }
 
 /// Creates a monitor of the pipes of all processes that this user may see, except the calling process, and stores it in
@@ -62,9 +72,7 @@ pub extern "C" fn fullbore_monitor_new(
     monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        make(monitor, || monitor_of(Whose::Everybody, flags))
-    })
+    monitor_of(monitor, error, flags, || Ok(Whose::Everybody))
 }
 
 /// Creates a monitor like fullbore_monitor_new, but of the pipelines of a process and all its descendants.
@@ -79,13 +87,11 @@ pub extern "C" fn fullbore_monitor_new_tree(
     monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        make(monitor, || match u32::try_from(pid) {
-            Ok(pid) if pid > 0 => monitor_of(Whose::Tree(pid), flags),
-            _ => Err(Failure::invalid(format!(
-                "{pid} is not the id of a process"
-            ))),
-        })
+    monitor_of(monitor, error, flags, || match u32::try_from(pid) {
+        Ok(pid) if pid > 0 => Ok(Whose::Tree(pid)),
+        _ => Err(Failure::invalid(format!(
+            "{pid} is not the id of a process"
+        ))),
     })
 }
 
@@ -101,10 +107,8 @@ pub extern "C" fn fullbore_monitor_new_named(
     monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        make(monitor, || {
-            monitor_of(Whose::Named(text("name", name)?.to_owned()), flags)
-        })
+    monitor_of(monitor, error, flags, || {
+        Ok(Whose::Named(text("name", name)?.to_owned()))
     })
 }
 

@@ -90,9 +90,9 @@ pub struct fullbore_producer(Exclusive<Sending>);
 pub struct Sending {
     /// `None` once it has finished.
     producer: Option<Producer<BorrowedFd<'static>>>,
-    sent: u64,
-    way: i32,
     chunk: usize,
+    /// The number of bytes that were sent when it finished, and the way.
+    finished: (u64, i32),
 }
 
 object!(fullbore_producer is "producer", of Sending);
@@ -185,23 +185,14 @@ impl Sending {
             false => producer.into(),
         };
         Ok(Self {
-            sent: 0,
-            way: way_of(&producer),
             chunk: producer.chunk(),
             producer: Some(producer),
+            finished: (0, FULLBORE_WAY_AUTO),
         })
     }
 
     fn going_on(&mut self) -> Result<&mut Producer<BorrowedFd<'static>>, Failure> {
         (self.producer.as_mut()).ok_or_else(|| Failure::invalid("the producer has finished"))
-    }
-
-    /// Saves the numbers that can be queried after the end.
-    fn note(&mut self) {
-        if let Some(producer) = &self.producer {
-            self.sent = producer.sent();
-            self.way = way_of(producer);
-        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
@@ -228,16 +219,15 @@ impl Sending {
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
-        self.note();
         let producer =
             (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
         match without_sigpipe(|| producer.finish()) {
             Ok(produced) => {
-                self.sent = produced.bytes;
-                self.way = match produced.shared {
+                let way = match produced.shared {
                     true => FULLBORE_WAY_RING,
                     false => number_of_way(produced.way),
                 };
+                self.finished = (produced.bytes, way);
                 Ok(())
             }
             Err(Unfinished { error, producer }) => {
@@ -417,8 +407,8 @@ pub extern "C" fn fullbore_producer_set_deadline(
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_sent(producer: *mut fullbore_producer) -> i64 {
     counted(None, producer, |sending| {
-        sending.note();
-        Ok(sending.sent)
+        let producer = sending.producer.as_ref();
+        Ok(producer.map_or(sending.finished.0, Producer::sent))
     })
 }
 
@@ -429,8 +419,8 @@ pub extern "C" fn fullbore_producer_sent(producer: *mut fullbore_producer) -> i6
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_int {
     using(None, producer, |sending| {
-        sending.note();
-        Ok(sending.way)
+        let producer = sending.producer.as_ref();
+        Ok(producer.map_or(sending.finished.1, way_of))
     })
 }
 

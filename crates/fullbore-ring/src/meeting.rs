@@ -82,10 +82,6 @@ impl Listener {
         linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
     }
 
-    fn may_look(&self) -> bool {
-        self.next.is_none_or(|next| Instant::now() >= next)
-    }
-
     /// Allows the next connection to be examined at once.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self) {
@@ -95,7 +91,7 @@ impl Listener {
     /// Returns a connection to the consumer of `pipe`, if it has connected and no third process holds the pipe. Does
     /// not wait.
     pub(crate) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
-        while !self.is_exhausted() && self.may_look() {
+        while !self.is_exhausted() && self.next.is_none_or(|next| Instant::now() >= next) {
             let text = link_text(pipe)?;
             let (link, peer) = self.next_reader(&text)?;
             self.next = Some(Instant::now() + FIRST_PAUSE * (1 << self.tries));

@@ -351,15 +351,6 @@ impl<Fd: AsFd> Producer<Fd> {
 const FINISHING: &str = "a producer is not used after it has finished";
 
 impl Filling {
-    fn new(ring: Giving, chunk: usize) -> Self {
-        Self {
-            ring,
-            window: 0..chunk,
-            gathered: 0,
-            reserved: 0,
-        }
-    }
-
     fn gathered(&self) -> &[u8] {
         &self.ring.bytes()[self.window.start..][..self.gathered]
     }
@@ -427,7 +418,12 @@ impl<Fd: AsFd> Producer<Fd> {
         let chunk = self.chunk();
         if let Sharing::Offering(offering) = mem::replace(&mut self.sharing, Sharing::No) {
             self.sharing = match offering.offer(&mut self.waiter) {
-                Ok(ring) => Sharing::Ring(Box::new(Filling::new(ring, chunk))),
+                Ok(ring) => Sharing::Ring(Box::new(Filling {
+                    ring,
+                    window: 0..chunk,
+                    gathered: 0,
+                    reserved: 0,
+                })),
                 Err(Some(offering)) => Sharing::Offering(offering),
                 Err(None) => Sharing::No,
             };

@@ -9,7 +9,6 @@ use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
@@ -143,14 +142,10 @@ const LEN: usize = size_of::<Control<AtomicU64>>();
 
 /// Returns the device number of the tmpfs that all memfds of base pages are in.
 fn device_of_memfds() -> Result<u64> {
-    static DEVICE: OnceLock<u64> = OnceLock::new();
-    if let Some(device) = DEVICE.get() {
-        return Ok(*device);
-    }
     let file = fullbore_linux::memfd("fullbore", MemfdFlags::empty())
         .map_err(error::system("memfd_create"))?;
     let stat = rustix::fs::fstat(&file).map_err(error::system("fstat"))?;
-    Ok(*DEVICE.get_or_init(|| stat.st_dev))
+    Ok(stat.st_dev)
 }
 
 #[cfg(test)]

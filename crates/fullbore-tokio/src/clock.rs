@@ -1,5 +1,7 @@
 //! How long a direction has run, and how long it waited for each side.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fullbore::TransferSide;
@@ -73,4 +75,26 @@ impl Clock {
             _ => before,
         }
     }
+}
+
+/// A run of a transfer, whose clocks stop when it ends or its future is dropped.
+struct Run<'transfer, T> {
+    transfer: &'transfer mut T,
+    stop: fn(&mut T),
+}
+
+impl<T> Drop for Run<'_, T> {
+    fn drop(&mut self) {
+        (self.stop)(self.transfer);
+    }
+}
+
+/// Polls a transfer until it is ready, and calls `stop` then, or when the future is dropped.
+pub(crate) async fn run<T, R>(
+    transfer: &mut T,
+    poll: fn(&mut T, &mut Context<'_>) -> Poll<R>,
+    stop: fn(&mut T),
+) -> R {
+    let run = Run { transfer, stop };
+    poll_fn(|cx| poll(run.transfer, cx)).await
 }
