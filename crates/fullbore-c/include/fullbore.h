@@ -20,7 +20,7 @@
 //
 // Threads. Different objects are independent. One object is used by one thread at a time; it may move to
 // another thread between two calls. A call with an object that another call uses returns -EBUSY, and changes
-// nothing. A fullbore_cancel and a fullbore_overview may be used by several threads at a time.
+// nothing. A fullbore_cancel may be used by several threads at a time.
 //
 // fork(2). A child must neither use nor free the objects of its parent.
 //
@@ -105,22 +105,6 @@
 // other process has the pipe open. The bytes arrive as through the pipe, but poll(2) does not see them. It has no
 // effect with FULLBORE_FLAG_NONBLOCKING.
 #define FULLBORE_FLAG_SHARED 32
-
-// No limit kept a pipe from growing to the requested capacity.
-#define FULLBORE_LIMIT_NONE 0
-
-// /proc/sys/fs/pipe-max-size kept a pipe from growing further; `limit_is` is its value in bytes.
-#define FULLBORE_LIMIT_PIPE_MAX_SIZE 1
-
-// /proc/sys/fs/pipe-user-pages-soft (or -hard), which limits all pipes of a user, kept a pipe from growing further;
-// `limit_is` is the soft limit in pages, or -1 if it cannot be read.
-#define FULLBORE_LIMIT_PIPE_USER_PAGES 2
-
-// The queued bytes would not fit.
-#define FULLBORE_LIMIT_BUSY 3
-
-// Another limit, for which this version has no name.
-#define FULLBORE_LIMIT_OTHER 4
 
 // The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
 // socket; anything else gets copies.
@@ -208,30 +192,6 @@
 // Bytes are moved in another way, for which this version has no name.
 #define FULLBORE_METHOD_OTHER 8
 
-// A file is a pipe or a FIFO.
-#define FULLBORE_KIND_PIPE 1
-
-// A file is a regular file.
-#define FULLBORE_KIND_REGULAR 2
-
-// A file is a block device.
-#define FULLBORE_KIND_BLOCK 3
-
-// A file is /dev/null.
-#define FULLBORE_KIND_NULL 4
-
-// A file is another character device.
-#define FULLBORE_KIND_CHAR 5
-
-// A file is a Unix socket of type stream.
-#define FULLBORE_KIND_UNIX_STREAM 6
-
-// A file is a TCP socket.
-#define FULLBORE_KIND_TCP 7
-
-// A file is of any other kind.
-#define FULLBORE_KIND_OTHER 8
-
 // A flag of fullbore_transfer_options: start reading at `source_offset`, and do not change the position of the source.
 #define FULLBORE_FLAG_AT_SOURCE_OFFSET 4
 
@@ -293,28 +253,6 @@ typedef struct fullbore_error {
   // The message, as one line of UTF-8 that ends with a NUL. It is truncated if it is too long.
   char message[232];
 } fullbore_error;
-
-// The result of growing a pipe.
-typedef struct fullbore_growth {
-  // Capacity in bytes before.
-  uint64_t before;
-  // Capacity in bytes now.
-  uint64_t after;
-  // The value of the limit; -1 if it has none.
-  int64_t limit_is;
-  // The limit that kept the pipe below the requested capacity: FULLBORE_LIMIT_...
-  int32_t limit;
-  // 0.
-  int32_t reserved;
-} fullbore_growth;
-
-// The identity of a pipe: equal for two file descriptors only if they refer to the same pipe, in any process.
-typedef struct fullbore_pipe_identity {
-  // The device number of its file system, as in `struct stat`.
-  uint64_t device;
-  // Its inode number in that file system.
-  uint64_t inode;
-} fullbore_pipe_identity;
 
 // The options of a fullbore_producer and a fullbore_repeat. Set `size` to `sizeof options` and all other fields to 0,
 // and then change fields from their default: `fullbore_producer_options o = {.size = sizeof o}`.
@@ -458,26 +396,13 @@ int64_t fullbore_deadline_in(int64_t nanoseconds);
 // it is, at 64 KiB with pages of 4 KiB.
 //
 // `fds` points to room for two descriptors: `fds[0]` is set to the read end, `fds[1]` to the write end. The caller
-// closes both. `growth` gets the resulting capacity, and may be NULL.
+// closes both. fullbore_pipe_capacity returns the resulting capacity.
 //
 // Returns 0; -EMFILE or -ENFILE as pipe2(2); -EINVAL if `fds` is NULL.
 // Threads: any.
 int fullbore_pipe(int *fds,
                   size_t bytes,
-                  struct fullbore_growth *growth,
                   struct fullbore_error *error);
-
-// Returns 1 if `pipe` is a pipe or a FIFO, 0 if it is not, or -EBADF if it is not open.
-//
-// Threads: any.
-int fullbore_pipe_is_pipe(int pipe, struct fullbore_error *error);
-
-// Returns 1 if `pipe` can be written to, 0 if it cannot; -EBADF if it is not open; -EINVAL if it is not
-// a pipe.
-//
-// Threads: any.
-int fullbore_pipe_is_writer(int pipe,
-                            struct fullbore_error *error);
 
 // Returns the capacity of a pipe in bytes (F_GETPIPE_SZ); -EBADF if `pipe` is not open; -EINVAL if it is
 // not a pipe.
@@ -486,13 +411,6 @@ int fullbore_pipe_is_writer(int pipe,
 int64_t fullbore_pipe_capacity(int pipe,
                                struct fullbore_error *error);
 
-// Returns the capacity of a pipe in slots: the number of runs of bytes that it can refer to, each at
-// most a page or compound page. -EBADF if `pipe` is not open; -EINVAL if it is not a pipe.
-//
-// Threads: any.
-int64_t fullbore_pipe_slots(int pipe,
-                            struct fullbore_error *error);
-
 // Returns the number of bytes in a pipe now (FIONREAD), from either end; -EBADF if `pipe` is not open; -EINVAL if it
 // is not a pipe.
 //
@@ -500,37 +418,17 @@ int64_t fullbore_pipe_slots(int pipe,
 int64_t fullbore_pipe_queued(int pipe,
                              struct fullbore_error *error);
 
-// Stores the identity of a pipe in `*identity`.
-//
-// Returns 0; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, or `identity` is NULL.
-// Threads: any.
-int fullbore_pipe_identify(int pipe,
-                           struct fullbore_pipe_identity *identity,
-                           struct fullbore_error *error);
-
-// Sets the capacity of a pipe to `bytes`, which the kernel rounds up to a power of two of pages
-// (F_SETPIPE_SZ).
-//
-// Returns the new capacity in bytes; -EPERM above the user's limits; -EBUSY if the queued bytes use more slots than
-// that; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe, for 0, and for 2 GiB or more.
-// Threads: any.
-int64_t fullbore_pipe_resize(int pipe,
-                             size_t bytes,
-                             struct fullbore_error *error);
-
-// Grows a pipe up to `bytes`, as far as the user's limits allow. It is never shrunk. A limit is not an error:
-// `growth`, which may be NULL, gets the resulting capacity, and the limit.
+// Grows a pipe up to `bytes`, as far as the user's limits allow. It is never shrunk. A limit is not an error.
 //
 // Grow a pipe only if you write to it: another writer may infer from the capacity when a page is free. All pipes of an
 // unprivileged user may have 64 MiB together (/proc/sys/fs/pipe-user-pages-soft); beyond that, new pipes of this user
 // have one or two pages.
 //
-// Returns 0; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe; -ENOMEM.
+// Returns the capacity in bytes; -EBADF if `pipe` is not open; -EINVAL if it is not a pipe; -ENOMEM.
 // Threads: any.
-int fullbore_pipe_grow(int pipe,
-                       size_t bytes,
-                       struct fullbore_growth *growth,
-                       struct fullbore_error *error);
+int64_t fullbore_pipe_grow(int pipe,
+                           size_t bytes,
+                           struct fullbore_error *error);
 
 // Creates a producer that sends to `sink`, and stores it in `*producer`. Free it with
 // fullbore_producer_free.
@@ -629,12 +527,6 @@ int fullbore_producer_set_deadline(struct fullbore_producer *producer,
 // Threads: one at a time for one producer.
 int64_t fullbore_producer_sent(struct fullbore_producer *producer);
 
-// Returns the number of system calls that were made to send bytes; -EINVAL if `producer` is NULL; -EBUSY
-// while another call uses it.
-//
-// Threads: one at a time for one producer.
-int64_t fullbore_producer_calls(struct fullbore_producer *producer);
-
 // Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses a way, or when
 // the consumer shares memory. -EINVAL if `producer` is NULL; -EBUSY while another call uses it.
 //
@@ -682,14 +574,6 @@ int fullbore_repeat_send(struct fullbore_repeat *repeat,
                          uint64_t len,
                          struct fullbore_error *error);
 
-// Sends as many bytes as one system call can, at most `len`.
-//
-// Returns how many were sent; otherwise as fullbore_repeat_send.
-// Threads: one at a time for one repeat.
-int64_t fullbore_repeat_send_some(struct fullbore_repeat *repeat,
-                                  uint64_t len,
-                                  struct fullbore_error *error);
-
 // Sets the deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
 //
 // Returns 0; -EINVAL if `repeat` is NULL or `deadline` is negative; -EBUSY while another call uses it.
@@ -702,12 +586,6 @@ int fullbore_repeat_set_deadline(struct fullbore_repeat *repeat,
 //
 // Threads: one at a time for one repeat.
 int64_t fullbore_repeat_sent(struct fullbore_repeat *repeat);
-
-// Returns the number of system calls that were made to send bytes; -EINVAL if `repeat` is NULL; -EBUSY
-// while another call uses it.
-//
-// Threads: one at a time for one repeat.
-int64_t fullbore_repeat_calls(struct fullbore_repeat *repeat);
 
 // Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output does not accept references; -EINVAL if `repeat` is
 // NULL; -EBUSY while another call uses it.
@@ -795,12 +673,6 @@ int64_t fullbore_consumer_taken(struct fullbore_consumer *consumer);
 // Threads: one at a time for one consumer.
 int64_t fullbore_consumer_buffered(struct fullbore_consumer *consumer);
 
-// Returns the number of system calls that were made to read or discard bytes; -EINVAL if `consumer` is
-// NULL; -EBUSY while another call uses it.
-//
-// Threads: one at a time for one consumer.
-int64_t fullbore_consumer_calls(struct fullbore_consumer *consumer);
-
 // Frees a consumer. Bytes in its buffer are lost. NULL is allowed.
 //
 // Threads: any, once no other call uses this consumer.
@@ -814,14 +686,6 @@ void fullbore_consumer_free(struct fullbore_consumer *consumer);
 int64_t fullbore_copy(int source,
                       int sink,
                       struct fullbore_error *error);
-
-// Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a failed write
-// only here. The descriptor is closed in any case.
-//
-// Returns 0; -EIO, -ENOSPC or -EDQUOT as close(2); -EBADF if `fd` is not open.
-// Threads: any.
-int fullbore_close(int fd,
-                   struct fullbore_error *error);
 
 // Creates a transfer from `source` to `sink`, and stores it in `*transfer`. Nothing is moved yet. Free it
 // with fullbore_transfer_free.
@@ -901,30 +765,6 @@ int64_t fullbore_transfer_bytes(struct fullbore_transfer *transfer);
 // Threads: one at a time for one transfer.
 int64_t fullbore_transfer_taken(struct fullbore_transfer *transfer);
 
-// Returns the number of system calls that were made to move bytes, in all runs; -EINVAL if `transfer` is NULL; -EBUSY
-// while another call uses it.
-//
-// Threads: one at a time for one transfer.
-int64_t fullbore_transfer_calls(struct fullbore_transfer *transfer);
-
-// Returns the total duration of all runs in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while another call uses
-// it.
-//
-// Threads: one at a time for one transfer.
-int64_t fullbore_transfer_elapsed(struct fullbore_transfer *transfer);
-
-// Returns the kind of the source, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
-// NULL; -EBUSY while another call uses it.
-//
-// Threads: one at a time for one transfer.
-int fullbore_transfer_source_kind(struct fullbore_transfer *transfer);
-
-// Returns the kind of the sink, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
-// NULL; -EBUSY while another call uses it.
-//
-// Threads: one at a time for one transfer.
-int fullbore_transfer_sink_kind(struct fullbore_transfer *transfer);
-
 // Returns the method with this index, from 0, in the order of their first byte, FULLBORE_METHOD_..., and stores how
 // many bytes it moved in `*bytes`, which may be NULL. Returns 0 if fewer methods were used; -EINVAL if `transfer` is
 // NULL; -EBUSY while another call uses it.
@@ -997,11 +837,6 @@ int fullbore_tee_set_cancel(struct fullbore_tee *tee,
 //
 // Threads: one at a time for one tee.
 int64_t fullbore_tee_taken(struct fullbore_tee *tee);
-
-// Returns the total duration of all runs in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another call uses it.
-//
-// Threads: one at a time for one tee.
-int64_t fullbore_tee_elapsed(struct fullbore_tee *tee);
 
 // Returns the number of bytes that arrived at a sink, in all runs; -EINVAL if there is no such sink, or `tee` is NULL;
 // -EBUSY while another call uses it.

@@ -209,8 +209,3 @@ pub fn deadline(at: i64) -> Result<Option<Instant>, Failure> {
 pub fn span(nanoseconds: i64) -> Duration {
     Duration::from_nanos(nanoseconds.try_into().unwrap_or(0))
 }
-
-/// Returns a duration in nanoseconds.
-pub fn nanoseconds(span: Duration) -> u64 {
-    span.as_nanos().try_into().unwrap_or(u64::MAX)
-}

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::ffi::{c_char, c_int};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fullbore::{Error, Stopped, TransferSide};
@@ -88,20 +87,6 @@ impl Failure {
             .unwrap_or("a panic");
         let message = format!("this is a defect of fullbore: {text}");
         Self::new(libc::ENOTRECOVERABLE, FULLBORE_CAUSE_DEFECT, message)
-    }
-
-    /// Converts an error of std's `Read` or `Write`, after `moved` bytes.
-    pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Self {
-        let operation = match side {
-            TransferSide::Source => "read",
-            TransferSide::Sink => "write",
-        };
-        Self::from(error.downcast().unwrap_or_else(|errno| Error::Moving {
-            side,
-            operation,
-            errno,
-            moved,
-        }))
     }
 
     /// Fills in the caller's structure, and returns the code.

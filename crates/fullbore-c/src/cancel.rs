@@ -15,10 +15,6 @@ pub struct fullbore_cancel(pub Cancel);
 
 impl Handle for fullbore_cancel {
     const NAME: &str = "cancel";
-
-    fn is_unused(&self) -> Result<(), Failure> {
-        Ok(())
-    }
 }
 
 /// Returns the cancel in the options, if any.

@@ -6,15 +6,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::{ConsumerOptions, TransferSide};
-use fullbore_ring::Consumer;
+use fullbore_ring::{Consumer, of_io};
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, fd, only, place, room, size,
     wait,
 };
-use crate::call::{Failure, fullbore_error, number, status};
+use crate::call::{Failure, fullbore_error, status};
 use crate::cancel::{self, fullbore_cancel};
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::handle::{Exclusive, counted, done, free, make, object};
 
 /// The options of a fullbore_consumer. Set `size` to `sizeof options` and all other fields to 0, and then change fields
 /// from their default.
@@ -44,9 +44,7 @@ unsafe impl Options for fullbore_consumer_options {
 /// Reads bytes from any file descriptor through a buffer. It never resizes the pipe that it reads from.
 pub struct fullbore_consumer(Exclusive<Consumer<BorrowedFd<'static>>>);
 
-handles! {
-    fullbore_consumer is "consumer";
-}
+object!(fullbore_consumer is "consumer", of Consumer<BorrowedFd<'static>>);
 
 fn open(
     source: BorrowedFd<'static>,
@@ -120,16 +118,10 @@ pub extern "C" fn fullbore_consumer_read(
     len: usize,
     error: Option<&mut fullbore_error>,
 ) -> i64 {
-    number(error, || {
-        let room = room(memory, len)?;
-        (given(consumer)?.0).with(|consumer| match consumer.read(room) {
-            Ok(n) => Ok(n as u64),
-            Err(error) => Err(Failure::of_io(
-                error,
-                TransferSide::Source,
-                consumer.taken(),
-            )),
-        })
+    counted(error, consumer, |consumer| {
+        let read = consumer.read(room(memory, len)?);
+        read.map(|n| n as u64)
+            .map_err(|error| of_io(error, TransferSide::Source, consumer.taken()).into())
     })
 }
 
@@ -147,17 +139,14 @@ pub extern "C" fn fullbore_consumer_fill(
     len: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, consumer, |consumer| {
         let (memory, len) = (place("memory", memory)?, place("length", len)?);
-        given(consumer)?.0.with(|consumer| {
-            let taken = consumer.taken();
-            let bytes = consumer.fill_buf();
-            let bytes =
-                bytes.map_err(|error| Failure::of_io(error, TransferSide::Source, taken))?;
-            memory.write(bytes.as_ptr().cast());
-            len.write(bytes.len());
-            Ok(0)
-        })
+        let taken = consumer.taken();
+        let bytes = consumer.fill_buf();
+        let bytes = bytes.map_err(|error| of_io(error, TransferSide::Source, taken))?;
+        memory.write(bytes.as_ptr().cast());
+        len.write(bytes.len());
+        Ok(())
     })
 }
 
@@ -172,16 +161,14 @@ pub extern "C" fn fullbore_consumer_consume(
     len: usize,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(consumer)?.0.with(|consumer| {
-            let has = consumer.buffer().len();
-            if len > has {
-                let message = format!("{len} bytes consumed, and {has} are in the buffer");
-                return Err(Failure::invalid(message));
-            }
-            consumer.consume(len);
-            Ok(0)
-        })
+    done(error, consumer, |consumer| {
+        let has = consumer.buffer().len();
+        if len > has {
+            let message = format!("{len} bytes consumed, and {has} are in the buffer");
+            return Err(Failure::invalid(message));
+        }
+        consumer.consume(len);
+        Ok(())
     })
 }
 
@@ -196,9 +183,7 @@ pub extern "C" fn fullbore_consumer_discard(
     len: u64,
     error: Option<&mut fullbore_error>,
 ) -> i64 {
-    number(error, || {
-        (given(consumer)?.0).with(|consumer| Ok(consumer.discard(len)?))
-    })
+    counted(error, consumer, |consumer| Ok(consumer.discard(len)?))
 }
 
 /// Sets the deadline at which calls end with -ETIMEDOUT, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
@@ -211,12 +196,9 @@ pub extern "C" fn fullbore_consumer_set_deadline(
     deadline: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        let deadline = arguments::deadline(deadline)?;
-        given(consumer)?.0.with(|consumer| {
-            consumer.set_deadline(deadline);
-            Ok(0)
-        })
+    done(error, consumer, |consumer| {
+        consumer.set_deadline(arguments::deadline(deadline)?);
+        Ok(())
     })
 }
 
@@ -226,9 +208,7 @@ pub extern "C" fn fullbore_consumer_set_deadline(
 /// Threads: one at a time for one consumer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_consumer_taken(consumer: *mut fullbore_consumer) -> i64 {
-    number(None, || {
-        given(consumer)?.0.with(|consumer| Ok(consumer.taken()))
-    })
+    counted(None, consumer, |consumer| Ok(consumer.taken()))
 }
 
 /// Returns the number of bytes in the buffer, which fullbore_consumer_fill lends without reading; -EINVAL if `consumer`
@@ -237,20 +217,11 @@ pub extern "C" fn fullbore_consumer_taken(consumer: *mut fullbore_consumer) -> i
 /// Threads: one at a time for one consumer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_consumer_buffered(consumer: *mut fullbore_consumer) -> i64 {
-    number(None, || {
-        (given(consumer)?.0).with(|consumer| Ok(consumer.buffer().len() as u64))
-    })
-}
-
-/// Returns the number of system calls that were made to read or discard bytes; -EINVAL if `consumer` is
-/// NULL; -EBUSY while another call uses it.
-///
-/// Threads: one at a time for one consumer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_consumer_calls(consumer: *mut fullbore_consumer) -> i64 {
-    number(None, || {
-        given(consumer)?.0.with(|consumer| Ok(consumer.calls()))
-    })
+    counted(
+        None,
+        consumer,
+        |consumer| Ok(consumer.buffer().len() as u64),
+    )
 }
 
 /// Frees a consumer. Bytes in its buffer are lost. NULL is allowed.

@@ -1,46 +1,18 @@
 //! Objects that C refers to by a pointer: how they are created, used and freed.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, TryLockError};
 
 use crate::arguments;
-use crate::call::{FULLBORE_CAUSE_IN_USE, Failure, status};
+use crate::call::{FULLBORE_CAUSE_IN_USE, Failure, fullbore_error, number, status};
 
 /// A value that only one call at a time may use.
-pub struct Exclusive<T> {
-    is_in_use: AtomicBool,
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: only the call that has set `is_in_use` accesses the value, so it may move between threads but is never used
-// by two at once.
-unsafe impl<T: Send> Sync for Exclusive<T> {}
-
-/// Ends a use, also if the call panics.
-struct Use<'a>(&'a AtomicBool);
-
-impl Drop for Use<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
+pub struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {
     pub fn new(value: T) -> Self {
-        Self {
-            is_in_use: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
-        }
-    }
-
-    fn begin(&self) -> Result<Use<'_>, Failure> {
-        if self.is_in_use.swap(true, Ordering::Acquire) {
-            let message = "this object is in use by another call";
-            return Err(Failure::new(libc::EBUSY, FULLBORE_CAUSE_IN_USE, message));
-        }
-        Ok(Use(&self.is_in_use))
+        Self(Mutex::new(value))
     }
 
     /// Uses the value.
@@ -48,9 +20,14 @@ impl<T> Exclusive<T> {
     /// # Errors
     /// `EBUSY` while another call uses it; those of `work`.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> Result<R, Failure>) -> Result<R, Failure> {
-        let _use = self.begin()?;
-        // SAFETY: `begin` refuses all other calls until `_use` is dropped.
-        work(unsafe { &mut *self.value.get() })
+        match self.0.try_lock() {
+            Ok(mut value) => work(&mut value),
+            Err(TryLockError::Poisoned(after_a_panic)) => work(&mut after_a_panic.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let message = "this object is in use by another call";
+                Err(Failure::new(libc::EBUSY, FULLBORE_CAUSE_IN_USE, message))
+            }
+        }
     }
 }
 
@@ -60,22 +37,39 @@ pub trait Handle: Sized + Send + Sync {
     const NAME: &str;
 
     /// Returns an error if a call uses the object.
-    fn is_unused(&self) -> Result<(), Failure>;
+    fn is_unused(&self) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
-/// Declares objects that only one call at a time may use.
-macro_rules! handles {
-    ($($handle:ident is $name:literal;)*) => {$(
-        impl $crate::handle::Handle for $handle {
+/// An object that only one call at a time may use.
+pub trait Object: Handle {
+    type Value;
+
+    fn value(&self) -> &Exclusive<Self::Value>;
+}
+
+/// Declares an object that only one call at a time may use, and the type of its value.
+macro_rules! object {
+    ($object:ident is $name:literal, of $value:ty) => {
+        impl $crate::handle::Handle for $object {
             const NAME: &str = $name;
 
             fn is_unused(&self) -> Result<(), $crate::call::Failure> {
                 self.0.with(|_| Ok(()))
             }
         }
-    )*};
+
+        impl $crate::handle::Object for $object {
+            type Value = $value;
+
+            fn value(&self) -> &Exclusive<$value> {
+                &self.0
+            }
+        }
+    };
 }
-pub(crate) use handles;
+pub(crate) use object;
 
 /// Returns the object that an argument points to, unless it is null.
 pub fn some<'a, H: Handle>(handle: *const H) -> Option<&'a H> {
@@ -89,6 +83,34 @@ pub fn some<'a, H: Handle>(handle: *const H) -> Option<&'a H> {
 /// `EINVAL` for null.
 pub fn given<'a, H: Handle>(handle: *const H) -> Result<&'a H, Failure> {
     some(handle).ok_or_else(|| Failure::invalid(format!("the {} is NULL", H::NAME)))
+}
+
+/// Runs a function called from C that uses an object, and returns its result, 0 or another small number, or the code of
+/// its error.
+pub fn using<O: Object>(
+    error: Option<&mut fullbore_error>,
+    object: *const O,
+    work: impl FnOnce(&mut O::Value) -> Result<c_int, Failure>,
+) -> c_int {
+    status(error, || given(object)?.value().with(work))
+}
+
+/// As [`using`], for a function that returns 0.
+pub fn done<O: Object>(
+    error: Option<&mut fullbore_error>,
+    object: *const O,
+    work: impl FnOnce(&mut O::Value) -> Result<(), Failure>,
+) -> c_int {
+    using(error, object, |value| work(value).map(|()| 0))
+}
+
+/// As [`using`], for a function that returns a number.
+pub fn counted<O: Object>(
+    error: Option<&mut fullbore_error>,
+    object: *const O,
+    work: impl FnOnce(&mut O::Value) -> Result<u64, Failure>,
+) -> i64 {
+    number(error, || given(object)?.value().with(work))
 }
 
 /// Creates an object, and stores a pointer to it.

@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 // The types have their C names.
 #![allow(non_camel_case_types)]
-// Some shared code is used only by the modules that watch pipelines.
+// Some shared code is used only by the module that watches pipelines.
 #![cfg_attr(not(feature = "observe"), allow(dead_code))]
 
 mod handle;
@@ -38,8 +38,6 @@ mod transfer;
 
 mod tee;
 
-// These have a separate header.
+// This has a separate header.
 #[cfg(feature = "observe")]
 mod monitor;
-#[cfg(feature = "observe")]
-mod overview;

@@ -1,19 +1,20 @@
 //! Watching pipelines from outside.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::time::Instant;
 
 use fullbore_observe::census::scope::{Scope, Whose};
+use fullbore_observe::overview::Overview;
 use fullbore_observe::{Error, Monitor};
 
-use crate::arguments::{nanoseconds, only, span, text};
+use crate::arguments::{only, place, span, text};
 use crate::call::{
     FULLBORE_CAUSE_NOT_FOUND, FULLBORE_CAUSE_SYSTEM, FULLBORE_CAUSE_UNSUPPORTED, Failure,
-    fullbore_error, number, status,
+    fullbore_error, status,
 };
-use crate::handle::{Exclusive, free, given, handles, make};
-use crate::overview::fullbore_overview;
+use crate::handle::{Exclusive, counted, done, free, make, object};
 
 /// A flag of fullbore_monitor_new: include pipes whose two ends are both open in every process that has them open.
 pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
@@ -21,9 +22,7 @@ pub const FULLBORE_FLAG_ALL_PIPES: u32 = 64;
 /// Observes the pipelines of running processes repeatedly, without touching their bytes.
 pub struct fullbore_monitor(Exclusive<Monitor>);
 
-handles! {
-    fullbore_monitor is "monitor";
-}
+object!(fullbore_monitor is "monitor", of Monitor);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -39,11 +38,21 @@ impl From<Error> for Failure {
     }
 }
 
-fn monitor_of(whose: Whose, flags: u32) -> Result<fullbore_monitor, Failure> {
-    only(flags, FULLBORE_FLAG_ALL_PIPES, 0)?;
-    let all = flags & FULLBORE_FLAG_ALL_PIPES != 0;
-    let monitor = Monitor::new(Scope { whose, all })?;
-    Ok(fullbore_monitor(Exclusive::new(monitor)))
+/// Creates and stores a monitor of these pipelines.
+fn monitor_of(
+    monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
+    error: Option<&mut fullbore_error>,
+    flags: u32,
+    whose: impl FnOnce() -> Result<Whose, Failure>,
+) -> c_int {
+    status(error, || {
+        make(monitor, || {
+            only(flags, FULLBORE_FLAG_ALL_PIPES, 0)?;
+            let (whose, all) = (whose()?, flags & FULLBORE_FLAG_ALL_PIPES != 0);
+            let monitor = Monitor::new(Scope { whose, all })?;
+            Ok(fullbore_monitor(Exclusive::new(monitor)))
+        })
+    })
 }
 
 /// Creates a monitor of the pipes of all processes that this user may see, except the calling process, and stores it in
@@ -63,9 +72,7 @@ pub extern "C" fn fullbore_monitor_new(
     monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        make(monitor, || monitor_of(Whose::Everybody, flags))
-    })
+    monitor_of(monitor, error, flags, || Ok(Whose::Everybody))
 }
 
 /// Creates a monitor like fullbore_monitor_new, but of the pipelines of a process and all its descendants.
@@ -80,13 +87,11 @@ pub extern "C" fn fullbore_monitor_new_tree(
     monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        make(monitor, || match u32::try_from(pid) {
-            Ok(pid) if pid > 0 => monitor_of(Whose::Tree(pid), flags),
-            _ => Err(Failure::invalid(format!(
-                "{pid} is not the id of a process"
-            ))),
-        })
+    monitor_of(monitor, error, flags, || match u32::try_from(pid) {
+        Ok(pid) if pid > 0 => Ok(Whose::Tree(pid)),
+        _ => Err(Failure::invalid(format!(
+            "{pid} is not the id of a process"
+        ))),
     })
 }
 
@@ -102,15 +107,27 @@ pub extern "C" fn fullbore_monitor_new_named(
     monitor: Option<&mut MaybeUninit<*mut fullbore_monitor>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        make(monitor, || {
-            monitor_of(Whose::Named(text("name", name)?.to_owned()), flags)
-        })
+    monitor_of(monitor, error, flags, || {
+        Ok(Whose::Named(text("name", name)?.to_owned()))
     })
 }
 
-/// Observes for this time, and stores an overview with rates and verdicts in `*overview`, for programs that need only
-/// one. Free the overview with fullbore_overview_free.
+/// Stores the text of an overview.
+fn tell(
+    overview: Option<&mut MaybeUninit<*mut c_char>>,
+    find: impl FnOnce() -> Result<Overview, Error>,
+) -> Result<(), Failure> {
+    let place = place("overview", overview)?;
+    place.write(ptr::null_mut());
+    let json = serde_json::to_string(&find()?).unwrap_or_default();
+    // JSON has no NUL.
+    place.write(CString::new(json).unwrap_or_default().into_raw());
+    Ok(())
+}
+
+/// Observes for this time, and stores an overview of all pipelines and pipes, with rates and verdicts, in `*overview`,
+/// for programs that need only one. It is the text, ending with a NUL, of a JSON object with the keys of `fullbore top
+/// --json`, which docs/top.md lists. Free it with fullbore_overview_free.
 ///
 /// Returns 0; -ESRCH if the monitored process has exited; -EINVAL if an argument is NULL, or the time is negative;
 /// -EBUSY while another call uses the monitor.
@@ -119,16 +136,12 @@ pub extern "C" fn fullbore_monitor_new_named(
 pub extern "C" fn fullbore_monitor_once(
     monitor: *mut fullbore_monitor,
     nanoseconds: i64,
-    overview: Option<&mut MaybeUninit<*mut fullbore_overview>>,
+    overview: Option<&mut MaybeUninit<*mut c_char>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, monitor, |monitor| {
         let time = not_negative(nanoseconds)?;
-        given(monitor)?.0.with(|monitor| {
-            make(overview, || {
-                Ok(fullbore_overview::of(monitor.once(span(time))?))
-            })
-        })
+        tell(overview, || monitor.once(span(time)))
     })
 }
 
@@ -142,15 +155,12 @@ pub extern "C" fn fullbore_monitor_sample(
     nanoseconds: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        let time = not_negative(nanoseconds)?;
-        given(monitor)?.0.with(|monitor| {
-            match time {
-                0 => monitor.sample(),
-                _ => monitor.sample_until(Instant::now() + span(time)),
-            }
-            Ok(0)
-        })
+    done(error, monitor, |monitor| {
+        match not_negative(nanoseconds)? {
+            0 => monitor.sample(),
+            time => monitor.sample_until(Instant::now() + span(time)),
+        }
+        Ok(())
     })
 }
 
@@ -160,28 +170,24 @@ pub extern "C" fn fullbore_monitor_sample(
 /// Threads: one at a time for one monitor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_next_sample(monitor: *mut fullbore_monitor) -> i64 {
-    number(None, || {
-        (given(monitor)?.0).with(|monitor| Ok(nanoseconds(monitor.next_sample())))
+    counted(None, monitor, |monitor| {
+        Ok(monitor.next_sample().as_nanos() as u64)
     })
 }
 
-/// Finds all pipes and processes again, and stores their state in `*overview`. Rates and verdicts are based on the
-/// samples since earlier scans: for example, scan once a second, and sample in between. Free the overview with
-/// fullbore_overview_free.
+/// Finds all pipes and processes again, and stores their state in `*overview`, as fullbore_monitor_once does. Rates and
+/// verdicts are based on the samples since earlier scans: for example, scan once a second, and sample in between. Free
+/// the overview with fullbore_overview_free.
 ///
 /// Returns as fullbore_monitor_once.
 /// Threads: one at a time for one monitor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_scan(
     monitor: *mut fullbore_monitor,
-    overview: Option<&mut MaybeUninit<*mut fullbore_overview>>,
+    overview: Option<&mut MaybeUninit<*mut c_char>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(monitor)?
-            .0
-            .with(|monitor| make(overview, || Ok(fullbore_overview::of(monitor.scan()?))))
-    })
+    done(error, monitor, |monitor| tell(overview, || monitor.scan()))
 }
 
 /// Closes all files that the monitor keeps open, and forgets all processes. An open FIFO keeps its file system busy:
@@ -194,11 +200,9 @@ pub extern "C" fn fullbore_monitor_forget(
     monitor: *mut fullbore_monitor,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(monitor)?.0.with(|monitor| {
-            monitor.forget();
-            Ok(0)
-        })
+    done(error, monitor, |monitor| {
+        monitor.forget();
+        Ok(())
     })
 }
 
@@ -208,6 +212,17 @@ pub extern "C" fn fullbore_monitor_forget(
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_monitor_free(monitor: *mut fullbore_monitor) {
     free(monitor);
+}
+
+/// Frees an overview. NULL is allowed.
+///
+/// Threads: any, once no other thread uses this overview.
+#[unsafe(no_mangle)]
+pub extern "C" fn fullbore_overview_free(overview: *mut c_char) {
+    if !overview.is_null() {
+        // SAFETY: the header requires an overview that was not freed before.
+        drop(unsafe { CString::from_raw(overview) });
+    }
 }
 
 /// A day: longer than any useful call, and far from the end of all clocks.

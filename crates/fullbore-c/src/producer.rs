@@ -1,20 +1,20 @@
 //! Memory to fd.
 
 use std::ffi::{c_int, c_void};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::{ProducerOptions, TransferSide, Unfinished, Way};
-use fullbore_ring::Producer;
+use fullbore_ring::{Producer, of_io};
 
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, bytes, deadline, fd, only,
     place, size, wait,
 };
-use crate::call::{Failure, fullbore_error, number, status};
+use crate::call::{Failure, fullbore_error, status};
 use crate::cancel::{self, fullbore_cancel};
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::handle::{Exclusive, counted, done, free, make, object, using};
 use fullbore_linux::without_sigpipe;
 
 /// The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
@@ -90,15 +90,12 @@ pub struct fullbore_producer(Exclusive<Sending>);
 pub struct Sending {
     /// `None` once it has finished.
     producer: Option<Producer<BorrowedFd<'static>>>,
-    sent: u64,
-    calls: u64,
-    way: i32,
     chunk: usize,
+    /// The number of bytes that were sent when it finished, and the way.
+    finished: (u64, i32),
 }
 
-handles! {
-    fullbore_producer is "producer";
-}
+object!(fullbore_producer is "producer", of Sending);
 
 impl Drop for Sending {
     fn drop(&mut self) {
@@ -188,11 +185,9 @@ impl Sending {
             false => producer.into(),
         };
         Ok(Self {
-            sent: 0,
-            calls: 0,
-            way: way_of(&producer),
             chunk: producer.chunk(),
             producer: Some(producer),
+            finished: (0, FULLBORE_WAY_AUTO),
         })
     }
 
@@ -200,60 +195,40 @@ impl Sending {
         (self.producer.as_mut()).ok_or_else(|| Failure::invalid("the producer has finished"))
     }
 
-    /// Saves the numbers that can be queried after the end.
-    fn note(&mut self) {
-        if let Some(producer) = &self.producer {
-            self.sent = producer.sent();
-            self.calls = producer.inner().report().calls;
-            self.way = way_of(producer);
-        }
-    }
-
     fn write(&mut self, bytes: &[u8]) -> Result<u64, Failure> {
         let producer = self.going_on()?;
-        if bytes.len() < producer.room() {
-            // No system call is made, so there is no SIGPIPE.
-            let written = producer.write(bytes);
-            return written
-                .map(|n| n as u64)
-                .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()));
-        }
-        without_sigpipe(|| {
+        let is_short = bytes.len() < producer.room();
+        let mut write = || {
             let mut written = 0;
             while written < bytes.len() {
                 match producer.write(&bytes[written..]) {
-                    Ok(0) => {
-                        return Err(Failure::of_io(
-                            ErrorKind::WriteZero.into(),
-                            TransferSide::Sink,
-                            producer.sent(),
-                        ));
-                    }
                     Ok(n) => written += n,
                     // The next call returns the error, because its bytes are still unsent.
                     Err(_) if written > 0 => break,
-                    Err(error) => {
-                        return Err(Failure::of_io(error, TransferSide::Sink, producer.sent()));
-                    }
+                    Err(error) => return Err(of_io(error, TransferSide::Sink, producer.sent())),
                 }
             }
             Ok(written as u64)
-        })
+        };
+        // Without a system call there is no SIGPIPE.
+        let written = match is_short {
+            true => write(),
+            false => without_sigpipe(write),
+        };
+        Ok(written?)
     }
 
-    fn finish(&mut self) -> Result<c_int, Failure> {
-        self.note();
+    fn finish(&mut self) -> Result<(), Failure> {
         let producer =
             (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
         match without_sigpipe(|| producer.finish()) {
             Ok(produced) => {
-                self.sent = produced.bytes;
-                self.calls = produced.calls;
-                self.way = match produced.shared {
+                let way = match produced.shared {
                     true => FULLBORE_WAY_RING,
                     false => number_of_way(produced.way),
                 };
-                Ok(0)
+                self.finished = (produced.bytes, way);
+                Ok(())
             }
             Err(Unfinished { error, producer }) => {
                 self.producer = Some(*producer);
@@ -305,9 +280,8 @@ pub extern "C" fn fullbore_producer_write(
     len: usize,
     error: Option<&mut fullbore_error>,
 ) -> i64 {
-    number(error, || {
-        let bytes = bytes(memory, len)?;
-        given(producer)?.0.with(|sending| sending.write(bytes))
+    counted(error, producer, |sending| {
+        sending.write(bytes(memory, len)?)
     })
 }
 
@@ -327,14 +301,12 @@ pub extern "C" fn fullbore_producer_reserve(
     memory: Option<&mut MaybeUninit<*mut c_void>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, producer, |sending| {
         let place = place("memory", memory)?;
-        given(producer)?.0.with(|sending| {
-            let producer = sending.going_on()?;
-            let lent = without_sigpipe(|| producer.reserve(len))?;
-            place.write(lent.as_mut_ptr().cast());
-            Ok(0)
-        })
+        let producer = sending.going_on()?;
+        let lent = without_sigpipe(|| producer.reserve(len))?;
+        place.write(lent.as_mut_ptr().cast());
+        Ok(())
     })
 }
 
@@ -351,12 +323,9 @@ pub extern "C" fn fullbore_producer_commit(
     len: usize,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(producer)?.0.with(|sending| {
-            let producer = sending.going_on()?;
-            without_sigpipe(|| producer.commit(len))?;
-            Ok(0)
-        })
+    done(error, producer, |sending| {
+        let producer = sending.going_on()?;
+        Ok(without_sigpipe(|| producer.commit(len))?)
     })
 }
 
@@ -370,13 +339,10 @@ pub extern "C" fn fullbore_producer_flush(
     producer: *mut fullbore_producer,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(producer)?.0.with(|sending| {
-            let producer = sending.going_on()?;
-            without_sigpipe(|| producer.flush())
-                .map_err(|error| Failure::of_io(error, TransferSide::Sink, producer.sent()))?;
-            Ok(0)
-        })
+    done(error, producer, |sending| {
+        let producer = sending.going_on()?;
+        without_sigpipe(|| producer.flush())
+            .map_err(|error| of_io(error, TransferSide::Sink, producer.sent()).into())
     })
 }
 
@@ -393,7 +359,7 @@ pub extern "C" fn fullbore_producer_finish(
     producer: *mut fullbore_producer,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || given(producer)?.0.with(Sending::finish))
+    done(error, producer, Sending::finish)
 }
 
 /// Stores the address and the length of the bytes that were accepted and not sent yet. They are lent as by
@@ -408,14 +374,12 @@ pub extern "C" fn fullbore_producer_unsent(
     len: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, producer, |sending| {
         let (memory, len) = (place("memory", memory)?, place("length", len)?);
-        given(producer)?.0.with(|sending| {
-            let unsent = (sending.producer.as_ref()).map_or(&[][..], |producer| producer.buffer());
-            memory.write(unsent.as_ptr().cast());
-            len.write(unsent.len());
-            Ok(0)
-        })
+        let unsent = (sending.producer.as_ref()).map_or(&[][..], |producer| producer.buffer());
+        memory.write(unsent.as_ptr().cast());
+        len.write(unsent.len());
+        Ok(())
     })
 }
 
@@ -430,22 +394,10 @@ pub extern "C" fn fullbore_producer_set_deadline(
     deadline: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, producer, |sending| {
         let deadline = arguments::deadline(deadline)?;
-        given(producer)?.0.with(|sending| {
-            sending.going_on()?.set_deadline(deadline);
-            Ok(0)
-        })
-    })
-}
-
-fn asked(
-    producer: *mut fullbore_producer,
-    what: impl FnOnce(&Sending) -> u64,
-) -> Result<u64, Failure> {
-    given(producer)?.0.with(|sending| {
-        sending.note();
-        Ok(what(sending))
+        sending.going_on()?.set_deadline(deadline);
+        Ok(())
     })
 }
 
@@ -454,16 +406,10 @@ fn asked(
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_sent(producer: *mut fullbore_producer) -> i64 {
-    number(None, || asked(producer, |sending| sending.sent))
-}
-
-/// Returns the number of system calls that were made to send bytes; -EINVAL if `producer` is NULL; -EBUSY
-/// while another call uses it.
-///
-/// Threads: one at a time for one producer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i64 {
-    number(None, || asked(producer, |sending| sending.calls))
+    counted(None, producer, |sending| {
+        let producer = sending.producer.as_ref();
+        Ok(producer.map_or(sending.finished.0, Producer::sent))
+    })
 }
 
 /// Returns the way in which bytes are sent now, FULLBORE_WAY_...; it can change when the kernel refuses a way, or when
@@ -472,11 +418,9 @@ pub extern "C" fn fullbore_producer_calls(producer: *mut fullbore_producer) -> i
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_int {
-    status(None, || {
-        given(producer)?.0.with(|sending| {
-            sending.note();
-            Ok(sending.way)
-        })
+    using(None, producer, |sending| {
+        let producer = sending.producer.as_ref();
+        Ok(producer.map_or(sending.finished.1, way_of))
     })
 }
 
@@ -486,7 +430,7 @@ pub extern "C" fn fullbore_producer_way(producer: *mut fullbore_producer) -> c_i
 /// Threads: one at a time for one producer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_producer_chunk(producer: *mut fullbore_producer) -> i64 {
-    number(None, || asked(producer, |sending| sending.chunk as u64))
+    counted(None, producer, |sending| Ok(sending.chunk as u64))
 }
 
 /// Frees a producer. Like fclose(3), it first sends the remaining bytes, but cannot return an error: call

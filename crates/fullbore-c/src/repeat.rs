@@ -7,8 +7,8 @@ use std::os::fd::BorrowedFd;
 use fullbore::Repeat;
 
 use crate::arguments::{self, bytes, fd};
-use crate::call::{Failure, fullbore_error, number, status};
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::call::{Failure, fullbore_error, status};
+use crate::handle::{Exclusive, counted, done, free, make, object, using};
 use crate::producer::{
     FULLBORE_WAY_AUTO, fullbore_producer_options, library_options, number_of_way,
 };
@@ -17,9 +17,7 @@ use fullbore_linux::without_sigpipe;
 /// Sends a pattern repeatedly, into a pipe from pages that never change.
 pub struct fullbore_repeat(Exclusive<Repeat<BorrowedFd<'static>>>);
 
-handles! {
-    fullbore_repeat is "repeat";
-}
+object!(fullbore_repeat is "repeat", of Repeat<BorrowedFd<'static>>);
 
 /// Creates a repeat that sends the `len` bytes of `pattern` to `sink`, and stores it in `*repeat`. The
 /// pattern is copied. Free it with fullbore_repeat_free.
@@ -66,26 +64,8 @@ pub extern "C" fn fullbore_repeat_send(
     len: u64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(repeat)?.0.with(|repeat| {
-            without_sigpipe(|| repeat.send(len))?;
-            Ok(0)
-        })
-    })
-}
-
-/// Sends as many bytes as one system call can, at most `len`.
-///
-/// Returns how many were sent; otherwise as fullbore_repeat_send.
-/// Threads: one at a time for one repeat.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_repeat_send_some(
-    repeat: *mut fullbore_repeat,
-    len: u64,
-    error: Option<&mut fullbore_error>,
-) -> i64 {
-    number(error, || {
-        (given(repeat)?.0).with(|repeat| Ok(without_sigpipe(|| repeat.send_some(len))?))
+    done(error, repeat, |repeat| {
+        Ok(without_sigpipe(|| repeat.send(len))?)
     })
 }
 
@@ -99,12 +79,9 @@ pub extern "C" fn fullbore_repeat_set_deadline(
     deadline: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        let deadline = arguments::deadline(deadline)?;
-        given(repeat)?.0.with(|repeat| {
-            repeat.set_deadline(deadline);
-            Ok(0)
-        })
+    done(error, repeat, |repeat| {
+        repeat.set_deadline(arguments::deadline(deadline)?);
+        Ok(())
     })
 }
 
@@ -113,20 +90,7 @@ pub extern "C" fn fullbore_repeat_set_deadline(
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_sent(repeat: *mut fullbore_repeat) -> i64 {
-    number(None, || {
-        given(repeat)?.0.with(|repeat| Ok(repeat.report().bytes))
-    })
-}
-
-/// Returns the number of system calls that were made to send bytes; -EINVAL if `repeat` is NULL; -EBUSY
-/// while another call uses it.
-///
-/// Threads: one at a time for one repeat.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_repeat_calls(repeat: *mut fullbore_repeat) -> i64 {
-    number(None, || {
-        given(repeat)?.0.with(|repeat| Ok(repeat.report().calls))
-    })
+    counted(None, repeat, |repeat| Ok(repeat.report().bytes))
 }
 
 /// Returns FULLBORE_WAY_REPEAT, or FULLBORE_WAY_COPY if the output does not accept references; -EINVAL if `repeat` is
@@ -135,8 +99,8 @@ pub extern "C" fn fullbore_repeat_calls(repeat: *mut fullbore_repeat) -> i64 {
 /// Threads: one at a time for one repeat.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_repeat_way(repeat: *mut fullbore_repeat) -> c_int {
-    status(None, || {
-        (given(repeat)?.0).with(|repeat| Ok(number_of_way(repeat.report().way)))
+    using(None, repeat, |repeat| {
+        Ok(number_of_way(repeat.report().way))
     })
 }
 

@@ -7,10 +7,10 @@ use std::os::fd::BorrowedFd;
 use fullbore::Guarantee;
 use fullbore::tee::{OnError, Policy, SinkReport, TeeReport};
 
-use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, nanoseconds, only};
-use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, number, status};
+use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, only};
+use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, status};
 use crate::cancel::fullbore_cancel;
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::handle::{Exclusive, counted, done, free, given, make, object, using};
 use crate::transfer::{
     FULLBORE_FLAG_PLAIN, configured, fullbore_transfer_options, guarantee, number_of_ended,
 };
@@ -36,14 +36,11 @@ pub struct Splitting {
     report: Option<TeeReport>,
 }
 
-handles! {
-    fullbore_tee is "tee";
-}
+object!(fullbore_tee is "tee", of Splitting);
 
 impl Splitting {
-    fn set(&mut self, change: impl FnOnce(FdTee) -> FdTee) -> c_int {
+    fn set(&mut self, change: impl FnOnce(FdTee) -> FdTee) {
         self.tee = self.tee.take().map(change);
-        0
     }
 
     fn run(&mut self) -> Result<c_int, Failure> {
@@ -145,19 +142,18 @@ pub extern "C" fn fullbore_tee_add(
     on_error: i32,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, tee, |splitting| {
         let policy = Policy {
             closed: self::on_error(on_closed)?,
             other: self::on_error(on_error)?,
         };
-        given(tee)?.0.with(|splitting| {
-            if splitting.has_begun {
-                return Err(Failure::invalid("the tee has begun: no sink can be added"));
-            }
-            let sink = fd("sink", sink)?;
-            splitting.sinks += 1;
-            Ok(splitting.set(|tee| tee.sink(sink, policy)))
-        })
+        if splitting.has_begun {
+            return Err(Failure::invalid("the tee has begun: no sink can be added"));
+        }
+        let sink = fd("sink", sink)?;
+        splitting.sinks += 1;
+        splitting.set(|tee| tee.sink(sink, policy));
+        Ok(())
     })
 }
 
@@ -172,7 +168,7 @@ pub extern "C" fn fullbore_tee_run(
     tee: *mut fullbore_tee,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || given(tee)?.0.with(Splitting::run))
+    using(error, tee, Splitting::run)
 }
 
 /// Sets the deadline of a run, in nanoseconds of CLOCK_MONOTONIC; 0 removes it.
@@ -185,9 +181,10 @@ pub extern "C" fn fullbore_tee_set_deadline(
     deadline: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, tee, |splitting| {
         let deadline = arguments::deadline(deadline)?;
-        (given(tee)?.0).with(|splitting| Ok(splitting.set(|tee| tee.deadline(deadline))))
+        splitting.set(|tee| tee.deadline(deadline));
+        Ok(())
     })
 }
 
@@ -201,14 +198,11 @@ pub extern "C" fn fullbore_tee_set_cancel(
     cancel: *const fullbore_cancel,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, tee, |splitting| {
         let cancel = given(cancel)?;
-        (given(tee)?.0).with(|splitting| Ok(splitting.set(|tee| tee.cancel(&cancel.0))))
+        splitting.set(|tee| tee.cancel(&cancel.0));
+        Ok(())
     })
-}
-
-fn reported(tee: *mut fullbore_tee, what: impl FnOnce(&TeeReport) -> u64) -> Result<u64, Failure> {
-    (given(tee)?.0).with(|splitting| Ok(splitting.report.as_ref().map_or(0, what)))
 }
 
 /// Returns the number of bytes taken from the source, in all runs; -EINVAL if `tee` is NULL; -EBUSY while another call
@@ -217,15 +211,9 @@ fn reported(tee: *mut fullbore_tee, what: impl FnOnce(&TeeReport) -> u64) -> Res
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_taken(tee: *mut fullbore_tee) -> i64 {
-    number(None, || reported(tee, |report| report.taken))
-}
-
-/// Returns the total duration of all runs in nanoseconds; -EINVAL if `tee` is NULL; -EBUSY while another call uses it.
-///
-/// Threads: one at a time for one tee.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_tee_elapsed(tee: *mut fullbore_tee) -> i64 {
-    number(None, || reported(tee, |report| nanoseconds(report.elapsed)))
+    counted(None, tee, |splitting| {
+        Ok(splitting.report.as_ref().map_or(0, |report| report.taken))
+    })
 }
 
 /// Returns the number of bytes that arrived at a sink, in all runs; -EINVAL if there is no such sink, or `tee` is NULL;
@@ -234,8 +222,8 @@ pub extern "C" fn fullbore_tee_elapsed(tee: *mut fullbore_tee) -> i64 {
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_sink_bytes(tee: *mut fullbore_tee, sink: usize) -> i64 {
-    number(None, || {
-        (given(tee)?.0).with(|splitting| Ok(splitting.sink(sink)?.map_or(0, |sink| sink.bytes)))
+    counted(None, tee, |splitting| {
+        Ok(splitting.sink(sink)?.map_or(0, |sink| sink.bytes))
     })
 }
 
@@ -250,19 +238,17 @@ pub extern "C" fn fullbore_tee_sink_error(
     sink: usize,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        given(tee)?.0.with(|splitting| {
-            let report = splitting.sink(sink)?.filter(|sink| !sink.ignored);
-            match report.and_then(|sink| sink.error.as_ref()) {
-                Some(error) => {
-                    let mut failure = Failure::from(error);
-                    failure.side = FULLBORE_SIDE_SINK;
-                    failure.sink = sink.try_into().unwrap_or(i32::MAX);
-                    Err(failure)
-                }
-                None => Ok(0),
+    done(error, tee, |splitting| {
+        let report = splitting.sink(sink)?.filter(|sink| !sink.ignored);
+        match report.and_then(|sink| sink.error.as_ref()) {
+            Some(error) => {
+                let mut failure = Failure::from(error);
+                failure.side = FULLBORE_SIDE_SINK;
+                failure.sink = sink.try_into().unwrap_or(i32::MAX);
+                Err(failure)
             }
-        })
+            None => Ok(()),
+        }
     })
 }
 
@@ -272,11 +258,9 @@ pub extern "C" fn fullbore_tee_sink_error(
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_sink_is_dropped(tee: *mut fullbore_tee, sink: usize) -> c_int {
-    status(None, || {
-        given(tee)?.0.with(|splitting| {
-            let dropped = (splitting.sink(sink)?).is_some_and(|sink| sink.error.is_some());
-            Ok(dropped.into())
-        })
+    using(None, tee, |splitting| {
+        let dropped = (splitting.sink(sink)?).is_some_and(|sink| sink.error.is_some());
+        Ok(dropped.into())
     })
 }
 
@@ -287,11 +271,9 @@ pub extern "C" fn fullbore_tee_sink_is_dropped(tee: *mut fullbore_tee, sink: usi
 /// Threads: one at a time for one tee.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_tee_sink_would_block(tee: *mut fullbore_tee, sink: usize) -> c_int {
-    status(None, || {
-        given(tee)?.0.with(|splitting| {
-            let would_block = (splitting.sink(sink)?).is_some_and(|sink| sink.would_block);
-            Ok(would_block.into())
-        })
+    using(None, tee, |splitting| {
+        let would_block = (splitting.sink(sink)?).is_some_and(|sink| sink.would_block);
+        Ok(would_block.into())
     })
 }
 

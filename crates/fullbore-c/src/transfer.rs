@@ -3,15 +3,15 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
-use fullbore::transfer::{Kind, Method, Progress};
+use fullbore::transfer::{Method, Progress};
 use fullbore::{EndReason, Guarantee, TransferReport, TransferSide};
 
-use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, Options, fd, nanoseconds, only, place};
+use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, Options, fd, only, place};
 use crate::call::{Failure, fullbore_error, number, status};
 use crate::cancel::fullbore_cancel;
-use crate::handle::{Exclusive, free, given, handles, make};
+use crate::handle::{Exclusive, counted, done, free, given, make, object, using};
 use fullbore_linux::without_sigpipe;
 
 /// A reader gets the bytes as they were when they were moved, whatever any process does afterwards. This
@@ -52,23 +52,6 @@ pub const FULLBORE_METHOD_SOCKET: i32 = 6;
 pub const FULLBORE_METHOD_READ_WRITE: i32 = 7;
 /// Bytes are moved in another way, for which this version has no name.
 pub const FULLBORE_METHOD_OTHER: i32 = 8;
-
-/// A file is a pipe or a FIFO.
-pub const FULLBORE_KIND_PIPE: i32 = 1;
-/// A file is a regular file.
-pub const FULLBORE_KIND_REGULAR: i32 = 2;
-/// A file is a block device.
-pub const FULLBORE_KIND_BLOCK: i32 = 3;
-/// A file is /dev/null.
-pub const FULLBORE_KIND_NULL: i32 = 4;
-/// A file is another character device.
-pub const FULLBORE_KIND_CHAR: i32 = 5;
-/// A file is a Unix socket of type stream.
-pub const FULLBORE_KIND_UNIX_STREAM: i32 = 6;
-/// A file is a TCP socket.
-pub const FULLBORE_KIND_TCP: i32 = 7;
-/// A file is of any other kind.
-pub const FULLBORE_KIND_OTHER: i32 = 8;
 
 /// A flag of fullbore_transfer_options: start reading at `source_offset`, and do not change the position of the source.
 pub const FULLBORE_FLAG_AT_SOURCE_OFFSET: u32 = 4;
@@ -152,9 +135,7 @@ pub struct Moving {
     under_way: Vec<u8>,
 }
 
-handles! {
-    fullbore_transfer is "transfer";
-}
+object!(fullbore_transfer is "transfer", of Moving);
 
 /// Sets the options of an object: a transfer and a tee have the same functions for them.
 macro_rules! configured {
@@ -217,19 +198,6 @@ fn number_of_method(method: Method) -> i32 {
     }
 }
 
-fn number_of_kind(kind: Kind) -> c_int {
-    match kind {
-        Kind::Pipe => FULLBORE_KIND_PIPE,
-        Kind::Regular => FULLBORE_KIND_REGULAR,
-        Kind::Block => FULLBORE_KIND_BLOCK,
-        Kind::Null => FULLBORE_KIND_NULL,
-        Kind::Char => FULLBORE_KIND_CHAR,
-        Kind::UnixStream => FULLBORE_KIND_UNIX_STREAM,
-        Kind::Tcp => FULLBORE_KIND_TCP,
-        _ => FULLBORE_KIND_OTHER,
-    }
-}
-
 /// Copies all bytes of `source` to `sink`, with the default options of a fullbore_transfer.
 ///
 /// Returns how many bytes there were; errors of the side that `error` names, with the number of bytes that
@@ -244,21 +212,6 @@ pub extern "C" fn fullbore_copy(
     number(error, || {
         let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
         Ok(without_sigpipe(|| fullbore::copy(&source, &sink)).map_err(fullbore::Error::from)?)
-    })
-}
-
-/// Closes `fd` with close(2), and returns its error: NFS, FUSE and file systems with quotas may report a failed write
-/// only here. The descriptor is closed in any case.
-///
-/// Returns 0; -EIO, -ENOSPC or -EDQUOT as close(2); -EBADF if `fd` is not open.
-/// Threads: any.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_close(fd: c_int, error: Option<&mut fullbore_error>) -> c_int {
-    status(error, || {
-        arguments::fd("file", fd)?;
-        // SAFETY: the caller transfers ownership of the descriptor.
-        fullbore::close(unsafe { OwnedFd::from_raw_fd(fd) })?;
-        Ok(0)
     })
 }
 
@@ -323,10 +276,10 @@ impl Moving {
     }
 
     /// Changes an option between two runs.
-    fn set(&mut self, change: impl FnOnce(FdTransfer) -> FdTransfer) -> Result<c_int, Failure> {
+    fn set(&mut self, change: impl FnOnce(FdTransfer) -> FdTransfer) -> Result<(), Failure> {
         self.going_on()?;
         self.transfer = self.transfer.take().map(change);
-        Ok(0)
+        Ok(())
     }
 
     fn run(&mut self, progress: fullbore_progress_fn, user: *mut c_void) -> Result<c_int, Failure> {
@@ -368,6 +321,11 @@ impl Moving {
         }
         Ok(&self.under_way)
     }
+
+    /// Returns a number of the report; 0 before the first run.
+    fn reported(&self, what: impl FnOnce(&TransferReport) -> u64) -> Result<u64, Failure> {
+        Ok(self.report.as_ref().map_or(0, what))
+    }
 }
 
 /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
@@ -385,9 +343,7 @@ pub extern "C" fn fullbore_transfer_run(
     user: *mut c_void,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        (given(transfer)?.0).with(|moving| moving.run(progress, user))
-    })
+    using(error, transfer, |moving| moving.run(progress, user))
 }
 
 /// Sets the most bytes to move, in all runs. Unlike in the options, 0 means that no byte is moved.
@@ -401,8 +357,8 @@ pub extern "C" fn fullbore_transfer_set_limit(
     limit: u64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
-        (given(transfer)?.0).with(|moving| moving.set(|transfer| transfer.limit(limit)))
+    done(error, transfer, |moving| {
+        moving.set(|transfer| transfer.limit(limit))
     })
 }
 
@@ -417,9 +373,9 @@ pub extern "C" fn fullbore_transfer_set_deadline(
     deadline: i64,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, transfer, |moving| {
         let deadline = arguments::deadline(deadline)?;
-        (given(transfer)?.0).with(|moving| moving.set(|transfer| transfer.deadline(deadline)))
+        moving.set(|transfer| transfer.deadline(deadline))
     })
 }
 
@@ -434,9 +390,9 @@ pub extern "C" fn fullbore_transfer_set_cancel(
     cancel: *const fullbore_cancel,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, transfer, |moving| {
         let cancel = given(cancel)?;
-        (given(transfer)?.0).with(|moving| moving.set(|transfer| transfer.cancel(&cancel.0)))
+        moving.set(|transfer| transfer.cancel(&cancel.0))
     })
 }
 
@@ -454,22 +410,13 @@ pub extern "C" fn fullbore_transfer_take_back(
     len: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut fullbore_error>,
 ) -> c_int {
-    status(error, || {
+    done(error, transfer, |moving| {
         let (memory, len) = (place("memory", memory)?, place("length", len)?);
-        given(transfer)?.0.with(|moving| {
-            let bytes = moving.take_back()?;
-            memory.write(bytes.as_ptr().cast());
-            len.write(bytes.len());
-            Ok(0)
-        })
+        let bytes = moving.take_back()?;
+        memory.write(bytes.as_ptr().cast());
+        len.write(bytes.len());
+        Ok(())
     })
-}
-
-fn reported(
-    transfer: *mut fullbore_transfer,
-    what: impl FnOnce(&TransferReport) -> u64,
-) -> Result<u64, Failure> {
-    (given(transfer)?.0).with(|moving| Ok(moving.report.as_ref().map_or(0, what)))
 }
 
 /// Returns the number of bytes that have arrived at the sink, in all runs; -EINVAL if `transfer` is NULL; -EBUSY while
@@ -478,7 +425,9 @@ fn reported(
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_transfer_bytes(transfer: *mut fullbore_transfer) -> i64 {
-    number(None, || reported(transfer, |report| report.bytes))
+    counted(None, transfer, |moving| {
+        moving.reported(|report| report.bytes)
+    })
 }
 
 /// Returns the number of bytes taken from the source, in all runs: more than have arrived only if the sink failed, or
@@ -487,53 +436,8 @@ pub extern "C" fn fullbore_transfer_bytes(transfer: *mut fullbore_transfer) -> i
 /// Threads: one at a time for one transfer.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullbore_transfer_taken(transfer: *mut fullbore_transfer) -> i64 {
-    number(None, || reported(transfer, |report| report.taken))
-}
-
-/// Returns the number of system calls that were made to move bytes, in all runs; -EINVAL if `transfer` is NULL; -EBUSY
-/// while another call uses it.
-///
-/// Threads: one at a time for one transfer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_calls(transfer: *mut fullbore_transfer) -> i64 {
-    number(None, || reported(transfer, |report| report.calls))
-}
-
-/// Returns the total duration of all runs in nanoseconds; -EINVAL if `transfer` is NULL; -EBUSY while another call uses
-/// it.
-///
-/// Threads: one at a time for one transfer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_elapsed(transfer: *mut fullbore_transfer) -> i64 {
-    number(None, || {
-        reported(transfer, |report| nanoseconds(report.elapsed))
-    })
-}
-
-/// Returns the kind of the source, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
-/// NULL; -EBUSY while another call uses it.
-///
-/// Threads: one at a time for one transfer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_source_kind(transfer: *mut fullbore_transfer) -> c_int {
-    kind(transfer, |report| report.source)
-}
-
-/// Returns the kind of the sink, FULLBORE_KIND_..., or 0 before the first run; -EINVAL if `transfer` is
-/// NULL; -EBUSY while another call uses it.
-///
-/// Threads: one at a time for one transfer.
-#[unsafe(no_mangle)]
-pub extern "C" fn fullbore_transfer_sink_kind(transfer: *mut fullbore_transfer) -> c_int {
-    kind(transfer, |report| report.sink)
-}
-
-fn kind(transfer: *mut fullbore_transfer, which: impl FnOnce(&TransferReport) -> Kind) -> c_int {
-    status(None, || {
-        given(transfer)?.0.with(|moving| {
-            let kind = moving.report.as_ref().map(which);
-            Ok(kind.map_or(0, number_of_kind))
-        })
+    counted(None, transfer, |moving| {
+        moving.reported(|report| report.taken)
     })
 }
 
@@ -548,20 +452,15 @@ pub extern "C" fn fullbore_transfer_method(
     index: usize,
     bytes: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    status(None, || {
-        given(transfer)?.0.with(|moving| {
-            let methods = moving
-                .report
-                .as_ref()
-                .map_or(&[][..], |report| &report.methods);
-            let Some(&(method, moved)) = methods.get(index) else {
-                return Ok(0);
-            };
-            if let Some(bytes) = bytes {
-                bytes.write(moved);
-            }
-            Ok(number_of_method(method))
-        })
+    using(None, transfer, |moving| {
+        let report = moving.report.as_ref();
+        let Some(&(method, moved)) = report.and_then(|report| report.methods.get(index)) else {
+            return Ok(0);
+        };
+        if let Some(bytes) = bytes {
+            bytes.write(moved);
+        }
+        Ok(number_of_method(method))
     })
 }
 

@@ -89,28 +89,22 @@ impl Input {
     /// Reads until `into` is full or the file has ended, and returns how many bytes it has read.
     fn read_full(&mut self, py: Python<'_>, file: &File, into: &mut [u8]) -> PyResult<usize> {
         let mut n = self.take(into);
-        while n < into.len() {
-            if !self.buffer().is_empty() {
-                n += self.take(&mut into[n..]);
-                continue;
-            }
-            let consumer = &mut self.consumer;
-            let filled = &mut n;
-            let rest: &mut [u8] = into;
-            let read = waiting(py, &file.name, || {
-                while *filled < rest.len() {
-                    match consumer.read(&mut rest[*filled..]).map_err(inner)? {
-                        0 => return Ok(()),
-                        more => *filled += more,
-                    }
+        if n == into.len() {
+            return Ok(n);
+        }
+        let (consumer, filled, memory) = (&mut self.consumer, &mut n, &mut *into);
+        let read = waiting(py, &file.name, || {
+            while *filled < memory.len() {
+                match consumer.read(&mut memory[*filled..]).map_err(inner)? {
+                    0 => break,
+                    more => *filled += more,
                 }
-                Ok(())
-            });
-            if let Err(error) = read {
-                self.keep(into[..n].to_vec());
-                return Err(error);
             }
-            break;
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.keep(into[..n].to_vec());
+            return Err(error);
         }
         Ok(n)
     }
@@ -141,19 +135,6 @@ impl Input {
         }
     }
 
-    /// Returns the next line with its end, if it is completely buffered and nothing is lent.
-    #[inline]
-    fn buffered_line<'py>(&mut self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let buffer = match &self.loan {
-            None => self.buffer(),
-            Some(_) => return None,
-        };
-        let at = memchr::memchr(b'\n', buffer)?;
-        let line = PyBytes::new(py, &buffer[..=at]);
-        self.consume(at + 1);
-        Some(line)
-    }
-
     /// Returns the next line with its end, or the rest up to the end of the file or the limit; `None` if that is empty.
     fn line<'py>(
         &mut self,
@@ -169,6 +150,11 @@ impl Input {
                 Some(at) => (at + 1, true),
                 None => (most, begun.len() + most == limit),
             };
+            if is_whole && begun.is_empty() {
+                let line = PyBytes::new(py, &buffer[..n]);
+                self.consume(n);
+                return Ok((n > 0).then_some(line));
+            }
             begun.extend_from_slice(&buffer[..n]);
             self.consume(n);
             let goes_on = !is_whole
@@ -203,20 +189,6 @@ impl PyConsumer {
         let mut input = self.turns.take(py)?;
         Loan::end_any(&mut input.loan, py)?;
         Ok(input)
-    }
-
-    /// Returns the next line like [`Input::line`]. A buffered line needs no turn, which would take a tenth of the time
-    /// of a short line.
-    #[inline]
-    fn line<'py>(&self, py: Python<'py>, limit: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let buffered = match limit {
-            usize::MAX => self.turns.at_once(|input| input.buffered_line(py)),
-            _ => None,
-        };
-        match buffered {
-            Some(line) => Ok(Some(line)),
-            None => self.turn(py)?.line(py, &self.file, limit),
-        }
     }
 }
 
@@ -312,7 +284,7 @@ impl PyConsumer {
     /// Reads one line with its end, or at most size bytes of it. Returns b"" at the end of the file.
     #[pyo3(signature = (size = None, /))]
     fn readline<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
-        let line = self.line(py, limit_of(size))?;
+        let line = self.turn(py)?.line(py, &self.file, limit_of(size))?;
         Ok(line.unwrap_or_else(|| PyBytes::new(py, b"")))
     }
 
@@ -326,7 +298,8 @@ impl PyConsumer {
         let lines = PyList::empty(py);
         let mut bytes = 0;
         while bytes < most {
-            let line = match self.line(py, usize::MAX) {
+            let line = self.turn(py)?.line(py, &self.file, usize::MAX);
+            let line = match line {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
                 Err(error) => {
@@ -350,7 +323,7 @@ impl PyConsumer {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        self.line(py, usize::MAX)
+        self.turn(py)?.line(py, &self.file, usize::MAX)
     }
 
     /// Returns the next bytes without consuming them: all that are buffered, and at least one unless the file has
@@ -528,8 +501,8 @@ impl PyConsumer {
     }
 
     #[pyo3(signature = (*_data))]
-    fn write(&self, py: Python<'_>, _data: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        Err(file::unsupported(py, "write"))
+    fn write(&self, _data: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        Err(file::UnsupportedOperation::new_err("write"))
     }
 
     /// Does nothing, because the file is only read.

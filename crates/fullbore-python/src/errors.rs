@@ -3,6 +3,7 @@
 use std::io;
 
 use fullbore::Error;
+use fullbore_host::text::error_text;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rustix::io::Errno;
@@ -24,21 +25,17 @@ pub fn exception(py: Python<'_>, error: &Error, file: &Py<PyAny>) -> PyErr {
 
 /// Returns the `OSError`, or its subclass, for this errno and file.
 pub fn os_error(py: Python<'_>, errno: i32, file: &Py<PyAny>) -> PyErr {
-    PyOSError::new_err((errno, text_of(errno), file.clone_ref(py)))
+    PyOSError::new_err((
+        errno,
+        error_text(&io::Error::from_raw_os_error(errno)),
+        file.clone_ref(py),
+    ))
 }
 
 /// As [`os_error`], without a file. An exception that PyO3 creates from an `io::Error` has no errno.
 pub fn without_file(errno: Errno) -> PyErr {
     let errno = errno.raw_os_error();
-    PyOSError::new_err((errno, text_of(errno)))
-}
-
-fn text_of(errno: i32) -> String {
-    let text = io::Error::from_raw_os_error(errno).to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
+    PyOSError::new_err((errno, error_text(&io::Error::from_raw_os_error(errno))))
 }
 
 /// Returns whether a signal has ended a wait, so that the call must be repeated.

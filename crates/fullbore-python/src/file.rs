@@ -171,16 +171,4 @@ pub fn seek_from(offset: i64, whence: i32) -> PyResult<SeekFrom> {
     }
 }
 
-/// Returns the exception for an operation that this kind of file object does not support.
-pub fn unsupported(py: Python<'_>, operation: &str) -> PyErr {
-    let class = py
-        .import("io")
-        .and_then(|io| io.getattr("UnsupportedOperation"));
-    match class {
-        Ok(class) => match class.call1((operation.to_owned(),)) {
-            Ok(exception) => PyErr::from_value(exception),
-            Err(error) => error,
-        },
-        Err(error) => error,
-    }
-}
+pyo3::import_exception!(io, UnsupportedOperation);

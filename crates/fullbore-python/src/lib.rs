@@ -42,7 +42,7 @@ mod _fullbore {
     #[pymodule_export]
     use super::consumer::PyConsumer;
     #[pymodule_export]
-    use super::moving::{Canceller, PyReport, PySinkReport, PyTeeReport, split, transfer};
+    use super::moving::{Canceller, split, transfer};
     #[pymodule_export]
     use super::observe::{Watcher, affordable, overview};
     #[pymodule_export]

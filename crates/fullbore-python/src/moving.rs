@@ -1,8 +1,7 @@
-//! `copy` and `tee`: file to file, and the reports of both.
+//! `copy` and `tee`: file to file.
 
 #![allow(unsafe_code)]
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -10,7 +9,6 @@ use std::time::{Duration, Instant};
 use fullbore::tee::Policy;
 use fullbore::transfer::Progress;
 use fullbore::{Cancel, EndReason, Guarantee, Tee, Transfer, TransferFailure, TransferSide};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::fs::FileType;
 
@@ -20,153 +18,6 @@ use crate::sizes::Size;
 
 /// The interval at which signals are handled and progress is reported.
 const TICK: Duration = Duration::from_millis(100);
-
-/// The result of copy().
-#[pyclass(module = "fullbore", frozen, get_all, name = "Report")]
-pub struct PyReport {
-    /// Bytes that arrived.
-    bytes: u64,
-    /// Bytes that were taken from the source: more than `bytes` only after an error or an interruption.
-    taken: u64,
-    /// How long it took.
-    seconds: f64,
-    /// System calls that were made to move bytes.
-    calls: u64,
-    /// The ways that were used, each with the number of bytes that it moved.
-    methods: Vec<(String, u64)>,
-    /// Why it returned: 'end', 'limit', 'interrupted' or 'failed'.
-    ended: String,
-    /// The bytes that were taken and did not arrive; empty unless there was an error or an interruption.
-    unsent: Vec<u8>,
-}
-
-#[pymethods]
-impl PyReport {
-    #[new]
-    fn from_parts(
-        bytes: u64,
-        taken: u64,
-        seconds: f64,
-        calls: u64,
-        methods: Vec<(String, u64)>,
-        ended: String,
-        unsent: Vec<u8>,
-    ) -> Self {
-        Self {
-            bytes,
-            taken,
-            seconds,
-            calls,
-            methods,
-            ended,
-            unsent,
-        }
-    }
-
-    /// For copies and pickles.
-    #[allow(clippy::type_complexity)]
-    fn __getnewargs__(&self) -> (u64, u64, f64, u64, Vec<(String, u64)>, &str, Cow<'_, [u8]>) {
-        (
-            self.bytes,
-            self.taken,
-            self.seconds,
-            self.calls,
-            self.methods.clone(),
-            &self.ended,
-            Cow::Borrowed(&self.unsent),
-        )
-    }
-
-    fn __repr__(&self) -> String {
-        let methods: Vec<String> = self
-            .methods
-            .iter()
-            .map(|(method, bytes)| format!("('{method}', {bytes})"))
-            .collect();
-        format!(
-            "Report(bytes={}, seconds={:.3}, calls={}, methods=[{}], ended='{}')",
-            self.bytes,
-            self.seconds,
-            self.calls,
-            methods.join(", "),
-            self.ended
-        )
-    }
-}
-
-/// The result of tee() for one sink.
-#[pyclass(module = "fullbore", frozen, get_all, name = "SinkReport")]
-pub struct PySinkReport {
-    /// Bytes that it got.
-    bytes: u64,
-    /// The OSError for which it was dropped, or None.
-    error: Option<Py<PyAny>>,
-}
-
-#[pymethods]
-impl PySinkReport {
-    #[new]
-    fn from_parts(bytes: u64, error: Option<Py<PyAny>>) -> Self {
-        Self { bytes, error }
-    }
-
-    fn __getnewargs__(&self, py: Python<'_>) -> (u64, Option<Py<PyAny>>) {
-        (
-            self.bytes,
-            self.error.as_ref().map(|error| error.clone_ref(py)),
-        )
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let error = match &self.error {
-            Some(error) => error.bind(py).repr()?.to_string(),
-            None => "None".to_owned(),
-        };
-        Ok(format!("SinkReport(bytes={}, error={error})", self.bytes))
-    }
-}
-
-/// The result of tee().
-#[pyclass(module = "fullbore", frozen, get_all, name = "TeeReport")]
-pub struct PyTeeReport {
-    /// Bytes that were taken from the source.
-    bytes: u64,
-    /// How long it took.
-    seconds: f64,
-    /// The sinks, in the given order.
-    sinks: Vec<Py<PySinkReport>>,
-}
-
-#[pymethods]
-impl PyTeeReport {
-    #[new]
-    fn from_parts(bytes: u64, seconds: f64, sinks: Vec<Py<PySinkReport>>) -> Self {
-        Self {
-            bytes,
-            seconds,
-            sinks,
-        }
-    }
-
-    fn __getnewargs__(&self, py: Python<'_>) -> (u64, f64, Vec<Py<PySinkReport>>) {
-        let sinks = self.sinks.iter().map(|sink| sink.clone_ref(py));
-        (self.bytes, self.seconds, sinks.collect())
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let sinks: PyResult<Vec<String>> = self
-            .sinks
-            .iter()
-            .map(|sink| sink.get().__repr__(py))
-            .collect();
-        Ok(format!(
-            "TeeReport(bytes={}, seconds={:.3}, sinks=[{}])",
-            self.bytes,
-            self.seconds,
-            sinks?.join(", ")
-        ))
-    }
-}
 
 /// Cancels a copy from another thread.
 #[pyclass(module = "fullbore._fullbore", frozen)]
@@ -223,26 +74,47 @@ impl AsFd for Held {
     }
 }
 
+/// Returns the class of a report.
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("fullbore._moved")?.getattr(name)
+}
+
+/// Returns a report, or raises an error with it.
+fn with_report<'py>(
+    report: Bound<'py, PyAny>,
+    error: Option<PyErr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(error) = error else {
+        return Ok(report);
+    };
+    error.value(report.py()).setattr("report", report)?;
+    Err(error)
+}
+
 /// Moves bytes from one descriptor to another, for copy(), which opens the files.
 #[pyfunction]
-#[pyo3(signature = (source, sink, ahead, guarantee, plain, limit, progress, pipe_size, cancel))]
+#[pyo3(signature = (source, sink, ahead, by_reference, plain, limit, progress, pipe_size, cancel))]
 #[allow(clippy::too_many_arguments)]
-pub fn transfer(
-    py: Python<'_>,
+pub fn transfer<'py>(
+    py: Python<'py>,
     source: Named,
     sink: Named,
     ahead: Vec<u8>,
-    guarantee: &str,
+    by_reference: bool,
     plain: bool,
     limit: Option<u64>,
     progress: Option<Bound<'_, PyAny>>,
     pipe_size: Option<Size>,
     cancel: Option<&Canceller>,
-) -> PyResult<PyReport> {
+) -> PyResult<Bound<'py, PyAny>> {
+    let class = class(py, "Report")?;
     let (from, to) = (Held::new(py, &source)?, Held::new(py, &sink)?);
     let mut transfer = Transfer::new(from, to)
         .after(ahead)
-        .guarantee(guarantee_of(guarantee)?)
+        .guarantee(match by_reference {
+            true => Guarantee::Reference,
+            false => Guarantee::Snapshot,
+        })
         .plain(plain)
         .interruptible(true);
     if let Some(limit) = limit {
@@ -299,79 +171,43 @@ pub fn transfer(
                 (report, Some(exception(py, &error, file)))
             }
         };
-        let report = reported(&report, transfer);
-        let Some(error) = error else {
-            return Ok(report);
-        };
-        error.value(py).setattr("report", Py::new(py, report)?)?;
-        return Err(error);
-    }
-}
-
-fn reported(report: &fullbore::TransferReport, transfer: Transfer<Held, Held>) -> PyReport {
-    let (_, _, unsent) = match transfer.into_parts() {
-        Ok(parts) => parts,
-        // A sandbox does not allow reading a pipe back. `taken` shows how many bytes it holds.
-        Err(_) => return PyReport::new(report, Vec::new()),
-    };
-    PyReport::new(report, unsent)
-}
-
-impl PyReport {
-    fn new(report: &fullbore::TransferReport, unsent: Vec<u8>) -> Self {
         let methods = report.methods.iter();
-        Self {
-            bytes: report.bytes,
-            taken: report.taken,
-            seconds: report.elapsed.as_secs_f64(),
-            calls: report.calls,
-            methods: methods
-                .map(|(method, n)| (method.to_string(), *n))
-                .collect(),
-            ended: match report.ended {
-                EndReason::AtEnd => "end",
-                EndReason::AtLimit => "limit",
-                EndReason::Failed => "failed",
-                _ => "interrupted",
-            }
-            .to_owned(),
-            unsent,
-        }
-    }
-}
-
-/// # Errors
-/// `ValueError`.
-fn guarantee_of(text: &str) -> PyResult<Guarantee> {
-    match text {
-        "snapshot" => Ok(Guarantee::Snapshot),
-        "reference" => Ok(Guarantee::Reference),
-        _ => Err(PyValueError::new_err(format!(
-            "invalid guarantee '{text}': expected 'snapshot' or 'reference'"
-        ))),
+        let methods: Vec<_> = methods
+            .map(|(method, n)| (method.to_string(), *n))
+            .collect();
+        let ended = match report.ended {
+            EndReason::AtEnd => "end",
+            EndReason::AtLimit => "limit",
+            EndReason::Failed => "failed",
+            _ => "interrupted",
+        };
+        let seconds = report.elapsed.as_secs_f64();
+        // A sandbox does not allow reading a pipe back. `taken` shows how many bytes it holds.
+        let unsent = transfer
+            .into_parts()
+            .map_or_else(|_| Vec::new(), |parts| parts.2);
+        let (bytes, taken, calls) = (report.bytes, report.taken, report.calls);
+        let report = class.call1((bytes, taken, seconds, calls, methods, ended, unsent))?;
+        return with_report(report, error);
     }
 }
 
 /// Moves bytes from one descriptor to several, for tee(), which opens the files.
 #[pyfunction]
-#[pyo3(signature = (source, sinks, limit, on_error, plain, pipe_size))]
-pub fn split(
-    py: Python<'_>,
+#[pyo3(signature = (source, sinks, limit, drops, plain, pipe_size))]
+pub fn split<'py>(
+    py: Python<'py>,
     source: Named,
     sinks: Vec<Named>,
     limit: Option<u64>,
-    on_error: &str,
+    drops: bool,
     plain: bool,
     pipe_size: Option<Size>,
-) -> PyResult<PyTeeReport> {
-    let policy = match on_error {
-        "fail" => Policy::FAIL_ALL,
-        "drop" => Policy::DROP,
-        _ => {
-            return Err(PyValueError::new_err(format!(
-                "invalid on_error '{on_error}': expected 'fail' or 'drop'"
-            )));
-        }
+) -> PyResult<Bound<'py, PyAny>> {
+    let (class, sink_class) = (class(py, "TeeReport")?, class(py, "SinkReport")?);
+    let policy = match drops {
+        true => Policy::DROP,
+        false => Policy::FAIL_ALL,
     };
     let mut tee = Tee::new(Held::new(py, &source)?).plain(plain);
     for sink in &sinks {
@@ -401,19 +237,10 @@ pub fn split(
         let parts = report.sinks.iter().zip(&sinks);
         let parts = parts.map(|(sink, (_, name))| {
             let error = sink.error.as_ref().map(|error| exception(py, error, name));
-            let error = error.map(|error| error.into_value(py).into_any());
-            let bytes = sink.bytes;
-            Py::new(py, PySinkReport { bytes, error })
+            sink_class.call1((sink.bytes, error))
         });
-        let report = PyTeeReport {
-            bytes: report.taken,
-            seconds: report.elapsed.as_secs_f64(),
-            sinks: parts.collect::<PyResult<_>>()?,
-        };
-        let Some(error) = error else {
-            return Ok(report);
-        };
-        error.value(py).setattr("report", Py::new(py, report)?)?;
-        return Err(error);
+        let parts = parts.collect::<PyResult<Vec<_>>>()?;
+        let report = class.call1((report.taken, report.elapsed.as_secs_f64(), parts))?;
+        return with_report(report, error);
     }
 }

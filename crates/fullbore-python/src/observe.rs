@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use fullbore_host::text::error_text;
 use fullbore_observe::census::link::Link;
 use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::{Monitor, StartedStage, Watch};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rustix::fs::{Mode, OFlags};
@@ -35,7 +35,8 @@ struct Sampling {
 
 struct State {
     watch: Watched,
-    stages: Vec<Stage>,
+    /// The processes of the stages that have not ended.
+    running: Vec<Option<Pid>>,
     is_over: bool,
 }
 
@@ -44,11 +45,6 @@ enum Watched {
     Now(Box<Watch>),
     /// Its findings as JSON.
     Before(String),
-}
-
-struct Stage {
-    pid: u32,
-    has_ended: bool,
 }
 
 impl Sampling {
@@ -62,16 +58,16 @@ impl Sampling {
         while !state.is_over {
             let State {
                 watch: Watched::Now(watch),
-                stages,
+                running,
                 ..
             } = &mut *state
             else {
                 break;
             };
-            for (number, stage) in stages.iter_mut().enumerate() {
-                stage.look(watch, number);
+            for (number, process) in running.iter_mut().enumerate() {
+                look(process, watch, number);
             }
-            if stages.iter().all(|stage| stage.has_ended) {
+            if running.iter().all(Option::is_none) {
                 break;
             }
             watch.sample();
@@ -82,21 +78,16 @@ impl Sampling {
     }
 }
 
-impl Stage {
-    /// Reads the final counters of a process that has ended and was not waited for: until then they are in /proc.
-    fn look(&mut self, watch: &mut Watch, number: usize) {
-        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
-            return;
-        };
-        if self.has_ended {
-            return;
-        }
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // It fails for a process that was waited for.
-        if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
-            self.has_ended = true;
-            watch.ended(number);
-        }
+/// Reads the final counters of a process that has ended and was not waited for: until then they are in /proc.
+fn look(process: &mut Option<Pid>, watch: &mut Watch, number: usize) {
+    let Some(pid) = *process else {
+        return;
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // It fails for a process that was waited for.
+    if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
+        *process = None;
+        watch.ended(number);
     }
 }
 
@@ -128,13 +119,10 @@ impl Watcher {
                 })
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let pids = stages.iter().map(|(_, pid)| Stage {
-            pid: *pid,
-            has_ended: false,
-        });
+        let pids = stages.iter().map(|(_, pid)| Pid::from_raw(*pid as i32));
         let ago = Duration::try_from_secs_f64(ago).unwrap_or_default();
         let state = State {
-            stages: pids.collect(),
+            running: pids.collect(),
             watch: {
                 let started = stages.into_iter();
                 let started = started.map(|(text, pid)| StartedStage { text, pid });
@@ -166,10 +154,10 @@ impl Watcher {
     fn ended(&self, py: Python<'_>, number: usize) {
         py.detach(|| {
             let state = &mut *self.sampling.lock();
-            if let (Some(stage), Watched::Now(watch)) =
-                (state.stages.get_mut(number), &mut state.watch)
+            if let (Some(process), Watched::Now(watch)) =
+                (state.running.get_mut(number), &mut state.watch)
             {
-                stage.look(watch, number);
+                look(process, watch, number);
             }
         });
     }
@@ -233,14 +221,9 @@ fn json_of(found: &impl Serialize) -> PyResult<String> {
 
 /// Starts a thread that receives no signals.
 fn without_signals<T>(start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-    let mut before = SigSet::empty();
-    pthread_sigmask(
-        SigmaskHow::SIG_BLOCK,
-        Some(&SigSet::all()),
-        Some(&mut before),
-    )?;
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let started = start();
-    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+    before.thread_set_mask()?;
     started
 }
 
@@ -262,42 +245,24 @@ pub fn overview(
         (None, Some(name)) => Whose::Named(name),
         (None, None) => Whose::Everybody,
     };
-    let (sender, receiver) = mpsc::channel();
     // An exception of a signal handler does not stop the thread, which ends by itself.
-    without_signals(|| {
+    let thread = without_signals(|| {
         thread::Builder::new().spawn(move || {
-            let overview = Monitor::new(Scope { whose, all: false })
-                .and_then(|mut monitor| monitor.once(time))
-                .map_err(|error| match error {
-                    fullbore_observe::Error::System { what, why } => {
-                        (why.raw_os_error(), format!("{what}: {}", error_text(&why)))
-                    }
-                    error => (None, error.to_string()),
-                });
-            let _ = sender.send(overview);
+            Monitor::new(Scope { whose, all: false }).and_then(|mut monitor| monitor.once(time))
         })
     })?;
-    let receiver = Mutex::new(receiver);
-    loop {
-        let answer = py.detach(|| {
-            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
-            receiver.recv_timeout(Duration::from_millis(50))
-        });
-        match answer {
-            Ok(Ok(overview)) => {
-                return json_of(&overview);
-            }
-            Ok(Err((errno, text))) => {
-                return Err(match errno {
-                    Some(errno) => PyOSError::new_err((errno, text)),
-                    None => PyOSError::new_err(text),
-                });
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("the observation has ended early"));
-            }
+    while !thread.is_finished() {
+        py.detach(|| thread::sleep(Duration::from_millis(10)));
+        py.check_signals()?;
+    }
+    match thread.join() {
+        Ok(Ok(overview)) => json_of(&overview),
+        Ok(Err(fullbore_observe::Error::System { what, why })) => {
+            let text = format!("{what}: {}", error_text(&why));
+            Err(PyOSError::new_err((why.raw_os_error(), text)))
         }
+        Ok(Err(error)) => Err(PyOSError::new_err(error.to_string())),
+        Err(_) => Err(PyRuntimeError::new_err("the observation has ended early")),
     }
 }
 

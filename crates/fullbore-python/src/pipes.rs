@@ -57,20 +57,11 @@ fn with_end<T>(
     let name = name.unbind();
     let fd: OwnedFd = duplicate(py, number, &name)?;
     let failed = |error: fullbore::Error| match error {
-        fullbore::Error::NotAPipe => {
-            PyValueError::new_err(format!("{} is not a pipe", text(py, &name)))
-        }
+        fullbore::Error::NotAPipe => PyValueError::new_err(format!("{name} is not a pipe")),
         error => exception(py, &error, &name),
     };
     let end = PipeEnd::new(fd.as_fd()).map_err(failed)?;
     call(&end).map_err(failed)
-}
-
-fn text(py: Python<'_>, name: &Py<PyAny>) -> String {
-    match name.bind(py).extract::<RawFd>() {
-        Ok(number) => format!("file descriptor {number}"),
-        Err(_) => format!("{name}"),
-    }
 }
 
 /// Returns the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names.

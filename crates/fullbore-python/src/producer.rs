@@ -37,8 +37,6 @@ struct Output {
     /// Memory that reserve() lends while the producer shares memory with its reader: a forked child does not have the
     /// shared memory, so using a view of it there would crash.
     apart: Vec<u8>,
-    /// Whether `apart` is what it has lent.
-    lends_apart: bool,
     /// Whether an exception ended the last call: the producer is then freed without sending the rest.
     failed: bool,
 }
@@ -138,7 +136,6 @@ impl PyProducer {
                 producer,
                 loan: None,
                 apart: Vec::new(),
-                lends_apart: false,
                 failed: false,
             }),
             file,
@@ -198,8 +195,7 @@ impl PyProducer {
         let mut output = this.turns.take(py)?;
         Loan::end_any(&mut output.loan, py)?;
         output.sending(py, &this.file, |producer| producer.reserve(n).map(drop))?;
-        output.lends_apart = output.producer.is_sharing();
-        let memory = match output.lends_apart {
+        let memory = match output.producer.is_sharing() {
             true => {
                 output.apart.resize(this.chunk, 0);
                 std::ptr::from_mut(&mut output.apart[..n])
@@ -235,7 +231,8 @@ impl PyProducer {
             Some(_) => {}
         }
         Loan::end_any(&mut output.loan, py)?;
-        if output.lends_apart {
+        // No call can have ended the sharing since reserve().
+        if output.producer.is_sharing() {
             let apart = std::mem::take(&mut output.apart);
             let written = output.write_all(py, &self.file, &apart[..n]);
             output.apart = apart;
@@ -382,8 +379,8 @@ impl PyProducer {
     }
 
     #[pyo3(signature = (*_size))]
-    fn read(&self, py: Python<'_>, _size: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        Err(file::unsupported(py, "read"))
+    fn read(&self, _size: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        Err(file::UnsupportedOperation::new_err("read"))
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {

@@ -33,16 +33,9 @@ pub struct Turns<T> {
 
 struct State<T> {
     value: Value<T>,
-    /// The waiting calls, in order.
-    queue: VecDeque<Waiting>,
-    /// The number of calls that have waited so far.
-    tickets: u64,
-}
-
-/// A waiting call. A thread has several if a signal handler uses the object that its thread is waiting for.
-struct Waiting {
-    ticket: u64,
-    thread: usize,
+    /// The threads of the waiting calls, in order. A thread has several if a signal handler uses the object that its
+    /// thread is waiting for.
+    queue: VecDeque<usize>,
 }
 
 enum Value<T> {
@@ -64,7 +57,6 @@ impl<T: Send> Turns<T> {
             state: Mutex::new(State {
                 value: Value::Free(Box::new(value)),
                 queue: VecDeque::new(),
-                tickets: 0,
             }),
             freed: Condvar::new(),
             forks: FORKS.load(Ordering::Acquire),
@@ -96,27 +88,15 @@ impl<T: Send> Turns<T> {
         if let Some(value) = state.take(me)? {
             return Ok(self.turn(value));
         }
-        let ticket = state.enqueue(me);
+        state.queue.push_back(me);
         drop(state);
         let taken = self.wait(py, me);
-        self.lock().queue.retain(|waiting| waiting.ticket != ticket);
+        let mut state = self.lock();
+        if let Some(last) = state.queue.iter().rposition(|&thread| thread == me) {
+            state.queue.remove(last);
+        }
         self.freed.notify_all();
         taken
-    }
-
-    /// Runs `work` on the value without taking it, if no thread uses it or waits for it. Returns `None` otherwise, or
-    /// if `work` does. The lock is held meanwhile, so `work` must neither wait nor run Python code.
-    #[inline]
-    pub fn at_once<R>(&self, work: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
-        let mut state = self.is_here().then(|| self.lock())?;
-        match &mut *state {
-            State {
-                value: Value::Free(value),
-                queue,
-                ..
-            } if queue.is_empty() => work(value),
-            _ => None,
-        }
     }
 
     fn wait(&self, py: Python<'_>, me: usize) -> PyResult<Turn<'_, T>> {
@@ -159,7 +139,7 @@ impl<T> State<T> {
     /// Returns whether another thread uses the value, or is first in the queue.
     fn is_to_wait(&self, me: usize) -> bool {
         match self.value {
-            Value::Free(_) => self.queue.front().is_some_and(|first| first.thread != me),
+            Value::Free(_) => self.queue.front().is_some_and(|&first| first != me),
             Value::Taken(thread) => thread != me,
             Value::Closed => false,
         }
@@ -180,13 +160,6 @@ impl<T> State<T> {
                 Err(PyValueError::new_err("I/O operation on closed file"))
             }
         }
-    }
-
-    fn enqueue(&mut self, thread: usize) -> u64 {
-        self.tickets += 1;
-        let ticket = self.tickets;
-        self.queue.push_back(Waiting { ticket, thread });
-        ticket
     }
 }
 

@@ -175,7 +175,7 @@ impl<Fd: AsFd> Consumer<Fd> {
             }
             if self
                 .fill()
-                .map_err(|error| of_io(error, TransferSide::Source, "read", 0))?
+                .map_err(|error| of_io(error, TransferSide::Source, 0))?
                 == 0
             {
                 return Ok(n - left);

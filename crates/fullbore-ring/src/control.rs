@@ -20,10 +20,12 @@
 //! docs/ring-memory-order.md explains each ordering.
 //!
 //! Each side keeps its own copies of the numbers that it writes, and checks each number of the other side when it reads
-//! it: `Broken` means that no honest side could have written it.
+//! it: `BROKEN` means that no honest side could have written it.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use rustix::io::Errno;
 
 /// Set in `claim` once nothing more can be claimed.
 pub(crate) const CLOSED: u64 = 1 << 63;
@@ -161,9 +163,8 @@ fn has_to_be_woken<W: Word>(flag: &W) -> Option<Sleep> {
     }
 }
 
-/// The other side has written a number that no honest side writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Broken;
+/// The error if the other side has written a number that no honest side writes.
+const BROKEN: Errno = Errno::PROTO;
 
 /// The numbers of the producer.
 #[derive(Debug)]
@@ -194,14 +195,14 @@ impl Giver {
         &mut self,
         control: &Control<W>,
         wanted: u64,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, Errno> {
         let free = self.size - (self.head - self.released);
         if free >= wanted {
             return Ok(free);
         }
         let released = control.released.0.load(Ordering::Acquire);
         if released < self.released || released > self.head {
-            return Err(Broken);
+            return Err(BROKEN);
         }
         self.released = released;
         Ok(self.size - (self.head - released))
@@ -233,11 +234,11 @@ impl Giver {
 
     /// Closes the ring, and returns how many bytes at the end the consumer has not claimed and never will. The consumer
     /// must be [woken](Self::wakes) afterwards.
-    pub(crate) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Broken> {
+    pub(crate) fn close<W: Word>(&mut self, control: &Control<W>) -> Result<u64, Errno> {
         let found = control.claim.0.fetch_or(CLOSED | TAKEN_BACK);
         let claimed = found & !BITS;
         if claimed < self.released || claimed > self.head {
-            return Err(Broken);
+            return Err(BROKEN);
         }
         match found & RETURNED {
             0 => Ok(self.head - claimed),
@@ -275,16 +276,6 @@ pub(crate) enum Claim {
     Closed,
 }
 
-/// The state that a consumer leaves when it closes the ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Closing {
-    /// The number of bytes at the end that this side does not read, of those published so far; `None` if the producer
-    /// has closed the ring before.
-    pub(crate) left: Option<u64>,
-    /// How to wake the producer.
-    pub(crate) wakes: Option<Sleep>,
-}
-
 /// The numbers of the consumer.
 #[derive(Debug)]
 pub(crate) struct Taker {
@@ -319,11 +310,11 @@ impl Taker {
         &mut self,
         control: &Control<W>,
         most: u64,
-    ) -> Result<Claim, Broken> {
+    ) -> Result<Claim, Errno> {
         if self.head == self.claimed {
             let head = control.head.0.load(Ordering::Acquire);
             if head < self.claimed || head - self.released > self.size {
-                return Err(Broken);
+                return Err(BROKEN);
             }
             self.head = head;
         }
@@ -342,7 +333,7 @@ impl Taker {
                 Ok(Claim::Bytes(n))
             }
             Err(found) if found & CLOSED != 0 && found & !BITS == self.claimed => Ok(Claim::Closed),
-            Err(_) => Err(Broken),
+            Err(_) => Err(BROKEN),
         }
     }
 
@@ -372,15 +363,18 @@ impl Taker {
     }
 
     /// Closes the ring. The last `unread` of the claimed bytes, which were not released, go back to the producer,
-    /// unless it has closed the ring before.
-    pub(crate) fn close<W: Word>(&mut self, control: &Control<W>, unread: u64) -> Closing {
+    /// unless it has closed the ring before. Returns the number of bytes at the end that this side does not read, of
+    /// those published so far, or `None` if the producer has closed the ring before; and how to wake the producer.
+    pub(crate) fn close<W: Word>(
+        &mut self,
+        control: &Control<W>,
+        unread: u64,
+    ) -> (Option<u64>, Option<Sleep>) {
         let back_to = self.claimed - unread;
         // An error means that the producer was first, or is not honest; either way there is nothing to do.
         let closed = self.exchange(control, back_to | CLOSED);
-        Closing {
-            left: closed.ok().and_then(|()| self.left_from(control, back_to)),
-            wakes: has_to_be_woken(&control.producer_sleeps.0),
-        }
+        let left = closed.ok().and_then(|()| self.left_from(control, back_to));
+        (left, has_to_be_woken(&control.producer_sleeps.0))
     }
 
     /// Returns whether the producer has ended and left everything to this side, as far as this side has seen.

@@ -3,7 +3,6 @@
 use std::io;
 
 use fullbore::{Error, TransferSide};
-use fullbore_linux::{Errno, error};
 
 /// Adds `moved` bytes, which went through the ring, to the count in an error of the inner end.
 pub(crate) fn after(moved: u64, mut error: Error) -> Error {
@@ -13,15 +12,17 @@ pub(crate) fn after(moved: u64, mut error: Error) -> Error {
     error
 }
 
-/// Returns the error of `fullbore` that an error of [`io::Write`] or [`io::Read`] was converted from.
-pub(crate) fn of_io(
-    error: io::Error,
-    side: TransferSide,
-    operation: &'static str,
-    moved: u64,
-) -> Error {
-    error.downcast::<Error>().unwrap_or_else(|error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        error::moving(side, operation, errno, moved)
+/// Returns the error of `fullbore` that an error of [`io::Write`] or [`io::Read`] was converted from; for any other, the
+/// error of write(2) or read(2) on this side, after `moved` bytes.
+pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Error {
+    let operation = match side {
+        TransferSide::Source => "read",
+        TransferSide::Sink => "write",
+    };
+    error.downcast().unwrap_or_else(|errno| Error::Moving {
+        side,
+        operation,
+        errno,
+        moved,
     })
 }

@@ -9,8 +9,8 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::control::{Broken, Giver, Sleep};
-use crate::meeting::{self, Listener, Peer};
+use crate::control::{Giver, Sleep};
+use crate::meeting::{self, Listener};
 use crate::memory::{MOST, Shared};
 use crate::sleeping::{self, Looks};
 use crate::stores::{PIECE, copy_past_caches, fill_past_caches};
@@ -42,6 +42,8 @@ pub(crate) struct Giving {
     shared: Shared,
     giver: Giver,
     link: OwnedFd,
+    /// A duplicate of the output's descriptor, which no other code can redirect.
+    pipe: OwnedFd,
     /// The file of the words, which observers find here (`view.rs`).
     _words: OwnedFd,
     /// Any process that connects now is a second reader.
@@ -50,11 +52,11 @@ pub(crate) struct Giving {
     only_writer: bool,
     /// The tick of the last check.
     looked: Tick,
-    /// Whether nothing more may be published.
-    over: bool,
+    /// Whether the ring must be closed, because the consumer has exited, or because there is another reader or writer.
+    pub(crate) over: bool,
     closed: bool,
     /// Whether the consumer has written a number that no honest one writes, which ends the stream.
-    is_broken: bool,
+    pub(crate) is_broken: bool,
     looks: Looks,
     /// Its second way is non-temporal stores.
     stores: Turns,
@@ -62,19 +64,12 @@ pub(crate) struct Giving {
     chosen: bool,
 }
 
-/// The result of publishing bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Published {
-    /// The consumer may claim them.
-    Yes,
-    /// They were not published: they and everything after them must go through the pipe.
-    No,
-}
-
 /// A producer that has not offered a ring yet.
 #[derive(Debug)]
 pub(crate) struct Offering {
     listener: Listener,
+    /// A duplicate of the output's descriptor.
+    pipe: OwnedFd,
     /// The size of the ring in bytes.
     size: usize,
     /// Whether the producer is the only writer of the pipe.
@@ -95,9 +90,10 @@ impl Offering {
 
     /// Listens for the consumer of `pipe`, without blocking, to offer it a ring of `size` bytes; `None` if that is
     /// impossible.
-    pub(crate) fn new(pipe: BorrowedFd<'_>, size: usize) -> Option<Self> {
+    pub(crate) fn new(pipe: OwnedFd, size: usize) -> Option<Self> {
         Some(Self {
-            listener: Listener::new(pipe)?,
+            listener: Listener::new(pipe.as_fd())?,
+            pipe,
             size,
             only_writer: false,
             sends: 0,
@@ -119,10 +115,10 @@ impl Offering {
         due
     }
 
-    /// Returns whether the consumer of `pipe` has connected.
-    pub(crate) fn is_asked(&mut self, pipe: BorrowedFd<'_>) -> bool {
+    /// Returns whether the consumer of the pipe has connected.
+    pub(crate) fn is_asked(&mut self) -> bool {
         if self.link.is_none() {
-            self.link = self.listener.accept(pipe);
+            self.link = self.listener.accept(self.pipe.as_fd());
         }
         self.link.is_some()
     }
@@ -132,25 +128,21 @@ impl Offering {
         self.link.is_none() && self.listener.is_exhausted()
     }
 
-    /// Offers a ring to the consumer of `pipe`, if it has connected and drained the pipe. From then on, everything must
+    /// Offers a ring to the consumer of the pipe, if it has connected and drained the pipe. From then on, everything must
     /// be sent through the ring, and nothing into the pipe before the ring is closed.
     ///
     /// Returns itself if no consumer has connected yet, and `None` if there will be no ring.
-    pub(crate) fn offer(
-        mut self,
-        pipe: BorrowedFd<'_>,
-        waiter: &mut Waiter,
-    ) -> Result<Giving, Option<Self>> {
+    pub(crate) fn offer(mut self, waiter: &mut Waiter) -> Result<Giving, Option<Self>> {
         let Some(link) = self.link.take() else {
             return Err(Some(self));
         };
         // After an empty pipe, all bytes found in the pipe were written by another process.
-        if !self.wait_until_empty(pipe, waiter) {
+        if !self.wait_until_empty(waiter) {
             self.link = Some(link);
             return Err(Some(self));
         }
         let size = self.size;
-        let inode = rustix::fs::fstat(pipe).map_err(|_| None)?.st_ino;
+        let inode = rustix::fs::fstat(&self.pipe).map_err(|_| None)?.st_ino;
         let (shared, files) = Shared::create(inode, size).map_err(|_| None)?;
         if meeting::offer(link.as_fd(), size, &files).is_err() {
             return Err(Some(self));
@@ -160,6 +152,7 @@ impl Offering {
             shared,
             giver: Giver::new(size as u64),
             link,
+            pipe: self.pipe,
             _words: words,
             listener: self.listener,
             only_writer: self.only_writer,
@@ -175,12 +168,13 @@ impl Offering {
 }
 
 impl Offering {
-    /// Waits briefly until `pipe` is empty, and returns whether it is. A consumer that takes longer gains little from a
-    /// ring, because it always has bytes to read.
-    fn wait_until_empty(&mut self, pipe: BorrowedFd<'_>, waiter: &mut Waiter) -> bool {
+    /// Waits briefly until the pipe is empty, and returns whether it is. A consumer that takes longer gains little from
+    /// a ring, because it always has bytes to read.
+    fn wait_until_empty(&mut self, waiter: &mut Waiter) -> bool {
         const MOST: Duration = Duration::from_millis(2);
         const PAUSE: Duration = Duration::from_micros(20);
         const MOST_WAITS: u32 = 32;
+        let pipe = self.pipe.as_fd();
         if !is_anything_in(pipe) {
             return true;
         }
@@ -258,16 +252,6 @@ impl Giving {
         !self.closed
     }
 
-    /// Returns whether the consumer is dishonest, which ends the stream.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.is_broken
-    }
-
-    /// Returns whether the ring must be closed, because the consumer has exited, or because there is another reader.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over
-    }
-
     fn position(&self) -> usize {
         (self.giver.head() % self.shared.size() as u64) as usize
     }
@@ -278,63 +262,49 @@ impl Giving {
         &mut self,
         chunk: usize,
         at_least: usize,
-        pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
     ) -> Result<Option<Range<usize>>, Errno> {
         self.check()?;
         let start = self.position();
-        let free = self.wait_for_room(at_least as u64, pipe, waiter, || false)?;
+        let free = self.wait_for_room(at_least as u64, waiter, false)?;
         Ok(free.map(|free| start..start + chunk.min(free as usize)))
     }
 
-    /// Publishes the first `n` bytes of the last window.
-    pub(crate) fn publish(
-        &mut self,
-        n: usize,
-        pipe: BorrowedFd<'_>,
-        waiter: &mut Waiter,
-    ) -> Result<Published, Errno> {
+    /// Publishes the first `n` bytes of the last window, and returns whether it has: otherwise they and everything after
+    /// them must go through the pipe.
+    pub(crate) fn publish(&mut self, n: usize, waiter: &mut Waiter) -> Result<bool, Errno> {
         self.check()?;
         waiter.check_stopped()?;
         let now = Tick::now();
         if now != self.looked {
-            self.look(pipe);
+            self.look();
             self.looked = now;
         }
         // Bytes that another process has written into the pipe belong between the bytes published before and these.
-        if !self.over && !self.only_writer && is_anything_in(pipe) {
-            let all = self.shared.size() as u64;
-            let free = self.wait_for_room(all, pipe, waiter, || !is_anything_in(pipe))?;
-            if free.is_none_or(|free| free == all && is_anything_in(pipe)) {
-                self.over = true;
-            }
-        }
+        self.over |= self.wait_if_others_wrote(waiter)?;
         if self.over {
-            return Ok(Published::No);
+            return Ok(false);
         }
         if let Some(sleep) = self.giver.publish(self.shared.control(), n as u64) {
-            self.over = self.wake_consumer(sleep) == Peer::Gone;
+            self.over = self.wake_consumer(sleep);
         }
         if std::mem::take(&mut self.chosen) {
             let (giver, control) = (&self.giver, self.shared.control());
             self.stores.sent(n, || giver.unreleased(control));
         }
-        Ok(Published::Yes)
+        Ok(true)
     }
 
     /// If another process has written into the pipe, waits until the consumer has released everything: bytes taken back
-    /// from the ring would be reordered behind that process's bytes.
-    pub(crate) fn wait_if_others_wrote(
-        &mut self,
-        pipe: BorrowedFd<'_>,
-        waiter: &mut Waiter,
-    ) -> Result<(), Errno> {
+    /// from the ring would be reordered behind that process's bytes. Returns whether these are still in the pipe then.
+    pub(crate) fn wait_if_others_wrote(&mut self, waiter: &mut Waiter) -> Result<bool, Errno> {
         self.check()?;
-        if !self.over && !self.only_writer && is_anything_in(pipe) {
-            let all = self.shared.size() as u64;
-            self.wait_for_room(all, pipe, waiter, || !is_anything_in(pipe))?;
+        if self.over || self.only_writer || !is_anything_in(self.pipe.as_fd()) {
+            return Ok(false);
         }
-        Ok(())
+        let all = self.shared.size() as u64;
+        let free = self.wait_for_room(all, waiter, true)?;
+        Ok(free == Some(all) && is_anything_in(self.pipe.as_fd()))
     }
 
     /// Closes the ring, and returns how many published bytes the consumer will never claim. They are still in the
@@ -344,21 +314,21 @@ impl Giving {
         self.closed = true;
         let left = self.giver.close(self.shared.control());
         self.is_broken = left.is_err();
-        let left = left.map_err(broken)?;
+        let left = left?;
         if let Some(sleep) = self.giver.wakes(self.shared.control()) {
             self.wake_consumer(sleep);
         }
         Ok(left as usize)
     }
 
-    fn wake_consumer(&self, sleep: Sleep) -> Peer {
+    fn wake_consumer(&self, sleep: Sleep) -> bool {
         sleeping::wake(self.shared.consumer(), sleep, self.link.as_fd())
     }
 
     /// Publishes nothing more, and takes nothing back, if the consumer still exists: it claims the rest, as if the
     /// producer had been killed.
     pub(crate) fn leave_to_consumer(&mut self) {
-        let is_there = meeting::is_woken(self.link.as_fd()) == Peer::Here;
+        let is_there = !meeting::has_exited(self.link.as_fd());
         self.closed |= is_there && self.giver.leave(self.shared.control());
     }
 
@@ -373,15 +343,16 @@ impl Giving {
         }
     }
 
-    /// Waits until `wanted` bytes can be filled, or `or_until`, and returns how many can be; `None` if the ring must be
-    /// closed.
+    /// Waits until `wanted` bytes can be filled, or, if it `may_empty`, until the pipe is empty, and returns how many can
+    /// be; `None` if the ring must be closed.
     fn wait_for_room(
         &mut self,
         wanted: u64,
-        pipe: BorrowedFd<'_>,
         waiter: &mut Waiter,
-        or_until: impl Fn() -> bool,
+        may_empty: bool,
     ) -> Result<Option<u64>, Errno> {
+        let pipe = self.pipe.as_fd();
+        let or_until = || may_empty && !is_anything_in(pipe);
         let (control, flag) = (self.shared.control(), self.shared.producer());
         let needed = self.giver.released_for(wanted);
         let (giver, over, looks) = (&mut self.giver, &mut self.over, &mut self.looks);
@@ -390,14 +361,14 @@ impl Giving {
         let mut tries = 0u32;
         let waited = waiter.until(
             || {
-                let free = giver.free(control, wanted).map_err(broken)?;
+                let free = giver.free(control, wanted)?;
                 if free >= wanted || or_until() {
                     return Ok(Some(free));
                 }
                 tries = tries.wrapping_add(1);
                 if has_slept.take() || tries % TRIES_BETWEEN_LOOKS == 0 {
                     *over |= giver.is_closed(control)
-                        || meeting::is_woken(link) == Peer::Gone
+                        || meeting::has_exited(link)
                         || linux::is_closed(pipe)?
                         || listener.has_second_reader(pipe);
                 }
@@ -422,10 +393,10 @@ impl Giving {
     }
 
     /// Checks whether the ring must be closed.
-    fn look(&mut self, pipe: BorrowedFd<'_>) {
+    fn look(&mut self) {
         self.over |= self.giver.is_closed(self.shared.control())
-            || meeting::is_woken(self.link.as_fd()) == Peer::Gone
-            || self.listener.has_second_reader(pipe);
+            || meeting::has_exited(self.link.as_fd())
+            || self.listener.has_second_reader(self.pipe.as_fd());
     }
 }
 
@@ -453,9 +424,4 @@ impl Drop for Giving {
 fn is_anything_in(pipe: BorrowedFd<'_>) -> bool {
     // If FIONREAD fails, treat the pipe as empty.
     uninterrupted(|| rustix::io::ioctl_fionread(pipe)).is_ok_and(|queued| queued > 0)
-}
-
-/// The error for a dishonest side, or one whose memory was overwritten.
-pub(crate) fn broken(Broken: Broken) -> Errno {
-    Errno::PROTO
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::control::Control;
-use crate::giving::{Giving, Offering, Published};
-use crate::meeting::{self, Listener, Peer};
+use crate::giving::{Giving, Offering};
+use crate::meeting::{self, Listener};
 use crate::memory::Shared;
 use crate::taking::{Joining, Next};
 use crate::{Consumer, Producer};
@@ -23,11 +23,11 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Offers a ring to the first process that connects.
 fn give(pipe: &OwnedFd) -> Giving {
-    let mut offering = Offering::new(pipe.as_fd(), 1 << 20).unwrap();
+    let mut offering = Offering::new(pipe.try_clone().unwrap(), 1 << 20).unwrap();
     let began = Instant::now();
     loop {
-        offering.is_asked(pipe.as_fd());
-        match offering.offer(pipe.as_fd(), &mut Waiter::new(Wait::Block)) {
+        offering.is_asked();
+        match offering.offer(&mut Waiter::new(Wait::Block)) {
             Ok(giving) => return giving,
             Err(again) => offering = again.expect("nobody is refused so often"),
         }
@@ -45,7 +45,7 @@ fn take(pipe: &OwnedFd) -> (OwnedFd, Shared) {
         };
         loop {
             match meeting::receive(link.as_fd()) {
-                Ok(offer) => return (link, Shared::accept(&offer.files, offer.size).unwrap()),
+                Ok((size, files)) => return (link, Shared::accept(&files, size).unwrap()),
                 Err(Errno::AGAIN) => thread::yield_now(),
                 // Refused, because a process that another test has started holds the pipe, too.
                 Err(_) => break,
@@ -91,9 +91,8 @@ fn a_consumer_that_overwrites_all_words_gets_an_error_or_the_pipe() {
             let deadline = Instant::now() + Duration::from_millis(20);
             let mut waiter = Waiter::new(Wait::Adaptive);
             waiter.deadline = Some(deadline);
-            let sink = pipe.writer.as_fd();
             loop {
-                let window = match giving.window(64 * 1024, 1, sink, &mut waiter) {
+                let window = match giving.window(64 * 1024, 1, &mut waiter) {
                     Ok(Some(window)) => window,
                     Ok(None) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
                     Err(errno) => panic!("{errno}"),
@@ -103,9 +102,9 @@ fn a_consumer_that_overwrites_all_words_gets_an_error_or_the_pipe() {
                     "{window:?}"
                 );
                 giving.bytes_mut()[window.clone()].fill(1);
-                match giving.publish(window.len(), sink, &mut waiter) {
-                    Ok(Published::Yes) => {}
-                    Ok(Published::No) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
+                match giving.publish(window.len(), &mut waiter) {
+                    Ok(true) => {}
+                    Ok(false) | Err(Errno::PROTO | Errno::TIMEDOUT) => break,
                     Err(errno) => panic!("{errno}"),
                 }
             }
@@ -350,8 +349,7 @@ fn wrong_offers_leave_the_consumer_with_the_pipe() {
     });
     assert_eq!(next, Next::Pipe);
     // A flood of bytes without files, and an end at once.
-    let flood =
-        |link: OwnedFd| while meeting::wake(link.as_fd()) == Peer::Here && !is_full(&link) {};
+    let flood = |link: OwnedFd| while !meeting::wake(link.as_fd()) && !is_full(&link) {};
     assert_eq!(after(flood), Next::Pipe);
     assert_eq!(after(drop), Next::Pipe);
 }
@@ -366,16 +364,15 @@ fn a_side_that_floods_the_socket_is_only_woken() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (link, shared) = take(&pipe.reader);
-            while meeting::wake(link.as_fd()) == Peer::Here && !is_full(&link) {}
+            while !meeting::wake(link.as_fd()) && !is_full(&link) {}
             // It claims nothing, and ends.
             drop((link, shared));
         });
         let mut giving = give(&pipe.writer);
-        let sink = pipe.writer.as_fd();
         let mut waiter = Waiter::new(Wait::Block);
         let mut sent = 0;
-        while let Some(window) = giving.window(64 * 1024, 1, sink, &mut waiter).unwrap() {
-            if giving.publish(window.len(), sink, &mut waiter) != Ok(Published::Yes) {
+        while let Some(window) = giving.window(64 * 1024, 1, &mut waiter).unwrap() {
+            if giving.publish(window.len(), &mut waiter) != Ok(true) {
                 break;
             }
             sent += window.len();
@@ -453,14 +450,13 @@ fn another_user_who_connects_does_not_end_the_sharing() {
         let mut giving = give(&pipe.writer);
         let _taken = taking.join().unwrap();
         let _link = connect_as_another_user(&pipe.reader);
-        let sink = pipe.writer.as_fd();
         let mut waiter = Waiter::new(Wait::Block);
         for _ in 0..10 {
             // It checks every few milliseconds.
             thread::sleep(std::time::Duration::from_millis(10));
-            giving.window(100, 1, sink, &mut waiter).unwrap().unwrap();
-            assert_eq!(giving.publish(1, sink, &mut waiter), Ok(Published::Yes));
-            assert!(!giving.is_over());
+            giving.window(100, 1, &mut waiter).unwrap().unwrap();
+            assert_eq!(giving.publish(1, &mut waiter), Ok(true));
+            assert!(!giving.over);
         }
     });
 }

@@ -43,22 +43,10 @@ const MOST_TRIES: u32 = 16;
 /// producer notices when the third process has exited, and rarely examines one that stays.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// One end of a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Read,
-    Write,
-}
-
-impl End {
-    /// The permissions of `/proc/PID/fd/N` for a descriptor of this end (`tid_fd_update_inode`, fs/proc/fd.c).
-    fn mode(self) -> u32 {
-        match self {
-            End::Read => 0o400,
-            End::Write => 0o200,
-        }
-    }
-}
+/// The permissions of `/proc/PID/fd/N` for a descriptor of the read end of a pipe, and of the write end
+/// (`tid_fd_update_inode`, fs/proc/fd.c).
+const READ_END: u32 = 0o400;
+const WRITE_END: u32 = 0o200;
 
 /// The socket that a consumer with support for rings connects to.
 #[derive(Debug)]
@@ -94,10 +82,6 @@ impl Listener {
         linux::is_ready(self.socket.as_fd(), Ready::ToRead).unwrap_or(true)
     }
 
-    fn may_look(&self) -> bool {
-        self.next.is_none_or(|next| Instant::now() >= next)
-    }
-
     /// Allows the next connection to be examined at once.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self) {
@@ -107,7 +91,7 @@ impl Listener {
     /// Returns a connection to the consumer of `pipe`, if it has connected and no third process holds the pipe. Does
     /// not wait.
     pub(crate) fn accept(&mut self, pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
-        while !self.is_exhausted() && self.may_look() {
+        while !self.is_exhausted() && self.next.is_none_or(|next| Instant::now() >= next) {
             let text = link_text(pipe)?;
             let (link, peer) = self.next_reader(&text)?;
             self.next = Some(Instant::now() + FIRST_PAUSE * (1 << self.tries));
@@ -131,7 +115,7 @@ impl Listener {
             }
             let link = uninterrupted(|| rustix::net::accept_with(&self.socket, flags)).ok()?;
             let peer = process_of_same_user(&link);
-            if let Some(peer) = peer.filter(|&peer| holds(peer, text, End::Read)) {
+            if let Some(peer) = peer.filter(|&peer| holds(peer, text, READ_END)) {
                 return Some((linux::not_standard(link).ok()?, peer));
             }
         }
@@ -154,7 +138,7 @@ impl AsFd for Listener {
 pub(crate) fn connect(pipe: BorrowedFd<'_>) -> Option<OwnedFd> {
     let link = connect_by(pipe, rustix::process::geteuid().as_raw())?;
     let peer = process_of_same_user(&link)?;
-    holds(peer, &link_text(pipe)?, End::Write).then_some(link)
+    holds(peer, &link_text(pipe)?, WRITE_END).then_some(link)
 }
 
 /// Connects to the process that listens for the consumer of `pipe` under this user's name.
@@ -166,11 +150,7 @@ pub(crate) fn connect_by(pipe: BorrowedFd<'_>, user: u32) -> Option<OwnedFd> {
 }
 
 /// The offer of a producer: the size of the ring in bytes, and its two files.
-#[derive(Debug)]
-pub(crate) struct Offer {
-    pub(crate) size: usize,
-    pub(crate) files: [OwnedFd; 2],
-}
+pub(crate) type Offer = (usize, [OwnedFd; 2]);
 
 /// The first bytes of an offer.
 const MAGIC: [u8; 8] = *b"fullbore";
@@ -219,28 +199,17 @@ pub(crate) fn receive(link: BorrowedFd<'_>) -> Result<Offer, Errno> {
     }
     let size = u64::from_ne_bytes(message[8..].try_into().map_err(|_| Errno::PROTO)?);
     match (<[OwnedFd; 2]>::try_from(files), usize::try_from(size)) {
-        (Ok(files), Ok(size)) if received.bytes == 16 && message[..8] == MAGIC => {
-            Ok(Offer { size, files })
-        }
+        (Ok(files), Ok(size)) if received.bytes == 16 && message[..8] == MAGIC => Ok((size, files)),
         _ => Err(Errno::PROTO),
     }
 }
 
-/// Whether the other side still exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    Here,
-    Gone,
-}
-
-/// Wakes the other side, if it sleeps until there is something to receive.
-pub(crate) fn wake(link: BorrowedFd<'_>) -> Peer {
+/// Wakes the other side, if it sleeps until there is something to receive. Returns whether it has exited.
+pub(crate) fn wake(link: BorrowedFd<'_>) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    match uninterrupted(|| rustix::net::send(link, &[1], flags)) {
-        // If the socket is full, the other side has something to receive.
-        Ok(_) | Err(Errno::AGAIN) => Peer::Here,
-        Err(_) => Peer::Gone,
-    }
+    // If the socket is full, the other side has something to receive.
+    let sent = uninterrupted(|| rustix::net::send(link, &[1], flags));
+    !matches!(sent, Ok(_) | Err(Errno::AGAIN))
 }
 
 /// Returns whether the other side has closed the socket, even if it can still be received from. The kernel may close
@@ -255,14 +224,11 @@ pub(crate) fn is_gone(link: BorrowedFd<'_>) -> bool {
     uninterrupted(|| poll(&mut fds, Some(&MOMENT))).map_or(true, |gone| gone > 0)
 }
 
-/// Receives the bytes that the other side has sent to wake this one.
-pub(crate) fn is_woken(link: BorrowedFd<'_>) -> Peer {
+/// Receives the bytes that the other side has sent to wake this one. Returns whether it has exited.
+pub(crate) fn has_exited(link: BorrowedFd<'_>) -> bool {
     let mut bytes = [0; 64];
-    match uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT)) {
-        Ok((0, _)) => Peer::Gone,
-        Ok(_) | Err(Errno::AGAIN) => Peer::Here,
-        Err(_) => Peer::Gone,
-    }
+    let received = uninterrupted(|| rustix::net::recv(link, &mut bytes, RecvFlags::DONTWAIT));
+    !matches!(received, Ok((1.., _)) | Err(Errno::AGAIN))
 }
 
 fn socket() -> Option<OwnedFd> {
@@ -295,10 +261,10 @@ fn process_of_same_user(link: &OwnedFd) -> Option<u32> {
 }
 
 /// Returns whether `process` holds this end of the pipe.
-fn holds(process: u32, text: &str, end: End) -> bool {
+fn holds(process: u32, text: &str, end: u32) -> bool {
     any_descriptor(process, |descriptor| {
         is_of_pipe(descriptor, text)
-            && fs::symlink_metadata(descriptor).is_ok_and(|m| m.mode() & end.mode() != 0)
+            && fs::symlink_metadata(descriptor).is_ok_and(|m| m.mode() & end != 0)
     })
 }
 
@@ -332,7 +298,7 @@ fn any_descriptor(process: u32, is_it: impl Fn(&Path) -> bool) -> bool {
 /// Returns whether the descriptor reads or writes. One with `O_PATH`, which processes that only observe the pipe have,
 /// does neither.
 fn is_an_end(descriptor: &Path) -> bool {
-    let ends = End::Read.mode() | End::Write.mode();
+    let ends = READ_END | WRITE_END;
     fs::symlink_metadata(descriptor).map_or(true, |link| link.mode() & ends != 0)
 }
 

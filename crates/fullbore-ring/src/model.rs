@@ -314,8 +314,7 @@ impl Model {
             }
         }
         let unread = got.len().min(1) as u64;
-        let closing = taker.close(&self.control, unread);
-        if closing.left.is_some() {
+        if taker.close(&self.control, unread).0.is_some() {
             got.truncate(got.len() - unread as usize);
             if taker.is_left_to_this_side() || believes {
                 if let Some(left) = taker.own_the_rest(&self.control, unread) {
@@ -344,7 +343,7 @@ impl Model {
                         got.push(byte.with(|byte| unsafe { *byte }));
                     }
                     if got.len() >= most {
-                        self.wake(PRODUCER, taker.close(&self.control, 1).wakes);
+                        self.wake(PRODUCER, taker.close(&self.control, 1).1);
                         return got;
                     }
                     self.wake(PRODUCER, taker.release(&self.control, 0));

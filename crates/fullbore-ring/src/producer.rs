@@ -5,19 +5,18 @@
 //! its memory just before the window: the window is extended to begin there, and they become *gathered* bytes, as if
 //! they had never been sent. They are passed to the inner producer.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::mem;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
-use fullbore::{Error, Pages, Result, TransferSide, Unfinished, Way};
+use fullbore::{Error, Result, TransferSide, Unfinished, Way};
 use fullbore_linux::pipe::own_writable;
 use fullbore_linux::{Errno, Geometry, Owner, Waiter, error};
 
 use crate::errors::{after, of_io};
-use crate::giving::{Giving, Offering, Published, size_for};
+use crate::giving::{Giving, Offering, size_for};
 
 /// The producer waits for this much room in the ring, unless a chunk is smaller: a window costs an atomic operation
 /// that the consumer's CPU sees.
@@ -63,26 +62,19 @@ enum Sharing {
     /// There is no ring, and none is offered.
     No,
     /// There is no ring; a consumer may connect.
-    Offering {
-        offering: Offering,
-        pipe: OwnedFd,
-    },
+    Offering(Offering),
     Ring(Box<Filling>),
 }
 
 /// A ring, and the bytes to be published.
 struct Filling {
     ring: Giving,
-    /// A duplicate of the output's descriptor, which no other code can redirect.
-    pipe: OwnedFd,
     /// The memory to fill; the gathered bytes are at its start.
     window: Range<usize>,
     /// Bytes at the start of the window that were accepted and not published.
     gathered: usize,
     /// Bytes lent by the last `reserve`.
     reserved: usize,
-    /// Pages that were handed over, and how many bytes of each were sent.
-    pages: VecDeque<(Pages, usize)>,
 }
 
 /// The totals of a [`Producer`], and how it sent the bytes.
@@ -93,8 +85,6 @@ pub struct ProducerReport {
     pub bytes: u64,
     /// How the inner producer sent.
     pub way: Way,
-    /// System calls that were made to send bytes through the pipe.
-    pub calls: u64,
     /// Whether the last bytes went through a ring.
     pub shared: bool,
 }
@@ -124,19 +114,18 @@ impl<Fd: AsFd> Producer<Fd> {
             .filter(|&size| !waiter.never && Geometry::here().buffer(size) == size);
         let sharing = size.and_then(|size| {
             let pipe = own_writable(inner.get_ref().as_fd()).ok()?;
-            let offering = Offering::new(pipe.as_fd(), size)?;
-            Some(Sharing::Offering { offering, pipe })
+            Offering::new(pipe, size)
         });
         let mut this = Self::from(inner);
         this.waiter = waiter;
-        this.sharing = sharing.unwrap_or(Sharing::No);
+        this.sharing = sharing.map_or(Sharing::No, Sharing::Offering);
         this
     }
 
     /// Promises that only the producer writes into the pipe, which saves a system call for each send. If another
     /// process does write into it, bytes may be reordered.
     pub fn only_writer(mut self) -> Self {
-        if let Sharing::Offering { offering, .. } = &mut self.sharing {
+        if let Sharing::Offering(offering) = &mut self.sharing {
             offering.only_writer = true;
         }
         self
@@ -164,14 +153,14 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Returns the number of bytes that were accepted and not sent yet.
     pub fn unsent(&self) -> u64 {
         let here = match &self.sharing {
-            Sharing::Ring(filling) => filling.unsent(),
+            Sharing::Ring(filling) => filling.gathered,
             _ => 0,
         };
-        here + self.inner().unsent()
+        here as u64 + self.inner().unsent()
     }
 
-    /// Returns the bytes that were accepted and not sent yet, without pages that were handed over. While a ring is
-    /// being closed, these are only the bytes that the inner producer has accepted.
+    /// Returns the bytes that were accepted and not sent yet. While a ring is being closed, these are only the bytes that
+    /// the inner producer has accepted.
     pub fn buffer(&self) -> &[u8] {
         match &self.sharing {
             Sharing::Ring(filling) if self.inner().unsent() == 0 => filling.gathered(),
@@ -301,25 +290,6 @@ impl<Fd: AsFd> Producer<Fd> {
         self.commit(n)
     }
 
-    /// Sends all of `pages`, after the gathered bytes. Through a ring, a copy of them is sent.
-    ///
-    /// # Errors
-    /// As [`fullbore::Producer::send_pages`].
-    pub fn send_pages(&mut self, pages: Pages) -> Result<()> {
-        self.lent_inside = false;
-        let Sharing::Ring(filling) = &mut self.sharing else {
-            let sent = self.sent;
-            return (self.inner_mut().send_pages(pages)).map_err(|error| after(sent, error));
-        };
-        // If the lent memory were committed now, its bytes would be sent before the pages.
-        filling.reserved = 0;
-        if !pages.is_empty() {
-            filling.pages.push_back((pages, 0));
-        }
-        self.error_reported = false;
-        self.send_gathered()
-    }
-
     /// Sends the remaining bytes, and returns the sink.
     ///
     /// # Errors
@@ -340,9 +310,6 @@ impl<Fd: AsFd> Producer<Fd> {
         let (sink, mut unsent) = self.inner.take().expect(FINISHING).into_parts();
         if let Sharing::Ring(filling) = mem::replace(&mut self.sharing, Sharing::No) {
             unsent.extend_from_slice(filling.gathered());
-            for (pages, sent) in &filling.pages {
-                unsent.extend_from_slice(&pages[*sent..]);
-            }
         }
         (sink, unsent)
     }
@@ -360,7 +327,6 @@ impl<Fd: AsFd> Producer<Fd> {
             Ok(report) => Ok(ProducerReport {
                 bytes: self.sent + report.bytes,
                 way: report.way,
-                calls: report.calls,
                 shared,
             }),
             Err(Unfinished { error, producer }) => {
@@ -385,32 +351,13 @@ impl<Fd: AsFd> Producer<Fd> {
 const FINISHING: &str = "a producer is not used after it has finished";
 
 impl Filling {
-    fn new(ring: Giving, pipe: OwnedFd, chunk: usize) -> Self {
-        Self {
-            ring,
-            pipe,
-            window: 0..chunk,
-            gathered: 0,
-            reserved: 0,
-            pages: VecDeque::new(),
-        }
-    }
-
     fn gathered(&self) -> &[u8] {
         &self.ring.bytes()[self.window.start..][..self.gathered]
     }
 
-    fn unsent(&self) -> u64 {
-        let pages = self.pages.iter().map(|(pages, sent)| pages.len() - sent);
-        (self.gathered + pages.sum::<usize>()) as u64
-    }
-
     #[inline]
     fn room(&self) -> usize {
-        match self.pages.is_empty() {
-            true => (self.window.end).saturating_sub(self.window.start + self.gathered),
-            false => 0,
-        }
+        (self.window.end).saturating_sub(self.window.start + self.gathered)
     }
 
     /// Copies as many of `bytes` into the window as fit, and returns how many.
@@ -425,22 +372,12 @@ impl Filling {
 
     /// Passes all unsent bytes to the inner producer, which may send them now or later.
     fn hand_over<Fd: AsFd>(&mut self, inner: &mut fullbore::Producer<Fd>) -> Result<()> {
-        let mut accept = |bytes: &[u8]| {
-            let sent = inner.report().bytes;
-            inner
-                .write(bytes)
-                .map_err(|error| of_io(error, TransferSide::Sink, "write", sent))
-        };
         while self.gathered > 0 {
-            let n = accept(self.gathered())?;
+            let sent = inner.report().bytes;
+            let n = (inner.write(self.gathered()))
+                .map_err(|error| of_io(error, TransferSide::Sink, sent))?;
             self.gathered -= n;
             self.window.start += n;
-        }
-        while let Some((pages, sent)) = self.pages.front_mut() {
-            *sent += accept(&pages[*sent..])?;
-            if *sent == pages.len() {
-                self.pages.pop_front();
-            }
         }
         Ok(())
     }
@@ -452,9 +389,9 @@ impl<Fd: AsFd> Producer<Fd> {
     #[inline]
     fn look(&mut self) -> Result<()> {
         match &mut self.sharing {
-            Sharing::Offering { offering, pipe } => {
+            Sharing::Offering(offering) => {
                 let sent = self.inner.as_ref().expect(FINISHING).report().bytes;
-                if offering.is_due(sent) && offering.is_asked(pipe.as_fd()) {
+                if offering.is_due(sent) && offering.is_asked() {
                     return self.begin_ring();
                 }
                 if offering.is_exhausted() {
@@ -470,7 +407,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn flush_inside(&mut self) -> Result<()> {
         let (sent, inner) = (self.sent, self.inner.as_mut().expect(FINISHING));
         inner.flush().map_err(|error| {
-            let error = of_io(error, TransferSide::Sink, "write", inner.report().bytes);
+            let error = of_io(error, TransferSide::Sink, inner.report().bytes);
             after(sent, error)
         })
     }
@@ -479,10 +416,15 @@ impl<Fd: AsFd> Producer<Fd> {
     fn begin_ring(&mut self) -> Result<()> {
         self.flush_inside()?;
         let chunk = self.chunk();
-        if let Sharing::Offering { offering, pipe } = mem::replace(&mut self.sharing, Sharing::No) {
-            self.sharing = match offering.offer(pipe.as_fd(), &mut self.waiter) {
-                Ok(ring) => Sharing::Ring(Box::new(Filling::new(ring, pipe, chunk))),
-                Err(Some(offering)) => Sharing::Offering { offering, pipe },
+        if let Sharing::Offering(offering) = mem::replace(&mut self.sharing, Sharing::No) {
+            self.sharing = match offering.offer(&mut self.waiter) {
+                Ok(ring) => Sharing::Ring(Box::new(Filling {
+                    ring,
+                    window: 0..chunk,
+                    gathered: 0,
+                    reserved: 0,
+                })),
+                Err(Some(offering)) => Sharing::Offering(offering),
                 Err(None) => Sharing::No,
             };
         }
@@ -497,8 +439,7 @@ impl<Fd: AsFd> Producer<Fd> {
         };
         let at_least = at_least.max(LEAST_WINDOW.min(chunk));
         if filling.ring.is_open() {
-            let (pipe, waiter) = (filling.pipe.as_fd(), &mut self.waiter);
-            match filling.ring.window(chunk, at_least, pipe, waiter) {
+            match filling.ring.window(chunk, at_least, &mut self.waiter) {
                 Ok(Some(window)) => {
                     filling.window = window;
                     return Ok(());
@@ -510,40 +451,31 @@ impl<Fd: AsFd> Producer<Fd> {
         self.leave_ring()
     }
 
-    /// Sends the gathered bytes and the pages that were handed over through the ring. If the ring must be closed,
-    /// passes them to the inner producer.
+    /// Sends the gathered bytes through the ring. If the ring must be closed, passes them to the inner producer.
     fn send_gathered(&mut self) -> Result<()> {
-        while let Sharing::Ring(filling) = &mut self.sharing {
-            if !filling.ring.is_open() {
-                return self.leave_ring();
-            }
-            if filling.gathered > 0 {
-                let n = filling.gathered;
-                let (pipe, waiter) = (filling.pipe.as_fd(), &mut self.waiter);
-                match filling.ring.publish(n, pipe, waiter) {
-                    Ok(Published::Yes) => {
-                        filling.window.start += n;
-                        filling.gathered = 0;
-                        self.sent += n as u64;
-                    }
-                    Ok(Published::No) => return self.leave_ring(),
-                    Err(errno) => return Err(self.broke_off(errno)),
-                }
-                if filling.ring.is_over() {
-                    return self.leave_ring();
-                }
-            } else if filling.pages.is_empty() {
-                return Ok(());
-            } else if filling.window.is_empty() {
-                self.next_window(1)?;
-            } else if let Some((pages, sent)) = filling.pages.pop_front() {
-                let n = filling.put(&pages[sent..]);
-                if sent + n < pages.len() {
-                    filling.pages.push_front((pages, sent + n));
-                }
-            }
+        let Sharing::Ring(filling) = &mut self.sharing else {
+            return Ok(());
+        };
+        if !filling.ring.is_open() {
+            return self.leave_ring();
         }
-        Ok(())
+        let n = filling.gathered;
+        if n == 0 {
+            return Ok(());
+        }
+        match filling.ring.publish(n, &mut self.waiter) {
+            Ok(true) => {
+                filling.window.start += n;
+                filling.gathered = 0;
+                self.sent += n as u64;
+            }
+            Ok(false) => return self.leave_ring(),
+            Err(errno) => return Err(self.broke_off(errno)),
+        }
+        match filling.ring.over {
+            true => self.leave_ring(),
+            false => Ok(()),
+        }
     }
 
     /// Closes the ring, if there is one. Unclaimed bytes become gathered bytes.
@@ -551,7 +483,7 @@ impl<Fd: AsFd> Producer<Fd> {
         let Sharing::Ring(filling) = &mut self.sharing else {
             return Ok(());
         };
-        if !filling.ring.is_open() && !filling.ring.is_broken() {
+        if !filling.ring.is_open() && !filling.ring.is_broken {
             return Ok(());
         }
         let twice = filling.ring.bytes().len();
@@ -599,7 +531,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Ends the ring, if there is one: all of its bytes are in the pipe, or have been claimed.
     fn end_ring(&mut self) -> Result<()> {
-        if let Sharing::Offering { .. } = self.sharing {
+        if let Sharing::Offering(_) = self.sharing {
             self.sharing = Sharing::No;
         }
         self.send_gathered()?;
@@ -616,9 +548,8 @@ impl<Fd: AsFd> Producer<Fd> {
     fn wait_if_others_wrote(&mut self) -> Result<()> {
         if let Sharing::Ring(filling) = &mut self.sharing {
             if filling.ring.is_open() {
-                let (pipe, waiter) = (filling.pipe.as_fd(), &mut self.waiter);
-                let waited = filling.ring.wait_if_others_wrote(pipe, waiter);
-                return waited.map_err(|errno| self.failed(errno));
+                let waited = filling.ring.wait_if_others_wrote(&mut self.waiter);
+                return waited.map(drop).map_err(|errno| self.failed(errno));
             }
         }
         Ok(())
@@ -641,7 +572,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Sends the remaining bytes before the producer is dropped, unless an error about them has been returned.
     fn send_the_rest(&mut self) {
         let is_interrupted = |error: &Error| error.kind() == io::ErrorKind::Interrupted;
-        let has_rest = matches!(&self.sharing, Sharing::Ring(filling) if filling.unsent() > 0);
+        let has_rest = matches!(&self.sharing, Sharing::Ring(filling) if filling.gathered > 0);
         if has_rest && !self.error_reported {
             // A caller could not resume after a signal any more.
             while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
@@ -670,7 +601,7 @@ impl<Fd: AsFd> Write for Producer<Fd> {
         self.lent_inside = false;
         // Gathered bytes would have to go through the pipe first, and the offer would wait until they are read. So a
         // producer that flushes each message can make an offer only here.
-        let is_offering = matches!(self.sharing, Sharing::Offering { .. });
+        let is_offering = matches!(self.sharing, Sharing::Offering(_));
         if is_offering && (self.inner().unsent() == 0 || buf.len() >= self.inner().room()) {
             self.look()?;
         }

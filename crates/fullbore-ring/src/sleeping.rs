@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 
 use crate::control::{Sleep, is_awake, will_sleep};
-use crate::meeting::{self, Peer};
+use crate::meeting;
 use crate::memory::Flag;
 use fullbore_linux::wait::Waiter;
 
@@ -95,7 +95,7 @@ fn announced(
     // The byte of the last wakeup is still in the socket.
     if fds
         .first()
-        .is_some_and(|&(link, _)| meeting::is_woken(link) == Peer::Gone)
+        .is_some_and(|&(link, _)| meeting::has_exited(link))
     {
         return Ok(());
     }
@@ -107,12 +107,12 @@ fn announced(
 }
 
 /// Wakes the other side, which sleeps there, and returns whether it has exited, as far as that shows.
-pub(crate) fn wake(flag: Flag<'_>, sleep: Sleep, link: BorrowedFd<'_>) -> Peer {
+pub(crate) fn wake(flag: Flag<'_>, sleep: Sleep, link: BorrowedFd<'_>) -> bool {
     match sleep {
         Sleep::OnFlag => {
             // If this is refused, the other side continues after its timeout.
             let _ = futex::wake(flag.futex, futex::Flags::empty(), 1);
-            Peer::Here
+            false
         }
         Sleep::OnSocket => meeting::wake(link),
     }

@@ -10,8 +10,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::control::{Claim, Taker};
-use crate::giving::{TRIES_BETWEEN_LOOKS, broken};
-use crate::meeting::{self, Offer, Peer};
+use crate::giving::TRIES_BETWEEN_LOOKS;
+use crate::meeting::{self, Offer};
 use crate::memory::Shared;
 use crate::sleeping::{self, Looks};
 use fullbore_linux as linux;
@@ -128,13 +128,13 @@ impl Joining {
 
     /// Accepts the ring that was offered. If this fails, the producer sees the connection close, and takes back the
     /// bytes in the ring.
-    fn take_up(&mut self, offer: Offer, pipe: BorrowedFd<'_>) {
+    fn take_up(&mut self, (size, files): Offer, pipe: BorrowedFd<'_>) {
         let Joining::Connected { link, .. } = mem::replace(self, Joining::Never) else {
             return;
         };
-        if let Ok(shared) = Shared::accept(&offer.files, offer.size) {
+        if let Ok(shared) = Shared::accept(&files, size) {
             *self = Joining::Taking(Box::new(Taking {
-                taker: Taker::new(offer.size as u64),
+                taker: Taker::new(size as u64),
                 shared,
                 link,
                 kept: 0,
@@ -244,20 +244,21 @@ impl Taking {
     #[inline]
     fn claim(&mut self, most: usize) -> Result<Found, Errno> {
         let start = (self.taker.claimed() % self.shared.size() as u64) as usize;
-        match self.taker.claim(self.shared.control(), most as u64) {
-            Ok(Claim::Bytes(n)) => {
-                self.kept = n as usize;
-                Ok(Found::Next(Next::Claimed(start..start + n as usize)))
-            }
-            Ok(Claim::Nothing) => Ok(Found::Nothing),
-            Ok(Claim::Closed) => Ok(Found::End),
-            Err(error) => Err(broken(error)),
-        }
+        Ok(
+            match self.taker.claim(self.shared.control(), most as u64)? {
+                Claim::Bytes(n) => {
+                    self.kept = n as usize;
+                    Found::Next(Next::Claimed(start..start + n as usize))
+                }
+                Claim::Nothing => Found::Nothing,
+                Claim::Closed => Found::End,
+            },
+        )
     }
 
     /// Checks for bytes in the ring, and then also in the pipe, where they can only be those of another writer.
     fn claim_or_look(&mut self, pipe: BorrowedFd<'_>, most: usize) -> Result<Found, Errno> {
-        self.gone |= meeting::is_woken(self.link.as_fd()) == Peer::Gone;
+        self.gone |= meeting::has_exited(self.link.as_fd());
         let queued = queued(pipe)?;
         // No writer is left, so the producer has exited, too.
         self.gone |= queued == Queued::End;
@@ -340,12 +341,12 @@ impl Drop for Taking {
         if !self.shared.is_here() {
             return;
         }
-        let closing = self.taker.close(self.shared.control(), self.kept as u64);
-        if let Some(sleep) = closing.wakes {
+        let (left, wakes) = self.taker.close(self.shared.control(), self.kept as u64);
+        if let Some(sleep) = wakes {
             sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
         }
         // Once the ring is closed, a running producer writes the rest into the pipe.
-        let is_anything_left = closing.left.is_some_and(|left| left > 0);
+        let is_anything_left = left.is_some_and(|left| left > 0);
         let is_alone = || self.taker.is_left_to_this_side() || meeting::is_gone(self.link.as_fd());
         if is_anything_left && is_alone() {
             let (control, kept) = (self.shared.control(), self.kept as u64);

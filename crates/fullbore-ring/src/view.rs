@@ -9,7 +9,6 @@ use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags};
@@ -41,7 +40,6 @@ fn parse(link: &[u8]) -> Option<(u64, u64)> {
 #[derive(Debug)]
 pub struct RingView {
     words: OwnedFd,
-    pipe: u64,
     size: u64,
     inode: u64,
 }
@@ -81,7 +79,7 @@ impl RingView {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             error::system("readlink")(errno)
         })?;
-        let Some((pipe, size)) = parse(text.as_os_str().as_bytes()) else {
+        let Some((_, size)) = parse(text.as_os_str().as_bytes()) else {
             return Ok(None);
         };
         // Other files can have such a name, and opening one of them might wait, or have an effect. The kernel's own
@@ -100,15 +98,9 @@ impl RingView {
         let is_it = stat.st_dev == device && stat.st_size >= LEN as i64;
         Ok(is_it.then_some(Self {
             words,
-            pipe,
             size,
             inode: stat.st_ino,
         }))
-    }
-
-    /// Returns the inode of its pipe, as the producer states it.
-    pub fn pipe(&self) -> u64 {
-        self.pipe
     }
 
     /// Returns its size in bytes, as the producer states it.
@@ -150,14 +142,10 @@ const LEN: usize = size_of::<Control<AtomicU64>>();
 
 /// Returns the device number of the tmpfs that all memfds of base pages are in.
 fn device_of_memfds() -> Result<u64> {
-    static DEVICE: OnceLock<u64> = OnceLock::new();
-    if let Some(device) = DEVICE.get() {
-        return Ok(*device);
-    }
     let file = fullbore_linux::memfd("fullbore", MemfdFlags::empty())
         .map_err(error::system("memfd_create"))?;
     let stat = rustix::fs::fstat(&file).map_err(error::system("fstat"))?;
-    Ok(*DEVICE.get_or_init(|| stat.st_dev))
+    Ok(stat.st_dev)
 }
 
 #[cfg(test)]
@@ -178,7 +166,7 @@ mod tests {
         let size = 1 << 20;
         let (shared, files) = Shared::create(4711, size).unwrap();
         let view = open(&files[0]).unwrap();
-        assert_eq!((view.pipe(), view.size()), (4711, size as u64));
+        assert_eq!(view.size(), size as u64);
         let control = shared.control();
         let (mut giver, mut taker) = (Giver::new(size as u64), Taker::new(size as u64));
         giver.publish(control, 1000);

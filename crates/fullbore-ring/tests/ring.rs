@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use fullbore::{Cancel, ConsumerOptions, Error, Pages, Pipe, ProducerOptions, Stopped, Wait};
+use fullbore::{Cancel, ConsumerOptions, Error, Pipe, ProducerOptions, Stopped, Wait};
 use fullbore_linux::{Errno, Waiter};
 use fullbore_ring::{Consumer, Producer};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -132,22 +132,17 @@ fn send_in_pieces_from(
         assert!(began.elapsed() < LONG, "has met nobody");
         let most = [2, 100, 10_000, out.chunk() / NUMBER][random.zero_to(3)];
         let n = (random.zero_to(most - 1) + 1) * NUMBER;
-        match random.zero_to(5) {
+        match random.zero_to(4) {
             0 => {
                 let mut bytes = vec![0; n];
                 numbers(&mut bytes, at);
                 out.write_all(&bytes).unwrap();
             }
             1 => {
-                let mut pages = Pages::new(n).unwrap();
-                numbers(&mut pages, at);
-                out.send_pages(pages).unwrap();
-            }
-            2 => {
                 out.flush().unwrap();
                 continue;
             }
-            3 => {
+            2 => {
                 let mut bytes = vec![0; n];
                 numbers(&mut bytes, at);
                 let mut rest = &bytes[..];

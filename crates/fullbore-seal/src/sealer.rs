@@ -40,11 +40,6 @@ impl<W: Write> Sealer<W> {
         })
     }
 
-    /// Returns the number of content bytes written so far.
-    pub fn content(&self) -> u64 {
-        self.content
-    }
-
     /// Writes the seal, flushes the sink, and returns it: the stream is complete.
     ///
     /// # Errors

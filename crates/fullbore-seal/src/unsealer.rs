@@ -58,27 +58,13 @@ impl<R: Read> Unsealer<R> {
         }
     }
 
-    /// Returns the source.
-    pub fn into_inner(self) -> R {
-        self.source
-    }
-
     /// Reads the next part of the stream, and checks it.
     fn step(&mut self) -> io::Result<()> {
         let checked = match self.next {
             Next::Header => self.header()?,
-            Next::Length => match self.fill(LENGTH)? {
-                Ok(()) => self.length(),
-                Err(damage) => Err(damage),
-            },
-            Next::Frame(len) => match self.fill(len + CHECK)? {
-                Ok(()) => self.frame(len),
-                Err(damage) => Err(damage),
-            },
-            Next::Seal => match self.fill(TOTAL + DIGEST)? {
-                Ok(()) => self.seal(),
-                Err(damage) => Err(damage),
-            },
+            Next::Length => self.fill(LENGTH)?.and_then(|()| self.length()),
+            Next::Frame(len) => (self.fill(len + CHECK)?).and_then(|()| self.frame(len)),
+            Next::Seal => (self.fill(TOTAL + DIGEST)?).and_then(|()| self.seal()),
             Next::End => match self.fill(1)? {
                 Ok(()) => Err(Damage::GoesOn { after: self.before }),
                 Err(_) => Ok(Next::Nothing(None)),

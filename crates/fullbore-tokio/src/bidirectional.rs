@@ -4,13 +4,12 @@
 //! has failed, the other delivers the bytes that have arrived, and both end.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use fullbore::{Error, TransferSide};
 
 use crate::alarm::Timer;
+use crate::clock;
 use crate::direction::Direction;
 use crate::ends::{Duplex, Side};
 use crate::options::Options;
@@ -87,7 +86,11 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
                 fail(back, there, &mut self.error, error);
             }
         }
-        Running(self).await
+        let stop = |it: &mut Self| {
+            it.there.stop_clock();
+            it.back.stop_clock();
+        };
+        clock::run(self, Self::poll, stop).await
     }
 
     /// Returns the totals so far.
@@ -195,23 +198,5 @@ fn fail(
 impl<A, B> fmt::Debug for Bidirectional<A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bidirectional").finish_non_exhaustive()
-    }
-}
-
-/// The future of a run, which stops the clocks of the reports when it is dropped.
-struct Running<'transfer, A, B>(&'transfer mut Bidirectional<A, B>);
-
-impl<A: Duplex, B: Duplex> Future for Running<'_, A, B> {
-    type Output = Result<Both, Failure<Both>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx)
-    }
-}
-
-impl<A, B> Drop for Running<'_, A, B> {
-    fn drop(&mut self) {
-        self.0.there.stop_clock();
-        self.0.back.stop_clock();
     }
 }

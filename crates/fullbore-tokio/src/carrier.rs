@@ -53,8 +53,8 @@ impl Carrier {
     /// Takes at most `most` bytes from the source by read(2), and returns how many; 0 is its end.
     pub(crate) fn read(&mut self, source: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
         let mut buffer = Buffer::take();
-        let most = most.min(buffer.len());
-        let n = retry_on_intr(|| rustix::io::read(source, &mut buffer[..most]))?;
+        let most = most.min(buffer.0.len());
+        let n = retry_on_intr(|| rustix::io::read(source, &mut buffer.0[..most]))?;
         if n > 0 {
             *self = Carrier::Memory {
                 buffer,
@@ -74,7 +74,7 @@ impl Carrier {
         most: usize,
     ) -> Result<usize, Errno> {
         let Some(lent) = pipe else { return Ok(0) };
-        let held = splice_once(source, lent.writer.as_fd(), most.min(MOST))?;
+        let held = splice_once(source, lent.pipe.writer.as_fd(), most.min(MOST))?;
         if let Some(pipe) = pipe.take_if(|_| held > 0) {
             *self = Carrier::Piped { pipe, held };
         }
@@ -85,7 +85,7 @@ impl Carrier {
     pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Shape) -> Done {
         let mut refused = false;
         if let Carrier::Piped { pipe, held } = self {
-            let call = || splice_once(pipe.reader.as_fd(), sink, *held);
+            let call = || splice_once(pipe.pipe.reader.as_fd(), sink, *held);
             let moved = match shape {
                 Shape::Socket => without_sigpipe(call),
                 _ => call(),
@@ -111,7 +111,7 @@ impl Carrier {
             *self = Carrier::Memory {
                 from: 0,
                 to: bytes.len(),
-                buffer: Buffer::of(bytes),
+                buffer: Buffer(bytes),
             };
         }
         let bytes = self.write(sink, shape)?;
@@ -132,7 +132,7 @@ impl Carrier {
             Carrier::Broken(_, errno) => return Err(("read", *errno)),
             _ => return Ok(0),
         };
-        let bytes = &buffer[*from..*to];
+        let bytes = &buffer.0[*from..*to];
         let n = retry_on_intr(|| match shape {
             Shape::Socket | Shape::OtherSocket => {
                 rustix::net::send(sink, bytes, SendFlags::NOSIGNAL)
@@ -166,13 +166,14 @@ impl Carrier {
         let mut bytes = Vec::new();
         match self {
             Carrier::Empty => {}
-            Carrier::Memory { buffer, from, to } => bytes.extend_from_slice(&buffer[*from..*to]),
+            Carrier::Memory { buffer, from, to } => bytes.extend_from_slice(&buffer.0[*from..*to]),
             Carrier::Broken(read, _) => bytes.append(read),
             Carrier::Piped { pipe, held } => {
                 bytes.resize(*held, 0);
                 let mut read = 0;
                 while read < bytes.len() {
-                    match retry_on_intr(|| rustix::io::read(&pipe.reader, &mut bytes[read..])) {
+                    match retry_on_intr(|| rustix::io::read(&pipe.pipe.reader, &mut bytes[read..]))
+                    {
                         Ok(n) => read += n,
                         Err(errno) => {
                             bytes.truncate(read);

@@ -1,5 +1,7 @@
 //! How long a direction has run, and how long it waited for each side.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fullbore::TransferSide;
@@ -12,20 +14,11 @@ pub(crate) struct Clock {
     waiting: Option<(TransferSide, Instant)>,
     for_source: Duration,
     for_sink: Duration,
-    notes_progress: bool,
     /// The time of the last byte that arrived, or of the start of this run.
     pub(crate) progress_at: Option<Instant>,
 }
 
 impl Clock {
-    /// Creates a clock that is not running. `notes_progress` says whether it records the time of the last byte.
-    pub(crate) fn new(notes_progress: bool) -> Self {
-        Self {
-            notes_progress,
-            ..Self::default()
-        }
-    }
-
     pub(crate) fn start(&mut self) {
         if self.started.is_none() {
             let now = Instant::now();
@@ -47,7 +40,7 @@ impl Clock {
     /// Ends a wait, because bytes were moved on this side.
     pub(crate) fn progresses(&mut self, side: TransferSide) {
         self.ends_wait();
-        if self.notes_progress && side == TransferSide::Sink {
+        if side == TransferSide::Sink {
             self.progress_at = Some(Instant::now());
         }
     }
@@ -82,4 +75,26 @@ impl Clock {
             _ => before,
         }
     }
+}
+
+/// A run of a transfer, whose clocks stop when it ends or its future is dropped.
+struct Run<'transfer, T> {
+    transfer: &'transfer mut T,
+    stop: fn(&mut T),
+}
+
+impl<T> Drop for Run<'_, T> {
+    fn drop(&mut self) {
+        (self.stop)(self.transfer);
+    }
+}
+
+/// Polls a transfer until it is ready, and calls `stop` then, or when the future is dropped.
+pub(crate) async fn run<T, R>(
+    transfer: &mut T,
+    poll: fn(&mut T, &mut Context<'_>) -> Poll<R>,
+    stop: fn(&mut T),
+) -> R {
+    let run = Run { transfer, stop };
+    poll_fn(|cx| poll(run.transfer, cx)).await
 }

@@ -7,18 +7,18 @@ use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use fullbore::{Error, Guarantee, TransferSide};
 use fullbore_linux::is_refusal;
 use rustix::fs::fstat;
 use rustix::io::Errno;
+use tokio::io::Interest;
 
-use crate::alarm::Pace;
 use crate::carrier::{Carrier, Done, Moved};
 use crate::clock::Clock;
-use crate::ends::{End, Ready, Shape, Side, Unusable};
+use crate::ends::{End, Shape, Side, Unusable};
 use crate::job::Job;
 use crate::nap::Nap;
 use crate::options::Options;
@@ -37,6 +37,7 @@ const COPIED: usize = 2;
 const STREAM: usize = 16 * 1024;
 
 /// One direction of a transfer.
+#[derive(Default)]
 pub(crate) struct Direction {
     guarantee: Guarantee,
     limit: Option<u64>,
@@ -57,7 +58,6 @@ pub(crate) struct Direction {
     source_failed: Option<(&'static str, Errno)>,
     /// The reason to end after the call that a blocking thread is making.
     ends_as: Option<Ended>,
-    pace: Option<Pace>,
     nap: Nap,
     clock: Clock,
     ended: Ended,
@@ -71,23 +71,7 @@ impl Direction {
         Self {
             guarantee: options.guarantee,
             limit: options.limit,
-            shapes: None,
-            carrier: Carrier::Empty,
-            job: None,
-            bytes: 0,
-            taken: 0,
-            spliced: 0,
-            streams: false,
-            refused: false,
-            drains: false,
-            source_failed: None,
-            ends_as: None,
-            pace: options.rate.map(|rate| Pace::new(rate.get())),
-            nap: Nap::default(),
-            clock: Clock::new(options.idle_timeout.is_some()),
-            ended: Ended::NotYet,
-            is_over: false,
-            owes_end: false,
+            ..Self::default()
         }
     }
 
@@ -132,21 +116,16 @@ impl Direction {
                     let _ = pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
-                let most = match &mut self.pace {
-                    Some(pace) => ready!(pace.poll(cx)),
-                    None => usize::MAX,
-                };
                 let splices = self
                     .splices(source_shape, sink_shape)
                     .then_some(source_shape);
-                let most = self.may_take(most);
+                let left_to_take = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
+                let most = usize::try_from(left_to_take).unwrap_or(usize::MAX);
                 if let Some(file) = source.file() {
                     let file = Arc::clone(file);
-                    let carrier = std::mem::take(&mut self.carrier);
-                    let job = Job::start(carrier, move |carrier| {
+                    self.start(side, move |carrier| {
                         take(carrier, file.as_fd(), splices, most)
                     });
-                    self.job = Some((TransferSide::Source, job));
                     continue;
                 }
                 let (carrier, fd) = (&mut self.carrier, source.fd());
@@ -154,20 +133,16 @@ impl Direction {
                 match self.drains {
                     // tokio may not have been notified yet of bytes that have arrived.
                     true => call(),
-                    false => source.try_io(Ready::ToRead, call),
+                    false => source.try_io(Interest::READABLE, call),
                 }
             } else {
                 if let Some(file) = sink.file() {
                     let file = Arc::clone(file);
-                    let carrier = std::mem::take(&mut self.carrier);
-                    let job = Job::start(carrier, move |carrier| {
-                        carrier.send(file.as_fd(), sink_shape)
-                    });
-                    self.job = Some((TransferSide::Sink, job));
+                    self.start(side, move |carrier| carrier.send(file.as_fd(), sink_shape));
                     continue;
                 }
                 let (carrier, fd) = (&mut self.carrier, sink.fd());
-                sink.try_io(Ready::ToWrite, || carrier.send(fd, sink_shape))
+                sink.try_io(Interest::WRITABLE, || carrier.send(fd, sink_shape))
             };
             match done {
                 Err((_, Errno::AGAIN)) => {
@@ -175,8 +150,8 @@ impl Direction {
                         TransferSide::Source if self.drains => {
                             return Poll::Ready(Ok(Ended::NotYet));
                         }
-                        TransferSide::Source => source.poll_ready(cx, Ready::ToRead),
-                        TransferSide::Sink => sink.poll_ready(cx, Ready::ToWrite),
+                        TransferSide::Source => source.poll_ready(cx, Interest::READABLE),
+                        TransferSide::Sink => sink.poll_ready(cx, Interest::WRITABLE),
                     };
                     match polled {
                         Poll::Pending => {
@@ -211,6 +186,16 @@ impl Direction {
         }
     }
 
+    /// Starts a call for this side on a blocking thread.
+    fn start(
+        &mut self,
+        side: TransferSide,
+        call: impl FnOnce(&mut Carrier) -> Done + Send + 'static,
+    ) {
+        let carrier = std::mem::take(&mut self.carrier);
+        self.job = Some((side, Job::start(carrier, call)));
+    }
+
     /// Returns the side of the next call.
     fn side(&self) -> TransferSide {
         match self.carrier.is_empty() {
@@ -229,9 +214,6 @@ impl Direction {
             TransferSide::Source => {
                 self.streams = moved.bytes >= STREAM;
                 self.taken += moved.bytes as u64;
-                if let Some(pace) = &mut self.pace {
-                    pace.took(moved.bytes);
-                }
                 Ok((moved.bytes == 0).then_some(Ended::AtEnd))
             }
             TransferSide::Sink => {
@@ -252,11 +234,6 @@ impl Direction {
             && [source, sink]
                 .iter()
                 .all(|shape| matches!(shape, Shape::Pipe | Shape::Socket | Shape::File))
-    }
-
-    fn may_take(&self, most: usize) -> usize {
-        let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
-        usize::try_from(left).unwrap_or(usize::MAX).min(most)
     }
 
     pub(crate) fn error(

@@ -48,22 +48,6 @@ pub enum Shape {
     Other,
 }
 
-/// The direction in which a descriptor must be ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ready {
-    ToRead,
-    ToWrite,
-}
-
-impl From<Ready> for Interest {
-    fn from(ready: Ready) -> Self {
-        match ready {
-            Ready::ToRead => Interest::READABLE,
-            Ready::ToWrite => Interest::WRITABLE,
-        }
-    }
-}
-
 /// What a transfer creates in addition to an end.
 pub enum Own {
     Nothing,
@@ -86,10 +70,10 @@ pub trait End {
     fn fd(&self) -> BorrowedFd<'_>;
 
     /// Waits like the type's own `poll_read_ready` and `poll_write_ready`.
-    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>>;
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>>;
 
     /// Makes a call like the type's own `try_io`: if it fails with `EAGAIN`, the type is no longer ready.
-    fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
+    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     /// Examines the descriptor.
     fn examine(&self) -> Examined;
@@ -100,12 +84,12 @@ impl<E: End> End for &mut E {
         (**self).fd()
     }
 
-    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
-        (**self).poll_ready(cx, ready)
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
+        (**self).poll_ready(cx, interest)
     }
 
-    fn try_io<T>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        (**self).try_io(ready, call)
+    fn try_io<T>(&self, interest: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        (**self).try_io(interest, call)
     }
 
     fn examine(&self) -> Examined {
@@ -117,28 +101,30 @@ impl<S: Source> Source for &mut S {}
 impl<W: Sink> Sink for &mut W {}
 impl<D: Duplex> Duplex for &mut D {}
 
-/// Implements `End` for a socket, or a type that refers to one.
+/// Implements `End` for a socket, or a type that refers to one, and its roles.
 macro_rules! sockets {
-    ($($kind:ty: $socket:ty),* $(,)?) => {$(
+    ($($kind:ty: $socket:ty, $($role:ident)*;)*) => {$(
+        $(impl $role for $kind {})*
+
         impl End for $kind {
             fn fd(&self) -> BorrowedFd<'_> {
                 AsRef::<$socket>::as_ref(self).as_fd()
             }
 
-            fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+            fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
                 let socket: &$socket = self.as_ref();
-                match ready {
-                    Ready::ToRead => socket.poll_read_ready(cx),
-                    Ready::ToWrite => socket.poll_write_ready(cx),
+                match interest.is_readable() {
+                    true => socket.poll_read_ready(cx),
+                    false => socket.poll_write_ready(cx),
                 }
             }
 
             fn try_io<T>(
                 &self,
-                ready: Ready,
+                interest: Interest,
                 call: impl FnOnce() -> io::Result<T>,
             ) -> io::Result<T> {
-                AsRef::<$socket>::as_ref(self).try_io(ready.into(), call)
+                AsRef::<$socket>::as_ref(self).try_io(interest, call)
             }
 
             fn examine(&self) -> Examined {
@@ -149,46 +135,33 @@ macro_rules! sockets {
 }
 
 sockets! {
-    TcpStream: TcpStream,
-    tcp::ReadHalf<'_>: TcpStream,
-    tcp::WriteHalf<'_>: TcpStream,
-    tcp::OwnedReadHalf: TcpStream,
-    tcp::OwnedWriteHalf: TcpStream,
-    UnixStream: UnixStream,
-    unix::ReadHalf<'_>: UnixStream,
-    unix::WriteHalf<'_>: UnixStream,
-    unix::OwnedReadHalf: UnixStream,
-    unix::OwnedWriteHalf: UnixStream,
+    TcpStream: TcpStream, Source Sink Duplex;
+    tcp::ReadHalf<'_>: TcpStream, Source;
+    tcp::WriteHalf<'_>: TcpStream, Sink;
+    tcp::OwnedReadHalf: TcpStream, Source;
+    tcp::OwnedWriteHalf: TcpStream, Sink;
+    UnixStream: UnixStream, Source Sink Duplex;
+    unix::ReadHalf<'_>: UnixStream, Source;
+    unix::WriteHalf<'_>: UnixStream, Sink;
+    unix::OwnedReadHalf: UnixStream, Source;
+    unix::OwnedWriteHalf: UnixStream, Sink;
 }
 
-impl Source for TcpStream {}
-impl Source for tcp::ReadHalf<'_> {}
-impl Source for tcp::OwnedReadHalf {}
-impl Source for UnixStream {}
-impl Source for unix::ReadHalf<'_> {}
-impl Source for unix::OwnedReadHalf {}
-impl Sink for TcpStream {}
-impl Sink for tcp::WriteHalf<'_> {}
-impl Sink for tcp::OwnedWriteHalf {}
-impl Sink for UnixStream {}
-impl Sink for unix::WriteHalf<'_> {}
-impl Sink for unix::OwnedWriteHalf {}
-impl Duplex for TcpStream {}
-impl Duplex for UnixStream {}
-
-/// Implements `End` for one end of a pipe.
+/// Implements `End` for one end of a pipe, and its role.
 macro_rules! pipes {
-    ($($kind:ty: $poll:ident),*) => {$(
+    ($($kind:ty: $poll:ident, $role:ident;)*) => {$(
+        impl $role for $kind {}
+
         impl End for $kind {
             fn fd(&self) -> BorrowedFd<'_> {
                 self.as_fd()
             }
 
-            fn poll_ready(&self, cx: &mut Context<'_>, _: Ready) -> Poll<io::Result<()>> {
+            fn poll_ready(&self, cx: &mut Context<'_>, _: Interest) -> Poll<io::Result<()>> {
                 self.$poll(cx)
             }
 
-            fn try_io<T>(&self, _: Ready, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            fn try_io<T>(&self, _: Interest, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
                 <$kind>::try_io(self, call)
             }
 
@@ -199,24 +172,27 @@ macro_rules! pipes {
     )*};
 }
 
-pipes!(pipe::Receiver: poll_read_ready, pipe::Sender: poll_write_ready);
+pipes! {
+    pipe::Receiver: poll_read_ready, Source;
+    pipe::Sender: poll_write_ready, Sink;
+}
 
-impl Source for pipe::Receiver {}
-impl Sink for pipe::Sender {}
-
-/// Implements `End` for types whose readiness is visible only through the object that `examine` creates.
+/// Implements `End` for types whose readiness is visible only through the object that `examine` creates, and their
+/// roles.
 macro_rules! examined {
-    ($($kind:ty: $examine:expr),*) => {$(
+    ($($kind:ty: $examine:expr, $($role:ident)*;)*) => {$(
+        $(impl $role for $kind {})*
+
         impl End for $kind {
             fn fd(&self) -> BorrowedFd<'_> {
                 self.as_fd()
             }
 
-            fn poll_ready(&self, _: &mut Context<'_>, _: Ready) -> Poll<io::Result<()>> {
+            fn poll_ready(&self, _: &mut Context<'_>, _: Interest) -> Poll<io::Result<()>> {
                 unreachable!("what was made by `examine` is polled")
             }
 
-            fn try_io<T>(&self, _: Ready, _: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            fn try_io<T>(&self, _: Interest, _: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
                 unreachable!("what was made by `examine` is used")
             }
 
@@ -229,17 +205,11 @@ macro_rules! examined {
 }
 
 examined! {
-    ChildStdout: receiver,
-    ChildStderr: receiver,
-    ChildStdin: sender,
-    File: file
+    ChildStdout: receiver, Source;
+    ChildStderr: receiver, Source;
+    ChildStdin: sender, Sink;
+    File: file, Source Sink;
 }
-
-impl Source for ChildStdout {}
-impl Source for ChildStderr {}
-impl Sink for ChildStdin {}
-impl Source for File {}
-impl Sink for File {}
 
 /// Adds the name of the failed call to an error.
 fn of<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Unusable {
@@ -286,15 +256,19 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
         self.get_ref().as_fd()
     }
 
-    fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
-        match ready {
-            Ready::ToRead => self.poll_read_ready(cx).map_ok(drop),
-            Ready::ToWrite => self.poll_write_ready(cx).map_ok(drop),
+    fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<()>> {
+        match interest.is_readable() {
+            true => self.poll_read_ready(cx).map_ok(drop),
+            false => self.poll_write_ready(cx).map_ok(drop),
         }
     }
 
-    fn try_io<T2>(&self, ready: Ready, call: impl FnOnce() -> io::Result<T2>) -> io::Result<T2> {
-        AsyncFd::try_io(self, ready.into(), |_| call())
+    fn try_io<T2>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce() -> io::Result<T2>,
+    ) -> io::Result<T2> {
+        AsyncFd::try_io(self, interest, |_| call())
     }
 
     fn examine(&self) -> Examined {
@@ -369,18 +343,22 @@ impl<E: End> Side<E> {
         }
     }
 
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, ready: Ready) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+    ) -> Poll<io::Result<()>> {
         match self.own() {
             Own::Receiver(receiver) => receiver.poll_read_ready(cx),
             Own::Sender(sender) => sender.poll_write_ready(cx),
-            _ => self.end.poll_ready(cx, ready),
+            _ => self.end.poll_ready(cx, interest),
         }
     }
 
     /// Makes a call if the end is ready; otherwise it fails with `EAGAIN`.
     pub(crate) fn try_io<T>(
         &self,
-        ready: Ready,
+        interest: Interest,
         call: impl FnOnce() -> Result<T, (&'static str, Errno)>,
     ) -> Result<T, (&'static str, Errno)> {
         // tokio's `try_io` returns its own error if the end is not ready.
@@ -395,7 +373,7 @@ impl<E: End> Side<E> {
         let _ = match self.own() {
             Own::Receiver(receiver) => receiver.try_io(call),
             Own::Sender(sender) => sender.try_io(call),
-            _ => self.end.try_io(ready, call),
+            _ => self.end.try_io(interest, call),
         };
         outcome
     }

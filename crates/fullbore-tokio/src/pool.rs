@@ -5,10 +5,8 @@
 //! user's other programs get pipes, too. The first pipes are the largest: each gets a sixteenth of the rest.
 
 use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use fullbore::Pipe;
 use fullbore_linux::{page_size, pipe, pipe_user_pages_soft};
@@ -26,26 +24,14 @@ const SLOTS: usize = 16;
 /// The most pipes, and the most buffers, that are kept while no connection uses them.
 const KEPT: usize = 16;
 
-/// The time after a refusal during which no pipe is created.
-const PAUSE: Duration = Duration::from_millis(100);
-
 struct Pool {
-    pipes: Vec<CountedPipe>,
+    pipes: Vec<LentPipe>,
     buffers: Vec<Vec<u8>>,
-    /// No pipe is created before this time.
-    not_before: Option<Instant>,
-}
-
-/// A pipe, and its share of the allowance.
-struct CountedPipe {
-    pipe: Pipe,
-    _allowance: Allowance,
 }
 
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     pipes: Vec::new(),
     buffers: Vec::new(),
-    not_before: None,
 });
 
 /// The capacity of all pipes of this crate in bytes.
@@ -90,76 +76,50 @@ impl Drop for Allowance {
     }
 }
 
-/// A lent pipe. It is empty, and must be empty again when it is given back.
-pub(crate) struct LentPipe(Option<CountedPipe>);
+/// A lent pipe, and its share of the allowance. It is empty, and must be empty again when it is given back.
+pub(crate) struct LentPipe {
+    pub(crate) pipe: Pipe,
+    _allowance: Allowance,
+}
 
 impl LentPipe {
     /// Lends a pipe; `None` if this process or the user may have no more.
     pub(crate) fn take() -> Option<Self> {
-        let (kept, may_make) = with_pool(|pool| {
-            let kept = pool.pipes.pop();
-            let may_make = pool.not_before.is_none_or(|at| at <= Instant::now());
-            (kept, may_make)
-        });
-        if kept.is_some() || !may_make {
-            return kept.map(|pipe| Self(Some(pipe)));
-        }
-        let made = Self::make();
-        let not_before = made.is_none().then(|| Instant::now() + PAUSE);
-        with_pool(|pool| pool.not_before = not_before);
-        made
+        with_pool(|pool| pool.pipes.pop()).or_else(Self::make)
     }
 
     fn make() -> Option<Self> {
         let allowance = Allowance::take()?;
         let (pipe, growth) = pipe::with_capacity(allowance.0).ok()?;
         let is_large_enough = growth.after >= SLOTS * page_size();
-        is_large_enough.then_some(Self(Some(CountedPipe {
+        is_large_enough.then_some(Self {
             pipe,
             _allowance: allowance,
-        })))
+        })
     }
 
     /// Gives back an empty pipe. A pipe that is dropped instead is closed.
-    pub(crate) fn give_back(mut self) {
-        let pipe = self.0.take();
+    pub(crate) fn give_back(self) {
         // A pipe that is not kept is closed after the lock was released.
         let _closed = with_pool(|pool| match pool.pipes.len() < KEPT {
             true => {
-                pool.pipes.extend(pipe);
+                pool.pipes.push(self);
                 None
             }
-            false => pipe,
+            false => Some(self),
         });
-    }
-}
-
-impl Deref for LentPipe {
-    type Target = Pipe;
-
-    fn deref(&self) -> &Pipe {
-        &self
-            .0
-            .as_ref()
-            .expect("it is taken only by `give_back`")
-            .pipe
     }
 }
 
 /// A lent buffer of [`BUFFER`] bytes, or one of another size.
 #[derive(Default)]
-pub(crate) struct Buffer(Vec<u8>);
+pub(crate) struct Buffer(pub(crate) Vec<u8>);
 
 impl Buffer {
     /// Lends a buffer.
     pub(crate) fn take() -> Self {
         let kept = with_pool(|pool| pool.buffers.pop());
         Self(kept.unwrap_or_else(|| vec![0; BUFFER]))
-    }
-
-    /// Creates a buffer of these bytes.
-    pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self(bytes)
     }
 }
 
@@ -173,20 +133,6 @@ impl Drop for Buffer {
                 }
             });
         }
-    }
-}
-
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
     }
 }
 
@@ -235,8 +181,6 @@ mod tests {
         };
         assert_eq!(moved(50_000).spliced, 0);
         drop(held);
-        // After a refusal, no pipe is created for a while.
-        std::thread::sleep(PAUSE);
         assert_eq!(moved(50_000).spliced, 50_000);
     }
 }

@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// Why a direction ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ended {
     /// The source has no more bytes.
@@ -42,13 +42,14 @@ pub enum Ended {
     /// It failed; [`Failure`] has the error.
     Failed,
     /// It has not ended: the future was dropped, or the other direction failed first.
+    #[default]
     NotYet,
 }
 
 impl Report {
     /// Returns the slow side: the one that the transfer waited for during at least half of its time.
     ///
-    /// `None` means that neither side was slow, or that a rate limit or this process was.
+    /// `None` means that neither side was slow, or that this process was.
     pub fn slow(&self) -> Option<TransferSide> {
         let (source, sink) = (self.waited_for_source, self.waited_for_sink);
         if source >= sink && source * 2 >= self.elapsed && !source.is_zero() {

@@ -1,13 +1,12 @@
 //! One direction: [`Transfer`].
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use fullbore::Error;
 
 use crate::alarm::Timer;
+use crate::clock;
 use crate::direction::Direction;
 use crate::ends::{Side, Sink, Source};
 use crate::options::Options;
@@ -47,7 +46,7 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     pub async fn run(&mut self) -> Result<Report, Failure<Report>> {
         match self.direction.resume() {
             Some(error) => Err(self.fail(error)),
-            None => Running(self).await,
+            None => clock::run(self, Self::poll, |it| it.direction.stop_clock()).await,
         }
     }
 
@@ -96,22 +95,5 @@ impl<S: Source, W: Sink> Transfer<S, W> {
 impl<S, W> fmt::Debug for Transfer<S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transfer").finish_non_exhaustive()
-    }
-}
-
-/// The future of a run, which stops the clock of the report when it is dropped.
-struct Running<'transfer, S, W>(&'transfer mut Transfer<S, W>);
-
-impl<S: Source, W: Sink> Future for Running<'_, S, W> {
-    type Output = Result<Report, Failure<Report>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(cx)
-    }
-}
-
-impl<S, W> Drop for Running<'_, S, W> {
-    fn drop(&mut self) {
-        self.0.direction.stop_clock();
     }
 }

@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     try {
         int fds[2];
         fullbore_error error;
-        check(fullbore_pipe(fds, 1 << 20, nullptr, &error), error);
+        check(fullbore_pipe(fds, 1 << 20, &error), error);
         Fd reader(fds[0]), writer(fds[1]);
         std::string failed;
         std::thread other([&] {

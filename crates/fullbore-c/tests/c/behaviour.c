@@ -6,7 +6,6 @@
 #include "pipeline.h"
 #include <fcntl.h>
 #include <fullbore-observe.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -21,7 +20,7 @@ static void count_signal(int number) {
     signals++;
 }
 
-static void pipe_of(int fds[2]) { IS(0, fullbore_pipe(fds, 0, NULL, NULL)); }
+static void pipe_of(int fds[2]) { IS(0, fullbore_pipe(fds, 0, NULL)); }
 
 static void temporary(int *fd) {
     char name[] = "/tmp/fullbore-c-XXXXXX";
@@ -98,7 +97,6 @@ static void all_that_write_to_nobody(void) {
     fullbore_repeat *repeat;
     IS(0, fullbore_repeat_new(fds[1], "y\n", 2, NULL, &repeat, NULL));
     IS(-EPIPE, fullbore_repeat_send(repeat, UINT64_MAX, &error));
-    IS(-EPIPE, fullbore_repeat_send_some(repeat, 10, &error));
     CHECK(error.side == FULLBORE_SIDE_SINK);
     fullbore_repeat_free(repeat);
 
@@ -246,7 +244,6 @@ static void *read_all(void *arg) {
         reading->bytes += len;
     }
     IS(reading->bytes, fullbore_consumer_taken(consumer));
-    CHECK(fullbore_consumer_calls(consumer) > 0);
     fullbore_consumer_free(consumer);
     return NULL;
 }
@@ -279,7 +276,6 @@ static void produce(int way, int wait, int lend) {
     free(own);
     IS(0, fullbore_producer_finish(producer, NULL));
     IS(LONG, fullbore_producer_sent(producer));
-    CHECK(fullbore_producer_calls(producer) > 0);
     CHECK(fullbore_producer_way(producer) > 0 && fullbore_producer_way(producer) <= FULLBORE_WAY_RECYCLE);
     fullbore_producer_free(producer);
     close(fds[1]);
@@ -302,13 +298,12 @@ static void pattern(void) {
     pipe_of(fds);
     IS(0, fullbore_repeat_new(fds[1], "yes\n", 4, NULL, &repeat, NULL));
     IS(0, fullbore_repeat_send(repeat, 6, NULL));
-    int64_t more = fullbore_repeat_send_some(repeat, 4, NULL);
-    CHECK(more >= 1 && more <= 4);
-    IS(6 + more, fullbore_repeat_sent(repeat));
-    CHECK(fullbore_repeat_calls(repeat) > 0 && fullbore_repeat_way(repeat) > 0);
+    IS(0, fullbore_repeat_send(repeat, 4, NULL));
+    IS(10, fullbore_repeat_sent(repeat));
+    CHECK(fullbore_repeat_way(repeat) > 0);
     fullbore_repeat_free(repeat);
-    IS(6 + more, read(fds[0], got, sizeof got));
-    CHECK(memcmp(got, "yes\nyes\nyes\n", (size_t)(6 + more)) == 0);
+    IS(10, read(fds[0], got, sizeof got));
+    CHECK(memcmp(got, "yes\nyes\nyes\n", 10) == 0);
     close(fds[0]);
     close(fds[1]);
 }
@@ -373,16 +368,12 @@ static void transfer(void) {
                                          .source_offset = 5,
                                          .sink_offset = 3};
     IS(0, fullbore_transfer_new(source, sink, &options, &transfer, NULL));
-    IS(0, fullbore_transfer_source_kind(transfer));
     IS(FULLBORE_ENDED_AT_LIMIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     IS(10, fullbore_transfer_bytes(transfer));
     IS(0, fullbore_transfer_set_limit(transfer, 20, NULL));
     IS(FULLBORE_ENDED_AT_LIMIT, fullbore_transfer_run(transfer, NULL, NULL, NULL));
     IS(20, fullbore_transfer_bytes(transfer));
     IS(20, fullbore_transfer_taken(transfer));
-    CHECK(fullbore_transfer_elapsed(transfer) > 0);
-    IS(FULLBORE_KIND_REGULAR, fullbore_transfer_source_kind(transfer));
-    IS(FULLBORE_KIND_REGULAR, fullbore_transfer_sink_kind(transfer));
     uint64_t moved = 0, sum = 0;
     for (size_t i = 0; fullbore_transfer_method(transfer, i, &moved) > 0; i++) sum += moved;
     IS(20, sum);
@@ -402,7 +393,6 @@ static void transfer(void) {
     IS(FULLBORE_ENDED_AT_END, ended);
     IS(sizeof bytes, seen.bytes);
     CHECK(seen.calls >= 3);
-    CHECK(fullbore_transfer_calls(transfer) >= 3);
     fullbore_transfer_free(transfer);
     IS(sizeof bytes, pread(sink, got, sizeof got, 0));
     compare(got, sizeof got, 0);
@@ -445,8 +435,7 @@ static void transfer(void) {
     close(fds[0]);
     close(fds[1]);
     close(sink);
-    IS(0, fullbore_close(source, NULL));
-    CHECK(fcntl(source, F_GETFD) == -1);
+    close(source);
 }
 
 static void splitting(void) {
@@ -465,7 +454,6 @@ static void splitting(void) {
     IS(0, fullbore_tee_add(tee, gone[1], FULLBORE_ON_ERROR_IGNORE, FULLBORE_ON_ERROR_DROP, NULL));
     IS(FULLBORE_ENDED_AT_END, fullbore_tee_run(tee, NULL));
     IS(5, fullbore_tee_taken(tee));
-    CHECK(fullbore_tee_elapsed(tee) > 0);
     IS(5, fullbore_tee_sink_bytes(tee, 0));
     IS(0, fullbore_tee_sink_bytes(tee, 1));
     IS(0, fullbore_tee_sink_error(tee, 0, &error));
@@ -651,77 +639,52 @@ static void sharing(uint32_t flags) {
 
 static void pipes(void) {
     int fds[2], other[2];
-    fullbore_growth growth;
-    fullbore_pipe_identity one, two;
-    IS(0, fullbore_pipe(fds, 256 << 10, &growth, NULL));
+    IS(0, fullbore_pipe(fds, 256 << 10, NULL));
     CHECK(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
-    CHECK(growth.after >= 256 << 10 || growth.limit != FULLBORE_LIMIT_NONE);
-    IS(growth.after, fullbore_pipe_capacity(fds[0], NULL));
-    IS(growth.after / (uint64_t)sysconf(_SC_PAGESIZE), fullbore_pipe_slots(fds[1], NULL));
-    IS(1, fullbore_pipe_is_pipe(fds[0], NULL));
-    IS(0, fullbore_pipe_is_writer(fds[0], NULL));
-    IS(1, fullbore_pipe_is_writer(fds[1], NULL));
+    int64_t capacity = fullbore_pipe_capacity(fds[0], NULL);
+    /* A user who has used up what all pipes may have gets a pipe of one or two pages. */
+    CHECK(capacity >= 256 << 10 || capacity <= 64 << 10);
     CHECK(write(fds[1], "hello", 5) == 5);
     IS(5, fullbore_pipe_queued(fds[0], NULL));
     IS(5, fullbore_pipe_queued(fds[1], NULL));
     pipe_of(other);
-    IS(0, fullbore_pipe_identify(fds[0], &one, NULL));
-    IS(0, fullbore_pipe_identify(fds[1], &two, NULL));
-    CHECK(one.device == two.device && one.inode == two.inode);
-    IS(0, fullbore_pipe_identify(other[0], &two, NULL));
-    CHECK(one.inode != two.inode);
-    IS(sysconf(_SC_PAGESIZE), fullbore_pipe_resize(other[1], 1, NULL));
-    IS(0, fullbore_pipe_grow(other[1], 1, &growth, NULL));
-    CHECK(growth.before == growth.after && growth.limit == FULLBORE_LIMIT_NONE && growth.limit_is == -1);
+    capacity = fullbore_pipe_capacity(other[1], NULL);
+    IS(capacity, fullbore_pipe_grow(other[1], 1, NULL));
+    CHECK(fullbore_pipe_grow(other[1], (size_t)capacity * 2, NULL) >= capacity);
     for (int i = 0; i < 2; i++) {
         close(fds[i]);
         close(other[i]);
     }
 }
 
+static long long number_after(const char *json, const char *key) { return atoll(after(json, key)); }
+
 static void watching(void) {
     struct pipeline pipeline;
     start_pipeline(&pipeline);
     fullbore_monitor *monitor;
     IS(0, fullbore_monitor_new_tree(getpid(), 0, &monitor, NULL));
-    fullbore_overview *overview = overview_with(&pipeline, monitor);
-    const fullbore_pipe_state *pipe = pipe_of_pipeline(&pipeline, overview);
-    CHECK(pipe->use_of == FULLBORE_USE_LINK && pipe->capacity >= 5 && !pipe->path && !pipe->closed);
-    CHECK(isnan(pipe->writer_blocked) || pipe->writer_blocked >= 0);
-    size_t number = (size_t)pipe->chain;
-    const fullbore_chain *chain = fullbore_overview_chain(overview, number);
-    CHECK(chain && chain->stages == chain->pipes + 1);
-    /* This program may have inherited pipes that are part of the same pipeline. */
-    size_t place = 0, at = 0;
-    while (fullbore_overview_pipe(overview, at) != pipe) at++;
-    while (fullbore_overview_chain_pipe(overview, number, place) != (int64_t)at) CHECK(++place < chain->pipes);
-    for (size_t i = 0; i < 2; i++) {
-        CHECK(fullbore_overview_stage(overview, number, place + i)->processes >= 1);
-        const fullbore_process *process = fullbore_overview_stage_process(overview, number, place + i, 0);
-        CHECK(process && (pid_t)process->pid == pipeline.children[i] && process->uid == getuid());
-        CHECK(process->name[0] && process->command[0] && process->start > 0);
+    char *overview;
+    overview_with(&pipeline, monitor, &overview);
+    const char *pipe = pipe_of_pipeline(&pipeline, overview);
+    CHECK(has_after(pipe, "kind", "\"link\"") && number_after(pipe, "capacity") >= 5);
+    CHECK(has_after(pipe, "path", "null") && has_after(pipe, "closed", "null"));
+    /* The two stages follow each other in a chain. This program may have inherited pipes that are part of it. */
+    const char *stage = overview;
+    for (int i = 0; i < 2; i++) {
+        do {
+            stage = after(stage, "processes");
+            CHECK(stage < pipe);
+        } while (number_after(stage, "pid") != pipeline.children[i]);
+        CHECK(number_after(stage, "uid") == getuid() && number_after(stage, "start") > 0);
+        CHECK(!has_after(stage, "name", "\"\"") && !has_after(stage, "command", "\"\""));
     }
-    CHECK(!fullbore_overview_stage(overview, number, chain->stages));
-    CHECK((pid_t)fullbore_overview_pipe_writer(overview, at, 0)->pid == pipeline.children[0]);
-    CHECK((pid_t)fullbore_overview_pipe_reader(overview, at, 0)->pid == pipeline.children[1]);
     fullbore_overview_free(overview);
 
     /* With a verdict. */
     IS(0, fullbore_monitor_once(monitor, 100000000, &overview, &error));
-    int verdicts = 0;
-    for (size_t i = 0; (int64_t)i < fullbore_overview_chains(overview); i++) {
-        chain = fullbore_overview_chain(overview, i);
-        if (chain->verdict == FULLBORE_VERDICT_NONE) continue;
-        verdicts++;
-        CHECK(chain->words && chain->words[0] && chain->sure >= 0 && chain->sure <= FULLBORE_SURENESS_SURE);
-        CHECK((chain->bound != FULLBORE_BOUND_NONE) == (chain->verdict == FULLBORE_VERDICT_STAGE));
-        for (size_t slow = 0; slow < chain->slow_stages; slow++)
-            CHECK(fullbore_overview_stage(overview, i, (size_t)fullbore_overview_slow_stage(overview, i, slow)));
-        CHECK(!isnan(fullbore_overview_stage(overview, i, 0)->ran));
-    }
-    CHECK(verdicts > 0);
-    CHECK(fullbore_overview_unseen(overview) >= 0 && fullbore_overview_others_hidden(overview) >= 0);
-    CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
+    CHECK(strstr(overview, "\"verdict\":{\"kind\":\"") && !has_after(overview, "words", "\"\""));
+    CHECK(strstr(overview, "\"ran\":") && strstr(overview, "\"others_hidden\":"));
     fullbore_overview_free(overview);
     fullbore_monitor_free(monitor);
     end_pipeline(&pipeline);
@@ -729,7 +692,7 @@ static void watching(void) {
     /* By the name of a process, and by the PID of one that has exited. */
     IS(0, fullbore_monitor_new_named("no such name", 0, &monitor, NULL));
     IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-    IS(0, fullbore_overview_pipes(overview));
+    CHECK(has_after(overview, "pipes", "[]") && has_after(overview, "chains", "[]"));
     fullbore_overview_free(overview);
     fullbore_monitor_free(monitor);
     IS(-ESRCH, fullbore_monitor_new_tree(pipeline.children[0], 0, &monitor, &error));

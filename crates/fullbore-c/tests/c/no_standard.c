@@ -14,8 +14,8 @@ static void none_of_ours(void) {
 int main(void) {
     int keeps_stderr = fcntl(2, F_DUPFD_CLOEXEC, 10), fds[2], others[2];
     for (int fd = 0; fd < 3; fd++) close(fd);
-    IS(0, fullbore_pipe(fds, 0, NULL, NULL));
-    IS(0, fullbore_pipe(others, 1 << 20, NULL, NULL));
+    IS(0, fullbore_pipe(fds, 0, NULL));
+    IS(0, fullbore_pipe(others, 1 << 20, NULL));
     CHECK(fds[0] > 2 && fds[1] > 2 && others[0] > 2 && others[1] > 2);
     none_of_ours();
     fullbore_producer_options sharing = {.size = sizeof sharing, .flags = FULLBORE_FLAG_SHARED};

@@ -2,13 +2,14 @@
 #include "check.h"
 #include <fcntl.h>
 #include <fullbore-observe.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 struct pipeline {
     /* The writer and the reader. */
     pid_t children[2];
-    fullbore_pipe_identity identity;
+    struct stat identity;
     /* They run until its write end is closed. */
     int hold[2];
 };
@@ -16,9 +17,9 @@ struct pipeline {
 /* The writer writes five bytes, which stay in the pipe. */
 static void start_pipeline(struct pipeline *pipeline) {
     int fds[2], *hold = pipeline->hold;
-    IS(0, fullbore_pipe(fds, 0, NULL, NULL));
-    IS(0, fullbore_pipe(hold, 0, NULL, NULL));
-    IS(0, fullbore_pipe_identify(fds[0], &pipeline->identity, NULL));
+    IS(0, fullbore_pipe(fds, 0, NULL));
+    IS(0, fullbore_pipe(hold, 0, NULL));
+    CHECK(fstat(fds[0], &pipeline->identity) == 0);
     for (int child = 0; child < 2; child++) {
         pipeline->children[child] = fork();
         CHECK(pipeline->children[child] >= 0);
@@ -38,26 +39,50 @@ static void start_pipeline(struct pipeline *pipeline) {
     close(fds[1]);
 }
 
-static const fullbore_pipe_state *pipe_of_pipeline(const struct pipeline *pipeline, const fullbore_overview *overview) {
-    for (size_t i = 0; (int64_t)i < fullbore_overview_pipes(overview); i++) {
-        const fullbore_pipe_state *pipe = fullbore_overview_pipe(overview, i);
-        if (pipe->inode == pipeline->identity.inode && pipe->device == pipeline->identity.device) return pipe;
-    }
-    return NULL;
+/* Returns the text after the next key of this name. */
+static const char *after(const char *json, const char *key) {
+    char text[64];
+    snprintf(text, sizeof text, "\"%s\":", key);
+    const char *found = strstr(json, text);
+    CHECK(found);
+    return found + strlen(text);
 }
 
-/* Scans until both processes have begun, and returns the overview with their pipe. */
-static fullbore_overview *overview_with(const struct pipeline *pipeline, fullbore_monitor *monitor) {
-    fullbore_overview *overview;
+static int has_after(const char *json, const char *key, const char *value) {
+    return strncmp(after(json, key), value, strlen(value)) == 0;
+}
+
+/* Returns the part of an overview that is about the pipe. */
+static const char *pipe_of_pipeline(const struct pipeline *pipeline, const char *overview) {
+    char text[128];
+    snprintf(text, sizeof text, "{\"device\":%llu,\"inode\":%llu,", (unsigned long long)pipeline->identity.st_dev,
+             (unsigned long long)pipeline->identity.st_ino);
+    return strstr(overview, text);
+}
+
+/* Returns whether a list of processes has this one only. */
+static int is_only(const char *list, pid_t pid) {
+    char first[64];
+    snprintf(first, sizeof first, "[{\"pid\":%d,", (int)pid);
+    return strncmp(list, first, strlen(first)) == 0 && strncmp(strchr(list, '}'), "}]", 2) == 0;
+}
+
+/* Returns whether the pipe is part of a chain, holds the five bytes, and has one writer and one reader. */
+static int is_complete(const struct pipeline *pipeline, const char *pipe) {
+    return !has_after(pipe, "chain", "null") && has_after(pipe, "queued", "5,") &&
+           is_only(after(pipe, "writers"), pipeline->children[0]) && is_only(after(pipe, "readers"), pipeline->children[1]);
+}
+
+/* Scans until both processes have begun, and stores the overview with their pipe. */
+static void overview_with(const struct pipeline *pipeline, fullbore_monitor *monitor, char **overview) {
     for (int tries = 0; tries < 2000; tries++) {
-        IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-        const fullbore_pipe_state *pipe = pipe_of_pipeline(pipeline, overview);
-        if (pipe && pipe->chain >= 0 && pipe->queued == 5 && pipe->writers == 1 && pipe->readers == 1) return overview;
-        fullbore_overview_free(overview);
+        IS(0, fullbore_monitor_scan(monitor, overview, NULL));
+        const char *pipe = pipe_of_pipeline(pipeline, *overview);
+        if (pipe && is_complete(pipeline, pipe)) return;
+        fullbore_overview_free(*overview);
         IS(0, fullbore_monitor_sample(monitor, 10000000, NULL));
     }
     CHECK(!"the pipeline is seen");
-    return NULL;
 }
 
 static void end_pipeline(struct pipeline *pipeline) {

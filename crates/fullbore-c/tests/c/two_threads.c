@@ -13,7 +13,7 @@
 
 static fullbore_error error;
 
-static void pipe_of(int fds[2]) { IS(0, fullbore_pipe(fds, 0, NULL, NULL)); }
+static void pipe_of(int fds[2]) { IS(0, fullbore_pipe(fds, 0, NULL)); }
 
 /* ---- one object, which only one thread at a time may use ---- */
 
@@ -51,7 +51,6 @@ static void one_object_in_two_threads(void) {
     IS(-EBUSY, fullbore_consumer_discard(shared.consumer, 1, NULL));
     IS(-EBUSY, fullbore_consumer_set_deadline(shared.consumer, 0, NULL));
     IS(-EBUSY, fullbore_consumer_buffered(shared.consumer));
-    IS(-EBUSY, fullbore_consumer_calls(shared.consumer));
     fullbore_consumer_free(shared.consumer);
     CHECK(write(fds[1], "x", 1) == 1);
     pthread_join(thread, NULL);
@@ -113,7 +112,6 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_producer_finish(producer, NULL));
     IS(-EBUSY, fullbore_producer_set_deadline(producer, 0, NULL));
     IS(-EBUSY, fullbore_producer_unsent(producer, &lent, &len, NULL));
-    IS(-EBUSY, fullbore_producer_calls(producer));
     IS(-EBUSY, fullbore_producer_way(producer));
     IS(-EBUSY, fullbore_producer_chunk(producer));
     fullbore_producer_free(producer);
@@ -131,9 +129,7 @@ static void objects_that_another_thread_uses(void) {
     CHECK(pthread_create(&thread, NULL, wait_in_it, &waiting) == 0);
     while (fullbore_repeat_sent(repeat) != -EBUSY) poll(NULL, 0, 1);
     IS(-EBUSY, fullbore_repeat_send(repeat, 1, NULL));
-    IS(-EBUSY, fullbore_repeat_send_some(repeat, 1, NULL));
     IS(-EBUSY, fullbore_repeat_set_deadline(repeat, 0, NULL));
-    IS(-EBUSY, fullbore_repeat_calls(repeat));
     IS(-EBUSY, fullbore_repeat_way(repeat));
     fullbore_repeat_free(repeat);
     IS(0, fullbore_cancel_now(cancel));
@@ -155,10 +151,6 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_transfer_set_cancel(transfer, cancel, NULL));
     IS(-EBUSY, fullbore_transfer_take_back(transfer, &lent, &len, NULL));
     IS(-EBUSY, fullbore_transfer_taken(transfer));
-    IS(-EBUSY, fullbore_transfer_calls(transfer));
-    IS(-EBUSY, fullbore_transfer_elapsed(transfer));
-    IS(-EBUSY, fullbore_transfer_source_kind(transfer));
-    IS(-EBUSY, fullbore_transfer_sink_kind(transfer));
     IS(-EBUSY, fullbore_transfer_method(transfer, 0, NULL));
     fullbore_transfer_free(transfer);
     IS(0, fullbore_cancel_now(cancel));
@@ -179,7 +171,6 @@ static void objects_that_another_thread_uses(void) {
     IS(-EBUSY, fullbore_tee_run(tee, NULL));
     IS(-EBUSY, fullbore_tee_set_deadline(tee, 0, NULL));
     IS(-EBUSY, fullbore_tee_set_cancel(tee, cancel, NULL));
-    IS(-EBUSY, fullbore_tee_elapsed(tee));
     IS(-EBUSY, fullbore_tee_sink_bytes(tee, 0));
     IS(-EBUSY, fullbore_tee_sink_error(tee, 0, NULL));
     IS(-EBUSY, fullbore_tee_sink_is_dropped(tee, 0));
@@ -221,7 +212,7 @@ static void *sample_on(void *arg) {
     } while (1)
 
 static int64_t scan_and_free(fullbore_monitor *monitor, int once) {
-    fullbore_overview *overview = NULL;
+    char *overview = NULL;
     int got = once ? fullbore_monitor_once(monitor, 0, &overview, NULL) : fullbore_monitor_scan(monitor, &overview, NULL);
     CHECK((got == 0) == (overview != NULL));
     fullbore_overview_free(overview);
@@ -252,41 +243,22 @@ struct common {
     pthread_barrier_t start;
     fullbore_cancel *cancel;
     struct pipeline pipeline;
-    fullbore_overview *overview;
+    char *overview;
     int fds[2];
 };
-
-static int is_size_or_limit(int64_t got, int64_t page) {
-    /* The other thread may have changed it again, and other programs of this user may have used up what all pipes
-       of a user may have. */
-    return (got > 0 && got % page == 0) || got == -EPERM;
-}
 
 /* Functions of file descriptors, with those of one pipe. */
 static void use_pipe(struct common *common, int64_t page) {
     int *fds = common->fds, own[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    fullbore_growth growth;
-    fullbore_pipe_identity one, two;
-    IS(1, fullbore_pipe_is_pipe(fds[0], NULL));
-    IS(0, fullbore_pipe_is_writer(fds[0], NULL));
-    IS(1, fullbore_pipe_is_writer(fds[1], NULL));
     IS(0, fullbore_pipe_queued(fds[0], NULL));
-    CHECK(is_size_or_limit(fullbore_pipe_resize(fds[1], (size_t)page, NULL), page));
-    CHECK(is_size_or_limit(fullbore_pipe_resize(fds[1], (size_t)page * 2, NULL), page));
-    IS(0, fullbore_pipe_grow(fds[1], (size_t)page * 4, &growth, NULL));
+    CHECK(fullbore_pipe_grow(fds[1], (size_t)page * 4, NULL) % page == 0);
     CHECK(fullbore_pipe_capacity(fds[0], NULL) % page == 0);
-    CHECK(fullbore_pipe_slots(fds[0], NULL) >= 1);
-    IS(0, fullbore_pipe_identify(fds[0], &one, NULL));
-    IS(0, fullbore_pipe_identify(fds[1], &two, NULL));
-    CHECK(one.device == two.device && one.inode == two.inode);
     pipe_of(own);
-    IS(0, fullbore_pipe_identify(own[0], &two, NULL));
-    CHECK(one.inode != two.inode);
     CHECK(write(own[1], "hello", 5) == 5);
-    IS(0, fullbore_close(own[1], NULL));
+    close(own[1]);
     IS(5, fullbore_copy(own[0], null, NULL));
-    IS(0, fullbore_close(own[0], NULL));
-    IS(0, fullbore_close(null, NULL));
+    close(own[0]);
+    close(null);
 }
 
 /* Each thread has its own objects, of the same pipe and with the same cancel. */
@@ -323,24 +295,10 @@ static void make_objects(struct common *common, int with_monitors) {
     fullbore_monitor_free(monitor);
 }
 
-/* An overview is immutable. */
+/* An overview is text that nothing changes. */
 static void read_overview(const struct common *common) {
-    const fullbore_overview *overview = common->overview;
-    const fullbore_pipe_state *pipe = pipe_of_pipeline(&common->pipeline, overview);
-    size_t number = (size_t)pipe->chain, place = 0, at = 0;
-    while (fullbore_overview_pipe(overview, at) != pipe) at++;
-    IS(common->pipeline.children[0], fullbore_overview_pipe_writer(overview, at, 0)->pid);
-    IS(common->pipeline.children[1], fullbore_overview_pipe_reader(overview, at, 0)->pid);
-    CHECK((int64_t)number < fullbore_overview_chains(overview));
-    const fullbore_chain *chain = fullbore_overview_chain(overview, number);
-    while (fullbore_overview_chain_pipe(overview, number, place) != (int64_t)at) CHECK(++place < chain->pipes);
-    CHECK(fullbore_overview_stage(overview, number, place)->processes >= 1);
-    IS(common->pipeline.children[0], fullbore_overview_stage_process(overview, number, place, 0)->pid);
-    for (size_t slow = 0; slow < chain->slow_stages; slow++)
-        CHECK(fullbore_overview_slow_stage(overview, number, slow) < (int64_t)chain->stages);
-    IS(-EINVAL, fullbore_overview_slow_stage(overview, number, chain->slow_stages));
-    CHECK(fullbore_overview_unseen(overview) >= 0 && fullbore_overview_others_hidden(overview) >= 0);
-    CHECK(strstr(fullbore_overview_json(overview), "\"chains\""));
+    CHECK(is_complete(&common->pipeline, pipe_of_pipeline(&common->pipeline, common->overview)));
+    CHECK(strstr(common->overview, "\"chains\""));
 }
 
 static void *use_all(void *arg) {
@@ -373,7 +331,7 @@ static void several_threads_at_a_time(void) {
     pipe_of(common.fds);
     start_pipeline(&common.pipeline);
     IS(0, fullbore_monitor_new_tree(getpid(), 0, &monitor, NULL));
-    common.overview = overview_with(&common.pipeline, monitor);
+    overview_with(&common.pipeline, monitor, &common.overview);
     fullbore_monitor_free(monitor);
     CHECK(pthread_create(&thread, NULL, use_all, &common) == 0);
     use_all(&common);

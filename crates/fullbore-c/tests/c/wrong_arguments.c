@@ -37,37 +37,21 @@ static void cancels(void) {
 }
 
 static void pipes(void) {
-    fullbore_growth growth;
-    fullbore_pipe_identity identity;
     int null = open("/dev/null", O_RDWR);
-    FAILS(-EINVAL, fullbore_pipe(NULL, 0, &growth, &error));
-    IS(-EINVAL, fullbore_pipe(NULL, 0, NULL, NULL));
+    FAILS(-EINVAL, fullbore_pipe(NULL, 0, &error));
+    IS(-EINVAL, fullbore_pipe(NULL, 0, NULL));
     int bad[] = {-1, -2, INT_MIN, INT_MAX, closed};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        FAILS(-EBADF, fullbore_pipe_is_pipe(bad[i], &error));
-        FAILS(-EBADF, fullbore_pipe_is_writer(bad[i], &error));
         FAILS(-EBADF, fullbore_pipe_capacity(bad[i], &error));
-        FAILS(-EBADF, fullbore_pipe_slots(bad[i], &error));
         FAILS(-EBADF, fullbore_pipe_queued(bad[i], &error));
-        FAILS(-EBADF, fullbore_pipe_identify(bad[i], &identity, &error));
-        FAILS(-EBADF, fullbore_pipe_resize(bad[i], 4096, &error));
-        FAILS(-EBADF, fullbore_pipe_grow(bad[i], 4096, &growth, &error));
-        FAILS(-EBADF, fullbore_close(bad[i], &error));
+        FAILS(-EBADF, fullbore_pipe_grow(bad[i], 4096, &error));
         FAILS(-EBADF, fullbore_copy(bad[i], null, &error));
         FAILS(-EBADF, fullbore_copy(null, bad[i], &error));
     }
-    IS(0, fullbore_pipe_is_pipe(null, NULL));
-    FAILS(-EINVAL, fullbore_pipe_is_writer(null, &error));
     FAILS(-EINVAL, fullbore_pipe_capacity(null, &error));
-    FAILS(-EINVAL, fullbore_pipe_slots(null, &error));
     FAILS(-EINVAL, fullbore_pipe_queued(null, &error));
-    FAILS(-EINVAL, fullbore_pipe_identify(null, &identity, &error));
-    FAILS(-EINVAL, fullbore_pipe_identify(fds[0], NULL, &error));
-    FAILS(-EINVAL, fullbore_pipe_resize(null, 4096, &error));
-    FAILS(-EINVAL, fullbore_pipe_resize(fds[0], 0, &error));
-    FAILS(-EINVAL, fullbore_pipe_resize(fds[0], SIZE_MAX, &error));
-    FAILS(-EINVAL, fullbore_pipe_grow(null, 4096, &growth, &error));
-    IS(0, fullbore_pipe_grow(fds[1], 0, NULL, NULL));
+    FAILS(-EINVAL, fullbore_pipe_grow(null, 4096, &error));
+    CHECK(fullbore_pipe_grow(fds[1], 0, NULL) > 0);
     FAILS(-EINVAL, fullbore_copy(fds[0], fds[1], &error));
     close(null);
 }
@@ -133,7 +117,6 @@ static void producers(void) {
     FAILS(-EINVAL, fullbore_producer_unsent(NULL, &unsent, &len, &error));
     FAILS(-EINVAL, fullbore_producer_set_deadline(NULL, 0, &error));
     IS(-EINVAL, fullbore_producer_sent(NULL));
-    IS(-EINVAL, fullbore_producer_calls(NULL));
     IS(-EINVAL, fullbore_producer_way(NULL));
     IS(-EINVAL, fullbore_producer_chunk(NULL));
     fullbore_producer_free(NULL);
@@ -174,10 +157,8 @@ static void repeats(void) {
     fullbore_producer_options options = {.size = sizeof options, .way = FULLBORE_WAY_COPY};
     FAILS(-EINVAL, fullbore_repeat_new(fds[1], "y\n", 2, &options, &repeat, &error));
     FAILS(-EINVAL, fullbore_repeat_send(NULL, 1, &error));
-    FAILS(-EINVAL, fullbore_repeat_send_some(NULL, 1, &error));
     FAILS(-EINVAL, fullbore_repeat_set_deadline(NULL, 0, &error));
     IS(-EINVAL, fullbore_repeat_sent(NULL));
-    IS(-EINVAL, fullbore_repeat_calls(NULL));
     IS(-EINVAL, fullbore_repeat_way(NULL));
     fullbore_repeat_free(NULL);
     IS(0, fullbore_repeat_new(fds[1], "y\n", 2, NULL, &repeat, NULL));
@@ -208,7 +189,6 @@ static void consumers(void) {
     FAILS(-EINVAL, fullbore_consumer_set_deadline(NULL, 0, &error));
     IS(-EINVAL, fullbore_consumer_taken(NULL));
     IS(-EINVAL, fullbore_consumer_buffered(NULL));
-    IS(-EINVAL, fullbore_consumer_calls(NULL));
     fullbore_consumer_free(NULL);
 
     options = (fullbore_consumer_options){.size = sizeof options, .flags = FULLBORE_FLAG_NONBLOCKING};
@@ -254,10 +234,6 @@ static void transfers(void) {
     FAILS(-EINVAL, fullbore_transfer_take_back(NULL, &memory, &len, &error));
     IS(-EINVAL, fullbore_transfer_bytes(NULL));
     IS(-EINVAL, fullbore_transfer_taken(NULL));
-    IS(-EINVAL, fullbore_transfer_calls(NULL));
-    IS(-EINVAL, fullbore_transfer_elapsed(NULL));
-    IS(-EINVAL, fullbore_transfer_source_kind(NULL));
-    IS(-EINVAL, fullbore_transfer_sink_kind(NULL));
     IS(-EINVAL, fullbore_transfer_method(NULL, 0, &bytes));
     fullbore_transfer_free(NULL);
 
@@ -295,7 +271,6 @@ static void tees(void) {
     FAILS(-EINVAL, fullbore_tee_set_deadline(NULL, 0, &error));
     FAILS(-EINVAL, fullbore_tee_set_cancel(NULL, cancel, &error));
     IS(-EINVAL, fullbore_tee_taken(NULL));
-    IS(-EINVAL, fullbore_tee_elapsed(NULL));
     IS(-EINVAL, fullbore_tee_sink_bytes(NULL, 0));
     FAILS(-EINVAL, fullbore_tee_sink_error(NULL, 0, &error));
     IS(-EINVAL, fullbore_tee_sink_is_dropped(NULL, 0));
@@ -365,7 +340,6 @@ static void closed_too_early(void) {
     IS(0, fullbore_repeat_new(fd, "y\n", 2, NULL, &repeat, NULL));
     close(fd);
     IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_repeat_send(repeat, 1, &error));
-    IS_CLOSED(FULLBORE_SIDE_SINK, fullbore_repeat_send_some(repeat, 1, &error));
     fullbore_repeat_free(repeat);
 
     fullbore_consumer *consumer;
@@ -398,7 +372,7 @@ static void closed_too_early(void) {
 
 static void monitors(void) {
     fullbore_monitor *monitor;
-    fullbore_overview *overview;
+    char *overview;
     FAILS(-EINVAL, fullbore_monitor_new(0, NULL, &error));
     FAILS(-EINVAL, fullbore_monitor_new(2, &monitor, &error));
     FAILS(-EINVAL, fullbore_monitor_new_tree(getpid(), 0, NULL, &error));
@@ -425,39 +399,17 @@ static void monitors(void) {
     FAILS(-EINVAL, fullbore_monitor_sample(monitor, -1, &error));
     CHECK(fullbore_monitor_next_sample(monitor) > 0);
 
-    IS(-EINVAL, fullbore_overview_chains(NULL));
-    IS(-EINVAL, fullbore_overview_pipes(NULL));
-    IS(-EINVAL, fullbore_overview_unseen(NULL));
-    IS(-EINVAL, fullbore_overview_others_hidden(NULL));
-    IS(-EINVAL, fullbore_overview_chain_pipe(NULL, 0, 0));
-    IS(-EINVAL, fullbore_overview_slow_stage(NULL, 0, 0));
-    CHECK(!fullbore_overview_chain(NULL, 0));
-    CHECK(!fullbore_overview_stage(NULL, 0, 0));
-    CHECK(!fullbore_overview_stage_process(NULL, 0, 0, 0));
-    CHECK(!fullbore_overview_pipe(NULL, 0));
-    CHECK(!fullbore_overview_pipe_writer(NULL, 0, 0));
-    CHECK(!fullbore_overview_pipe_reader(NULL, 0, 0));
-    CHECK(!fullbore_overview_json(NULL));
     fullbore_overview_free(NULL);
 
     IS(0, fullbore_monitor_scan(monitor, &overview, NULL));
-    size_t none = SIZE_MAX;
-    IS(-EINVAL, fullbore_overview_chain_pipe(overview, none, none));
-    IS(-EINVAL, fullbore_overview_slow_stage(overview, none, none));
-    CHECK(!fullbore_overview_chain(overview, none));
-    CHECK(!fullbore_overview_stage(overview, none, none));
-    CHECK(!fullbore_overview_stage_process(overview, none, none, none));
-    CHECK(!fullbore_overview_pipe(overview, none));
-    CHECK(!fullbore_overview_pipe_writer(overview, none, none));
-    CHECK(!fullbore_overview_pipe_reader(overview, none, none));
-    CHECK(fullbore_overview_json(overview)[0] == '{');
+    CHECK(overview[0] == '{');
     fullbore_overview_free(overview);
     IS(0, fullbore_monitor_forget(monitor, NULL));
     fullbore_monitor_free(monitor);
 }
 
 int main(void) {
-    IS(0, fullbore_pipe(fds, 0, NULL, NULL));
+    IS(0, fullbore_pipe(fds, 0, NULL));
     /* A number that no other file gets here. */
     closed = fcntl(fds[0], F_DUPFD, 900);
     close(closed);

@@ -47,9 +47,6 @@ from . import _fullbore
 from ._fullbore import (
     Consumer,
     Producer,
-    Report,
-    SinkReport,
-    TeeReport,
     __version__,
     capacity,
     grow,
@@ -61,6 +58,7 @@ from ._moving import copy, tee
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._aio import acopy
+    from ._moved import Report, SinkReport, TeeReport
     from ._overview import Overview, PipeInfo, ProcessInfo, RunningPipeline, RunningStage, pipelines
     from ._pipeline import DEVNULL, PIPE, STDOUT, Pipeline, PipelineError, TimeoutExpired
     from ._report import Bottleneck, PipelineReport, PipeReport, StageReport
@@ -97,9 +95,10 @@ __all__ = [
     "tee",
 ]
 
-# Modules that need subprocess or asyncio are imported at first use.
+# Modules that need dataclasses, subprocess or asyncio are imported at first use.
 _LAZY = {
     "acopy": "_aio",
+    **dict.fromkeys(["Report", "SinkReport", "TeeReport"], "_moved"),
     **dict.fromkeys(
         ["Overview", "PipeInfo", "ProcessInfo", "RunningPipeline", "RunningStage", "pipelines"],
         "_overview",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._files import File
-    from ._fullbore import Report
+    from ._moved import Report
     from ._moving import Guarantee
 
 

@@ -3,9 +3,11 @@
 import io
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Literal, Protocol, final
+from typing import Protocol, final
 
 from typing_extensions import Buffer, Self, disjoint_base
+
+from ._moved import Report, TeeReport
 
 __version__: str
 
@@ -15,8 +17,6 @@ class _HasFileno(Protocol):
 _File = int | _HasFileno
 _Size = int | str
 _Named = tuple[int, object]
-_Bytes = bytes
-_Guarantee = Literal["snapshot", "reference"]
 
 @disjoint_base
 class Producer(io.BufferedIOBase):
@@ -144,60 +144,6 @@ class Consumer(io.BufferedIOBase):
         traceback: TracebackType | None,
     ) -> None: ...
 
-@final
-class Report:
-    """The result of copy()."""
-
-    def __new__(
-        cls,
-        bytes: int,
-        taken: int,
-        seconds: float,
-        calls: int,
-        methods: list[tuple[str, int]],
-        ended: Literal["end", "limit", "interrupted", "failed"],
-        unsent: _Bytes,
-    ) -> Self: ...
-
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def taken(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def calls(self) -> int: ...
-    @property
-    def methods(self) -> list[tuple[str, int]]: ...
-    @property
-    def ended(self) -> Literal["end", "limit", "interrupted", "failed"]: ...
-    @property
-    def unsent(self) -> _Bytes: ...
-
-@final
-class SinkReport:
-    """The result of tee() for one sink."""
-
-    def __new__(cls, bytes: int, error: OSError | None) -> Self: ...
-
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def error(self) -> OSError | None: ...
-
-@final
-class TeeReport:
-    """The result of tee()."""
-
-    def __new__(cls, bytes: int, seconds: float, sinks: list[SinkReport]) -> Self: ...
-
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def sinks(self) -> list[SinkReport]: ...
-
 def pipe(size: _Size | None = None) -> tuple[int, int]:
     """Creates a pipe, and returns the numbers of its two ends: (reader, writer)."""
 
@@ -218,7 +164,7 @@ def transfer(
     source: _Named,
     sink: _Named,
     ahead: bytes,
-    guarantee: _Guarantee,
+    by_reference: bool,
     plain: bool,
     limit: int | None,
     progress: Callable[[int], object] | None,
@@ -229,7 +175,7 @@ def split(
     source: _Named,
     sinks: list[_Named],
     limit: int | None,
-    on_error: Literal["fail", "drop"],
+    drops: bool,
     plain: bool,
     pipe_size: _Size | None,
 ) -> TeeReport: ...

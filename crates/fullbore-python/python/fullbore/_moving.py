@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from ._files import File
-    from ._fullbore import Report, TeeReport
+    from ._moved import Report, TeeReport
 
     Guarantee = Literal["snapshot", "reference"]
 
@@ -61,7 +61,7 @@ def _copy(
                 (source.fd, source.name),
                 (sink.fd, sink.name),
                 source.take_ahead(most),
-                guarantee,
+                guarantee == "reference",
                 plain,
                 most,
                 progress,
@@ -151,7 +151,7 @@ def tee(
             (source.fd, source.name),
             [(one.fd, one.name) for one in opened],
             most,
-            on_error,
+            on_error == "drop",
             plain,
             pipe_size,
         )
