@@ -5,7 +5,7 @@
 //! its fds on stdin and stdout, does its work, and reports the outcome in one line of JSON on stderr,
 //! because stdout may be what is measured.
 
-use std::io::{Write, stderr};
+use std::io::{Read, Write, stderr, stdin};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -88,4 +88,12 @@ impl Timing {
 /// Writes the outcome to stderr as one line of JSON.
 pub fn say(report: &impl Serialize) -> Result<()> {
     writeln!(stderr(), "{}", serde_json::to_string(report)?).context("report on stderr")
+}
+
+/// Waits for the end of stdin, which means that no process is left that could write to it, so that the
+/// process that started this one has ended.
+pub fn wait_for_the_end_of_stdin() {
+    let mut byte = [0];
+    // Any read error counts as an end, too.
+    while stdin().read(&mut byte).is_ok_and(|n| n > 0) {}
 }

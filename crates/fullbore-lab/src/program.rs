@@ -22,6 +22,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::part::Task;
+use crate::process::Process;
 
 /// Returns what a process does for an experiment, by the command line with which this process's own
 /// executable was started: `writer`, `reader`, the role in the task of a part, or the name of the part or of
@@ -91,24 +92,29 @@ impl Program {
         command
     }
 
-    /// Returns a command for a process that does this task, on one CPU or on any.
+    /// Starts a process that does this task, on one CPU or on any, with these as its stdin and stdout.
     ///
     /// # Errors
-    /// Fails if the task cannot be written as JSON.
-    pub fn part<T: Task>(&self, task: &T, cpu: Option<usize>) -> Result<Command> {
+    /// Fails if the process cannot be started.
+    pub fn start<T: Task>(
+        &self,
+        task: &T,
+        cpu: Option<usize>,
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> Result<Process> {
         let mut command = self.verb("part");
         command.args(cpu.map(|cpu| format!("--cpu={cpu}")));
         command.args([T::NAME, &serde_json::to_string(task)?]);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(Stdio::piped());
-        Ok(command)
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        Process::start(command)
     }
 
     /// Returns a command for a process that does this task, on any CPU, and that is not killed with this
     /// process: it has something to clean up, and ends when its stdin does.
     ///
     /// # Errors
-    /// Fails as [`part`](Self::part) does.
+    /// Fails if the task cannot be written as JSON.
     pub fn part_that_cleans_up<T: Task>(&self, task: &T) -> Result<Command> {
         let mut command = self.command();
         command.args(["part", T::NAME, &serde_json::to_string(task)?]);

@@ -120,9 +120,8 @@ impl Rounds {
             ..Outcome::default()
         };
         experiment.work.describe(&mut outcome, settings);
-        if let (Some(_), Some(why)) = (settings.pipe_size, experiment.work.fixed_pipe_size()) {
-            let note = format!("--pipe-size does not apply: {why}");
-            outcome.notes.push(note);
+        if settings.pipe_size.is_some() && !experiment.work.takes_pipe_size() {
+            outcome.notes.push("--pipe-size does not apply".into());
         }
         let into_file = last.and_then(|last| last.into_file);
         if let (Some(mover), Some((bytes, seconds))) = (&mut outcome.mover, into_file) {

@@ -47,9 +47,9 @@ pub trait Work: Debug + Sync {
     /// Adds details that only this kind of work knows to an outcome.
     fn describe(&self, _outcome: &mut Outcome, _settings: &Settings) {}
 
-    /// Returns why the pipe size of the settings does not apply to it, or `None` if it does.
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        None
+    /// Returns whether the pipe size of the settings applies to it.
+    fn takes_pipe_size(&self) -> bool {
+        false
     }
 
     /// Returns whether its processes may run on all CPUs, and not only on the two of the settings.

@@ -200,7 +200,7 @@ impl Bench {
         settings: &Settings,
     ) -> Result<(), Usage> {
         let counted = |e: &Experiment| e.group == unix_copy::GROUP && self.unix_copy.is_counted();
-        let has_pipe = |e: &Experiment| e.work.fixed_pipe_size().is_none();
+        let has_pipe = |e: &Experiment| e.work.takes_pipe_size();
         let has_peer = |e: &Experiment| e.work.peer(settings).is_some();
         let useless = if self.pipe_size.is_some() && !experiments.iter().any(has_pipe) {
             "--pipe-size has no effect: each selected experiment sets its own, or has no pipe"

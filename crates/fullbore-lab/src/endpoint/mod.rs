@@ -5,7 +5,6 @@ mod check;
 mod lines;
 mod options;
 mod pair;
-mod peer;
 pub mod prepare;
 mod progress;
 pub mod reader;
@@ -14,5 +13,5 @@ pub mod writer;
 
 pub use by_reference::check_way;
 pub use options::{Options, WaitName, pipe_size};
-pub use pair::{ENDLESS, Pair, Place};
+pub use pair::{ENDLESS, Pair, pair};
 pub use progress::{Role, print};

@@ -7,7 +7,7 @@ use fullbore::Pipe;
 
 use fullbore_host::size;
 
-use super::{peer, words};
+use super::words;
 use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
 use crate::process::{self, Ended, Process};
@@ -31,18 +31,23 @@ pub struct Pair {
     pub is_checked: bool,
     /// Its position in a sweep, if it is part of one.
     pub cell: Option<Cell>,
-    /// On how many CPUs the two run.
-    pub place: Place,
+    /// Whether both run on the reader's CPU, so that no byte and no wake-up goes from one CPU to another, and nothing
+    /// runs in parallel.
+    pub on_one_cpu: bool,
+    /// The options of the program `pipe` in `peers/` that does the same, if there is one.
+    pub peer: Option<&'static str>,
 }
 
-/// On how many CPUs a writer and a reader run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Each has one of its own.
-    TwoCpus,
-    /// Both are on the reader's, so that no byte and no wake-up goes from one CPU to another, and nothing runs in
-    /// parallel.
-    OneCpu,
+/// Returns a writer and a reader with these options, on two CPUs.
+pub const fn pair(writer: &'static str, reader: &'static str) -> Pair {
+    Pair {
+        writer,
+        reader,
+        is_checked: false,
+        cell: None,
+        on_one_cpu: false,
+        peer: None,
+    }
 }
 
 impl Work for Pair {
@@ -55,16 +60,16 @@ impl Work for Pair {
             .arg(format!("--warm-up={}", settings.warm_up_seconds))
             .stdin(pipe.reader)
             .stdout(Stdio::piped());
-        let cpu = match self.place {
-            Place::TwoCpus => cpus.writer,
-            Place::OneCpu => cpus.reader,
+        let cpu = match self.on_one_cpu {
+            true => cpus.reader,
+            false => cpus.writer,
         };
         let mut writer = bench.program.endpoint("write", self.writer, cpu);
         writer
             .arg(format!("--bytes-to-pipe={ENDLESS}"))
             .stdin(Stdio::null())
             .stdout(pipe.writer);
-        if let Some(size) = (settings.pipe_size).filter(|_| !self.pipe_size_is_fixed()) {
+        if let Some(size) = (settings.pipe_size).filter(|_| self.takes_pipe_size()) {
             writer.arg(format!("--pipe-size={size}"));
         }
         // The ends that this process holds are closed with the commands: if one stayed open, neither
@@ -79,9 +84,13 @@ impl Work for Pair {
         outcome.cell = self.cell;
     }
 
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        let is_fixed = self.pipe_size_is_fixed();
-        is_fixed.then_some("the capacity is part of the technique")
+    /// The settings must not change the pipe's size in some experiments: double buffering is right only in a pipe of
+    /// half a buffer, and a row that gives a size shows the effect of that size.
+    fn takes_pipe_size(&self) -> bool {
+        let sets_it = |option| self.writer.contains(option);
+        !["--write-with-vmsplice", "--pipe-size"]
+            .into_iter()
+            .any(sets_it)
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
@@ -90,12 +99,9 @@ impl Work for Pair {
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
-        // The programs in C use two CPUs.
-        if self.place == Place::OneCpu {
-            return None;
-        }
-        let pipe_size = settings.pipe_size.filter(|_| !self.pipe_size_is_fixed());
-        peer::command_line(self.writer, self.reader, pipe_size)
+        let size = settings.pipe_size.filter(|_| self.takes_pipe_size());
+        let size = size.map_or_else(String::new, |size| format!(" --pipe-size {size}"));
+        Some(format!("pipe {}{size}", self.peer?))
     }
 
     fn endpoints(&self) -> Option<(&'static str, &'static str)> {
@@ -104,14 +110,6 @@ impl Work for Pair {
 }
 
 impl Pair {
-    /// Returns whether the settings must not change the pipe's size: double buffering is right only in
-    /// a pipe of half a buffer, and a row that gives a size shows the effect of that size.
-    fn pipe_size_is_fixed(&self) -> bool {
-        ["--write-with-vmsplice", "--pipe-size"]
-            .iter()
-            .any(|option| self.writer.contains(option))
-    }
-
     /// Derives the measurement from the endpoints' exit statuses and reports.
     fn judge(&self, written: &Ended, read: &Ended) -> Result<Measured, Stop> {
         // The writer is checked first: if it is at fault, the reader only sees an early end.
@@ -158,13 +156,7 @@ mod tests {
 
     use super::*;
 
-    const PAIR: Pair = Pair {
-        writer: "",
-        reader: "",
-        is_checked: false,
-        cell: None,
-        place: Place::TwoCpus,
-    };
+    const PAIR: Pair = pair("", "");
 
     fn ended(code: i32, stdout: &str, stderr: &str) -> Ended {
         Ended {

@@ -11,7 +11,7 @@ pub mod percentiles;
 mod round_trip;
 mod wake_up;
 
-use std::sync::LazyLock;
+use std::process::Stdio;
 
 use anyhow::{Result, bail};
 
@@ -20,25 +20,11 @@ use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
-use crate::process::Process;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
 use round_trip::{Exchange, PingTask, PongTask};
 use wake_up::{Report, Role, WakeUpTask};
-
-/// The group's name.
-const GROUP: &str = "latency";
-
-/// Returns the group.
-pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "round-trip time over every transport, and the cost of one wake-up",
-        experiments: &EXPERIMENTS,
-        parts: PARTS,
-    }
-}
 
 /// How both sides wait, and a description of it.
 const WAITS: [(WaitName, &str, &str); 3] = [
@@ -57,13 +43,11 @@ const MESSAGES: [(usize, &str, &str); 2] = [
     (4096, "4k", "round trip of 4 KiB"),
 ];
 
-/// The rows.
-static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
-    let shows = "from waking a process to its first instruction on another CPU";
-    let mut rows = vec![Experiment::made(
-        GROUP,
-        "wake_up".into(),
-        shows.into(),
+/// Returns the group.
+pub fn group() -> Group {
+    let mut rows = vec![Experiment::new(
+        "wake_up",
+        "from waking a process to its first instruction on another CPU",
         WakeUp,
     )];
     for (message, size, table) in MESSAGES {
@@ -78,15 +62,18 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
                     how,
                     table,
                 };
-                rows.push(Experiment::made(GROUP, name, shows, work));
+                rows.push(Experiment::new(name, shows, work));
             }
         }
     }
-    for row in &mut rows {
-        row.unit = Unit::Microseconds;
-    }
-    rows
-});
+    let in_microseconds = |row| Experiment {
+        unit: Unit::Microseconds,
+        ..row
+    };
+    let shows = "round-trip time over every transport, and the cost of one wake-up";
+    let rows = rows.into_iter().map(in_microseconds);
+    Group::new("latency", shows, PARTS, rows)
+}
 
 /// The work of a round trip of a message.
 #[derive(Debug)]
@@ -104,7 +91,6 @@ impl Work for RoundTrip {
             message: self.message,
             wait: self.wait,
             pipe_size: bench.settings.pipe_size,
-            both_ways: true,
         };
         let [near, far] = (self.transport.make)(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
@@ -141,8 +127,8 @@ impl Work for RoundTrip {
             .then(|| format!("pingpong {name} --message {message} --wait {how}"))
     }
 
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        (!self.transport.is_pipe).then_some("it uses no pipe")
+    fn takes_pipe_size(&self) -> bool {
+        self.transport.is_pipe
     }
 }
 
@@ -163,9 +149,8 @@ impl Work for WakeUp {
         let timing = Timing::of(bench.settings);
         let part = |role, cpu| -> Result<_> {
             let task = WakeUpTask { role, timing };
-            let mut command = bench.program.part(&task, Some(cpu))?;
-            command.stdin(memory.try_clone()?);
-            Process::start(command)
+            let stdin = memory.try_clone()?;
+            bench.program.start(&task, Some(cpu), stdin, Stdio::null())
         };
         let sleeper = part(Role::Sleeper, bench.cpus.reader)?;
         let woke = part(Role::Waker, bench.cpus.writer)?.end_within(timing.patience())?;
@@ -179,9 +164,5 @@ impl Work for WakeUp {
 
     fn peer(&self, _: &Settings) -> Option<String> {
         Some("pingpong wake_up".into())
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("it uses no pipe")
     }
 }

@@ -42,20 +42,14 @@ pub fn buffers() -> Group {
 
 /// Returns a group with an experiment for every job and every mover that can do it.
 fn of_jobs(group: &'static str, shows: &'static str, jobs: &'static [Job]) -> Group {
-    let mut experiments = Vec::new();
-    for job in jobs {
-        for mover in job.movers {
+    let rows = jobs.iter().flat_map(|job| {
+        job.movers.iter().map(move |mover| {
             let name = format!("{}_{}", job.name, mover.name);
             let shows = format!("{}, by {}", job.title, mover.shows);
-            experiments.push(Experiment::made(group, name, shows, Move { job, mover }));
-        }
-    }
-    Group {
-        name: group,
-        shows,
-        experiments: experiments.leak(),
-        parts: &[],
-    }
+            Experiment::new(name, shows, Move { job, mover })
+        })
+    });
+    Group::new(group, shows, &[], rows)
 }
 
 /// The work of one mover at one job.
@@ -76,10 +70,6 @@ impl Work for Move {
 
     fn describe(&self, outcome: &mut Outcome, _: &Settings) {
         outcome.mover = Some(self.mover.report(self.job));
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacities are part of the job")
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {

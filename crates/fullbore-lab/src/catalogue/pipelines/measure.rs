@@ -38,7 +38,6 @@ pub fn measure(
         arrived: Some(made.bytes),
         spent: Some(ran.spent),
         into_file: Some((made.bytes, ran.seconds)),
-        notes: made.note.iter().cloned().collect(),
         ..Measured::default()
     })
 }

@@ -15,7 +15,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
@@ -31,27 +30,20 @@ use fullbore_results::run::Unit;
 use load::{Carried, LoadTask};
 use table::{JOBS, Job, Load, Program, WAYS, Way};
 
-/// The group's name.
-const GROUP: &str = "services";
-
 /// Descriptors of a proxy or of the process at its ends, for each connection and besides.
 const DESCRIPTORS: (u64, u64) = (4, 200);
 
 /// Returns the group.
 pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "a proxy between sockets: fullbore-tokio compared with tokio, tokio-splice2 and haproxy",
-        experiments: &EXPERIMENTS,
-        parts: PARTS,
-    }
+    let shows =
+        "a proxy between sockets: fullbore-tokio compared with tokio, tokio-splice2 and haproxy";
+    Group::new("services", shows, PARTS, rows())
 }
 
 /// The tasks of this group's processes.
 const PARTS: &[Part] = &[Part::of::<LoadTask>()];
 
-/// The rows.
-static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
+fn rows() -> Vec<Experiment> {
     let mut rows = Vec::new();
     for (is_tcp, transport) in [(true, "tcp"), (false, "unix")] {
         for job in &JOBS {
@@ -67,7 +59,7 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
                     is_tcp,
                     title,
                 };
-                let mut row = Experiment::made(GROUP, name, shows, work);
+                let mut row = Experiment::new(name, shows, work);
                 if job.load != Load::Streams {
                     row.unit = Unit::Microseconds;
                 }
@@ -76,7 +68,7 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
         }
     }
     rows
-});
+}
 
 /// The work of a proxy.
 #[derive(Debug)]
@@ -104,10 +96,8 @@ impl Work for Proxying {
             messages,
             timing,
         };
-        let mut command = bench.program.part(&task, None)?;
         let printed = Pipe::new()?;
-        command.stdin(Stdio::piped()).stdout(printed.writer);
-        let mut load = Process::start(command)?;
+        let mut load = (bench.program).start(&task, None, Stdio::piped(), printed.writer)?;
         let server = line(&mut File::from(printed.reader), "load")?;
         let mut command = Command::new(match self.way.program {
             Program::Ways(_) => example("ways")?,
@@ -150,10 +140,6 @@ impl Work for Proxying {
 
     fn compared_as(&self) -> Option<&'static str> {
         Some(self.way.name)
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacity is part of the way")
     }
 
     fn runs_anywhere(&self) -> bool {

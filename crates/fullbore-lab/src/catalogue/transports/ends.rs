@@ -5,7 +5,6 @@ use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use anyhow::{Context, Result};
@@ -27,12 +26,9 @@ pub struct Shape {
     pub wait: WaitName,
     /// The capacity of a pipe in bytes; `None` for the default.
     pub pipe_size: Option<usize>,
-    /// Whether bytes are sent in both directions.
-    pub both_ways: bool,
 }
 
-/// Both ends of a transport, one for each process. The first one sends and the second one receives; both do both if
-/// bytes are sent in both directions.
+/// Both ends of a transport, one for each process. A stream goes from the first one to the second.
 pub type Ends = [End; 2];
 
 /// One end of a transport.
@@ -50,9 +46,7 @@ pub struct End {
 impl End {
     /// Starts a process with this end as its stdin and stdout.
     pub fn start<T: Task>(self, program: &Program, task: &T, cpu: usize) -> Result<Process> {
-        let mut command = program.part(task, Some(cpu))?;
-        command.stdin(self.input).stdout(self.output);
-        Process::start(command)
+        program.start(task, Some(cpu), self.input, self.output)
     }
 
     fn of_fds(input: OwnedFd, output: OwnedFd, shape: &Shape) -> Result<Self> {
@@ -80,7 +74,7 @@ pub fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Ends> {
     Ok([end(a)?, end(b)?])
 }
 
-/// Returns the ends of two pipes, or of one if bytes are sent in one direction only.
+/// Returns the ends of two pipes, one for each direction.
 ///
 /// # Errors
 /// Those of `make`, and of setting the capacity.
@@ -92,22 +86,9 @@ pub fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result
         }
         Ok::<_, anyhow::Error>(pipe)
     };
-    let there = pipe()?;
-    let back = match shape.both_ways {
-        true => pipe()?,
-        false => nothing()?,
-    };
+    let (there, back) = (pipe()?, pipe()?);
     let near = End::of_fds(back.reader, there.writer, shape)?;
     Ok([near, End::of_fds(there.reader, back.writer, shape)?])
-}
-
-/// Returns what takes the place of a pipe through which nothing is sent.
-fn nothing() -> Result<Pipe> {
-    let open = || Ok::<_, anyhow::Error>(OwnedFd::from(File::open("/dev/null")?));
-    Ok(Pipe {
-        reader: open()?,
-        writer: open()?,
-    })
 }
 
 /// Makes a FIFO, opens both ends, and removes its name.
@@ -118,17 +99,11 @@ pub fn fifo() -> Result<Pipe> {
     let directory = tempfile::tempdir().context("a directory for a FIFO")?;
     let path = directory.path().join("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).context("mkfifo")?;
-    // Opening one end waits for the other one, unless O_NONBLOCK is set (fifo(7)).
-    let reader = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(&path)
-        .context("open a FIFO")?;
-    let writer = File::options()
-        .write(true)
-        .open(&path)
-        .context("open a FIFO")?;
-    fcntl_setfl(&reader, fcntl_getfl(&reader)? - OFlags::NONBLOCK)?;
+    let open = |options: &mut OpenOptions| options.open(&path).context("open a FIFO");
+    // Opening one end waits for the other one, unless both are open already (fifo(7)).
+    let _both = open(File::options().read(true).write(true))?;
+    let reader = open(File::options().read(true))?;
+    let writer = open(File::options().write(true))?;
     fs::remove_file(&path).context("remove a FIFO")?;
     Ok(Pipe {
         reader: reader.into(),

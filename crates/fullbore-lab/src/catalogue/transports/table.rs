@@ -15,7 +15,7 @@ use super::{queue, ring};
 use crate::endpoint::WaitName;
 
 /// A mechanism that carries bytes from one process to another.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Transport {
     /// Its name in experiments, unique in the table.
     pub name: &'static str,
@@ -120,12 +120,9 @@ fn shared_memory(shape: &Shape) -> Result<Ends> {
 
 fn message_queues(shape: &Shape) -> Result<Ends> {
     let message = shape.message.min(queue::longest_message());
-    let queue = || queue::make(message, shape.wait == WaitName::Block);
-    let there = queue().context("a POSIX message queue")?;
-    let back = match shape.both_ways {
-        true => queue().context("a POSIX message queue")?,
-        false => File::open("/dev/null")?.into(),
-    };
+    let blocks = shape.wait == WaitName::Block;
+    let queue = || queue::make(message, blocks).context("a POSIX message queue");
+    let (there, back) = (queue()?, queue()?);
     let end = |input: &OwnedFd, output: &OwnedFd| -> Result<End> {
         Ok(End {
             input: input.try_clone()?,

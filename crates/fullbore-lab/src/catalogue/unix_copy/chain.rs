@@ -5,13 +5,13 @@
 
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
 
-use super::passed::Passed;
 use super::receiver::{Through, check_object};
 use crate::catalogue::transports::stream::{Clock, Moved};
 use crate::cpu_time::CpuTime;
@@ -24,7 +24,7 @@ pub struct Delivered {
     /// The bytes and the time of the measurement.
     pub moved: Moved,
     /// The cost of all bytes, with those of the warm-up.
-    pub passed: Passed,
+    pub all: Moved,
 }
 
 /// The most bytes that the client drops at a time.
@@ -54,7 +54,8 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         bail!("the stream ended within the first object");
     }
     let mut untouched = vec![0; DROPPED];
-    let (from, mut bytes) = (CpuTime::of_this_process(), 0);
+    let (began, before) = (Instant::now(), CpuTime::of_this_process());
+    let mut bytes = 0;
     let mut clock = Clock::begin(timing).for_bytes(sizes.bytes());
     loop {
         let n = if sizes.check_every_object {
@@ -72,8 +73,8 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         };
         bytes += n as u64;
         if let Some(moved) = clock.add(n) {
-            let passed = Passed::since(from, bytes);
-            return part::say(&Delivered { moved, passed });
+            let all = Moved::since(began, before, bytes);
+            return part::say(&Delivered { moved, all });
         }
     }
 }

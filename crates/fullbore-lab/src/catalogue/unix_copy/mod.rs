@@ -5,22 +5,19 @@
 //! A row is a `Mode`, which is how the object is sent, and a place: one socket with a `receiver`
 //! that drops everything, or the `chain` of processes that the RFC describes. `sender` implements
 //! the modes, `flag` detects whether this kernel has the RFC's flag, `hot` measures the effect of a
-//! send on the caches, `passed` counts what a process of the chain costs, and `estimate` makes the copy of a
-//! send in user space.
+//! send on the caches, and `estimate` makes the copy of a send in user space.
 
 mod chain;
 mod estimate;
 mod flag;
 mod hot;
-mod mode;
 mod options;
-mod passed;
 mod receiver;
 mod sender;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -41,23 +38,18 @@ use crate::work::{Bench, Work};
 use chain::Delivered;
 use fullbore_host::size;
 use fullbore_results::run::{Settings, Sizes, Unit};
-use mode::Mode;
-use passed::Passed;
 use receiver::Received;
-use sender::Sent;
+use sender::{Mode, Sent};
 
 /// Returns the group.
 pub fn group() -> Group {
-    let rows = ROWS.iter().map(|(name, published, shows, work)| {
-        Experiment::bandwidth(GROUP, name, *published, shows, work)
+    let rows = ROWS.map(|(name, published, shows, work)| Experiment {
+        published,
+        ..Experiment::new(name, shows, work)
     });
-    Group {
-        name: GROUP,
-        shows: "an object sent through a Unix socket: copied, copied past the \
-                caches, or by reference",
-        experiments: rows.collect::<Vec<_>>().leak(),
-        parts: PARTS,
-    }
+    let shows =
+        "an object sent through a Unix socket: copied, copied past the caches, or by reference";
+    Group::new(GROUP, shows, PARTS, rows)
 }
 
 /// The RFC's figures for its first test, in Mb/s: objects of 1 MiB, buffers of 512 KiB, EPYC 7662, two
@@ -71,7 +63,7 @@ const fn gib_per_s(mbit_per_s: f64) -> f64 {
 
 /// The rows.
 #[rustfmt::skip]
-static ROWS: [(&str, Option<f64>, &str, UnixCopy); 10] = [
+const ROWS: [(&str, Option<f64>, &str, UnixCopy); 10] = [
     ("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", UnixCopy(Mode::Normal, Place::OneSocket)),
     ("copy_ntcopy", Some(NTCOPY_2022), "as copy_normal, with MSG_NTCOPY: the copy bypasses the caches", UnixCopy(Mode::NtCopy, Place::OneSocket)),
     ("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
@@ -143,7 +135,7 @@ impl Task for UnixCopyTask {
 }
 
 /// The work of sending an object through a Unix socket.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct UnixCopy(Mode, Place);
 
 impl Work for UnixCopy {
@@ -172,6 +164,10 @@ impl Work for UnixCopy {
             Place::UserSpace => "an estimate, in user space",
             Place::Chain => "storage, front, client",
         })
+    }
+
+    fn takes_pipe_size(&self) -> bool {
+        true
     }
 
     /// For a number of objects, allows the time that they take at 64 MiB/s.
@@ -214,36 +210,42 @@ impl UnixCopy {
         }
     }
 
-    /// Returns the command of a process with a role, on one CPU or on any.
-    fn part(&self, role: Role, bench: &Bench<'_>, cpu: Option<usize>) -> Result<Command> {
+    /// Starts a process with a role, on one CPU or on any, with these as its stdin and stdout.
+    fn start(
+        &self,
+        role: Role,
+        bench: &Bench<'_>,
+        cpu: Option<usize>,
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> Result<Process> {
         let task = UnixCopyTask {
             role,
             mode: self.0,
             sizes: bench.settings.unix_copy.unwrap_or_default(),
             timing: Timing::of(bench.settings),
         };
-        bench.program.part(&task, cpu)
+        bench.program.start(&task, cpu, stdin, stdout)
     }
 
     fn in_user_space(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let copier = Process::start(self.part(Role::Copier, bench, Some(bench.cpus.writer))?)?;
+        let (cpu, null) = (Some(bench.cpus.writer), Stdio::null);
+        let copier = self.start(Role::Copier, bench, cpu, null(), null())?;
         let copied = copier.end_within(self.patience(bench.settings))?;
         let copied: Sent = copied.report("copier")?;
         let mut taken = taken(&copied.moved)?;
         taken.arrived = Some(copied.moved.bytes);
         taken.spent = Some(copied.moved.spent);
         taken.also.push(("hot", Unit::Times, copied.hot));
-        taken.notes = copied.note.into_iter().collect();
         Ok(taken)
     }
 
     fn through_one_socket(&self, bench: &Bench<'_>) -> Result<Measured> {
         let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
-        let mut receiver = self.part(Role::Receiver, bench, Some(bench.cpus.reader))?;
-        receiver.stdin(socket.far);
-        let mut sender = self.part(Role::Sender, bench, Some(bench.cpus.writer))?;
-        sender.stdout(socket.near);
-        let (receiver, sender) = (Process::start(receiver)?, Process::start(sender)?);
+        let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
+        let null = Stdio::null;
+        let receiver = self.start(Role::Receiver, bench, reader, socket.far, null())?;
+        let sender = self.start(Role::Sender, bench, writer, null(), socket.near)?;
         let sent = sender.end_within(self.patience(bench.settings))?;
         let sent: Sent = match sent.report("sender") {
             Ok(sent) => sent,
@@ -252,8 +254,7 @@ impl UnixCopy {
         let received: Received = receiver.end_within(GRACE)?.report("receiver")?;
         let mut taken = taken(&sent.moved)?;
         taken.also.push(("hot", Unit::Times, sent.hot));
-        let notes = [socket.note, sent.note, received.note];
-        taken.notes = notes.into_iter().flatten().collect();
+        taken.notes = [socket.note, received.note].into_iter().flatten().collect();
         Ok(taken)
     }
 
@@ -262,14 +263,12 @@ impl UnixCopy {
         let (to_client, from_front) = loopback()
             .context("TCP over the loopback")
             .map_err(Stop::skipped)?;
-        let mut client = self.part(Role::Client, bench, None)?;
-        client.stdin(OwnedFd::from(from_front));
-        let mut front = self.part(Role::Front, bench, Some(bench.cpus.reader))?;
-        front.stdin(socket.far).stdout(OwnedFd::from(to_client));
-        let mut storage = self.part(Role::Storage, bench, Some(bench.cpus.writer))?;
-        storage.stdout(socket.near);
-        let (client, front) = (Process::start(client)?, Process::start(front)?);
-        let storage = Process::start(storage)?;
+        let (to_client, from_front) = (OwnedFd::from(to_client), OwnedFd::from(from_front));
+        let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
+        let null = Stdio::null;
+        let client = self.start(Role::Client, bench, None, from_front, null())?;
+        let front = self.start(Role::Front, bench, reader, socket.far, to_client)?;
+        let storage = self.start(Role::Storage, bench, writer, null(), socket.near)?;
         let measured = client.end_within(self.patience(bench.settings))?;
         // The first process of the chain that failed is at fault: the ones after it only see an early
         // end.
@@ -284,18 +283,20 @@ impl UnixCopy {
         }
         let (passed, served) = (front.end_within(GRACE)?, storage.end_within(GRACE)?);
         let received: Received = passed.report("front")?;
-        let sent: Passed = served.report("storage process")?;
+        let sent: Moved = served.report("storage process")?;
         let delivered = delivered?;
         let mut taken = taken(&delivered.moved)?;
         // The first object came before the client began to count.
         let first = bench.settings.unix_copy.unwrap_or_default().object;
-        taken.arrived = Some(delivered.passed.bytes + first as u64);
-        for (role, passed) in [
+        taken.arrived = Some(delivered.all.bytes + first as u64);
+        for (role, moved) in [
             ("storage", sent),
             ("front", received.passed),
-            ("client", delivered.passed),
+            ("client", delivered.all),
         ] {
-            taken.also.push((role, Unit::SecondsPerGib, passed.cost()));
+            let gib = moved.bytes.max(1) as f64 / (1u64 << 30) as f64;
+            let cost = moved.spent.total() / gib;
+            taken.also.push((role, Unit::SecondsPerGib, cost));
         }
         taken.notes = [socket.note, received.note].into_iter().flatten().collect();
         Ok(taken)

@@ -4,6 +4,7 @@
 
 use std::io::stdin;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use fullbore::{Pipe, PipeEnd, Wait};
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
-use super::passed::Passed;
+use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
 use crate::endpoint::prepare::{dev_null, failed};
 use crate::endpoint::words;
@@ -29,7 +30,7 @@ pub struct Received {
     /// A remark about its pipe for the user.
     pub note: Option<String>,
     /// What it has passed on.
-    pub passed: Passed,
+    pub passed: Moved,
 }
 
 /// Checks the first object, and drops the following ones or checks them too.
@@ -81,8 +82,8 @@ pub struct Through {
     wanted: usize,
     capacity: usize,
     calls: Calls,
-    /// The CPU seconds that this process had used when the pipe was made.
-    from: CpuTime,
+    /// When the pipe was made, and the CPU time that this process had used then.
+    from: (Instant, CpuTime),
     bytes: u64,
 }
 
@@ -104,7 +105,7 @@ impl Through {
             wanted: size,
             capacity,
             calls: Calls::new(Wait::Block),
-            from: CpuTime::of_this_process(),
+            from: (Instant::now(), CpuTime::of_this_process()),
             bytes: 0,
         })
     }
@@ -142,7 +143,7 @@ impl Through {
     pub fn received(&self) -> Received {
         let is_less = self.capacity < self.wanted;
         Received {
-            passed: Passed::since(self.from, self.bytes),
+            passed: Moved::since(self.from.0, self.from.1, self.bytes),
             note: is_less.then(|| {
                 format!(
                     "the receiving pipe has a capacity of {} instead of {}",

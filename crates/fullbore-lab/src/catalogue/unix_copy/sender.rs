@@ -22,8 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
-use super::mode::Mode;
-use super::passed::Passed;
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
 use crate::endpoint::prepare::{self, failed};
@@ -36,6 +34,30 @@ use fullbore_results::run::Sizes;
 /// larger one means fewer calls.
 const OWN_PIPE: usize = 1 << 20;
 
+/// How an object is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    Normal,
+    NtCopy,
+    ZeroCopy,
+    SendFile,
+}
+
+impl Mode {
+    #[cfg(test)]
+    pub const ALL: [Mode; 4] = [Mode::Normal, Mode::NtCopy, Mode::ZeroCopy, Mode::SendFile];
+
+    /// Returns the C program's name for the mode; it does not support the flag.
+    pub fn of_peer(self) -> Option<&'static str> {
+        match self {
+            Mode::Normal => Some("normal"),
+            Mode::NtCopy => None,
+            Mode::ZeroCopy => Some("zero_copy"),
+            Mode::SendFile => Some("sendfile"),
+        }
+    }
+}
+
 /// What the sender measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sent {
@@ -43,8 +65,6 @@ pub struct Sent {
     pub moved: Moved,
     /// How many times as long a walk over the hot working set takes after a send.
     pub hot: f64,
-    /// The kind of pages that hold the object, if they are not huge pages.
-    pub note: Option<String>,
 }
 
 /// Sends for a time or a number of objects, and measures; then sends and walks in turn.
@@ -62,8 +82,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     // The receiver checks every byte of the first object.
     send()?;
     let (moved, hot) = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
-    let note = object.note();
-    part::say(&Sent { moved, hot, note })
+    part::say(&Sent { moved, hot })
 }
 
 /// Warms up, and sends for a time or a number of objects; then sends and walks in turn. Calls `settle` before the
@@ -106,11 +125,12 @@ pub fn send_and_walk(
 pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     let socket = stdout();
     let mut object = Object::new(mode, sizes.object)?;
-    let (from, mut bytes) = (CpuTime::of_this_process(), 0);
+    let (began, before) = (Instant::now(), CpuTime::of_this_process());
+    let mut bytes = 0;
     while object.send(socket.as_fd())? {
         bytes += sizes.object as u64;
     }
-    part::say(&Passed::since(from, bytes))
+    part::say(&Moved::since(began, before, bytes))
 }
 
 /// Waits until the other side has read everything from the socket, so that a measurement begins and
@@ -180,20 +200,6 @@ impl Object {
         }
         Ok(true)
     }
-
-    /// Returns a remark about its memory for the user.
-    fn note(&self) -> Option<String> {
-        let (Way::Copy { bytes, .. } | Way::Reference { bytes, .. }) = &self.way else {
-            return None;
-        };
-        noted(bytes)
-    }
-}
-
-/// Returns a remark about the object's memory if it is not on huge pages.
-pub fn noted(bytes: &Pages) -> Option<String> {
-    let backing = bytes.backed_by();
-    (!backing.is_huge()).then(|| format!("the object's memory: {backing}"))
 }
 
 impl Way {

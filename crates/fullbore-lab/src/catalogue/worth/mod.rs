@@ -17,7 +17,6 @@ mod table;
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
-use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
@@ -28,7 +27,7 @@ use crate::catalogue::transports::{loopback, ring};
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
-use crate::process::{self, Process};
+use crate::process;
 use crate::work::{Bench, Work};
 use fullbore_results::run::Outcome;
 use pass_on::DropTask;
@@ -36,31 +35,18 @@ use produce::ProduceTask;
 use read::ReadTask;
 use table::{READERS, Reader, Use, WAYS, Way, WayName};
 
-/// The group's name.
-const GROUP: &str = "worth";
-
 /// Returns the group.
 pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "what zero-copy is worth to readers that do something with the bytes",
-        experiments: &EXPERIMENTS,
-        parts: PARTS,
-    }
-}
-
-/// The rows.
-static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
-    let mut rows = Vec::new();
-    for reader in &READERS {
-        for way in &WAYS {
+    let rows = READERS.iter().flat_map(|reader| {
+        WAYS.iter().map(move |way| {
             let name = format!("{}_to_{}", way.name, reader.name);
             let shows = format!("{} → {}", way.shows, reader.title);
-            rows.push(Experiment::made(GROUP, name, shows, Worth { way, reader }));
-        }
-    }
-    rows
-});
+            Experiment::new(name, shows, Worth { way, reader })
+        })
+    });
+    let shows = "what zero-copy is worth to readers that do something with the bytes";
+    Group::new("worth", shows, PARTS, rows)
+}
 
 /// The tasks of this group's processes.
 const PARTS: &[Part] = &[
@@ -125,27 +111,22 @@ impl Work for Worth {
         let timing = Timing::of(bench.settings);
         let (way, to) = (self.way.is, self.reader.is);
         let connection = Connection::make(self.way)?;
-        let mut read = bench
-            .program
-            .part(&ReadTask { way, to, timing }, Some(bench.cpus.reader))?;
-        read.stdin(connection.to_reader);
+        let (program, cpus) = (bench.program, bench.cpus);
         let mut receiver = None;
+        let mut to_receiver = Stdio::null();
         if to == Use::Tcp {
             let (near, far) = loopback()
                 .context("TCP over the loopback")
                 .map_err(Stop::skipped)?;
-            read.stdout(OwnedFd::from(near));
-            let mut receive = bench.program.part(&DropTask {}, None)?;
-            receive.stdin(OwnedFd::from(far));
-            receiver = Some(Process::start(receive)?);
+            to_receiver = OwnedFd::from(near).into();
+            let far = OwnedFd::from(far);
+            receiver = Some(program.start(&DropTask {}, None, far, Stdio::null())?);
         }
-        let mut produce = bench
-            .program
-            .part(&ProduceTask { way, to }, Some(bench.cpus.writer))?;
-        produce
-            .stdin(connection.to_producer)
-            .stdout(connection.from_producer);
-        let (reading, producing) = (Process::start(read)?, Process::start(produce)?);
+        let read = ReadTask { way, to, timing };
+        let reading = program.start(&read, Some(cpus.reader), connection.to_reader, to_receiver)?;
+        let (stdin, stdout) = (connection.to_producer, connection.from_producer);
+        let produce = ProduceTask { way, to };
+        let producing = program.start(&produce, Some(cpus.writer), stdin, stdout)?;
         let read = reading.end_within(timing.patience())?;
         let moved = producing.behind::<Moved>("producer", &read, "reader");
         // The reader has closed its connection. If the receiver has found a wrong byte, that is the reason.
@@ -162,10 +143,6 @@ impl Work for Worth {
 
     fn table(&self) -> Option<&'static str> {
         Some(self.reader.title)
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacity is part of the way")
     }
 
     fn remark(&self, table: &[&Outcome]) -> Option<String> {
