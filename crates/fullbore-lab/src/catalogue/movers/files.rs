@@ -29,21 +29,10 @@ impl SourceFile {
     /// Opens the file, with its own offset at 0.
     pub fn open(&mut self) -> Result<File> {
         if self.0.is_none() {
-            self.0 = Some(Self::make().context("write a file in memory")?);
+            self.0 = Some(pattern_file(Self::len())?);
         }
         let file = self.0.as_ref().context("made just now")?;
         reopened(file)
-    }
-
-    /// Repeats a part of the pattern, because these bytes are not checked.
-    fn make() -> Result<File> {
-        let mut block = vec![0; 1 << 20];
-        words::fill(&mut block, 0);
-        let mut file = memory_file()?;
-        for _ in 0..Self::len() / block.len() as u64 {
-            file.write_all(&block)?;
-        }
-        Ok(file)
     }
 
     /// Returns the size of this file, and of a file that is written: less if memory is short. It is the same at

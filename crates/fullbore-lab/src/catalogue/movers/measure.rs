@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::descriptors::{Descriptors, Moving, start_mover};
+use super::descriptors::{Descriptors, start_mover};
 use super::files::SourceFile;
 use super::table::{End, Job, Mover, PIPE_READER};
 use crate::endpoint::ENDLESS;
@@ -38,13 +38,13 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         writer,
         source,
         sink,
-        reader,
+        readers,
         branches,
-        branch_readers,
         file,
     } = descriptors.map_err(Stop::skipped)?;
-    let branch_readers = branch_readers
-        .into_iter()
+    let mut readers = readers.into_iter();
+    let reader = readers.next();
+    let branch_readers = readers
         .map(|stdin| read_branch(stdin, bench))
         .collect::<Result<Vec<_>>>()?;
     let writer = match writer {
@@ -58,7 +58,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
     };
     let began = Instant::now();
-    let Moving { last, sender } = match start_mover(bench.program, mover, source, sink, &branches) {
+    let moving = match start_mover(bench.program, mover, source, sink, branches) {
         Ok(Some(moving)) => moving,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
@@ -66,16 +66,15 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
         Err(error) => bail!(Stop::Failed(format!("{error:#}"))),
     };
-    drop(branches);
     if let Some(file) = file {
-        let (moved, bytes, seconds) = fill(&file, last, began, bench)?;
+        let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
         let writer = writer_report(writer)?;
         return Ok(judge_file(mover, &moved, bytes, seconds, writer)?);
     }
     let stdin = reader.context("the job has neither a reader nor a file")?;
     let (read, early) = read(job, stdin, bench)?;
-    let moved = last.end_within(GRACE)?;
-    drop((branch_readers, sender));
+    let moved = moving.end_within(GRACE)?;
+    drop(branch_readers);
     let writer = writer_report(writer)?;
     Ok(judge_reader(job, mover, early, &moved, &read, writer)?)
 }
@@ -206,7 +205,7 @@ fn judge_reader(
 fn broke(mover: &Mover, moved: &Ended, bytes: u64) -> Stop {
     Stop::Failed(format!(
         "{} {} after {bytes} bytes: {}",
-        mover.line(),
+        mover.words,
         ended(moved.output.status),
         process::last_words(&moved.output)
     ))

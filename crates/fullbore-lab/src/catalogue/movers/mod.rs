@@ -34,8 +34,7 @@ pub fn group() -> Group {
 pub fn buffers() -> Group {
     of_jobs(
         "buffer",
-        "a large memory between two pipes, and at both ends of a TCP connection: buffer compared with \
-         mbuffer and socat",
+        "a large memory between two pipes: buffer compared with mbuffer",
         BUFFER_JOBS,
     )
 }

@@ -13,7 +13,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -124,23 +124,17 @@ impl Drained {
         let answer = unsafe { self.calls.vmsplice(sink, pages, SpliceFlags::empty()) };
         let time = began.elapsed();
         let taken = answer.map_err(|errno| failed("vmsplice(2)", errno))?;
-        self.drain(taken)?;
+        let (source, null) = (self.pipe.reader.as_fd(), self.null.as_fd());
+        let mut left = taken;
+        while left > 0 {
+            let flags = SpliceFlags::empty();
+            let answer = self.calls.splice(source, null, left, flags, Ready::ToRead);
+            left -= answer.map_err(|errno| failed("splice(2)", errno))?;
+        }
         if taken != pages.len() {
             bail!("vmsplice(2) accepted {taken} of {} bytes", pages.len());
         }
         Ok(time)
-    }
-
-    fn drain(&mut self, mut left: usize) -> Result<()> {
-        let (source, sink): (BorrowedFd<'_>, BorrowedFd<'_>) =
-            (self.pipe.reader.as_fd(), self.null.as_fd());
-        while left > 0 {
-            let answer = self
-                .calls
-                .splice(source, sink, left, SpliceFlags::empty(), Ready::ToRead);
-            left -= answer.map_err(|errno| failed("splice(2)", errno))?;
-        }
-        Ok(())
     }
 }
 
