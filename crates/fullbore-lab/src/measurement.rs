@@ -30,6 +30,28 @@ pub struct Measured {
     pub notes: Vec<String>,
 }
 
+impl Measured {
+    /// Returns what the reader has measured.
+    ///
+    /// # Errors
+    /// Fails if no bytes arrived.
+    pub fn by_reader(
+        reader: EndpointReport,
+        writer: Option<EndpointReport>,
+    ) -> std::result::Result<Self, Stop> {
+        if reader.bytes == 0 || reader.seconds == 0.0 {
+            return Err(Stop::NothingCame);
+        }
+        Ok(Self {
+            figure: reader.gib_per_s,
+            arrived: Some(reader.moved),
+            writer,
+            reader: Some(reader),
+            ..Self::default()
+        })
+    }
+}
+
 /// Why an experiment was given up: an error that does not end the run.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {

@@ -6,7 +6,7 @@
 //! because stdout may be what is measured.
 
 use std::io::{Read, Write, stderr, stdin};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
@@ -77,6 +77,12 @@ impl Timing {
             seconds: settings.seconds,
             warm_up_seconds: settings.warm_up_seconds,
         }
+    }
+
+    /// Returns when the warm-up ends that begins now, and when the measurement does.
+    pub fn ends(&self) -> (Instant, Instant) {
+        let warm = Instant::now() + Duration::from_secs_f64(self.warm_up_seconds);
+        (warm, warm + Duration::from_secs_f64(self.seconds))
     }
 
     /// Returns the time after which a part that has not ended is considered stuck.

@@ -3,11 +3,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use crate::measurement::Stop;
-use crate::memory::memory_file;
 use fullbore_host::refusal::UNSUPPORTED;
 
 /// How long a process may take to end after the process before or behind it has ended. A process that does
@@ -209,19 +208,6 @@ fn all_of(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Runs a command to its end, and returns what it writes.
-///
-/// # Errors
-/// Fails if the command cannot be started.
-pub fn output(mut command: Command) -> Result<Output> {
-    let mut stderr = memory_file()?;
-    command.stdout(Stdio::piped()).stderr(stderr.try_clone()?);
-    let mut output = output_of(&mut Process::start(command)?.0)?;
-    stderr.rewind()?;
-    stderr.read_to_end(&mut output.stderr)?;
-    Ok(output)
-}
-
 /// Describes how a process ended.
 pub fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
@@ -277,22 +263,6 @@ mod tests {
         assert!(ended.killed);
         assert_eq!(ended.output.status.signal(), Some(9));
         assert!(matches!(ended.went_well("sleeper"), Err(Stop::Failed(_))));
-    }
-
-    #[test]
-    fn all_of_stdout_and_stderr_is_read_whichever_comes_first() {
-        // Each stream is longer than a pipe can hold.
-        let line =
-            "head -c 300000 /dev/zero >&2; head -c 200000 /dev/zero; echo a; echo b >&2; exit 7";
-        let mut command = Command::new("sh");
-        command.args(["-c", line]);
-        let output = output(command).unwrap();
-        assert_eq!(output.status.code(), Some(7));
-        assert_eq!(
-            (output.stdout.len(), output.stderr.len()),
-            (200_002, 300_002)
-        );
-        assert!(output.stdout.ends_with(b"a\n") && output.stderr.ends_with(b"b\n"));
     }
 
     #[test]

@@ -132,9 +132,6 @@ impl Rounds {
                 outcome.notes.push(note.clone());
             }
         }
-        for report in [&outcome.writer, &outcome.reader].into_iter().flatten() {
-            outcome.notes.extend(report.notes.iter().cloned());
-        }
         if let Some(failed) = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref()) {
             outcome.notes.push(format!("its program in C: {failed}"));
         }

@@ -186,19 +186,17 @@ pub fn produce(
     if let Some(memory) = options.memory {
         producer = producer.memory(memory.next_multiple_of(page_size()));
     }
-    let (producer, fixed) = match way {
-        WayName::Socket => (producer.way(Way::Socket).open(sink), Some(Way::Socket)),
-        WayName::Fresh => (producer.way(Way::Fresh).open(sink), Some(Way::Fresh)),
+    let fixed = match way {
+        WayName::Socket => Some(Way::Socket),
+        WayName::Fresh => Some(Way::Fresh),
         // The readers of the laboratory copy or drop what they read from the pipe.
-        WayName::Recycle => (producer.way(Way::Recycle).open(sink), Some(Way::Recycle)),
-        WayName::Copy => (producer.way(Way::Copy).open(sink), Some(Way::Copy)),
-        WayName::Auto | WayName::Repeat | WayName::Ring => (producer.open(sink), None),
+        WayName::Recycle => Some(Way::Recycle),
+        WayName::Copy => Some(Way::Copy),
+        WayName::Auto | WayName::Repeat | WayName::Ring => None,
     };
-    let producer = prepare::unsupported_as_such(producer)?;
-    let mut producer = match way {
-        WayName::Ring => fullbore_ring::Producer::new(producer, Waiter::new(options.wait())),
-        _ => producer.into(),
-    };
+    let shares = way == WayName::Ring;
+    let waiter = shares.then(|| Waiter::new(options.wait()));
+    let mut producer = open(producer, fixed, waiter, sink)?;
     if let Some(len) = options.lines {
         let report = write_lines(options, len, &mut producer)?;
         fixed.map_or(Ok(()), |way| check_way(producer.inner(), way))?;
@@ -246,6 +244,25 @@ pub fn produce(
     let mut report = progress.report(options, calls);
     report.backing = Some(backing);
     Ok(report)
+}
+
+/// Opens a producer that sends in this way, or in one that it chooses; or, with a waiter, one that shares memory with
+/// the reader.
+pub fn open<O: AsFd>(
+    options: ProducerOptions,
+    way: Option<Way>,
+    shares: Option<Waiter>,
+    sink: O,
+) -> anyhow::Result<fullbore_ring::Producer<O>> {
+    let options = match way {
+        Some(way) => options.way(way),
+        None => options,
+    };
+    let producer = prepare::unsupported_as_such(options.open(sink))?;
+    Ok(match shares {
+        Some(waiter) => fullbore_ring::Producer::new(producer, waiter),
+        None => producer.into(),
+    })
 }
 
 /// Returns the error of an end that shares no memory with the other one.

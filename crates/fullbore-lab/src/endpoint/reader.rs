@@ -41,6 +41,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     } else {
         read_all(options, source, &mut calls)?
     };
+    report.verified = options.verify.then_some(true);
     report.pipe_capacity = pipe.and_then(|pipe| pipe.capacity().ok());
     Ok(report)
 }
@@ -60,12 +61,7 @@ fn read_all(
             Ok(n) => n,
             Err(errno) => return Err(errno).with_context(|| at("read from stdin", &progress)),
         };
-        if options.verify {
-            check(options, &buffer[..n], progress.moved())?;
-        }
-        if options.sum {
-            sum = sum.wrapping_add(words::sum(&buffer[..n], progress.moved()));
-        }
+        look(options, &buffer[..n], progress.moved(), &mut sum)?;
         progress.add(n, calls.made());
         if let Some(pause) = options.pause {
             thread::sleep(pause);
@@ -73,7 +69,6 @@ fn read_all(
     }
     let mut report = progress.report(options, calls.made());
     report.backing = Some(backing.to_string());
-    report.verified = options.verify.then_some(true);
     report.sum = options.sum.then_some(sum);
     Ok(report)
 }
@@ -99,12 +94,7 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
             Ok(bytes) => &bytes[..bytes.len().min(most)],
             Err(error) => return Err(error).with_context(|| at("read from stdin", &progress)),
         };
-        if options.verify {
-            check(options, bytes, progress.moved())?;
-        }
-        if options.sum {
-            sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
-        }
+        look(options, bytes, progress.moved(), &mut sum)?;
         let n = bytes.len();
         shared |= consumer.is_sharing();
         consumer.consume(n);
@@ -117,7 +107,6 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
         return Err(by_reference::did_not_meet().into());
     }
     let mut report = progress.report(options, consumer.calls());
-    report.verified = options.verify.then_some(true);
     report.sum = options.sum.then_some(sum);
     Ok(report)
 }
@@ -152,9 +141,7 @@ fn splice_all(
             Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
         }
     }
-    let mut report = progress.report(options, calls.made());
-    report.verified = options.verify.then_some(true);
-    Ok(report)
+    Ok(progress.report(options, calls.made()))
 }
 
 /// Does the same as [`splice_all`], from a source that cannot be spliced to /dev/null directly.
@@ -238,6 +225,18 @@ fn begin_with_the_first_bytes(
     let patience = patience.and_then(|time| Timespec::try_from(time).ok());
     while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
     Ok(EndpointProgress::begin(options, Role::Reader))
+}
+
+/// Checks bytes and adds up their words, as far as the options ask for it.
+#[inline]
+fn look(options: &Options, bytes: &[u8], position: u64, sum: &mut u64) -> anyhow::Result<()> {
+    if options.verify {
+        check(options, bytes, position)?;
+    }
+    if options.sum {
+        *sum = sum.wrapping_add(words::sum(bytes, position));
+    }
+    Ok(())
 }
 
 fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {

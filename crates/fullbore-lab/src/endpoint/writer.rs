@@ -5,7 +5,7 @@ use std::io::{BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use fullbore::{Error, PipeEnd, ProducerOptions};
+use fullbore::{PipeEnd, ProducerOptions};
 use fullbore_linux::{Calls, is_pipe_or_socket};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
@@ -92,10 +92,7 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
     if wanted == 0 || pipe.capacity()? == wanted {
         return Ok(pipe.capacity()?);
     }
-    let got = match pipe.resize(wanted) {
-        Ok(got) => got,
-        Err(error) => bail!(Unsupported(refused(pipe, wanted, &error))),
-    };
+    let got = prepare::resize(pipe, wanted)?;
     if options.double_buffers() && got != wanted {
         bail!(Unsupported(format!(
             "a pipe with a capacity of {} is needed, and the kernel gave one of {}",
@@ -104,15 +101,6 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
         )));
     }
     Ok(got)
-}
-
-/// Describes which limit refused a capacity.
-fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
-    let wanted_size = size::format(wanted as u64);
-    match pipe.grow(wanted).map(|growth| growth.limit) {
-        Ok(Some(limit)) => format!("cannot give the pipe a capacity of {wanted_size}: {limit}"),
-        _ => format!("cannot give the pipe a capacity of {wanted_size}: {error}"),
-    }
 }
 
 /// The default period: longer than a slot, and short enough that a master pipe holds many of them.

@@ -6,7 +6,6 @@
 //! trip is timed by itself, and the figure is the median, beside the 99th and the 99.9th
 //! percentile.
 
-pub mod clock;
 pub mod percentiles;
 mod round_trip;
 mod wake_up;
@@ -23,7 +22,7 @@ use crate::part::{Part, Timing};
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
-use round_trip::{Exchange, PingTask, PongTask};
+use round_trip::{Role as Side, RoundTripTask};
 use wake_up::{Report, Role, WakeUpTask};
 
 /// How both sides wait, and a description of it.
@@ -98,16 +97,14 @@ impl Work for RoundTrip {
             let reason = format!("this system limits a message to {} bytes", near.message);
             bail!(Stop::Skipped(reason));
         }
-        let exchange = |link| Exchange {
+        let task = |role, link| RoundTripTask {
+            role,
             link,
             message: self.message,
             wait: self.wait,
-        };
-        let ping = PingTask {
-            exchange: exchange(near.link),
             timing,
         };
-        let pong = PongTask(exchange(far.link));
+        let (ping, pong) = (task(Side::Ping, near.link), task(Side::Pong, far.link));
         let pong = far.start(bench.program, &pong, bench.cpus.reader)?;
         let ping = near.start(bench.program, &ping, bench.cpus.writer)?;
         let pinged = ping.end_within(timing.patience())?;
@@ -133,11 +130,7 @@ impl Work for RoundTrip {
 }
 
 /// The tasks of this group's processes.
-const PARTS: &[Part] = &[
-    Part::of::<PingTask>(),
-    Part::of::<PongTask>(),
-    Part::of::<WakeUpTask>(),
-];
+const PARTS: &[Part] = &[Part::of::<RoundTripTask>(), Part::of::<WakeUpTask>()];
 
 /// The work of one wake-up.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use fullbore_linux::page_size;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::clock::now;
 use super::percentiles::{Percentiles, Times};
 use crate::catalogue::transports::shared;
 use crate::measurement::{Measured, Stop};
@@ -136,4 +136,11 @@ fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
         to_running: to_running.percentiles(),
         waker: waker.percentiles(),
     })
+}
+
+/// Returns nanoseconds of a clock that is the same on all CPUs and in all processes.
+#[inline]
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -21,13 +21,12 @@ use crate::endpoint::words;
 use crate::memory::memory_file;
 use crate::process::{self, Process};
 use crate::program::Program;
+use crate::soundness;
 use crate::work::Bench;
-use fullbore_host::size;
-use fullbore_results::run::EndpointReport;
 use fullbore_results::soundness::{CheckResult, Soundness};
 
 /// Bytes through a pipe or a socket: many times the capacity of any of them.
-const BYTES: &str = "8M";
+const BYTES: u64 = 8 << 20;
 
 /// The size of the writer's two buffers together, in pages. Each is used again when the other one has been
 /// written into the pipe. They are so small that a pipe of the default capacity, 16 pages, holds several of them.
@@ -176,12 +175,11 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found>
     let (source, sink, branches) = (descriptors.source, descriptors.sink, descriptors.branches);
     let moving = start_mover(bench.program, mover, source, sink, branches)?;
     let moving = moving.context("a mover that was there")?;
-    let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
     if let Some(file) = descriptors.file {
         moving.end_within(PATIENCE)?;
         let written = writing.end_within(PATIENCE)?;
         return match written.went_well("writer") {
-            Ok(()) => compared(files::reopened(&file)?, len).map(Some),
+            Ok(()) => compared(files::reopened(&file)?, BYTES).map(Some),
             Err(_) => Ok(None),
         };
     }
@@ -191,15 +189,8 @@ fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found>
         if ended.killed {
             return Ok(None);
         }
-        let read = ended.output;
-        // A reader that succeeds has checked what arrived; its count shows whether everything
-        // arrived.
-        let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);
-        if !read.status.success() {
-            wrong = wrong.or(Some(process::last_words(&read)));
-        } else if came != len {
-            wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
-        }
+        let said = soundness::checked(&ended.output, BYTES).err();
+        wrong = wrong.or(said);
     }
     // The readers have ended, so the others end or are killed.
     drop(moving);

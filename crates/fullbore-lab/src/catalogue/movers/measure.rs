@@ -189,16 +189,7 @@ fn judge_reader(
     if ended_early && !whole_file {
         return Err(broke(mover, moved, report.moved));
     }
-    if report.bytes == 0 || report.seconds == 0.0 {
-        return Err(Stop::NothingCame);
-    }
-    Ok(Measured {
-        figure: report.gib_per_s,
-        arrived: Some(report.moved),
-        writer,
-        reader: Some(report),
-        ..Measured::default()
-    })
+    Measured::by_reader(report, writer)
 }
 
 /// Returns the failure of a mover that ended before its time.

@@ -4,13 +4,13 @@
 //! named on its command line. Programs other than this one run with the options that a user would give
 //! them, and otherwise with their defaults.
 
-use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use fullbore::{Pipe, PipeEnd};
+use fullbore::Pipe;
 
-use crate::process::{self, on_path};
+use crate::endpoint::prepare;
+use crate::process::on_path;
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
 
@@ -204,11 +204,7 @@ impl Job {
     /// # Errors
     /// Fails if the process has too many fds, or this user may not have a pipe of the job's capacity.
     pub fn pipe(&self) -> Result<Pipe> {
-        let pipe = Pipe::new()?;
-        if let Some(capacity) = self.ends.as_ref().and_then(|ends| ends.capacity) {
-            PipeEnd::new(pipe.writer.as_fd())?.resize(capacity)?;
-        }
-        Ok(pipe)
+        prepare::pipe(self.ends.as_ref().and_then(|ends| ends.capacity))
     }
 }
 
@@ -255,7 +251,7 @@ pub fn version(program: &str) -> Option<String> {
         _ => "--version",
     };
     command.arg(option).stdin(Stdio::null());
-    let output = process::output(command).ok()?;
+    let output = command.output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     // Socat prints its authors before its version.

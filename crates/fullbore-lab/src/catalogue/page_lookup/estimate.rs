@@ -21,7 +21,7 @@ use fullbore::{Pipe, Wait};
 use fullbore_linux::{Calls, Pages, Ready, page_size};
 use rustix::pipe::SpliceFlags;
 
-use super::memory::{Clock, Found, Memory, WINDOW, Which};
+use super::memory::{Found, Memory, WINDOW, Which};
 use crate::endpoint::prepare::{dev_null, failed};
 use crate::part::Timing;
 use fullbore_host::refusal::Unsupported;
@@ -62,16 +62,16 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
     // Both sizes are powers of two, so windows fill a span exactly.
     let window = growth.after.min(WINDOW * page_size());
     let span = Memory::span(which);
-    let clock = Clock::start(timing);
+    let (warm, end) = timing.ends();
     let (mut alone, mut together) = (Vec::new(), Vec::new());
-    let is_done = |spans: usize| spans >= FEWEST_SPANS && clock.is_over();
+    let is_done = |spans: usize| spans >= FEWEST_SPANS && Instant::now() >= end;
     while !is_done(together.len()) {
         for start in (0..memory.pages.len()).step_by(span) {
             memory.prepare(start..start + span)?;
             let one = pipe.time(&one_page)?;
             let windows = memory.pages[start..start + span].chunks(window);
             let all = windows.map(|window| pipe.time(window)).sum::<Result<_>>()?;
-            if clock.is_warm() {
+            if Instant::now() >= warm {
                 alone.push(nanoseconds(one));
                 together.push(nanoseconds(all));
             }

@@ -8,13 +8,14 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use fullbore_linux::{Pages, page_size};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
-use super::memory::{Clock, Found, Memory, WINDOW, Which};
+use super::memory::{Found, Memory, WINDOW, Which};
 use crate::part::Timing;
 use fullbore_results::statistics::Spread;
 
@@ -78,16 +79,16 @@ impl Benchmark {
 pub(super) fn measure(benchmark: &Benchmark, which: Which, timing: Timing) -> Result<Found> {
     let mut memory = Memory::map(which, REGION)?;
     let all = memory.pages.len();
-    let clock = Clock::start(timing);
+    let (warm, end) = timing.ends();
     let mut figures = Vec::new();
-    while figures.is_empty() || !clock.is_over() {
+    while figures.is_empty() || Instant::now() < end {
         memory.prepare(0..all)?;
         let answer = benchmark.look_up(&memory.pages, WINDOW as u32);
         let answer = answer.context(PATH)?;
         if answer.bytes != all as u64 {
             bail!("{PATH} looked up {} bytes of {all}", answer.bytes);
         }
-        if clock.is_warm() {
+        if Instant::now() >= warm {
             figures.push(answer.get_microseconds as f64 * 1e3 / (all / page_size()) as f64);
         }
     }

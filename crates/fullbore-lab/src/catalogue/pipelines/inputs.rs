@@ -23,7 +23,7 @@ use crate::catalogue::text::{SEED, log_lines};
 use crate::measurement::Stop;
 use crate::memory::{self, memory_file};
 use crate::part::{Task, wait_for_the_end_of_stdin};
-use crate::process::{self, Process, on_path};
+use crate::process::{Process, on_path};
 use crate::program::Program;
 use fullbore_results::run::Settings;
 
@@ -233,7 +233,7 @@ fn compressed(lines: &[u8]) -> Result<Vec<u8>> {
     plain.rewind()?;
     let mut gzip = Command::new("gzip");
     gzip.arg("-c").stdin(plain);
-    let output = process::output(gzip)?;
+    let output = gzip.output().context("gzip")?;
     anyhow::ensure!(output.status.success(), "gzip: {}", output.status);
     Ok(output.stdout)
 }

@@ -28,7 +28,7 @@ use crate::process::{self, Process};
 use crate::work::{Bench, Work};
 use fullbore_results::run::Unit;
 use load::{Carried, LoadTask};
-use table::{JOBS, Job, Load, Program, WAYS, Way};
+use table::{JOBS, Job, Program, WAYS, Way};
 
 /// Descriptors of a proxy or of the process at its ends, for each connection and besides.
 const DESCRIPTORS: (u64, u64) = (4, 200);
@@ -60,7 +60,7 @@ fn rows() -> Vec<Experiment> {
                     title,
                 };
                 let mut row = Experiment::new(name, shows, work);
-                if job.load != Load::Streams {
+                if job.messages.0 > 0 {
                     row.unit = Unit::Microseconds;
                 }
                 rows.push(row);
@@ -82,14 +82,12 @@ struct Proxying {
 impl Work for Proxying {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
-        allow_descriptors(self.job.connections as u64)?;
+        allow_descriptors((self.job.streams + self.job.messages.0) as u64)?;
         let directory = tempfile::tempdir().context("a directory for sockets")?;
         let path = |name: &str| directory.path().join(name).display().to_string();
-        let (streams, messages) = match self.job.load {
-            Load::Streams => (self.job.connections, (0, 0)),
-            Load::Messages(len) => (0, (self.job.connections, len)),
-            Load::Beside(len) => (self.job.connections - 1, (1, len)),
-        };
+        let Job {
+            streams, messages, ..
+        } = *self.job;
         let task = LoadTask {
             path: (!self.is_tcp).then(|| path("server")),
             streams,
@@ -155,8 +153,8 @@ impl Proxying {
         let gib = carried.bytes as f64 / (1u64 << 30) as f64;
         let rate = gib / carried.seconds;
         let cost = ("proxy", Unit::SecondsPerGib, carried.cpu / gib);
-        let measured = match self.job.load {
-            Load::Streams => Measured {
+        let measured = match self.job.messages.0 {
+            0 => Measured {
                 figure: rate,
                 also: vec![cost],
                 ..Measured::default()

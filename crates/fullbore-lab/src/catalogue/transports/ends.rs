@@ -3,16 +3,16 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use anyhow::{Context, Result};
-use fullbore::{Pipe, PipeEnd};
+use fullbore::Pipe;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 
 use super::link::Link;
-use crate::endpoint::WaitName;
+use crate::endpoint::{WaitName, prepare};
 use crate::part::Task;
 use crate::process::Process;
 use crate::program::Program;
@@ -79,13 +79,7 @@ pub fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Ends> {
 /// # Errors
 /// Those of `make`, and of setting the capacity.
 pub fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Ends> {
-    let mut pipe = || {
-        let pipe = make()?;
-        if let Some(size) = shape.pipe_size {
-            PipeEnd::new(pipe.writer.as_fd())?.resize(size)?;
-        }
-        Ok::<_, anyhow::Error>(pipe)
-    };
+    let mut pipe = || prepare::sized(make()?, shape.pipe_size);
     let (there, back) = (pipe()?, pipe()?);
     let near = End::of_fds(back.reader, there.writer, shape)?;
     Ok([near, End::of_fds(there.reader, back.writer, shape)?])

@@ -19,11 +19,10 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
-use fullbore::Pipe;
-use fullbore_host::size;
 
 use crate::catalogue::transports::stream::Moved;
 use crate::catalogue::transports::{loopback, ring};
+use crate::endpoint::prepare;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
@@ -81,23 +80,7 @@ impl Connection {
                 to_reader: memory,
             });
         }
-        let pipe = match way.pipe_size {
-            None => Pipe::new(),
-            Some(wanted) => match fullbore_linux::pipe::with_capacity(wanted) {
-                Ok((_, growth)) if growth.after < wanted => {
-                    return Err(Stop::Skipped(match growth.limit {
-                        Some(limit) => limit.to_string(),
-                        None => format!(
-                            "the pipe has a capacity of {} instead of {}",
-                            size::format(growth.after as u64),
-                            size::format(wanted as u64)
-                        ),
-                    }));
-                }
-                made => made.map(|(pipe, _)| pipe),
-            },
-        };
-        let pipe = pipe.map_err(|error| Stop::skipped(error.into()))?;
+        let pipe = prepare::pipe(way.pipe_size).map_err(Stop::skipped)?;
         Ok(Self {
             to_producer: Stdio::null(),
             from_producer: pipe.writer.into(),
