@@ -137,15 +137,13 @@ pub fn wrapped(text: &str, most: usize) -> Vec<String> {
 
 /// Returns a number with a blank between thousands: `12 345`.
 pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut words = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            words.push(' ');
+    let mut digits = number.to_string();
+    for at in (1..digits.len()).rev() {
+        if (digits.len() - at) % 4 == 3 {
+            digits.insert(at, ' ');
         }
-        words.push(digit);
     }
-    words
+    digits
 }
 
 /// Formats a time: `0.012 s`, `8.40 s`, `3 min 20 s`, `2 h 5 min`.

@@ -53,7 +53,7 @@ impl Samples {
             return;
         }
         let time = if is_short { SHORT_TIME } else { TIME };
-        let Some(mut memory) = Memory::map() else {
+        let Ok((mut blocks, from)) = memory() else {
             return;
         };
         // Which stores are fastest depends on how far the CPUs are apart.
@@ -66,8 +66,10 @@ impl Samples {
             let ways = stores
                 .iter()
                 .flat_map(|&store| BLOCKS.map(|block| (store, block)));
-            let rates =
-                ways.filter_map(|(store, block)| hand_over(cpus, &mut memory, time, block, store));
+            let rates = ways.filter_map(|(store, block)| {
+                let blocks = blocks.iter_mut().map(|pages| &mut pages[..block]);
+                hand_over(cpus, blocks.collect(), &from, time, store)
+            });
             self.handed_over.extend(rates.max_by(f64::total_cmp));
         }
     }
@@ -80,36 +82,27 @@ impl Samples {
     }
 }
 
-/// The memory of all measurements, which has been written to, on huge pages if there are any.
-struct Memory {
-    blocks: Vec<Pages>,
-    from: Pages,
-}
-
-impl Memory {
-    fn map() -> Option<Self> {
-        let largest = BLOCKS[BLOCKS.len() - 1];
-        let blocks = (0..UNDER_WAY).map(|_| prepare::huge_pages(largest));
-        Some(Self {
-            blocks: blocks.collect::<Result<_, _>>().ok()?,
-            from: prepare::huge_pages(BLOCKS[0]).ok()?,
-        })
-    }
+/// Returns the memory of all measurements, which has been written to, on huge pages if there are any: blocks, and what
+/// is copied into them.
+fn memory() -> anyhow::Result<(Vec<Pages>, Pages)> {
+    let largest = BLOCKS[BLOCKS.len() - 1];
+    let blocks = (0..UNDER_WAY).map(|_| prepare::huge_pages(largest));
+    Ok((
+        blocks.collect::<Result<_, _>>()?,
+        prepare::huge_pages(BLOCKS[0])?,
+    ))
 }
 
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
 fn hand_over(
     cpus: &CpuPair,
-    memory: &mut Memory,
+    blocks: Vec<&mut [u8]>,
+    from: &[u8],
     time: Duration,
-    block: usize,
     store: Store,
 ) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
-    let blocks = memory.blocks.iter_mut().map(|pages| &mut pages[..block]);
-    let blocks: Vec<&mut [u8]> = blocks.collect();
-    let from = &*memory.from;
     thread::scope(|scope| {
         let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
         scope.spawn(|| pinned_to(cpus.writer, || fill_all(time, store, from, to_fill, filled)));

@@ -29,11 +29,10 @@ use crate::process::Process;
 /// the verb. `None` if it was not started in one of these ways.
 pub fn role(words: &[String]) -> Option<String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (verb, rest) = match words.as_slice() {
-        ["/proc/self/exe", verb, rest @ ..] => (*verb, rest),
-        _ => return None,
+    let ["/proc/self/exe", verb, rest @ ..] = words.as_slice() else {
+        return None;
     };
-    Some(match (verb, rest) {
+    Some(match (*verb, rest) {
         ("write", _) => "writer".to_owned(),
         ("read", _) => "reader".to_owned(),
         ("part", [.., part, task]) => role_in(task).unwrap_or_else(|| (*part).to_owned()),

@@ -191,13 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn without_sys_the_cpus_come_from_cpuinfo() {
-        let fixture = Fixture::new(&[("proc/cpuinfo", "processor\t: 0\n\nprocessor\t: 1\n")]);
-        assert_eq!(chosen(&fixture, "0-1"), (0, 1, Relation::Unknown));
-        assert_eq!(fixture.topology("0-1").online(), [0, 1]);
-    }
-
-    #[test]
     fn an_asked_for_pair_is_taken_in_the_order_asked_for() {
         let pair = CpuPair::of(5, 0, &Fixture::smt().topology("0-7")).unwrap();
         assert_eq!((pair.writer, pair.reader), (5, 0));

@@ -154,9 +154,6 @@ impl State {
             Some((from, calls)) => (from.elapsed().as_secs_f64(), calls),
             None => (0.0, 0),
         };
-        let process = procfs::process::Process::myself();
-        let status = process.as_ref().ok().and_then(|p| p.status().ok());
-        let stat = process.as_ref().ok().and_then(|p| p.stat().ok());
         EndpointReport {
             options: options_of_this_process(),
             cpu: options.cpu,
@@ -170,8 +167,6 @@ impl State {
             },
             calls: calls - calls_before,
             cpu_seconds: CpuTime::of_this_process().total(),
-            sleeps: status.and_then(|s| s.voluntary_ctxt_switches),
-            page_faults: stat.map(|s| s.minflt),
             ..EndpointReport::default()
         }
     }

@@ -13,8 +13,9 @@ mod wake_up;
 use std::process::Stdio;
 
 use anyhow::{Result, bail};
+use fullbore_linux::page_size;
 
-use crate::catalogue::transports::{Shape, TRANSPORTS, Transport};
+use crate::catalogue::transports::{Shape, TRANSPORTS, Transport, shared};
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
@@ -23,7 +24,7 @@ use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
 use round_trip::{Role as Side, RoundTripTask};
-use wake_up::{Report, Role, WakeUpTask};
+use wake_up::{Role, WakeUpTask};
 
 /// How both sides wait, and a description of it.
 const WAITS: [(WaitName, &str, &str); 3] = [
@@ -138,7 +139,7 @@ struct WakeUp;
 
 impl Work for WakeUp {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
-        let memory = wake_up::make().map_err(Stop::skipped)?;
+        let memory = shared::make(page_size()).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
         let part = |role, cpu| -> Result<_> {
             let task = WakeUpTask { role, timing };
@@ -147,8 +148,10 @@ impl Work for WakeUp {
         };
         let sleeper = part(Role::Sleeper, bench.cpus.reader)?;
         let woke = part(Role::Waker, bench.cpus.writer)?.end_within(timing.patience())?;
-        let report: Report = sleeper.behind("sleeping process", &woke, "waking process")?;
-        Ok(report.taken()?)
+        let (to_running, waker): (Percentiles, Percentiles) =
+            sleeper.behind("sleeping process", &woke, "waking process")?;
+        let waker = ("waker", Unit::Microseconds, waker.median);
+        Ok(to_running.taken(vec![waker])?)
     }
 
     fn table(&self) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 //! another CPU, with no data moved between the two.
 
 use std::io::stdin;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,9 @@ use fullbore_linux::page_size;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::percentiles::{Percentiles, Times};
+use super::percentiles::Times;
 use crate::catalogue::transports::shared;
-use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
-use fullbore_results::run::Unit;
 
 /// The pause after the sleeper has announced its sleep, so that it does sleep, and its CPU becomes idle.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -53,34 +51,6 @@ impl Task for WakeUpTask {
             Role::Waker => wake(&memory, self.timing),
         }
     }
-}
-
-/// The waker's report.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// The time from before the waking call until the sleeper runs.
-    to_running: Percentiles,
-    /// The time of the waking call itself.
-    waker: Percentiles,
-}
-
-impl Report {
-    /// Turns it into a measurement.
-    ///
-    /// # Errors
-    /// Fails if there was no wake-up.
-    pub fn taken(self) -> Result<Measured, Stop> {
-        let waker = ("waker", Unit::Microseconds, self.waker.median);
-        self.to_running.taken(vec![waker])
-    }
-}
-
-/// Creates the memory that both processes share.
-///
-/// # Errors
-/// Fails if memfd_create(2) is not available.
-pub fn make() -> Result<OwnedFd> {
-    shared::make(page_size())
 }
 
 /// Sleeps, reports when it ran again, and repeats this until it is killed.
@@ -132,10 +102,7 @@ fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
             break;
         }
     }
-    part::say(&Report {
-        to_running: to_running.percentiles(),
-        waker: waker.percentiles(),
-    })
+    part::say(&(to_running.percentiles(), waker.percentiles()))
 }
 
 /// Returns nanoseconds of a clock that is the same on all CPUs and in all processes.

@@ -92,10 +92,7 @@ impl Work for Transport {
         let sending = sender.start(bench.program, &SendTask { link, message }, cpu)?;
         let received = receiving.end_within(timing.patience())?;
         let moved: Moved = sending.behind("sender", &received, "receiver")?;
-        Ok(Measured {
-            arrived: Some(moved.all),
-            ..moved.taken()?
-        })
+        Ok(in_lmbenchs_unit(&moved)?)
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
@@ -134,10 +131,9 @@ impl Work for Operation {
         let ended = process.end_within(timing.patience() + process::GRACE)?;
         let moved: Moved = ended.report("process")?;
         Ok(Measured {
-            arrived: Some(moved.bytes),
             // Without its preparations, which take longer than the work.
             spent: Some(moved.spent),
-            ..moved.taken()?
+            ..in_lmbenchs_unit(&moved)?
         })
     }
 
@@ -146,14 +142,11 @@ impl Work for Operation {
     }
 }
 
-impl Moved {
-    /// Turns it into a measurement, which also gives lmbench's unit for comparison with its tables.
-    fn taken(self) -> Result<Measured, Stop> {
-        let mb_per_s = self.bytes as f64 / self.seconds / 1e6;
-        Ok(Measured {
-            figure: self.gib_per_s()?,
-            also: vec![("lmbench", Unit::MbPerS, mb_per_s)],
-            ..Measured::default()
-        })
-    }
+/// Turns it into a measurement, which also gives lmbench's unit.
+fn in_lmbenchs_unit(moved: &Moved) -> Result<Measured, Stop> {
+    let mb_per_s = moved.bytes as f64 / moved.seconds / 1e6;
+    Ok(Measured {
+        also: vec![("lmbench", Unit::MbPerS, mb_per_s)],
+        ..moved.measured()?
+    })
 }

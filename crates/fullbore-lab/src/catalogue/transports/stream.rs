@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::link::Link;
 use crate::cpu_time::CpuTime;
 use crate::endpoint::{WaitName, words};
-use crate::measurement::Stop;
+use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
 
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
@@ -120,15 +120,17 @@ impl Moved {
         }
     }
 
-    /// Returns the rate in GiB/s.
-    ///
-    /// # Errors
-    /// Fails if nothing moved.
-    pub fn gib_per_s(&self) -> Result<f64, Stop> {
-        let rate = self.bytes as f64 / (1u64 << 30) as f64 / self.seconds;
-        Some(rate)
-            .filter(|rate| rate.is_normal())
-            .ok_or(Stop::NothingCame)
+    /// Returns the throughput in GiB/s as a measurement, or an error if nothing moved.
+    pub fn measured(&self) -> Result<Measured, Stop> {
+        let figure = self.bytes as f64 / (1u64 << 30) as f64 / self.seconds;
+        if !figure.is_normal() {
+            return Err(Stop::NothingCame);
+        }
+        Ok(Measured {
+            figure,
+            arrived: Some(self.all),
+            ..Measured::default()
+        })
     }
 }
 
@@ -217,7 +219,7 @@ mod tests {
                 spent: CpuTime::default(),
                 all: bytes,
             };
-            moved.gib_per_s()
+            moved.measured()
         };
         assert!(read(10, 2.0).is_ok());
         assert!(matches!(read(0, 1.0), Err(Stop::NothingCame)));

@@ -234,7 +234,6 @@ impl UnixCopy {
         let copied = copier.end_within(self.patience(bench.settings))?;
         let copied: Sent = copied.report("copier")?;
         let mut taken = taken(&copied.moved)?;
-        taken.arrived = Some(copied.moved.bytes);
         taken.spent = Some(copied.moved.spent);
         taken.also.push(("hot", Unit::Times, copied.hot));
         Ok(taken)
@@ -253,6 +252,8 @@ impl UnixCopy {
         };
         let received: Received = receiver.end_within(GRACE)?.report("receiver")?;
         let mut taken = taken(&sent.moved)?;
+        // The cost would include the walks.
+        taken.arrived = None;
         taken.also.push(("hot", Unit::Times, sent.hot));
         taken.notes = [socket.note, received.note].into_iter().flatten().collect();
         Ok(taken)
@@ -340,9 +341,8 @@ impl Socket {
 fn taken(moved: &Moved) -> Result<Measured, Stop> {
     let mbit_per_s = moved.bytes as f64 * 8.0 / moved.seconds / 1e6;
     Ok(Measured {
-        figure: moved.gib_per_s()?,
         also: vec![("network", Unit::MbitPerS, mbit_per_s)],
-        ..Measured::default()
+        ..moved.measured()?
     })
 }
 

@@ -116,12 +116,7 @@ impl Work for Worth {
         if let Some(receiver) = receiver {
             receiver.end_within(process::GRACE)?.went_well("receiver")?;
         }
-        let moved = moved?;
-        Ok(Measured {
-            figure: moved.gib_per_s()?,
-            arrived: Some(moved.all),
-            ..Measured::default()
-        })
+        Ok(moved?.measured()?)
     }
 
     fn table(&self) -> Option<&'static str> {
