@@ -3,7 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use crate::measurement::Stop;
+use crate::memory::memory_file;
 use fullbore_host::refusal::UNSUPPORTED;
 
 /// How long a process may take to end after the process before or behind it has ended. A process that does
@@ -208,6 +209,20 @@ fn all_of(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
+/// Runs a program, and returns how it ended and all that it wrote to stdout and stderr.
+///
+/// # Errors
+/// Fails if it cannot be started or waited for.
+pub fn printed(command: &mut Command) -> Result<(ExitStatus, Vec<u8>)> {
+    let mut file = memory_file()?;
+    command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+    let status = command.status()?;
+    let mut all = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut all)?;
+    Ok((status, all))
+}
+
 /// Describes how a process ended.
 pub fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
@@ -263,6 +278,18 @@ mod tests {
         assert!(ended.killed);
         assert_eq!(ended.output.status.signal(), Some(9));
         assert!(matches!(ended.went_well("sleeper"), Err(Stop::Failed(_))));
+    }
+
+    #[test]
+    fn all_of_stdout_and_stderr_is_read() {
+        // Each stream is longer than a pipe can hold.
+        let line =
+            "head -c 300000 /dev/zero >&2; head -c 200000 /dev/zero; echo a; echo b >&2; exit 7";
+        let mut command = Command::new("sh");
+        let (status, all) = printed(command.args(["-c", line])).unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert_eq!(all.len(), 500_004);
+        assert!(all.ends_with(b"a\nb\n"));
     }
 
     #[test]

@@ -76,19 +76,35 @@ impl Program {
         command
     }
 
-    /// Returns a command for an endpoint with the options of an experiment, on one CPU, which reports as
-    /// JSON.
-    pub fn endpoint(&self, verb: &str, options: &str, cpu: usize) -> Command {
+    /// Starts `fullbore write` with these options, on one CPU. It reports as JSON on stderr.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started.
+    pub fn write(&self, options: &str, cpu: usize, stdout: impl Into<Stdio>) -> Result<Process> {
+        let options = format!("{options} --json=/dev/stderr --cpu={cpu}");
+        self.endpoint("write", &options, Stdio::null(), stdout)
+    }
+
+    /// Starts `fullbore read` with these options, on one CPU. It reports as JSON on stdout.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started.
+    pub fn read(&self, options: &str, cpu: usize, stdin: impl Into<Stdio>) -> Result<Process> {
+        let options = format!("{options} --json --cpu={cpu}");
+        self.endpoint("read", &options, stdin, Stdio::piped())
+    }
+
+    fn endpoint(
+        &self,
+        verb: &str,
+        options: &str,
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> Result<Process> {
         let mut command = self.verb(verb);
-        command
-            .args(options.split_whitespace())
-            .arg(match verb {
-                "write" => "--json=/dev/stderr",
-                _ => "--json",
-            })
-            .arg(format!("--cpu={cpu}"))
-            .stderr(Stdio::piped());
-        command
+        command.args(options.split_whitespace());
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        Process::start(command)
     }
 
     /// Starts a process that does this task, on one CPU or on any, with these as its stdin and stdout.

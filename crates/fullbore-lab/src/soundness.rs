@@ -42,33 +42,24 @@ pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
 
 fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<CheckResult> {
     let (first, second) = (Pipe::new()?, Pipe::new()?);
-    let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
+    let mut checked_bytes = format!("--verify --bytes-to-pipe={BYTES}");
     if writer.contains("--way repeat") {
-        arguments.push(format!("--period={PERIOD}"));
+        checked_bytes += &format!(" --period={PERIOD}");
     }
-    let mut writer = bench.program.endpoint("write", writer, bench.cpus.writer);
-    writer
-        .args(&arguments)
-        .stdin(Stdio::null())
-        .stdout(first.writer);
-    let mut middleman = bench.program.verb("middleman");
+    let (program, cpus) = (bench.program, bench.cpus);
+    let writer = format!("{writer} {checked_bytes}");
+    let writing = program.write(&writer, cpus.writer, first.writer)?;
+    let mut middleman = program.verb("middleman");
     middleman
         .arg(habit.name())
         .stdin(first.reader)
         .stdout(second.writer)
         .stderr(Stdio::null());
+    let passing = Process::start(middleman)?;
     // The reader pauses now and then, because only bytes that it has not read yet can still
     // change.
-    let mut reader = bench
-        .program
-        .endpoint("read", "--pause 300us", bench.cpus.reader);
-    reader
-        .args(&arguments)
-        .stdin(second.reader)
-        .stdout(Stdio::piped());
-    let writing = Process::start(writer)?;
-    let passing = Process::start(middleman)?;
-    let reading = Process::start(reader)?;
+    let reader = format!("--pause 300us {checked_bytes}");
+    let reading = program.read(&reader, cpus.reader, second.reader)?;
     let ended = reading.end_within(PATIENCE)?;
     // The reader has ended, so these processes end or are killed.
     drop((passing, writing));

@@ -97,18 +97,14 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
                 )
             };
             let n = answer.map_err(|errno| vmsplice_failed(errno, progress.moved()))?;
-            let mut left = n;
-            while left > 0 {
-                let source = own.reader.as_fd();
-                match calls.splice(source, sink, left, SpliceFlags::empty(), Ready::ToWrite) {
-                    Ok(n) => left -= n,
-                    // The reader has closed the socket, with or without unread bytes in it.
-                    Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
-                    Err(errno) => {
-                        return Err(errno).with_context(|| {
-                            format!("splice to stdout (after {} bytes)", progress.moved())
-                        });
-                    }
+            match prepare::splice_all(&mut calls, own.reader.as_fd(), sink, n, Ready::ToWrite) {
+                Ok(()) => {}
+                // The reader has closed the socket, with or without unread bytes in it.
+                Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
+                Err(errno) => {
+                    return Err(errno).with_context(|| {
+                        format!("splice to stdout (after {} bytes)", progress.moved())
+                    });
                 }
             }
             written += n;

@@ -1,7 +1,5 @@
 //! Runs two endpoints with a pipe between them, which is what most experiments do.
 
-use std::process::Stdio;
-
 use anyhow::Result;
 use fullbore::Pipe;
 
@@ -10,7 +8,7 @@ use fullbore_host::size;
 use super::words;
 use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
-use crate::process::{self, Ended, Process};
+use crate::process::{self, Ended};
 use crate::soundness;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
@@ -54,27 +52,20 @@ impl Work for Pair {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let (settings, cpus) = (bench.settings, bench.cpus);
         let pipe = Pipe::new()?;
-        let mut reader = bench.program.endpoint("read", self.reader, cpus.reader);
-        reader
-            .arg(format!("--seconds={}", settings.seconds))
-            .arg(format!("--warm-up={}", settings.warm_up_seconds))
-            .stdin(pipe.reader)
-            .stdout(Stdio::piped());
         let cpu = match self.on_one_cpu {
             true => cpus.reader,
             false => cpus.writer,
         };
-        let mut writer = bench.program.endpoint("write", self.writer, cpu);
-        writer
-            .arg(format!("--bytes-to-pipe={ENDLESS}"))
-            .stdin(Stdio::null())
-            .stdout(pipe.writer);
+        let mut writer = format!("{} --bytes-to-pipe={ENDLESS}", self.writer);
         if let Some(size) = (settings.pipe_size).filter(|_| self.takes_pipe_size()) {
-            writer.arg(format!("--pipe-size={size}"));
+            writer += &format!(" --pipe-size={size}");
         }
-        // The ends that this process holds are closed with the commands: if one stayed open, neither
-        // endpoint would notice that the other one has ended.
-        let (reader, writer) = (Process::start(reader)?, Process::start(writer)?);
+        let (seconds, warm_up) = (settings.seconds, settings.warm_up_seconds);
+        let reader = format!("{} --seconds={seconds} --warm-up={warm_up}", self.reader);
+        // The ends that this process holds are closed when they are passed on: if one stayed open, neither
+        // process would notice the end of the other.
+        let reader = bench.program.read(&reader, cpus.reader, pipe.reader)?;
+        let writer = bench.program.write(&writer, cpu, pipe.writer)?;
         let read = reader.end_within(Timing::of(settings).patience())?;
         let written = writer.end_within(process::GRACE)?;
         Ok(self.judge(&written, &read)?)

@@ -1,12 +1,13 @@
 //! Prepares both endpoints: pins them to a CPU and allocates their memory.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
 use fullbore::{Error, Pipe, PipeEnd};
-use fullbore_linux::{BackedBy, Backing, Pages, is_refusal, page_size};
+use fullbore_linux::{BackedBy, Backing, Calls, Pages, Ready, is_refusal, page_size};
 use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
 
 use super::options::Options;
 use crate::parent::ParentOptions;
@@ -147,4 +148,23 @@ pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
 pub fn dev_null() -> anyhow::Result<File> {
     let null = File::options().write(true).open("/dev/null");
     null.context("open /dev/null")
+}
+
+/// Splices exactly so many bytes, which are in the pipe `source` already or which `source` is about to get.
+///
+/// # Errors
+/// Fails as splice(2) does.
+#[inline]
+pub fn splice_all(
+    calls: &mut Calls,
+    source: BorrowedFd<'_>,
+    sink: BorrowedFd<'_>,
+    len: usize,
+    ready: Ready,
+) -> Result<(), Errno> {
+    let mut left = len;
+    while left > 0 {
+        left -= calls.splice(source, sink, left, SpliceFlags::empty(), ready)?;
+    }
+    Ok(())
 }

@@ -57,16 +57,15 @@ impl EndpointProgress {
     /// Starts the clock.
     pub fn begin(options: &Options, role: Role) -> Self {
         let began = Instant::now();
-        let warm_up = options.warm_up.map(Duration::from_secs_f64);
         let state = State {
             bytes_left: match options.seconds {
                 Some(_) => u64::MAX,
                 None => options.bytes_to_pipe.unwrap_or(10 << 30),
             },
-            time: options.seconds.map(Duration::from_secs_f64),
-            warm_up: warm_up.unwrap_or_default(),
+            time: options.seconds,
+            warm_up: options.warm_up.unwrap_or_default(),
             began,
-            measured_from: warm_up.is_none().then_some((began, 0)),
+            measured_from: options.warm_up.is_none().then_some((began, 0)),
             measured: 0,
             moved: 0,
             calls: 0,

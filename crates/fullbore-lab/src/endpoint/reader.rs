@@ -6,7 +6,6 @@
 use std::io::{BufRead, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fullbore::{ConsumerOptions, Pipe, PipeEnd};
@@ -161,12 +160,8 @@ fn splice_through_a_pipe(
             Ok(n) => n,
             Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
         };
-        let mut left = n;
-        while left > 0 {
-            left -= calls
-                .splice(own.reader.as_fd(), null.as_fd(), left, none, Ready::ToRead)
-                .context("splice from an internal pipe")?;
-        }
+        prepare::splice_all(calls, own.reader.as_fd(), null.as_fd(), n, Ready::ToRead)
+            .context("splice from an internal pipe")?;
         progress.add(n, calls.made());
     }
     Ok(progress.report(options, calls.made()))
@@ -221,8 +216,9 @@ fn begin_with_the_first_bytes(
 ) -> anyhow::Result<EndpointProgress> {
     let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
     // A reader with a time limit must not wait longer for an idle writer.
-    let patience = options.seconds.map(Duration::from_secs_f64);
-    let patience = patience.and_then(|time| Timespec::try_from(time).ok());
+    let patience = options
+        .seconds
+        .and_then(|time| Timespec::try_from(time).ok());
     while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
     Ok(EndpointProgress::begin(options, Role::Reader))
 }

@@ -7,7 +7,6 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,7 +18,7 @@ use super::files;
 use super::table::{End, Job, Mover};
 use crate::endpoint::words;
 use crate::memory::memory_file;
-use crate::process::{self, Process};
+use crate::process;
 use crate::program::Program;
 use crate::soundness;
 use crate::work::Bench;
@@ -154,26 +153,20 @@ fn compared(mut stream: File, len: u64) -> Result<Result<(), String>> {
 
 fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found> {
     let descriptors = Descriptors::open(job, || anyhow::bail!("no file here"))?;
-    let bytes = format!("--bytes-to-pipe={BYTES}");
-    let mut writer = bench
-        .program
-        .endpoint("write", job.careless_writer(), bench.cpus.writer);
-    writer
-        .arg(format!("--buf-size={}", BUFFERS * page_size()))
-        .args(["--verify", &bytes])
-        .stdin(Stdio::null())
-        .stdout(descriptors.writer.context("a writer's pipe or socket")?);
-    let mut readers = Vec::new();
-    for stdin in descriptors.readers {
-        let mut reader = bench
-            .program
-            .endpoint("read", SLOW_READER, bench.cpus.reader);
-        reader.arg(&bytes).stdin(stdin).stdout(Stdio::piped());
-        readers.push(Process::start(reader)?);
-    }
-    let writing = Process::start(writer)?;
+    let (program, cpus) = (bench.program, bench.cpus);
+    let reader = format!("{SLOW_READER} --bytes-to-pipe={BYTES}");
+    let readers = descriptors.readers.into_iter();
+    let readers = readers.map(|stdin| program.read(&reader, cpus.reader, stdin));
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let writer = format!(
+        "{} --buf-size={} --verify --bytes-to-pipe={BYTES}",
+        job.careless_writer(),
+        BUFFERS * page_size()
+    );
+    let stdout = descriptors.writer.context("a writer's pipe or socket")?;
+    let writing = program.write(&writer, cpus.writer, stdout)?;
     let (source, sink, branches) = (descriptors.source, descriptors.sink, descriptors.branches);
-    let moving = start_mover(bench.program, mover, source, sink, branches)?;
+    let moving = start_mover(program, mover, source, sink, branches)?;
     let moving = moving.context("a mover that was there")?;
     if let Some(file) = descriptors.file {
         moving.end_within(PATIENCE)?;

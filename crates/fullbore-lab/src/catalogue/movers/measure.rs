@@ -8,7 +8,6 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -44,21 +43,27 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     } = descriptors.map_err(Stop::skipped)?;
     let mut readers = readers.into_iter();
     let reader = readers.next();
+    let (program, cpus) = (bench.program, bench.cpus);
+    let options = format!("{PIPE_READER} --bytes-to-pipe={ENDLESS}");
     let branch_readers = readers
-        .map(|stdin| read_branch(stdin, bench))
+        .map(|stdin| program.read(&options, cpus.reader, stdin))
         .collect::<Result<Vec<_>>>()?;
     let writer = match writer {
         None => None,
         Some(stdout) => {
-            let bytes = file.as_ref().map(|_| SourceFile::len());
-            let process = write(job, bytes, stdout, bench)?;
+            let bytes = match file {
+                Some(_) => SourceFile::len().to_string(),
+                None => ENDLESS.to_owned(),
+            };
+            let options = format!("{} --bytes-to-pipe={bytes}", job.writer());
+            let process = program.write(&options, cpus.writer, stdout)?;
             // The writer's preparations do not count as the mover's time.
             is_readable_within(&source, PATIENCE)?;
             Some(process)
         }
     };
     let began = Instant::now();
-    let moving = match start_mover(bench.program, mover, source, sink, branches) {
+    let moving = match start_mover(program, mover, source, sink, branches) {
         Ok(Some(moving)) => moving,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
@@ -77,25 +82,6 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     drop(branch_readers);
     let writer = writer_report(writer)?;
     Ok(judge_reader(job, mover, early, &moved, &read, writer)?)
-}
-
-/// Starts the reader of a further sink.
-fn read_branch(stdin: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
-    let cpu = bench.cpus.reader;
-    let mut command = bench.program.endpoint("read", PIPE_READER, cpu);
-    command.arg(format!("--bytes-to-pipe={ENDLESS}"));
-    command.stdin(stdin).stdout(Stdio::null());
-    Process::start(command)
-}
-
-/// Starts the writer, of `bytes` bytes or of more than any measurement moves.
-fn write(job: &Job, bytes: Option<u64>, stdout: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
-    let cpu = bench.cpus.writer;
-    let mut command = bench.program.endpoint("write", job.writer(), cpu);
-    let bytes = bytes.map_or_else(|| ENDLESS.to_owned(), |bytes| bytes.to_string());
-    command.arg(format!("--bytes-to-pipe={bytes}"));
-    command.stdin(Stdio::null()).stdout(stdout);
-    Process::start(command)
 }
 
 /// Lets the mover write to a file until its time is up; returns how it ended, the bytes in the file,
@@ -124,19 +110,16 @@ fn fill(
 /// takes to start, which is long on a busy machine, therefore does not count as the reader's.
 fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
     let settings = bench.settings;
-    let mut command = bench
-        .program
-        .endpoint("read", job.reader(), bench.cpus.reader);
-    command.arg(format!("--seconds={}", settings.seconds));
+    let mut options = format!("{} --seconds={}", job.reader(), settings.seconds);
     let mut whole_time = Duration::from_secs_f64(settings.seconds);
     if job.source != End::File {
-        command.arg(format!("--warm-up={}", settings.warm_up_seconds));
+        options += &format!(" --warm-up={}", settings.warm_up_seconds);
         whole_time += Duration::from_secs_f64(settings.warm_up_seconds);
     }
     is_readable_within(&stdin, PATIENCE)?;
-    command.stdin(stdin).stdout(Stdio::piped());
     let began = Instant::now();
-    let read = Process::start(command)?.end_within(PATIENCE + 4 * whole_time)?;
+    let reading = bench.program.read(&options, bench.cpus.reader, stdin)?;
+    let read = reading.end_within(PATIENCE + 4 * whole_time)?;
     // This clock decides, because a reader that was kept from running does not report it.
     Ok((read, began.elapsed() < whole_time))
 }

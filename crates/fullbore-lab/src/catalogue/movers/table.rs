@@ -10,7 +10,7 @@ use anyhow::Result;
 use fullbore::Pipe;
 
 use crate::endpoint::prepare;
-use crate::process::on_path;
+use crate::process::{self, on_path};
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
 
@@ -251,8 +251,7 @@ pub fn version(program: &str) -> Option<String> {
         _ => "--version",
     };
     command.arg(option).stdin(Stdio::null());
-    let output = command.output().ok()?;
-    let text = [output.stdout, output.stderr].concat();
+    let (_, text) = process::printed(&mut command).ok()?;
     let text = String::from_utf8_lossy(&text);
     // Socat prints its authors before its version.
     let line = text

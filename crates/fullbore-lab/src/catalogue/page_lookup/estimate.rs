@@ -22,7 +22,7 @@ use fullbore_linux::{Calls, Pages, Ready, page_size};
 use rustix::pipe::SpliceFlags;
 
 use super::memory::{Found, Memory, WINDOW, Which};
-use crate::endpoint::prepare::{dev_null, failed};
+use crate::endpoint::prepare::{dev_null, failed, splice_all};
 use crate::part::Timing;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::statistics::Spread;
@@ -125,12 +125,8 @@ impl Drained {
         let time = began.elapsed();
         let taken = answer.map_err(|errno| failed("vmsplice(2)", errno))?;
         let (source, null) = (self.pipe.reader.as_fd(), self.null.as_fd());
-        let mut left = taken;
-        while left > 0 {
-            let flags = SpliceFlags::empty();
-            let answer = self.calls.splice(source, null, left, flags, Ready::ToRead);
-            left -= answer.map_err(|errno| failed("splice(2)", errno))?;
-        }
+        splice_all(&mut self.calls, source, null, taken, Ready::ToRead)
+            .map_err(|errno| failed("splice(2)", errno))?;
         if taken != pages.len() {
             bail!("vmsplice(2) accepted {taken} of {} bytes", pages.len());
         }

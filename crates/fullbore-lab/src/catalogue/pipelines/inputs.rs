@@ -23,7 +23,7 @@ use crate::catalogue::text::{SEED, log_lines};
 use crate::measurement::Stop;
 use crate::memory::{self, memory_file};
 use crate::part::{Task, wait_for_the_end_of_stdin};
-use crate::process::{Process, on_path};
+use crate::process::{self, Process, on_path};
 use crate::program::Program;
 use fullbore_results::run::Settings;
 
@@ -232,10 +232,9 @@ fn compressed(lines: &[u8]) -> Result<Vec<u8>> {
     plain.write_all(lines)?;
     plain.rewind()?;
     let mut gzip = Command::new("gzip");
-    gzip.arg("-c").stdin(plain);
-    let output = gzip.output().context("gzip")?;
-    anyhow::ensure!(output.status.success(), "gzip: {}", output.status);
-    Ok(output.stdout)
+    let (status, packed) = process::printed(gzip.arg("-c").stdin(plain))?;
+    anyhow::ensure!(status.success(), "gzip: {status}");
+    Ok(packed)
 }
 
 /// Writes files of 512 bytes to 128 KiB, as many short ones as long ones, with parts of `block` in them,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::prepare::{dev_null, failed};
+use crate::endpoint::prepare::{dev_null, failed, splice_all};
 use crate::endpoint::words;
 use crate::part;
 use fullbore_host::size;
@@ -126,14 +126,11 @@ impl Through {
             Err(Errno::CONNRESET) => return Ok(0),
             Err(errno) => return Err(failed("splice(2) from a socket", errno)),
         };
-        let mut left = n;
-        while left > 0 {
-            let own = self.pipe.reader.as_fd();
-            match self.calls.splice(own, sink, left, none, Ready::ToWrite) {
-                Ok(n) => left -= n,
-                Err(Errno::PIPE | Errno::CONNRESET) => return Ok(0),
-                Err(errno) => return Err(failed("splice(2) from a pipe", errno)),
-            }
+        let own = self.pipe.reader.as_fd();
+        match splice_all(&mut self.calls, own, sink, n, Ready::ToWrite) {
+            Ok(()) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(0),
+            Err(errno) => return Err(failed("splice(2) from a pipe", errno)),
         }
         self.bytes += n as u64;
         Ok(n)

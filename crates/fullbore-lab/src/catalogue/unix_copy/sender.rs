@@ -227,13 +227,9 @@ impl Way {
                     calls.vmsplice(own.writer.as_fd(), &bytes[from..to], SpliceFlags::empty())
                 }
                 .map_err(|errno| ("vmsplice(2)", errno))?;
-                let mut left = n;
-                while left > 0 {
-                    let source = own.reader.as_fd();
-                    left -= calls
-                        .splice(source, socket, left, SpliceFlags::empty(), Ready::ToWrite)
-                        .map_err(|errno| ("splice(2)", errno))?;
-                }
+                let source = own.reader.as_fd();
+                prepare::splice_all(calls, source, socket, n, Ready::ToWrite)
+                    .map_err(|errno| ("splice(2)", errno))?;
                 Ok(n)
             }
             Way::File(file) => {
