@@ -36,12 +36,7 @@ impl Distances {
             return true;
         };
         self.seen.push(now);
-        now <= self.near_up_to()
-    }
-
-    /// Returns the distance in nanoseconds up to which the CPUs count as near, by all measurements so far.
-    pub fn near_up_to(&self) -> f64 {
-        near(&self.seen) * Self::APART
+        now <= near(&self.seen) * Self::APART
     }
 
     /// Returns all measurements in nanoseconds, in the order in which they were made; none where

@@ -6,8 +6,6 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use unicode_width::UnicodeWidthChar;
-
 /// Stands for a character that must not be shown.
 pub const REPLACEMENT: char = '\u{fffd}';
 
@@ -33,12 +31,7 @@ pub fn clean(name: &str) -> String {
 /// Returns how many columns of a terminal a text occupies: wide characters occupy two, combining characters and
 /// escape sequences none.
 pub fn columns(text: &str) -> usize {
-    let width = |part: &str| match is_escape(part) {
-        true => 0,
-        // Terminals differ in what they make of several characters that form one sign: this is the larger width.
-        false => part.chars().filter_map(UnicodeWidthChar::width).sum(),
-    };
-    parts(text).map(width).sum()
+    textwrap::core::display_width(text)
 }
 
 /// Returns as much of a text as fits into `most` columns, with all its escape sequences.

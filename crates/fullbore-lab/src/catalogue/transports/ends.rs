@@ -123,7 +123,11 @@ pub fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
 ///
 /// # Errors
 /// Those of the calls.
-pub fn loopback() -> Result<(TcpStream, TcpStream)> {
+pub fn loopback() -> Result<(OwnedFd, OwnedFd)> {
+    connected_by_tcp().context("TCP over the loopback")
+}
+
+fn connected_by_tcp() -> Result<(OwnedFd, OwnedFd)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
     let (b, from) = listener.accept().context("accept")?;
@@ -135,5 +139,5 @@ pub fn loopback() -> Result<(TcpStream, TcpStream)> {
         // A message must not wait for the next one (tcp(7), TCP_NODELAY).
         socket.set_nodelay(true).context("TCP_NODELAY")?;
     }
-    Ok((a, b))
+    Ok((a.into(), b.into()))
 }

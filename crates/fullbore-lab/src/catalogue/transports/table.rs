@@ -101,8 +101,8 @@ fn seqpacket(shape: &Shape) -> Result<Ends> {
 }
 
 fn tcp(shape: &Shape) -> Result<Ends> {
-    let (a, b) = loopback().context("TCP over the loopback")?;
-    of_socket(a.into(), b.into(), shape)
+    let (a, b) = loopback()?;
+    of_socket(a, b, shape)
 }
 
 fn shared_memory(shape: &Shape) -> Result<Ends> {

@@ -10,7 +10,6 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use serde::{Deserialize, Serialize};
 
 use super::receiver::{Through, check_object};
 use crate::catalogue::transports::stream::{Clock, Moved};
@@ -18,14 +17,9 @@ use crate::cpu_time::CpuTime;
 use crate::part::{self, Timing};
 use fullbore_results::run::Sizes;
 
-/// The client's report.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Delivered {
-    /// The bytes and the time of the measurement.
-    pub moved: Moved,
-    /// The cost of all bytes, with those of the warm-up.
-    pub all: Moved,
-}
+/// The client's report: the bytes and the time of the measurement, and the cost of all bytes, with those of the
+/// warm-up.
+pub type Delivered = (Moved, Moved);
 
 /// The most bytes that the client drops at a time.
 const DROPPED: usize = 1 << 20;
@@ -74,7 +68,7 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         bytes += n as u64;
         if let Some(moved) = clock.add(n) {
             let all = Moved::since(began, before, bytes);
-            return part::say(&Delivered { moved, all });
+            return part::say(&(moved, all));
         }
     }
 }

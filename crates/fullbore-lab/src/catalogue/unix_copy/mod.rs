@@ -33,7 +33,7 @@ use crate::catalogue::transports::stream::Moved;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Task, Timing};
-use crate::process::{GRACE, Process};
+use crate::process::GRACE;
 use crate::work::{Bench, Work};
 use chain::Delivered;
 use fullbore_host::size;
@@ -177,26 +177,21 @@ impl Work for UnixCopy {
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
-        let Sizes {
-            object,
-            count,
-            sndbuf,
-            pipe_size,
-            check_every_object: false,
-            ..
-        } = settings.unix_copy.unwrap_or_default()
-        else {
+        let sizes = settings.unix_copy.unwrap_or_default();
+        if sizes.check_every_object {
             return None;
-        };
+        }
         let mode = self.0.of_peer()?;
         let chain = match self.1 {
             Place::OneSocket => "",
             Place::UserSpace => return None,
             Place::Chain => " --chain",
         };
-        let count = count.map_or_else(String::new, |count| format!(" --count {count}"));
+        let count = sizes.count.map(|count| format!(" --count {count}"));
+        let (object, sndbuf, pipe_size) = (sizes.object, sizes.sndbuf, sizes.pipe_size);
         Some(format!(
-            "unix_copy {mode}{chain} --object {object} --sndbuf {sndbuf} --pipe-size {pipe_size}{count}"
+            "unix_copy {mode}{chain} --object {object} --sndbuf {sndbuf} --pipe-size {pipe_size}{}",
+            count.unwrap_or_default()
         ))
     }
 }
@@ -210,66 +205,55 @@ impl UnixCopy {
         }
     }
 
-    /// Starts a process with a role, on one CPU or on any, with these as its stdin and stdout.
-    fn start(
-        &self,
-        role: Role,
-        bench: &Bench<'_>,
-        cpu: Option<usize>,
-        stdin: impl Into<Stdio>,
-        stdout: impl Into<Stdio>,
-    ) -> Result<Process> {
-        let task = UnixCopyTask {
+    /// Returns the task of a process with a role.
+    fn task(&self, role: Role, bench: &Bench<'_>) -> UnixCopyTask {
+        UnixCopyTask {
             role,
             mode: self.0,
             sizes: bench.settings.unix_copy.unwrap_or_default(),
             timing: Timing::of(bench.settings),
-        };
-        bench.program.start(&task, cpu, stdin, stdout)
+        }
     }
 
     fn in_user_space(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let (cpu, null) = (Some(bench.cpus.writer), Stdio::null);
-        let copier = self.start(Role::Copier, bench, cpu, null(), null())?;
+        let (program, cpu, null) = (bench.program, Some(bench.cpus.writer), Stdio::null);
+        let copier = program.start(&self.task(Role::Copier, bench), cpu, null(), null())?;
         let copied = copier.end_within(self.patience(bench.settings))?;
-        let copied: Sent = copied.report("copier")?;
-        let mut taken = taken(&copied.moved)?;
-        taken.spent = Some(copied.moved.spent);
-        taken.also.push(("hot", Unit::Times, copied.hot));
+        let (copied, hot): Sent = copied.report("copier")?;
+        let mut taken = taken(&copied)?;
+        taken.spent = Some(copied.spent);
+        taken.also.push(("hot", Unit::Times, hot));
         Ok(taken)
     }
 
     fn through_one_socket(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
+        let (near, far, note) = connect(bench.settings).map_err(Stop::skipped)?;
         let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
-        let null = Stdio::null;
-        let receiver = self.start(Role::Receiver, bench, reader, socket.far, null())?;
-        let sender = self.start(Role::Sender, bench, writer, null(), socket.near)?;
+        let (program, null) = (bench.program, Stdio::null);
+        let receiver = program.start(&self.task(Role::Receiver, bench), reader, far, null())?;
+        let sender = program.start(&self.task(Role::Sender, bench), writer, null(), near)?;
         let sent = sender.end_within(self.patience(bench.settings))?;
-        let sent: Sent = match sent.report("sender") {
+        let (sent, hot): Sent = match sent.report("sender") {
             Ok(sent) => sent,
             Err(stop) => bail!(receiver.own_fault("receiver")?.unwrap_or(stop)),
         };
-        let received: Received = receiver.end_within(GRACE)?.report("receiver")?;
-        let mut taken = taken(&sent.moved)?;
+        let (_, smaller): Received = receiver.end_within(GRACE)?.report("receiver")?;
+        let mut taken = taken(&sent)?;
         // The cost would include the walks.
         taken.arrived = None;
-        taken.also.push(("hot", Unit::Times, sent.hot));
-        taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+        taken.also.push(("hot", Unit::Times, hot));
+        taken.notes = [note, smaller].into_iter().flatten().collect();
         Ok(taken)
     }
 
     fn through_the_chain(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
-        let (to_client, from_front) = loopback()
-            .context("TCP over the loopback")
-            .map_err(Stop::skipped)?;
-        let (to_client, from_front) = (OwnedFd::from(to_client), OwnedFd::from(from_front));
+        let (near, far, note) = connect(bench.settings).map_err(Stop::skipped)?;
+        let (to_client, from_front) = loopback().map_err(Stop::skipped)?;
         let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
-        let null = Stdio::null;
-        let client = self.start(Role::Client, bench, None, from_front, null())?;
-        let front = self.start(Role::Front, bench, reader, socket.far, to_client)?;
-        let storage = self.start(Role::Storage, bench, writer, null(), socket.near)?;
+        let (program, null) = (bench.program, Stdio::null);
+        let client = program.start(&self.task(Role::Client, bench), None, from_front, null())?;
+        let front = program.start(&self.task(Role::Front, bench), reader, far, to_client)?;
+        let storage = program.start(&self.task(Role::Storage, bench), writer, null(), near)?;
         let measured = client.end_within(self.patience(bench.settings))?;
         // The first process of the chain that failed is at fault: the ones after it only see an early
         // end.
@@ -283,58 +267,42 @@ impl UnixCopy {
             bail!(stop);
         }
         let (passed, served) = (front.end_within(GRACE)?, storage.end_within(GRACE)?);
-        let received: Received = passed.report("front")?;
+        let (passed, smaller): Received = passed.report("front")?;
         let sent: Moved = served.report("storage process")?;
-        let delivered = delivered?;
-        let mut taken = taken(&delivered.moved)?;
+        let (delivered, all) = delivered?;
+        let mut taken = taken(&delivered)?;
         // The first object came before the client began to count.
         let first = bench.settings.unix_copy.unwrap_or_default().object;
-        taken.arrived = Some(delivered.all.bytes + first as u64);
-        for (role, moved) in [
-            ("storage", sent),
-            ("front", received.passed),
-            ("client", delivered.all),
-        ] {
+        taken.arrived = Some(all.bytes + first as u64);
+        for (role, moved) in [("storage", sent), ("front", passed), ("client", all)] {
             let gib = moved.bytes.max(1) as f64 / (1u64 << 30) as f64;
             let cost = moved.spent.total() / gib;
             taken.also.push((role, Unit::SecondsPerGib, cost));
         }
-        taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+        taken.notes = [note, smaller].into_iter().flatten().collect();
         Ok(taken)
     }
 }
 
-/// A Unix stream socket, and its peer.
-struct Socket {
-    near: OwnedFd,
-    far: OwnedFd,
-    note: Option<String>,
-}
-
-impl Socket {
-    /// Creates the pair, with a send buffer of the chosen size on the near side.
-    fn lay(settings: &Settings) -> Result<Self> {
-        let sndbuf = settings.unix_copy.unwrap_or_default().sndbuf;
-        let (near, far) = UnixStream::pair().context("socketpair")?;
-        // Only root may exceed net.core.wmem_max (socket(7), SO_SNDBUFFORCE).
-        if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
-            set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
-        }
-        // The kernel doubles the requested size for its own overhead, and returns the doubled size.
-        let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
-        let note = (given < sndbuf).then(|| {
-            format!(
-                "the send buffer is {} instead of {}: see net.core.wmem_max",
-                size::format(given as u64),
-                size::format(sndbuf as u64)
-            )
-        });
-        Ok(Self {
-            near: near.into(),
-            far: far.into(),
-            note,
-        })
+/// Creates a Unix stream socket, with a send buffer of the chosen size, and its peer; and returns a note if the buffer
+/// is smaller.
+fn connect(settings: &Settings) -> Result<(OwnedFd, OwnedFd, Option<String>)> {
+    let sndbuf = settings.unix_copy.unwrap_or_default().sndbuf;
+    let (near, far) = UnixStream::pair().context("socketpair")?;
+    // Only root may exceed net.core.wmem_max (socket(7), SO_SNDBUFFORCE).
+    if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
+        set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
     }
+    // The kernel doubles the requested size for its own overhead, and returns the doubled size.
+    let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
+    let note = (given < sndbuf).then(|| {
+        format!(
+            "the send buffer is {} instead of {}: see net.core.wmem_max",
+            size::format(given as u64),
+            size::format(sndbuf as u64)
+        )
+    });
+    Ok((near.into(), far.into(), note))
 }
 
 /// Turns it into a measurement, which also gives the RFC's unit.
@@ -372,11 +340,11 @@ mod tests {
                 sndbuf,
                 ..Sizes::default()
             };
-            Socket::lay(&with(sizes)).unwrap()
+            connect(&with(sizes)).unwrap().2
         };
-        assert_eq!(lay(64 << 10).note, None);
+        assert_eq!(lay(64 << 10), None);
         // The kernel cannot count this size, whichever user asks.
-        let note = lay((1 << 31) - 1).note.unwrap();
+        let note = lay((1 << 31) - 1).unwrap();
         assert!(note.contains("the send buffer is "), "{note}");
     }
 

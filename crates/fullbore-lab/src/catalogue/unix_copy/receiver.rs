@@ -11,7 +11,6 @@ use fullbore::{Pipe, PipeEnd, Wait};
 use fullbore_linux::{Calls, Ready};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
-use serde::{Deserialize, Serialize};
 
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
@@ -24,14 +23,8 @@ use fullbore_results::run::Sizes;
 /// Bytes of one read(2) while the first object is checked.
 const CHUNK: usize = 64 << 10;
 
-/// The receiver's report.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Received {
-    /// A remark about its pipe for the user.
-    pub note: Option<String>,
-    /// What it has passed on.
-    pub passed: Moved,
-}
+/// The receiver's report: what it has passed on, and a note if its pipe is smaller than it should be.
+pub type Received = (Moved, Option<String>);
 
 /// Checks the first object, and drops the following ones or checks them too.
 ///
@@ -138,17 +131,15 @@ impl Through {
 
     /// Returns the report after everything has passed.
     pub fn received(&self) -> Received {
-        let is_less = self.capacity < self.wanted;
-        Received {
-            passed: Moved::since(self.from.0, self.from.1, self.bytes),
-            note: is_less.then(|| {
-                format!(
-                    "the receiving pipe has a capacity of {} instead of {}",
-                    size::format(self.capacity as u64),
-                    size::format(self.wanted as u64)
-                )
-            }),
-        }
+        let note = (self.capacity < self.wanted).then(|| {
+            format!(
+                "the receiving pipe has a capacity of {} instead of {}",
+                size::format(self.capacity as u64),
+                size::format(self.wanted as u64)
+            )
+        });
+        let (began, before) = self.from;
+        (Moved::since(began, before, self.bytes), note)
     }
 }
 
@@ -218,6 +209,6 @@ mod tests {
         sending.join().unwrap().unwrap();
         assert!(checking.join().unwrap());
         assert_eq!(through.pass(far.as_fd(), sink.as_fd()).unwrap(), 0);
-        assert!(through.received().note.is_none());
+        assert!(through.received().1.is_none());
     }
 }

@@ -58,14 +58,9 @@ impl Mode {
     }
 }
 
-/// What the sender measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Sent {
-    /// The bytes that were sent, and their time.
-    pub moved: Moved,
-    /// How many times as long a walk over the hot working set takes after a send.
-    pub hot: f64,
-}
+/// What the sender measured: the bytes that were sent and their time, and how many times as long a walk over the hot
+/// working set takes after a send.
+pub type Sent = (Moved, f64);
 
 /// Sends for a time or a number of objects, and measures; then sends and walks in turn.
 ///
@@ -81,8 +76,8 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     };
     // The receiver checks every byte of the first object.
     send()?;
-    let (moved, hot) = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
-    part::say(&Sent { moved, hot })
+    let sent = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
+    part::say(&sent)
 }
 
 /// Warms up, and sends for a time or a number of objects; then sends and walks in turn. Calls `settle` before the
@@ -95,7 +90,7 @@ pub fn send_and_walk(
     settle: impl Fn(),
     sizes: &Sizes,
     timing: Timing,
-) -> Result<(Moved, f64)> {
+) -> Result<Sent> {
     let time = Duration::from_secs_f64(timing.seconds);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs_f64(timing.warm_up_seconds) {

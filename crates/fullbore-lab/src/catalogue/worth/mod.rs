@@ -61,53 +61,32 @@ struct Worth {
     reader: &'static Reader,
 }
 
-/// What connects the producer with the reader: the stdin and the stdout of the producer, and the stdin of the reader.
-struct Connection {
-    to_producer: Stdio,
-    from_producer: Stdio,
-    to_reader: OwnedFd,
-}
-
-impl Connection {
-    /// Makes a pipe or a ring.
-    fn make(way: &Way) -> Result<Self, Stop> {
-        if way.is == WayName::Shared {
-            let memory = ring::make().map_err(Stop::skipped)?;
-            let copy = memory.try_clone().context("dup").map_err(Stop::skipped)?;
-            return Ok(Self {
-                to_producer: copy.into(),
-                from_producer: Stdio::null(),
-                to_reader: memory,
-            });
-        }
-        let pipe = prepare::pipe(way.pipe_size).map_err(Stop::skipped)?;
-        Ok(Self {
-            to_producer: Stdio::null(),
-            from_producer: pipe.writer.into(),
-            to_reader: pipe.reader,
-        })
+/// Makes a pipe or a ring; returns the stdin and the stdout of the producer, and the stdin of the reader.
+fn connect(way: &Way) -> Result<(Stdio, Stdio, OwnedFd)> {
+    if way.is == WayName::Shared {
+        let memory = ring::make()?;
+        let copy = memory.try_clone().context("dup")?;
+        return Ok((copy.into(), Stdio::null(), memory));
     }
+    let pipe = prepare::pipe(way.pipe_size)?;
+    Ok((Stdio::null(), pipe.writer.into(), pipe.reader))
 }
 
 impl Work for Worth {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let (way, to) = (self.way.is, self.reader.is);
-        let connection = Connection::make(self.way)?;
+        let (stdin, stdout, to_reader) = connect(self.way).map_err(Stop::skipped)?;
         let (program, cpus) = (bench.program, bench.cpus);
         let mut receiver = None;
         let mut to_receiver = Stdio::null();
         if to == Use::Tcp {
-            let (near, far) = loopback()
-                .context("TCP over the loopback")
-                .map_err(Stop::skipped)?;
-            to_receiver = OwnedFd::from(near).into();
-            let far = OwnedFd::from(far);
+            let (near, far) = loopback().map_err(Stop::skipped)?;
+            to_receiver = near.into();
             receiver = Some(program.start(&DropTask {}, None, far, Stdio::null())?);
         }
         let read = ReadTask { way, to, timing };
-        let reading = program.start(&read, Some(cpus.reader), connection.to_reader, to_receiver)?;
-        let (stdin, stdout) = (connection.to_producer, connection.from_producer);
+        let reading = program.start(&read, Some(cpus.reader), to_reader, to_receiver)?;
         let produce = ProduceTask { way, to };
         let producing = program.start(&produce, Some(cpus.writer), stdin, stdout)?;
         let read = reading.end_within(timing.patience())?;
