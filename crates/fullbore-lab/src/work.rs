@@ -6,6 +6,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -115,13 +116,18 @@ impl<'a> Bench<'a> {
 pub struct Store(HashMap<TypeId, Box<dyn Any>>);
 
 impl Store {
-    /// Returns the value of this type, and creates the default one on first use.
-    pub fn of<T: Any + Default>(&mut self) -> &mut T {
-        self.0
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Box::<T>::default())
+    /// Returns the value of this type, and makes it on first use.
+    ///
+    /// # Errors
+    /// Fails as `make` does.
+    pub fn of<T: Any>(&mut self, make: impl FnOnce() -> Result<T>) -> Result<&mut T> {
+        let value = match self.0.entry(TypeId::of::<T>()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(Box::new(make()?)),
+        };
+        Ok(value
             .downcast_mut()
-            .expect("each value is stored under its own type")
+            .expect("each value is stored under its own type"))
     }
 }
 
@@ -132,10 +138,13 @@ mod tests {
     #[test]
     fn a_value_is_made_once_for_each_type_and_kept() {
         let mut store = Store::default();
-        store.of::<Vec<u8>>().push(1);
-        store.of::<String>().push('a');
-        store.of::<Vec<u8>>().push(2);
-        assert_eq!(*store.of::<Vec<u8>>(), [1, 2]);
-        assert_eq!(store.of::<String>(), "a");
+        assert!(store.of::<u8>(|| anyhow::bail!("no")).is_err());
+        for (number, letter) in [(1, "a"), (2, "b")] {
+            let numbers: &mut Vec<u8> = store.of(|| Ok(Vec::new())).unwrap();
+            numbers.push(number);
+            let letters = store.of(|| Ok(letter.to_owned())).unwrap();
+            assert_eq!(letters, "a");
+        }
+        assert_eq!(*store.of::<Vec<u8>>(|| unreachable!()).unwrap(), [1, 2]);
     }
 }

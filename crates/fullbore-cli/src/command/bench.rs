@@ -185,12 +185,13 @@ impl Bench {
     /// Refuses options that would have no effect.
     fn check_options_of_groups(&self, experiments: &[Experiment]) -> Result<(), Usage> {
         let group = unix_copy::GROUP;
-        match self.unix_copy.given() {
-            Some(option) if experiments.iter().all(|e| e.group != group) => Err(Usage(format!(
-                "{option} applies only to the group '{group}', which was not selected: add '{group}' to the names"
-            ))),
-            _ => Ok(()),
+        if !self.unix_copy.is_given() || experiments.iter().any(|e| e.group == group) {
+            return Ok(());
         }
+        Err(Usage(format!(
+            "--object, --count, --sndbuf, --hot and --check-every-object apply only to the group '{group}', which \
+             was not selected: add '{group}' to the names"
+        )))
     }
 
     /// Refuses options that would have an effect only on experiments which were not selected.

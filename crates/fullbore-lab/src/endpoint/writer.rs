@@ -6,9 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
 use fullbore::{PipeEnd, ProducerOptions};
-use fullbore_linux::{Calls, is_pipe_or_socket};
 use rustix::fs::{FileType, fstat};
-use rustix::io::Errno;
 
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
@@ -50,7 +48,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         None if options.write_with_vmsplice => by_reference::double_buffering(options, sink)?,
         None => match options.lines {
             Some(len) => write_lines(options, len, &mut BufWriter::new(std::io::stdout()))?,
-            None => write_all(options, sink)?,
+            None => by_reference::write_all(options, sink)?,
         },
     };
     report.pipe_capacity = capacity;
@@ -127,37 +125,4 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
         }
     }
     Ok(progress.report(options, repeat.report().calls))
-}
-
-fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let mut calls = Calls::new(options.wait());
-    let mut buffer = prepare::buffer(options, options.chunk())?;
-    let backing = buffer.backed_by();
-    let mut progress = EndpointProgress::begin(options, Role::Writer);
-    'stream: while let Some(most) = progress.next(buffer.len()) {
-        if options.data() == Data::Words {
-            words::fill(&mut buffer[..most], progress.moved());
-        }
-        let mut written = 0;
-        while written < most {
-            match calls.write(sink, &buffer[written..most]) {
-                Ok(n) => {
-                    written += n;
-                    progress.add(n, calls.made());
-                }
-                Err(Errno::PIPE) if is_pipe_or_socket(sink) => break 'stream,
-                Err(errno) => {
-                    return Err(errno).with_context(|| {
-                        format!("write to stdout (after {} bytes)", progress.moved())
-                    });
-                }
-            }
-            if progress.next(1).is_none() {
-                break;
-            }
-        }
-    }
-    let mut report = progress.report(options, calls.made());
-    report.backing = Some(backing.to_string());
-    Ok(report)
 }

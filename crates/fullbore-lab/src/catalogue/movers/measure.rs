@@ -32,7 +32,7 @@ const PATIENCE: Duration = process::GRACE;
 /// # Errors
 /// Fails if not even a pipe or a process can be made.
 pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measured> {
-    let descriptors = Descriptors::open(job, || bench.store.of::<SourceFile>().open());
+    let descriptors = Descriptors::open(job, || bench.store.of(SourceFile::make)?.open());
     let Descriptors {
         writer,
         source,

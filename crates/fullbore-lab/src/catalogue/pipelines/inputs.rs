@@ -40,11 +40,16 @@ const PART_OF_THE_ROOM: u64 = 3;
 /// How long cleaning up may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The inputs that were made so far.
-#[derive(Debug, Default)]
+/// The inputs that were made so far, their directory, and what they are made of.
+#[derive(Debug)]
 pub struct Inputs {
-    directory: Option<Directory>,
     made: BTreeMap<&'static str, Made>,
+    path: PathBuf,
+    /// The fraction of the wanted bytes for which there is space.
+    share: f64,
+    lines: Vec<u8>,
+    /// Removes the directory once its stdin has ended.
+    keeper: Process,
 }
 
 impl Inputs {
@@ -65,9 +70,7 @@ impl Inputs {
                 let reason = format!("{missing} is not on PATH");
                 bail!(Stop::Skipped(reason));
             }
-            let made = self
-                .make(program, pipeline, settings)
-                .context("create its input");
+            let made = self.fill(pipeline, settings).context("create its input");
             let made = made.map_err(Stop::skipped)?;
             let expected = made.expected.try_clone()?;
             run(program, pipeline, &WAYS[0], &made, expected, settings)?;
@@ -76,21 +79,12 @@ impl Inputs {
         Ok(&self.made[pipeline.name])
     }
 
-    fn make(
-        &mut self,
-        program: &Program,
-        pipeline: &'static Pipeline,
-        settings: &Settings,
-    ) -> Result<Made> {
-        let parent = match &self.directory {
-            Some(directory) => directory,
-            None => self.directory.insert(Directory::make(program, settings)?),
-        };
-        let directory = parent.path.join(pipeline.name);
+    fn fill(&self, pipeline: &'static Pipeline, settings: &Settings) -> Result<Made> {
+        let directory = self.path.join(pipeline.name);
         // It may be left from an attempt that was given up.
         fs::create_dir_all(&directory)?;
         let wanted = |share| pipeline.bytes(settings.seconds * share);
-        let (lines, bytes) = (&parent.lines, wanted(parent.share));
+        let (lines, bytes) = (&self.lines, wanted(self.share));
         let bytes = match pipeline.input {
             // Without an input, nothing takes up space.
             Input::Nothing => wanted(1.0),
@@ -118,21 +112,12 @@ impl Inputs {
             expected: memory_file()?,
         })
     }
-}
 
-/// The directory that contains all inputs, and what they are made of.
-#[derive(Debug)]
-struct Directory {
-    path: PathBuf,
-    /// The fraction of the wanted bytes for which there is space.
-    share: f64,
-    lines: Vec<u8>,
-    /// Removes the directory once its stdin has ended.
-    keeper: Process,
-}
-
-impl Directory {
-    fn make(program: &Program, settings: &Settings) -> Result<Self> {
+    /// Makes the directory, in the place with the most room.
+    ///
+    /// # Errors
+    /// Fails if there is no such place.
+    pub fn make(program: &Program, settings: &Settings) -> Result<Self> {
         let made = PIPELINES.iter().filter(|p| p.input != Input::Nothing);
         let wanted: u64 = made.map(|pipeline| pipeline.bytes(settings.seconds)).sum();
         let share = |place: &Path| {
@@ -156,6 +141,7 @@ impl Directory {
         command.stdout(Stdio::null()).process_group(0);
         let keeper = Process::start(command)?;
         Ok(Self {
+            made: BTreeMap::new(),
             share: share(&place),
             path: directory.keep(),
             lines: log_lines(BLOCK),
@@ -164,7 +150,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for Inputs {
     fn drop(&mut self) {
         drop(self.keeper.take_stdin());
         let _ = self.keeper.ends_within(PATIENCE);

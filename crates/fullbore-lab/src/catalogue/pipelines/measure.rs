@@ -21,11 +21,14 @@ pub fn measure(
     way: &'static Way,
     bench: &mut Bench<'_>,
 ) -> Result<Measured> {
-    let inputs: &mut Inputs = bench.store.of();
-    let made = inputs.of(bench.program, pipeline, bench.settings)?;
+    let (program, settings) = (bench.program, bench.settings);
+    let inputs = bench.store.of(|| Inputs::make(program, settings));
+    let made = inputs
+        .map_err(Stop::skipped)?
+        .of(program, pipeline, settings)?;
     let mut printed = memory_file()?;
     let stdout = printed.try_clone()?;
-    let ran = run(bench.program, pipeline, way, made, stdout, bench.settings)?;
+    let ran = run(program, pipeline, way, made, stdout, settings)?;
     let mut expected = made.expected.try_clone()?;
     if let Some(at) = first_difference(&mut printed, &mut expected)? {
         let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());

@@ -204,24 +204,14 @@ fn reread_mapped(timing: Timing) -> Result<Moved> {
 }
 
 /// The file that is read repeatedly. It is made on first use and kept, so that it is in the page cache.
-#[derive(Debug, Default)]
-pub struct RereadFile(Option<File>);
+pub struct RereadFile(pub File);
 
 impl RereadFile {
-    /// Opens the file.
+    /// Makes the file.
     ///
     /// # Errors
-    /// Fails if there is no space for it among the temporary files.
-    pub fn open(&mut self) -> Result<File> {
-        let file = match &mut self.0 {
-            Some(file) => file,
-            none => none.insert(Self::make().context("a temporary file of 256 MiB")?),
-        };
-        Ok(file.try_clone()?)
-    }
-
-    /// Makes the file without a name, so that it is removed when this process ends, for whatever reason.
-    fn make() -> Result<File> {
+    /// Fails if there is no space for it.
+    pub fn make() -> Result<Self> {
         let mut file = tempfile::tempfile()?;
         let stretch = vec![1; STRETCH];
         for _ in 0..FILE / STRETCH {
@@ -230,7 +220,7 @@ impl RereadFile {
         file.rewind()?;
         // Write the file back now, so that the kernel does not do it during a measurement.
         file.sync_data()?;
-        Ok(file)
+        Ok(Self(file))
     }
 }
 

@@ -19,7 +19,7 @@ mod table;
 
 use std::process::Stdio;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub use ends::{Shape, loopback};
 pub use table::{TRANSPORTS, Transport};
@@ -121,8 +121,9 @@ impl Work for Operation {
         };
         let stdin = match self.0.wants_a_file() {
             true => {
-                let file = bench.store.of::<RereadFile>().open();
-                Stdio::from(file.map_err(Stop::skipped)?)
+                let make = || RereadFile::make().context("a temporary file of 256 MiB");
+                let file = bench.store.of(make).map_err(Stop::skipped)?;
+                Stdio::from(file.0.try_clone()?)
             }
             false => Stdio::null(),
         };
