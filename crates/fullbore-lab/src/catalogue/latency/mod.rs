@@ -12,7 +12,7 @@ mod wake_up;
 
 use std::process::Stdio;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use fullbore_linux::page_size;
 
 use crate::catalogue::transports::{Shape, TRANSPORTS, Transport, shared};
@@ -94,10 +94,6 @@ impl Work for RoundTrip {
         };
         let [near, far] = (self.transport.make)(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
-        if near.message < self.message {
-            let reason = format!("this system limits a message to {} bytes", near.message);
-            bail!(Stop::Skipped(reason));
-        }
         let task = |role, link| RoundTripTask {
             role,
             link,

@@ -66,11 +66,8 @@ pub fn run(
         .report("pipeline")?;
     let status = ExitStatus::from_raw(ran.status);
     if !status.success() {
-        let said = if ran.said.is_empty() {
-            "no word why"
-        } else {
-            &ran.said
-        };
+        let said = Some(ran.said).filter(|said| !said.is_empty());
+        let said = said.unwrap_or_else(|| "no word why".into());
         let reason = format!("{} {}: {said}", way.title, ended(status));
         bail!(Stop::Failed(reason));
     }

@@ -8,7 +8,6 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
-use fullbore_host::machine::Root;
 use fullbore_linux::{Ready, Waiter};
 use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_close, mq_open, mq_receive, mq_send, mq_unlink};
 use nix::sys::stat::Mode;
@@ -19,27 +18,15 @@ use super::carry::Carry;
 /// The number of messages that a queue holds: the default of /proc/sys/fs/mqueue/msg_max.
 const MESSAGES: i64 = 10;
 
-/// The size of a message if the kernel reports no other limit: the default of
-/// /proc/sys/fs/mqueue/msgsize_max.
-const MESSAGE: usize = 8 << 10;
-
-/// Returns the size of the longest message that is used: what the limit allows, and no more than its
-/// default, so that the figures of different machines are comparable.
-pub fn longest_message() -> usize {
-    limit("msgsize_max").map_or(MESSAGE, |most| most.min(MESSAGE))
-}
-
-fn limit(name: &str) -> Option<usize> {
-    let limit = Root::system().number(format!("proc/sys/fs/mqueue/{name}"));
-    limit.map(|limit| limit as usize)
-}
+/// The size of the longest message: the default of /proc/sys/fs/mqueue/msgsize_max, so that the figures of different
+/// machines are comparable.
+pub const LONGEST: usize = 8 << 10;
 
 /// Creates a queue for messages of `message` bytes, and removes its name.
 ///
 /// # Errors
 /// Fails if the kernel has no queues (`ENOSYS`), the user has too many, or its limits are lower.
 pub fn make(message: usize, blocks: bool) -> Result<OwnedFd> {
-    let messages = limit("msg_max").map_or(MESSAGES, |most| MESSAGES.min(most as i64));
     let name = format!(
         "/fullbore-{}-{:016x}",
         std::process::id(),
@@ -49,7 +36,7 @@ pub fn make(message: usize, blocks: bool) -> Result<OwnedFd> {
     if !blocks {
         flags |= MQ_OFlag::O_NONBLOCK;
     }
-    let attributes = MqAttr::new(0, messages, message as i64, 0);
+    let attributes = MqAttr::new(0, MESSAGES, message as i64, 0);
     let queue = mq_open(
         name.as_str(),
         flags,

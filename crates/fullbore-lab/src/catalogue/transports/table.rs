@@ -119,7 +119,7 @@ fn shared_memory(shape: &Shape) -> Result<Ends> {
 }
 
 fn message_queues(shape: &Shape) -> Result<Ends> {
-    let message = shape.message.min(queue::longest_message());
+    let message = shape.message.min(queue::LONGEST);
     let blocks = shape.wait == WaitName::Block;
     let queue = || queue::make(message, blocks).context("a POSIX message queue");
     let (there, back) = (queue()?, queue()?);

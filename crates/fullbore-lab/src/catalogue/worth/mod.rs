@@ -11,7 +11,6 @@ mod data;
 mod look;
 mod pass_on;
 mod produce;
-mod progress;
 mod read;
 mod table;
 
