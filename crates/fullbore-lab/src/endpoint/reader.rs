@@ -60,7 +60,7 @@ fn read_all(
             Ok(n) => n,
             Err(errno) => return Err(errno).with_context(|| at("read from stdin", &progress)),
         };
-        look(options, &buffer[..n], progress.moved(), &mut sum)?;
+        look(options, &buffer[..n], &progress, &mut sum)?;
         progress.add(n, calls.made());
         if let Some(pause) = options.pause {
             thread::sleep(pause);
@@ -93,7 +93,7 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
             Ok(bytes) => &bytes[..bytes.len().min(most)],
             Err(error) => return Err(error).with_context(|| at("read from stdin", &progress)),
         };
-        look(options, bytes, progress.moved(), &mut sum)?;
+        look(options, bytes, &progress, &mut sum)?;
         let n = bytes.len();
         shared |= consumer.is_sharing();
         consumer.consume(n);
@@ -225,12 +225,17 @@ fn begin_with_the_first_bytes(
 
 /// Checks bytes and adds up their words, as far as the options ask for it.
 #[inline]
-fn look(options: &Options, bytes: &[u8], position: u64, sum: &mut u64) -> anyhow::Result<()> {
+fn look(
+    options: &Options,
+    bytes: &[u8],
+    progress: &EndpointProgress,
+    sum: &mut u64,
+) -> anyhow::Result<()> {
     if options.verify {
-        check(options, bytes, position)?;
+        check(options, bytes, progress.moved())?;
     }
     if options.sum {
-        *sum = sum.wrapping_add(words::sum(bytes, position));
+        *sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
     }
     Ok(())
 }
