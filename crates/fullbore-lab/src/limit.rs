@@ -150,7 +150,8 @@ fn read_all<'m>(
         // This fails if the writer has ended, which may have left blocks to read.
         let _ = empty.send(block);
     }
-    rate(bytes, began)
+    let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
+    Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
 }
 
 /// Waits for the next block; `None` when the other side has ended.
@@ -168,11 +169,6 @@ fn next<'m>(blocks: &Receiver<&'m mut [u8]>) -> Option<&'m mut [u8]> {
             Err(TryRecvError::Disconnected) => return None,
         }
     }
-}
-
-fn rate(bytes: usize, began: Instant) -> Option<f64> {
-    let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
-    Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
 }
 
 #[cfg(test)]

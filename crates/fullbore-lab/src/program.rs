@@ -9,7 +9,7 @@
 //! | `part NAME JSON [--cpu=N] [TIED]` | does the task in the JSON, as the part of this name (`part::Part`) |
 //! | `copy`, `tee`, `buffer`, `run` | as the verbs of the command: only the groups `move`, `buffer` and `pipelines` use them |
 //!
-//! TIED is `--die-with-parent --parent=PID`: the process ends when its starter, the process PID, ends, and
+//! TIED is `--die-with-parent=PID`: the process ends when its starter, the process PID, ends, and
 //! also if that had ended before the options were read (`parent::ParentOptions`).
 //!
 //! A process whose work this machine refuses ends with the exit code
@@ -69,10 +69,8 @@ impl Program {
     /// Returns a command for a verb whose process ends with this process.
     pub fn verb(&self, verb: &str) -> Command {
         let mut command = self.command();
-        command
-            .arg(verb)
-            .arg("--die-with-parent")
-            .arg(format!("--parent={}", std::process::id()));
+        let tied = format!("--die-with-parent={}", std::process::id());
+        command.args([verb, &tied]);
         command
     }
 

@@ -549,8 +549,7 @@ fn a_quick_look_is_few_and_short_rounds() {
 fn an_experiment_can_be_repeated_in_a_shell() {
     let run = short_json("vmsplice_read");
     let experiment = experiment(&run, "vmsplice_read");
-    // The options are the same, except for the one that ends it together with bench.
-    let options = |role: &EndpointReport| role.options.replace("--die-with-parent", "");
+    let options = |role: &EndpointReport| role.options.clone();
     let (write, read) = (options(writer(experiment)), options(reader(experiment)));
     // On a busy machine no bytes may arrive in the 10 ms that are measured.
     wait_for("a figure", || {

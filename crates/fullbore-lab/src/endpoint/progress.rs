@@ -175,7 +175,7 @@ impl State {
 fn options_of_this_process() -> String {
     let words = std::env::args().skip(2);
     let words: Vec<String> = words
-        .filter(|word| !word.starts_with("--parent="))
+        .filter(|word| !word.starts_with("--die-with-parent"))
         .collect();
     words.join(" ")
 }

@@ -33,25 +33,19 @@ const PATIENCE: Duration = process::GRACE;
 /// Fails if not even a pipe or a process can be made.
 pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measured> {
     let descriptors = Descriptors::open(job, || bench.store.of(SourceFile::make)?.open());
-    let Descriptors {
-        writer,
-        source,
-        sink,
-        readers,
-        branches,
-        file,
-    } = descriptors.map_err(Stop::skipped)?;
-    let mut readers = readers.into_iter();
+    let descriptors = descriptors.map_err(Stop::skipped)?;
+    let (source, sink) = (descriptors.source, descriptors.sink);
+    let mut readers = descriptors.readers.into_iter();
     let reader = readers.next();
     let (program, cpus) = (bench.program, bench.cpus);
     let options = format!("{PIPE_READER} --bytes-to-pipe={ENDLESS}");
     let branch_readers = readers
         .map(|stdin| program.read(&options, cpus.reader, stdin))
         .collect::<Result<Vec<_>>>()?;
-    let writer = match writer {
+    let writer = match descriptors.writer {
         None => None,
         Some(stdout) => {
-            let bytes = match file {
+            let bytes = match descriptors.file {
                 Some(_) => SourceFile::len().to_string(),
                 None => ENDLESS.to_owned(),
             };
@@ -63,7 +57,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
     };
     let began = Instant::now();
-    let moving = match start_mover(program, mover, source, sink, branches) {
+    let moving = match start_mover(program, mover, source, sink, descriptors.branches) {
         Ok(Some(moving)) => moving,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
@@ -71,7 +65,7 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
         Err(error) => bail!(Stop::Failed(format!("{error:#}"))),
     };
-    if let Some(file) = file {
+    if let Some(file) = descriptors.file {
         let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
         let writer = writer_report(writer)?;
         return Ok(judge_file(mover, &moved, bytes, seconds, writer)?);

@@ -85,13 +85,10 @@ impl Work for Proxying {
         allow_descriptors((self.job.streams + self.job.messages.0) as u64)?;
         let directory = tempfile::tempdir().context("a directory for sockets")?;
         let path = |name: &str| directory.path().join(name).display().to_string();
-        let Job {
-            streams, messages, ..
-        } = *self.job;
         let task = LoadTask {
             path: (!self.is_tcp).then(|| path("server")),
-            streams,
-            messages,
+            streams: self.job.streams,
+            messages: self.job.messages,
             timing,
         };
         let printed = Pipe::new()?;
