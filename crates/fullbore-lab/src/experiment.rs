@@ -17,6 +17,17 @@ pub struct Experiment {
     pub unit: Unit,
     /// The figure in the text that the experiment comes from.
     pub published: Option<f64>,
+    /// The name of the table in its group that contains it; `None` if the group is one table.
+    pub table: Option<&'static str>,
+    /// The name under which it is compared, if each table of its group compares the same programs
+    /// with its first experiment; their ratios are then averaged over the tables.
+    pub compared_as: Option<&'static str>,
+    /// Whether the pipe size of the settings applies to it.
+    pub takes_pipe_size: bool,
+    /// Whether its processes may run on all CPUs, and not only on the two of the settings.
+    pub runs_anywhere: bool,
+    /// The equivalent options of `fullbore write` and `fullbore read`, if there are any.
+    pub endpoints: Option<(&'static str, &'static str)>,
     /// The work that is measured.
     pub work: &'static dyn Work,
 }
@@ -34,6 +45,11 @@ impl Experiment {
             shows: shows.into().leak(),
             unit: Unit::GibPerS,
             published: None,
+            table: None,
+            compared_as: None,
+            takes_pipe_size: false,
+            runs_anywhere: false,
+            endpoints: None,
             work: Box::leak(Box::new(work)),
         }
     }
@@ -41,7 +57,7 @@ impl Experiment {
     /// Returns whether a ratio of the two is meaningful: both are in one group, and in one table of
     /// it.
     pub fn is_like(&self, other: &Experiment) -> bool {
-        self.group == other.group && self.work.table() == other.work.table()
+        self.group == other.group && self.table == other.table
     }
 }
 

@@ -20,7 +20,7 @@ pub fn overall(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Overall>
             first = Some(experiment);
             continue;
         };
-        let names = (experiment.work.compared_as()).zip(base.work.compared_as());
+        let names = experiment.compared_as.zip(base.compared_as);
         let ratio = outcome.ratio.filter(|ratio| *ratio > 0.0);
         let Some(((contestant, base), ratio)) = names.zip(ratio) else {
             continue;

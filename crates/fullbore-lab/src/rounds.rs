@@ -99,7 +99,7 @@ impl Rounds {
             group: experiment.group.into(),
             name: experiment.name.into(),
             shows: experiment.shows.into(),
-            table: experiment.work.table().map(str::to_owned),
+            table: experiment.table.map(str::to_owned),
             unit: experiment.unit,
             published: experiment.published,
             figure: Spread::of(&figures),
@@ -118,7 +118,7 @@ impl Rounds {
             ..Outcome::default()
         };
         experiment.work.describe(&mut outcome, settings);
-        if settings.pipe_size.is_some() && !experiment.work.takes_pipe_size() {
+        if settings.pipe_size.is_some() && !experiment.takes_pipe_size {
             outcome.notes.push("--pipe-size does not apply".into());
         }
         let into_file = last.and_then(|last| last.into_file);

@@ -105,7 +105,7 @@ fn remarks(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Remark> {
             let text = first.work.remark(&table.iter().collect::<Vec<_>>())?;
             Some(Remark {
                 group: first.group.to_owned(),
-                table: first.work.table().map(str::to_owned),
+                table: first.table.map(str::to_owned),
                 text,
             })
         })

@@ -29,17 +29,6 @@ pub trait Work: Debug + Sync {
     /// [`Stop`](crate::measurement::Stop).
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured>;
 
-    /// Returns the name of the table in its group that contains it, or `None` if the group is one table.
-    fn table(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the name under which it is compared, if each table of its group compares the same programs
-    /// with its first experiment; their ratios are then averaged over the tables.
-    fn compared_as(&self) -> Option<&'static str> {
-        None
-    }
-
     /// Returns what the outcomes of its table show, in a sentence. Only the first experiment of a table is asked.
     fn remark(&self, _table: &[&Outcome]) -> Option<String> {
         None
@@ -47,16 +36,6 @@ pub trait Work: Debug + Sync {
 
     /// Adds details that only this kind of work knows to an outcome.
     fn describe(&self, _outcome: &mut Outcome, _settings: &Settings) {}
-
-    /// Returns whether the pipe size of the settings applies to it.
-    fn takes_pipe_size(&self) -> bool {
-        false
-    }
-
-    /// Returns whether its processes may run on all CPUs, and not only on the two of the settings.
-    fn runs_anywhere(&self) -> bool {
-        false
-    }
 
     /// Checks whether its bytes stay right whichever program reads them; `None` means that the question
     /// does not apply.
@@ -77,11 +56,6 @@ pub trait Work: Debug + Sync {
     /// may take.
     fn patience(&self, settings: &Settings) -> Duration {
         Timing::of(settings).patience()
-    }
-
-    /// Returns the equivalent options of `fullbore write` and `fullbore read`, if there are any.
-    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
-        None
     }
 }
 

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn every_experiment_is_one_that_its_endpoints_accept() {
         for experiment in catalogue().iter() {
-            if let Some((writer, reader)) = experiment.work.endpoints() {
+            if let Some((writer, reader)) = experiment.endpoints {
                 options(writer).check_writer().unwrap();
                 options(reader).check_reader().unwrap();
             }

@@ -9,9 +9,9 @@ use crate::experiment::{Experiment, Group};
 
 /// Returns the group of the article's techniques, and faster ones.
 pub fn ladder() -> Group {
-    let row = |(name, published, shows, pair)| Experiment {
+    let row = |(name, published, shows, pair): (&str, _, &str, Pair)| Experiment {
         published,
-        ..Experiment::new(name, shows, pair)
+        ..pair.experiment(name, shows)
     };
     let shows = "a writer and a reader on one pipe, by technique";
     Group::new("ladder", shows, &[], LADDER.map(row))
@@ -19,9 +19,9 @@ pub fn ladder() -> Group {
 
 /// Returns the group of the ways to write of the library's `Producer`.
 pub fn produce() -> Group {
-    let row = |(name, shows, pair)| {
+    let row = |(name, shows, pair): (&str, &str, Pair)| {
         let is_checked = true;
-        Experiment::new(name, shows, Pair { is_checked, ..pair })
+        Pair { is_checked, ..pair }.experiment(name, shows)
     };
     let shows = "each method of the library's Producer, with readers that read or discard the data";
     Group::new("produce", shows, &[], PRODUCE.map(row))

@@ -38,7 +38,7 @@ fn experiment(cell: Cell) -> Experiment {
         peer: Some(peer.leak()),
         ..pair(writer.leak(), reader.leak())
     };
-    Experiment::new(name, shows, pair)
+    pair.experiment(name, shows)
 }
 
 /// Formats a size as it is typed: `64K`.

@@ -6,6 +6,7 @@ use fullbore::Pipe;
 use fullbore_host::size;
 
 use super::words;
+use crate::experiment::Experiment;
 use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
 use crate::process::{self, Ended};
@@ -75,15 +76,6 @@ impl Work for Pair {
         outcome.cell = self.cell;
     }
 
-    /// The settings must not change the pipe's size in some experiments: double buffering is right only in a pipe of
-    /// half a buffer, and a row that gives a size shows the effect of that size.
-    fn takes_pipe_size(&self) -> bool {
-        let sets_it = |option| self.writer.contains(option);
-        !["--write-with-vmsplice", "--pipe-size"]
-            .into_iter()
-            .any(sets_it)
-    }
-
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         let check = || soundness::check(self.writer, bench);
         self.is_checked.then(check).transpose()
@@ -94,13 +86,27 @@ impl Work for Pair {
         let size = size.map_or_else(String::new, |size| format!(" --pipe-size {size}"));
         Some(format!("pipe {}{size}", self.peer?))
     }
-
-    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
-        Some((self.writer, self.reader))
-    }
 }
 
 impl Pair {
+    /// Returns the experiment with this work.
+    pub fn experiment(self, name: impl Into<String>, shows: impl Into<String>) -> Experiment {
+        Experiment {
+            takes_pipe_size: self.takes_pipe_size(),
+            endpoints: Some((self.writer, self.reader)),
+            ..Experiment::new(name, shows, self)
+        }
+    }
+
+    /// The settings must not change the pipe's size in some experiments: double buffering is right only in a pipe of
+    /// half a buffer, and a row that gives a size shows the effect of that size.
+    fn takes_pipe_size(&self) -> bool {
+        let sets_it = |option| self.writer.contains(option);
+        !["--write-with-vmsplice", "--pipe-size"]
+            .into_iter()
+            .any(sets_it)
+    }
+
     /// Derives the measurement from the endpoints' exit statuses and reports.
     fn judge(&self, written: &Ended, read: &Ended) -> Result<Measured, Stop> {
         // The writer is checked first: if it is at fault, the reader only sees an early end.

@@ -45,11 +45,11 @@ const MESSAGES: [(usize, &str, &str); 2] = [
 
 /// Returns the group.
 pub fn group() -> Group {
-    let mut rows = vec![Experiment::new(
-        "wake_up",
-        "from waking a process to its first instruction on another CPU",
-        WakeUp,
-    )];
+    let shows = "from waking a process to its first instruction on another CPU";
+    let mut rows = vec![Experiment {
+        table: Some("one wake-up"),
+        ..Experiment::new("wake_up", shows, WakeUp)
+    }];
     for (message, size, table) in MESSAGES {
         for transport in &TRANSPORTS {
             for (wait, how, waits) in WAITS {
@@ -60,9 +60,12 @@ pub fn group() -> Group {
                     message,
                     wait,
                     how,
-                    table,
                 };
-                rows.push(Experiment::new(name, shows, work));
+                rows.push(Experiment {
+                    table: Some(table),
+                    takes_pipe_size: transport.is_pipe,
+                    ..Experiment::new(name, shows, work)
+                });
             }
         }
     }
@@ -82,7 +85,6 @@ struct RoundTrip {
     message: usize,
     wait: WaitName,
     how: &'static str,
-    table: &'static str,
 }
 
 impl Work for RoundTrip {
@@ -109,20 +111,12 @@ impl Work for RoundTrip {
         Ok(times.taken(vec![])?)
     }
 
-    fn table(&self) -> Option<&'static str> {
-        Some(self.table)
-    }
-
     fn peer(&self, settings: &Settings) -> Option<String> {
         let (name, message, how) = (self.transport.name, self.message, self.how);
         // The program in C leaves pipes as they are.
         let is_alike = settings.pipe_size.is_none() || !self.transport.is_pipe;
         (self.transport.is_in_c && is_alike)
             .then(|| format!("pingpong {name} --message {message} --wait {how}"))
-    }
-
-    fn takes_pipe_size(&self) -> bool {
-        self.transport.is_pipe
     }
 }
 
@@ -148,10 +142,6 @@ impl Work for WakeUp {
             sleeper.behind("sleeping process", &woke, "waking process")?;
         let waker = ("waker", Unit::Microseconds, waker.median);
         Ok(to_running.taken(vec![waker])?)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some("one wake-up")
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {

@@ -45,7 +45,11 @@ fn of_jobs(group: &'static str, shows: &'static str, jobs: &'static [Job]) -> Gr
         job.movers.iter().map(move |mover| {
             let name = format!("{}_{}", job.name, mover.name);
             let shows = format!("{}, by {}", job.title, mover.shows);
-            Experiment::new(name, shows, Move { job, mover })
+            Experiment {
+                table: Some(job.title),
+                endpoints: Some((job.writer(), job.reader())),
+                ..Experiment::new(name, shows, Move { job, mover })
+            }
         })
     });
     Group::new(group, shows, &[], rows)
@@ -63,19 +67,11 @@ impl Work for Move {
         measure::measure(self.job, self.mover, bench)
     }
 
-    fn table(&self) -> Option<&'static str> {
-        Some(self.job.title)
-    }
-
     fn describe(&self, outcome: &mut Outcome, _: &Settings) {
         outcome.mover = Some(self.mover.report(self.job));
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         check::check(self.job, self.mover, bench)
-    }
-
-    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
-        Some((self.job.writer(), self.job.reader()))
     }
 }

@@ -32,6 +32,9 @@ pub fn group() -> Group {
             let shows = format!("by {}: {}", way.title, pipeline.shows);
             Experiment {
                 unit: Unit::MbPerS,
+                table: Some(pipeline.line),
+                compared_as: Some(way.title),
+                runs_anywhere: true,
                 ..Experiment::new(name, shows, PipelineRun { pipeline, way })
             }
         })
@@ -50,18 +53,6 @@ struct PipelineRun {
 impl Work for PipelineRun {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         measure::measure(self.pipeline, self.way, bench)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(self.pipeline.line)
-    }
-
-    fn compared_as(&self) -> Option<&'static str> {
-        Some(self.way.title)
-    }
-
-    fn runs_anywhere(&self) -> bool {
-        true
     }
 
     fn describe(&self, outcome: &mut Outcome, settings: &Settings) {

@@ -48,22 +48,23 @@ fn rows() -> Vec<Experiment> {
     for (is_tcp, transport) in [(true, "tcp"), (false, "unix")] {
         for job in &JOBS {
             let over = if is_tcp { "TCP" } else { "Unix sockets" };
-            let title: &str = format!("{over}: {}", job.title).leak();
+            let title: &'static str = format!("{over}: {}", job.title).leak();
             let goes_over = |way: &&Way| is_tcp || way.program != Program::Proxy;
             for way in WAYS.iter().filter(goes_over) {
                 let name = format!("{transport}_{}_{}", job.name, way.name);
                 let shows = format!("{title}, by {}", way.shows);
-                let work = Proxying {
-                    way,
-                    job,
-                    is_tcp,
-                    title,
+                let work = Proxying { way, job, is_tcp };
+                let unit = match job.messages.0 {
+                    0 => Unit::GibPerS,
+                    _ => Unit::Microseconds,
                 };
-                let mut row = Experiment::new(name, shows, work);
-                if job.messages.0 > 0 {
-                    row.unit = Unit::Microseconds;
-                }
-                rows.push(row);
+                rows.push(Experiment {
+                    unit,
+                    table: Some(title),
+                    compared_as: Some(way.name),
+                    runs_anywhere: true,
+                    ..Experiment::new(name, shows, work)
+                });
             }
         }
     }
@@ -76,7 +77,6 @@ struct Proxying {
     way: &'static Way,
     job: &'static Job,
     is_tcp: bool,
-    title: &'static str,
 }
 
 impl Work for Proxying {
@@ -127,18 +127,6 @@ impl Work for Proxying {
         writeln!(stdin, "{} {address}", proxy.id())?;
         let ended = load.end_within(timing.patience())?;
         self.measured(&ended.report("load")?)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(self.title)
-    }
-
-    fn compared_as(&self) -> Option<&'static str> {
-        Some(self.way.name)
-    }
-
-    fn runs_anywhere(&self) -> bool {
-        true
     }
 }
 

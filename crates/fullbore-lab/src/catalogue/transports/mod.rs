@@ -43,6 +43,7 @@ const MEMORY_READ_2022: f64 = 16.0;
 pub fn group() -> Group {
     let between = TRANSPORTS.map(|one| Experiment {
         published: one.published,
+        takes_pipe_size: one.is_pipe,
         ..Experiment::new(one.name, one.shows, one)
     });
     let alone = ALONE.map(|(what, name, published, shows)| Experiment {
@@ -101,10 +102,6 @@ impl Work for Transport {
             _ => String::new(),
         };
         self.is_in_c.then(|| format!("stream {}{size}", self.name))
-    }
-
-    fn takes_pipe_size(&self) -> bool {
-        self.is_pipe
     }
 }
 

@@ -45,6 +45,12 @@ use sender::{Mode, Sent};
 pub fn group() -> Group {
     let rows = ROWS.map(|(name, published, shows, work)| Experiment {
         published,
+        takes_pipe_size: true,
+        table: Some(match work.1 {
+            Place::OneSocket => "one socket",
+            Place::UserSpace => "an estimate, in user space",
+            Place::Chain => "storage, front, client",
+        }),
         ..Experiment::new(name, shows, work)
     });
     let shows =
@@ -156,18 +162,6 @@ impl Work for UnixCopy {
             size::format(copied)
         ));
         Ok(measured)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(match self.1 {
-            Place::OneSocket => "one socket",
-            Place::UserSpace => "an estimate, in user space",
-            Place::Chain => "storage, front, client",
-        })
-    }
-
-    fn takes_pipe_size(&self) -> bool {
-        true
     }
 
     /// For a number of objects, allows the time that they take at 64 MiB/s.

@@ -39,7 +39,10 @@ pub fn group() -> Group {
         WAYS.iter().map(move |way| {
             let name = format!("{}_to_{}", way.name, reader.name);
             let shows = format!("{} → {}", way.shows, reader.title);
-            Experiment::new(name, shows, Worth { way, reader })
+            Experiment {
+                table: Some(reader.title),
+                ..Experiment::new(name, shows, Worth { way, reader })
+            }
         })
     });
     let shows = "what zero-copy is worth to readers that do something with the bytes";
@@ -95,10 +98,6 @@ impl Work for Worth {
             receiver.end_within(process::GRACE)?.went_well("receiver")?;
         }
         Ok(moved?.measured()?)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(self.reader.title)
     }
 
     fn remark(&self, table: &[&Outcome]) -> Option<String> {
