@@ -64,7 +64,7 @@ fn ping(mut link: Box<dyn Carry + '_>, message: usize, timing: Timing) -> Result
         }
         checked += 1;
     }
-    let mut times = Times::new();
+    let mut times = Times::default();
     let mut last = Instant::now();
     let end = last + Duration::from_secs_f64(timing.seconds);
     while last < end {

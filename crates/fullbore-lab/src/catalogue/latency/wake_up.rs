@@ -72,7 +72,7 @@ fn sleep(memory: &shared::Shared) -> Result<()> {
 }
 
 fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
-    let (mut to_running, mut waker) = (Times::new(), Times::new());
+    let (mut to_running, mut waker) = (Times::default(), Times::default());
     let warm_up = Duration::from_secs_f64(timing.warm_up_seconds);
     let end = warm_up + Duration::from_secs_f64(timing.seconds);
     let wait_for = |number: usize, value: u32| {

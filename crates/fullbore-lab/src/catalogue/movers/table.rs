@@ -172,10 +172,8 @@ const SOCKET_READER: &str = "--read-with-splice --through-pipe --chunk 1M";
 impl Job {
     /// Returns the options of `fullbore write` for the source; there are none if it is a file.
     pub fn writer(&self) -> &'static str {
-        match &self.ends {
-            Some(ends) => ends.writer,
-            None => self.careless_writer(),
-        }
+        let careless = self.careless_writer();
+        self.ends.as_ref().map_or(careless, |ends| ends.writer)
     }
 
     /// Returns the options of a writer of this source that reuses its pages.
@@ -189,14 +187,12 @@ impl Job {
 
     /// Returns the options of `fullbore read` for the sink; there are none if it is a file.
     pub fn reader(&self) -> &'static str {
-        if let Some(ends) = &self.ends {
-            return ends.reader;
-        }
-        match self.sink {
+        let lean = match self.sink {
             End::File => "",
             End::Pipe => PIPE_READER,
             End::Socket => SOCKET_READER,
-        }
+        };
+        self.ends.as_ref().map_or(lean, |ends| ends.reader)
     }
 
     /// Makes a pipe of the job.

@@ -49,7 +49,11 @@ impl End {
         program.start(task, Some(cpu), self.input, self.output)
     }
 
-    fn of_fds(input: OwnedFd, output: OwnedFd, shape: &Shape) -> Result<Self> {
+    /// Returns an end that reads and writes these fds, and does not block in the call if it is to wait otherwise.
+    ///
+    /// # Errors
+    /// Fails as fcntl(2) does.
+    pub fn of_fds(input: OwnedFd, output: OwnedFd, shape: &Shape) -> Result<Self> {
         if shape.wait != WaitName::Block {
             // No other process shares these descriptions, so the flag affects nobody else.
             for fd in [&input, &output] {

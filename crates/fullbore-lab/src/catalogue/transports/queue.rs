@@ -26,24 +26,16 @@ pub const LONGEST: usize = 8 << 10;
 ///
 /// # Errors
 /// Fails if the kernel has no queues (`ENOSYS`), the user has too many, or its limits are lower.
-pub fn make(message: usize, blocks: bool) -> Result<OwnedFd> {
+pub fn make(message: usize) -> Result<OwnedFd> {
     let name = format!(
         "/fullbore-{}-{:016x}",
         std::process::id(),
         fastrand::u64(..)
     );
-    let mut flags = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL | MQ_OFlag::O_CLOEXEC;
-    if !blocks {
-        flags |= MQ_OFlag::O_NONBLOCK;
-    }
+    let flags = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL | MQ_OFlag::O_CLOEXEC;
     let attributes = MqAttr::new(0, MESSAGES, message as i64, 0);
-    let queue = mq_open(
-        name.as_str(),
-        flags,
-        Mode::S_IRUSR | Mode::S_IWUSR,
-        Some(&attributes),
-    )
-    .context("mq_open")?;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let queue = mq_open(name.as_str(), flags, mode, Some(&attributes)).context("mq_open")?;
     mq_unlink(name.as_str()).context("mq_unlink")?;
     let fd = queue.as_fd().try_clone_to_owned();
     // The duplicate of its fd remains open.
@@ -62,20 +54,17 @@ pub struct Queues<'fd> {
 
 impl<'fd> Queues<'fd> {
     /// Uses two fds as queues; later calls fail if they are not queues.
-    ///
-    /// # Errors
-    /// Currently does not fail.
-    pub fn open(input: BorrowedFd<'fd>, output: BorrowedFd<'fd>, waiter: Waiter) -> Result<Self> {
+    pub fn new(input: BorrowedFd<'fd>, output: BorrowedFd<'fd>, waiter: Waiter) -> Self {
         // SAFETY: a queue is an fd on Linux, and nothing closes these two before 'fd ends: `MqdT` does not
         // close what it holds.
         let queue = |fd: BorrowedFd<'_>| unsafe { MqdT::from_raw_fd(fd.as_raw_fd()) };
-        Ok(Self {
+        Self {
             input,
             output,
             receives: queue(input),
             sends: queue(output),
             waiter,
-        })
+        }
     }
 }
 

@@ -12,7 +12,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::ends::{End, Ends, Shape, connected_by_name, fifo, loopback, of_pipes, of_socket};
 use super::link::Link;
 use super::{queue, ring};
-use crate::endpoint::WaitName;
 
 /// A mechanism that carries bytes from one process to another.
 #[derive(Debug, Clone, Copy)]
@@ -120,15 +119,15 @@ fn shared_memory(shape: &Shape) -> Result<Ends> {
 
 fn message_queues(shape: &Shape) -> Result<Ends> {
     let message = shape.message.min(queue::LONGEST);
-    let blocks = shape.wait == WaitName::Block;
-    let queue = || queue::make(message, blocks).context("a POSIX message queue");
+    let queue = || queue::make(message).context("a POSIX message queue");
     let (there, back) = (queue()?, queue()?);
     let end = |input: &OwnedFd, output: &OwnedFd| -> Result<End> {
+        let link = Link::Queue;
+        let end = End::of_fds(input.try_clone()?, output.try_clone()?, shape)?;
         Ok(End {
-            input: input.try_clone()?,
-            output: output.try_clone()?,
-            link: Link::Queue,
+            link,
             message,
+            ..end
         })
     };
     Ok([end(&back, &there)?, end(&there, &back)?])
