@@ -16,34 +16,20 @@ use crate::machine::CpuPair;
 /// How long one measurement takes.
 const TIME: Duration = Duration::from_millis(1);
 
-/// The distances that were measured during a run.
-#[derive(Debug, Default)]
-pub struct Distances {
-    seen: Vec<f64>,
-}
+/// The CPUs are apart where a cache line takes more than so many times as long as when they are near.
+///
+/// Typical times are 30 ns between two threads of one core, 60 ns between two cores that share a
+/// cache, and 300 ns between two that share none.
+pub const APART: f64 = 2.2;
 
-impl Distances {
-    /// The CPUs are apart where a cache line takes more than so many times as long as when they are near.
-    ///
-    /// Typical times are 30 ns between two threads of one core, 60 ns between two cores that share a
-    /// cache, and 300 ns between two that share none.
-    pub const APART: f64 = 2.2;
-
-    /// Measures once, and returns whether the CPUs are about as near as they usually are. Where
-    /// the distance cannot be measured, they count as near.
-    pub fn are_near(&mut self, cpus: &CpuPair) -> bool {
-        let Some(now) = line_round_trip_ns(cpus) else {
-            return true;
-        };
-        self.seen.push(now);
-        now <= near(&self.seen) * Self::APART
-    }
-
-    /// Returns all measurements in nanoseconds, in the order in which they were made; none where
-    /// the distance could not be measured.
-    pub fn seen(&self) -> &[f64] {
-        &self.seen
-    }
+/// Measures once, adds the nanoseconds to those that were measured before, and returns whether the CPUs are about as near
+/// as they usually are. Where the distance cannot be measured, they count as near.
+pub fn are_near(seen: &mut Vec<f64>, cpus: &CpuPair) -> bool {
+    let Some(now) = line_round_trip_ns(cpus) else {
+        return true;
+    };
+    seen.push(now);
+    now <= near(seen) * APART
 }
 
 /// Returns the distance that counts as near: a tenth of all measurements were below it. The
