@@ -7,7 +7,6 @@ mod page_lookup;
 mod pairs;
 mod pipelines;
 mod services;
-mod sweep;
 mod text;
 pub(crate) mod transports;
 pub mod unix_copy;
@@ -43,7 +42,7 @@ impl Default for Catalogue {
             transports::group(),
             latency::group(),
             page_lookup::group(),
-            sweep::group(),
+            pairs::sweep(),
             unix_copy::group(),
         ];
         Self { groups }

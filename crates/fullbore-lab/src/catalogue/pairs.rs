@@ -6,6 +6,8 @@
 
 use crate::endpoint::{Pair, pair};
 use crate::experiment::{Experiment, Group};
+use fullbore_host::size;
+use fullbore_results::run::Cell;
 
 /// Returns the group of the article's techniques, and faster ones.
 pub fn ladder() -> Group {
@@ -120,3 +122,60 @@ const PRODUCE: [(&str, &str, Pair); 19] = [
     ("repeat_splice_busy", "as repeat_splice, in a busy loop instead of sleeping",
         pair("--way repeat --pipe-size 1M --busy-loop", "--read-with-splice --chunk 16M --busy-loop")),
 ];
+
+/// Bytes per call, for writing and reading.
+const CHUNKS: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// Capacities of the pipe.
+const PIPE_SIZES: [usize; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// Returns the group of throughput over the size of a call and the size of the pipe, written by write(2) and read by
+/// read(2), ordered by chunk. Reports show it as a grid.
+pub fn sweep() -> Group {
+    let cells = CHUNKS.iter().flat_map(|&chunk| {
+        let cell = move |pipe_size| of_cell(Cell { chunk, pipe_size });
+        PIPE_SIZES.map(cell)
+    });
+    let shows = "throughput by bytes per call and pipe capacity";
+    Group::new("sweep", shows, &[], cells)
+}
+
+fn of_cell(cell: Cell) -> Experiment {
+    let (chunk, pipe_size) = (short(cell.chunk), short(cell.pipe_size));
+    let name = format!("chunk_{chunk}_pipe_{pipe_size}");
+    let shows = format!("{chunk} a call, through a pipe of {pipe_size}");
+    let writer = format!("--buf-size {chunk} --pipe-size {pipe_size} --wait block");
+    let reader = format!("--buf-size {chunk} --wait block");
+    let peer = format!(
+        "--writer write --reader read --chunk {} --pipe-size {}",
+        cell.chunk, cell.pipe_size
+    );
+    let pair = Pair {
+        cell: Some(cell),
+        peer: Some(peer.leak()),
+        ..pair(writer.leak(), reader.leak())
+    };
+    pair.experiment(name, shows)
+}
+
+/// Formats a size as it is typed: `64K`.
+fn short(bytes: usize) -> String {
+    size::typed(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_results::run::Settings;
+
+    #[test]
+    fn the_program_in_c_is_compared() {
+        let settings = Settings::new(1, 0.1, 0.0);
+        let first = &sweep().experiments[0];
+        assert_eq!(first.name, "chunk_4K_pipe_4K");
+        assert_eq!(
+            first.work.peer(&settings).unwrap(),
+            "pipe --writer write --reader read --chunk 4096 --pipe-size 4096"
+        );
+    }
+}
