@@ -9,46 +9,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::machine::CpuPair;
 
 /// How long one measurement takes.
 const TIME: Duration = Duration::from_millis(1);
 
-/// The distances that were measured during a run.
-#[derive(Debug, Default)]
-pub struct Distances {
-    seen: Vec<f64>,
-}
+/// The CPUs are apart where a cache line takes more than so many times as long as when they are near.
+///
+/// Typical times are 30 ns between two threads of one core, 60 ns between two cores that share a
+/// cache, and 300 ns between two that share none.
+pub const APART: f64 = 2.2;
 
-impl Distances {
-    /// The CPUs are apart where a cache line takes more than so many times as long as when they are near.
-    ///
-    /// Typical times are 30 ns between two threads of one core, 60 ns between two cores that share a
-    /// cache, and 300 ns between two that share none.
-    pub const APART: f64 = 2.2;
-
-    /// Measures once, and returns whether the CPUs are about as near as they usually are. Where
-    /// the distance cannot be measured, they count as near.
-    pub fn are_near(&mut self, cpus: &CpuPair) -> bool {
-        let Some(now) = line_round_trip_ns(cpus) else {
-            return true;
-        };
-        self.seen.push(now);
-        now <= self.near_up_to()
-    }
-
-    /// Returns the distance in nanoseconds up to which the CPUs count as near, by all measurements so far.
-    pub fn near_up_to(&self) -> f64 {
-        near(&self.seen) * Self::APART
-    }
-
-    /// Returns all measurements in nanoseconds, in the order in which they were made; none where
-    /// the distance could not be measured.
-    pub fn seen(&self) -> &[f64] {
-        &self.seen
-    }
+/// Measures once, adds the nanoseconds to those that were measured before, and returns whether the CPUs are about as near
+/// as they usually are. Where the distance cannot be measured, they count as near.
+pub fn are_near(seen: &mut Vec<f64>, cpus: &CpuPair) -> bool {
+    let Some(now) = line_round_trip_ns(cpus) else {
+        return true;
+    };
+    seen.push(now);
+    now <= near(seen) * APART
 }
 
 /// Returns the distance that counts as near: a tenth of all measurements were below it. The
@@ -97,8 +78,7 @@ pub fn line_round_trip_ns(cpus: &CpuPair) -> Option<f64> {
 /// Runs `work` on one CPU; returns `None` where this thread may not run there. The affinity is not restored, so this is
 /// for a thread that ends after it.
 pub fn pinned_to<T>(cpu: usize, work: impl FnOnce() -> T) -> Option<T> {
-    let allowed = sched_getaffinity(None).ok()?;
-    if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
+    if cpu >= CpuSet::MAX_CPU {
         return None;
     }
     let mut set = CpuSet::new();

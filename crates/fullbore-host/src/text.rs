@@ -6,8 +6,6 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use unicode_width::UnicodeWidthChar;
-
 /// Stands for a character that must not be shown.
 pub const REPLACEMENT: char = '\u{fffd}';
 
@@ -33,12 +31,7 @@ pub fn clean(name: &str) -> String {
 /// Returns how many columns of a terminal a text occupies: wide characters occupy two, combining characters and
 /// escape sequences none.
 pub fn columns(text: &str) -> usize {
-    let width = |part: &str| match is_escape(part) {
-        true => 0,
-        // Terminals differ in what they make of several characters that form one sign: this is the larger width.
-        false => part.chars().filter_map(UnicodeWidthChar::width).sum(),
-    };
-    parts(text).map(width).sum()
+    textwrap::core::display_width(text)
 }
 
 /// Returns as much of a text as fits into `most` columns, with all its escape sequences.
@@ -137,15 +130,13 @@ pub fn wrapped(text: &str, most: usize) -> Vec<String> {
 
 /// Returns a number with a blank between thousands: `12 345`.
 pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut words = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            words.push(' ');
+    let mut digits = number.to_string();
+    for at in (1..digits.len()).rev() {
+        if (digits.len() - at) % 4 == 3 {
+            digits.insert(at, ' ');
         }
-        words.push(digit);
     }
-    words
+    digits
 }
 
 /// Formats a time: `0.012 s`, `8.40 s`, `3 min 20 s`, `2 h 5 min`.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use fullbore_results::run::Cost;
 use fullbore_results::statistics::Spread;
 
+const GIB: f64 = (1u64 << 30) as f64;
+
 /// CPU seconds in user mode and in the kernel. The kernel knows their sum exactly, and estimates how it is divided
 /// (`cputime_adjust` in kernel/sched/cputime.c).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -51,27 +53,14 @@ impl CpuTime {
     pub fn total(self) -> f64 {
         self.user + self.system
     }
-
-    /// Returns the seconds for each GiB, if it is the cost of so many bytes.
-    fn per_gib(self, bytes: u64) -> Self {
-        let gib = bytes as f64 / (1u64 << 30) as f64;
-        Self {
-            user: self.user / gib,
-            system: self.system / gib,
-        }
-    }
 }
 
 /// Returns the cost of a GiB, given the bytes and the CPU time of each round; `None` without rounds, or if nothing
 /// arrived in one.
 pub fn cost(rounds: &[(u64, CpuTime)]) -> Option<Cost> {
-    let each: Vec<CpuTime> = rounds
-        .iter()
-        .map(|(bytes, spent)| spent.per_gib(*bytes))
-        .collect();
     let spread = |of: fn(CpuTime) -> f64| {
-        let values: Vec<f64> = each.iter().copied().map(of).collect();
-        Spread::of(&values)
+        let per_gib = |&(bytes, spent): &(u64, CpuTime)| of(spent) / (bytes as f64 / GIB);
+        Spread::of(&rounds.iter().map(per_gib).collect::<Vec<_>>())
     };
     Some(Cost {
         total: spread(CpuTime::total)?,

@@ -43,7 +43,6 @@ pub mod catalogue;
 mod cpu_time;
 pub mod endpoint;
 pub mod experiment;
-mod keeper;
 mod limit;
 pub mod measurement;
 mod memory;

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use fullbore_host::distance::pinned_to;
 use fullbore_host::machine::CpuPair;
 use fullbore_linux::Pages;
-use fullbore_results::run::Limit;
-use fullbore_results::statistics::Spread;
 use fullbore_ring::copy_past_caches;
 
 use crate::endpoint::{prepare, words};
@@ -37,79 +35,59 @@ type Store = fn(&[u8], &mut [u8]);
 /// How many tries pass between two moments at which a thread that waits offers its CPU to others.
 const TRIES_BETWEEN_YIELDS: u32 = 1 << 8;
 
-/// Samples, in GiB/s.
-#[derive(Debug, Default)]
-pub struct Samples {
-    handed_over: Vec<f64>,
-}
-
-impl Samples {
-    /// Measures before and after a run, each time once for each second that the run takes, so that a short run is not
-    /// spent on its limit: before a run of less than a second, it measures once, and after it not at all. Nothing is
-    /// added where the two CPUs are one, or where threads cannot be pinned to them.
-    pub fn take(&mut self, cpus: &CpuPair, run: Duration) {
-        let is_short = run < Duration::from_secs(1);
-        if cpus.writer == cpus.reader || is_short && !self.handed_over.is_empty() {
-            return;
-        }
-        let time = if is_short { SHORT_TIME } else { TIME };
-        let Some(mut memory) = Memory::map() else {
-            return;
-        };
-        // Which stores are fastest depends on how far the CPUs are apart.
-        let stores: [Store; 3] = [
-            |_, to| words::fill(to, 0),
-            |from, to| to.copy_from_slice(from),
-            copy_past_caches,
-        ];
-        for _ in 0..run.as_secs().clamp(1, MOST_SAMPLES) {
-            let ways = stores
-                .iter()
-                .flat_map(|&store| BLOCKS.map(|block| (store, block)));
-            let rates =
-                ways.filter_map(|(store, block)| hand_over(cpus, &mut memory, time, block, store));
-            self.handed_over.extend(rates.max_by(f64::total_cmp));
-        }
+/// Adds samples of the limit, in GiB/s.
+///
+/// It measures before and after a run, each time once for each second that the run takes, so that a short run is not
+/// spent on its limit: before a run of less than a second, it measures once, and after it not at all. Nothing is
+/// added where the two CPUs are one, or where threads cannot be pinned to them.
+pub fn take(samples: &mut Vec<f64>, cpus: &CpuPair, run: Duration) {
+    let is_short = run < Duration::from_secs(1);
+    if cpus.writer == cpus.reader || is_short && !samples.is_empty() {
+        return;
     }
-
-    /// Returns the limit; `None` without samples.
-    pub fn limit(&self) -> Option<Limit> {
-        Some(Limit {
-            handed_over: Spread::of(&self.handed_over)?,
-        })
+    let time = if is_short { SHORT_TIME } else { TIME };
+    let Ok((mut blocks, from)) = memory() else {
+        return;
+    };
+    // Which stores are fastest depends on how far the CPUs are apart.
+    let stores: [Store; 3] = [
+        |_, to| words::fill(to, 0),
+        |from, to| to.copy_from_slice(from),
+        copy_past_caches,
+    ];
+    for _ in 0..run.as_secs().clamp(1, MOST_SAMPLES) {
+        let ways = stores
+            .iter()
+            .flat_map(|&store| BLOCKS.map(|block| (store, block)));
+        let rates = ways.filter_map(|(store, block)| {
+            let blocks = blocks.iter_mut().map(|pages| &mut pages[..block]);
+            hand_over(cpus, blocks.collect(), &from, time, store)
+        });
+        samples.extend(rates.max_by(f64::total_cmp));
     }
 }
 
-/// The memory of all measurements, which has been written to, on huge pages if there are any.
-struct Memory {
-    blocks: Vec<Pages>,
-    from: Pages,
-}
-
-impl Memory {
-    fn map() -> Option<Self> {
-        let largest = BLOCKS[BLOCKS.len() - 1];
-        let blocks = (0..UNDER_WAY).map(|_| prepare::huge_pages(largest));
-        Some(Self {
-            blocks: blocks.collect::<Result<_, _>>().ok()?,
-            from: prepare::huge_pages(BLOCKS[0]).ok()?,
-        })
-    }
+/// Returns the memory of all measurements, which has been written to, on huge pages if there are any: blocks, and what
+/// is copied into them.
+fn memory() -> anyhow::Result<(Vec<Pages>, Pages)> {
+    let largest = BLOCKS[BLOCKS.len() - 1];
+    let blocks = (0..UNDER_WAY).map(|_| prepare::huge_pages(largest));
+    Ok((
+        blocks.collect::<Result<_, _>>()?,
+        prepare::huge_pages(BLOCKS[0])?,
+    ))
 }
 
 /// Hands blocks over from one CPU to the other, which give them back to be written again.
 fn hand_over(
     cpus: &CpuPair,
-    memory: &mut Memory,
+    blocks: Vec<&mut [u8]>,
+    from: &[u8],
     time: Duration,
-    block: usize,
     store: Store,
 ) -> Option<f64> {
     let (filled, to_read) = channel();
     let (empty, to_fill) = channel();
-    let blocks = memory.blocks.iter_mut().map(|pages| &mut pages[..block]);
-    let blocks: Vec<&mut [u8]> = blocks.collect();
-    let from = &*memory.from;
     thread::scope(|scope| {
         let reading = scope.spawn(|| pinned_to(cpus.reader, || read_all(blocks, to_read, empty)));
         scope.spawn(|| pinned_to(cpus.writer, || fill_all(time, store, from, to_fill, filled)));
@@ -157,7 +135,8 @@ fn read_all<'m>(
         // This fails if the writer has ended, which may have left blocks to read.
         let _ = empty.send(block);
     }
-    rate(bytes, began)
+    let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
+    Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
 }
 
 /// Waits for the next block; `None` when the other side has ended.
@@ -177,11 +156,6 @@ fn next<'m>(blocks: &Receiver<&'m mut [u8]>) -> Option<&'m mut [u8]> {
     }
 }
 
-fn rate(bytes: usize, began: Instant) -> Option<f64> {
-    let rate = bytes as f64 / (1u64 << 30) as f64 / began.elapsed().as_secs_f64();
-    Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use fullbore_host::machine::Topology;
@@ -193,16 +167,14 @@ mod tests {
         let topology = Topology::read();
         let pair = CpuPair::choose(&topology);
         let limit = |pair: &CpuPair| {
-            let mut samples = Samples::default();
-            samples.take(pair, Duration::ZERO);
-            samples.limit()
+            let mut samples = Vec::new();
+            take(&mut samples, pair, Duration::ZERO);
+            samples
         };
         let limit_of_pair = limit(&pair);
-        assert_eq!(limit_of_pair.is_some(), pair.writer != pair.reader);
-        if let Some(limit) = limit_of_pair {
-            assert!(limit.handed_over.min > 0.0);
-        }
+        assert_eq!(!limit_of_pair.is_empty(), pair.writer != pair.reader);
+        assert!(limit_of_pair.iter().all(|limit| *limit > 0.0));
         let one = CpuPair::of(pair.writer, pair.writer, &topology).unwrap();
-        assert_eq!(limit(&one), None);
+        assert!(limit(&one).is_empty());
     }
 }

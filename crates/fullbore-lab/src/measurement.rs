@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::cpu_time::CpuTime;
 use fullbore_results::run::{EndpointReport, Unit};
 
-/// One measurement, or why there is none; see [`given_up`].
+/// One measurement, or why there is none.
 pub type Measurement = std::result::Result<Measured, Stop>;
 
 /// What was measured.
@@ -30,6 +30,28 @@ pub struct Measured {
     pub notes: Vec<String>,
 }
 
+impl Measured {
+    /// Returns what the reader has measured.
+    ///
+    /// # Errors
+    /// Fails if no bytes arrived.
+    pub fn by_reader(
+        reader: EndpointReport,
+        writer: Option<EndpointReport>,
+    ) -> std::result::Result<Self, Stop> {
+        if reader.bytes == 0 || reader.seconds == 0.0 {
+            return Err(Stop::NothingCame);
+        }
+        Ok(Self {
+            figure: reader.gib_per_s,
+            arrived: Some(reader.moved),
+            writer,
+            reader: Some(reader),
+            ..Self::default()
+        })
+    }
+}
+
 /// Why an experiment was given up: an error that does not end the run.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
@@ -52,17 +74,6 @@ impl Stop {
     }
 }
 
-/// Separates the reason for which one experiment is given up from the errors that end the run.
-///
-/// # Errors
-/// Returns the errors that are no [`Stop`].
-pub fn given_up(measured: Result<Measured>) -> Result<Measurement> {
-    match measured {
-        Ok(measured) => Ok(Ok(measured)),
-        Err(error) => error.downcast().map(Err),
-    }
-}
-
 /// How often a measurement in which no bytes arrived is taken.
 const TRIES: u32 = 5;
 
@@ -71,13 +82,17 @@ const TRIES: u32 = 5;
 /// # Errors
 /// Fails as `measure` does.
 pub fn until_bytes_arrive(mut measure: impl FnMut() -> Result<Measured>) -> Result<Measurement> {
-    for _ in 1..TRIES {
-        let measurement = given_up(measure())?;
-        if !matches!(measurement, Err(Stop::NothingCame)) {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let measurement = match measure() {
+            Ok(measured) => Ok(measured),
+            Err(error) => Err(error.downcast()?),
+        };
+        if tries == TRIES || !matches!(measurement, Err(Stop::NothingCame)) {
             return Ok(measurement);
         }
     }
-    given_up(measure())
 }
 
 #[cfg(test)]

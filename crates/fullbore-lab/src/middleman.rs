@@ -10,13 +10,12 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use fullbore::{Pipe, PipeEnd};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use fullbore::{PipeEnd, Wait};
+use fullbore_linux::{Calls, Ready, is_ready};
 use rustix::pipe::SpliceFlags;
 
 use crate::catalogue::movers::std_copy;
-use crate::endpoint::prepare::dev_null;
+use crate::endpoint::prepare::{dev_null, splice_all};
 use crate::parent::ParentOptions;
 use fullbore_results::soundness::Habit;
 
@@ -28,39 +27,45 @@ pub fn run(habit: Habit, files: &[PathBuf], parent: &ParentOptions) -> anyhow::R
     parent.obey()?;
     let (stdin, stdout) = (stdin(), stdout());
     let (source, sink) = (stdin.as_fd(), stdout.as_fd());
+    let mut calls = Calls::new(Wait::Block);
+    let none = SpliceFlags::empty();
     match habit {
         Habit::Splice => {
             // With room in the pipe behind tee, pages stay referenced while their writer
             // continues.
             PipeEnd::new(sink)?.grow(1 << 20)?;
-            while splice(source, sink, ALL_THERE_IS)? > 0 {}
+            while calls.splice(source, sink, ALL_THERE_IS, none, Ready::ToRead)? > 0 {}
         }
         Habit::Tee => {
             PipeEnd::new(sink)?.grow(1 << 20)?;
             let null = dev_null()?;
             loop {
-                match retried(|| {
-                    rustix::pipe::tee(source, sink, ALL_THERE_IS, SpliceFlags::empty())
-                })? {
+                match calls.tee(source, sink, ALL_THERE_IS, Ready::ToRead)? {
                     0 => break,
-                    n => drop_bytes(source, null.as_fd(), n)?,
+                    n => splice_all(&mut calls, source, null.as_fd(), n, Ready::ToRead)?,
                 }
             }
         }
-        Habit::Resize => resize_and_copy(source, sink)?,
-        Habit::Hold => hold_and_pass(source, sink)?,
+        Habit::Resize => resize_and_copy(&mut calls, source, sink)?,
+        Habit::Hold => hold_and_pass(&mut calls, source, sink)?,
         Habit::StdCopy => std_copy::run(files)?,
     }
     Ok(())
 }
 
-fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result<()> {
+fn hold_and_pass(
+    calls: &mut Calls,
+    source: BorrowedFd<'_>,
+    sink: BorrowedFd<'_>,
+) -> anyhow::Result<()> {
     let (own, growth) = fullbore_linux::pipe::with_capacity(1 << 20)?;
+    let (reader, writer) = (own.reader.as_fd(), own.writer.as_fd());
     loop {
         let mut held = 0;
         // Hold data until half of the private pipe is full, by bytes or by pages, or the input ends.
-        while held == 0 || held < growth.after / 2 && has_room(&own)? {
-            match splice(source, own.writer.as_fd(), growth.after / 2 - held)? {
+        while held == 0 || held < growth.after / 2 && is_ready(writer, Ready::ToWrite)? {
+            let most = growth.after / 2 - held;
+            match calls.splice(source, writer, most, SpliceFlags::empty(), Ready::ToRead)? {
                 0 => break,
                 n => held += n,
             }
@@ -69,19 +74,15 @@ fn hold_and_pass(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result
             return Ok(());
         }
         thread::sleep(Duration::from_micros(300));
-        while held > 0 {
-            held -= splice(own.reader.as_fd(), sink, held)?;
-        }
+        splice_all(calls, reader, sink, held, Ready::ToWrite)?;
     }
 }
 
-/// Returns whether the pipe has a page left.
-fn has_room(pipe: &Pipe) -> anyhow::Result<bool> {
-    let mut writer = [PollFd::new(&pipe.writer, PollFlags::OUT)];
-    Ok(retried(|| poll(&mut writer, Some(&Timespec::default())))? > 0)
-}
-
-fn resize_and_copy(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Result<()> {
+fn resize_and_copy(
+    calls: &mut Calls,
+    source: BorrowedFd<'_>,
+    sink: BorrowedFd<'_>,
+) -> anyhow::Result<()> {
     let pipe = PipeEnd::new(source)?;
     let mut buffer = vec![0; 48 * 1024];
     for turn in 0u64.. {
@@ -90,35 +91,14 @@ fn resize_and_copy(source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> anyhow::Resu
             // capacity.
             let _ = pipe.resize(if turn % 32 == 0 { 1 << 20 } else { 64 << 10 });
         }
-        let n = retried(|| rustix::io::read(source, &mut buffer))?;
+        let n = calls.read(source, &mut buffer)?;
         if n == 0 {
             break;
         }
         let mut rest = &buffer[..n];
         while !rest.is_empty() {
-            rest = &rest[retried(|| rustix::io::write(sink, rest))?..];
+            rest = &rest[calls.write(sink, rest)?..];
         }
     }
     Ok(())
-}
-
-fn drop_bytes(source: BorrowedFd<'_>, null: BorrowedFd<'_>, n: usize) -> anyhow::Result<()> {
-    let mut left = n;
-    while left > 0 {
-        left -= splice(source, null, left)?;
-    }
-    Ok(())
-}
-
-fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> anyhow::Result<usize> {
-    retried(|| rustix::pipe::splice(source, None, sink, None, len, SpliceFlags::empty()))
-}
-
-fn retried(mut call: impl FnMut() -> Result<usize, Errno>) -> anyhow::Result<usize> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            answer => return Ok(answer?),
-        }
-    }
 }

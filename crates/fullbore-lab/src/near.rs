@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::measurement::{Measured, Measurement, until_bytes_arrive};
-use fullbore_host::distance::Distances;
+use fullbore_host::distance::are_near;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::Apart;
 
@@ -12,7 +12,8 @@ use fullbore_results::run::Apart;
 /// The distance before and after a measurement decides whether it counts, never its figure. The distance after one
 /// measurement is that before the next.
 pub struct Near {
-    pub distances: Distances,
+    /// The distances that were measured, in nanoseconds.
+    pub distances: Vec<f64>,
     /// Whether the CPUs were near each other when their distance was last measured.
     is_near: bool,
     pub apart: Apart,
@@ -30,9 +31,9 @@ impl Near {
 
     /// Creates the state for a run of `measurements` measurements.
     pub fn new(cpus: &CpuPair, measurements: u32) -> Self {
-        let (mut distances, mut is_near) = (Distances::default(), true);
+        let (mut distances, mut is_near) = (Vec::new(), true);
         for _ in 0..Self::FIRST_LOOKS {
-            is_near = distances.are_near(cpus);
+            is_near = are_near(&mut distances, cpus);
         }
         Self {
             distances,
@@ -57,7 +58,7 @@ impl Near {
         loop {
             let was_near = self.is_near;
             let measurement = until_bytes_arrive(&mut measure)?;
-            self.is_near = self.distances.are_near(cpus);
+            self.is_near = are_near(&mut self.distances, cpus);
             if was_near && self.is_near || measurement.is_err() {
                 return Ok(measurement);
             }

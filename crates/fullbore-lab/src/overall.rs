@@ -8,65 +8,45 @@
 use crate::experiment::Experiment;
 use fullbore_results::run::{At, Outcome, Overall};
 
-/// A program, and the base that it is compared with.
-#[derive(Clone, Copy, PartialEq)]
-struct Compared<'a> {
-    group: &'a str,
-    name: &'a str,
-    base: &'a str,
-}
-
 /// Returns the ratios of all programs that were measured in two or more tables, in the order of their
 /// first experiments.
 pub fn overall(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Overall> {
     let mut first: Option<&Experiment> = None;
-    let mut all: Vec<(Compared, Vec<At>)> = Vec::new();
+    // Group, contestant and base, and the ratios.
+    let mut all: Vec<([&str; 3], Vec<At>)> = Vec::new();
     for (experiment, outcome) in experiments.iter().zip(outcomes) {
-        // Experiments of one table are adjacent.
+        // The experiments of a table are adjacent.
         let Some(base) = first.filter(|first| experiment.is_like(first)) else {
             first = Some(experiment);
             continue;
         };
-        let name = |of: &Experiment| of.work.compared_as();
-        let (Some(name), Some(base)) = (name(experiment), name(base)) else {
+        let names = experiment.compared_as.zip(base.compared_as);
+        let ratio = outcome.ratio.filter(|ratio| *ratio > 0.0);
+        let Some(((contestant, base), ratio)) = names.zip(ratio) else {
             continue;
         };
-        let Some(ratio) = outcome.ratio.filter(|ratio| *ratio > 0.0) else {
-            continue;
-        };
-        let group = experiment.group;
-        let compared = Compared { group, name, base };
-        let at = At {
-            name: outcome.name.clone(),
-            ratio,
-        };
+        let compared = [experiment.group, contestant, base];
+        let name = outcome.name.clone();
+        let at = At { name, ratio };
         match all.iter_mut().find(|(known, _)| *known == compared) {
             Some((_, tables)) => tables.push(at),
             None => all.push((compared, vec![at])),
         }
     }
-    all.into_iter()
-        .filter_map(|(compared, tables)| {
-            let (least, most) = extremes(&tables).filter(|_| tables.len() > 1)?;
-            Some(Overall {
-                group: compared.group.into(),
-                contestant: compared.name.into(),
-                base: compared.base.into(),
-                tables: tables.len(),
-                geometric_mean: geometric_mean(tables.iter().map(|at| at.ratio)),
-                least: least.clone(),
-                most: most.clone(),
-            })
-        })
-        .collect()
-}
-
-fn extremes(tables: &[At]) -> Option<(&At, &At)> {
+    let in_several = all.into_iter().filter(|(_, tables)| tables.len() > 1);
     let by_ratio = |a: &&At, b: &&At| a.ratio.total_cmp(&b.ratio);
-    Some((
-        tables.iter().min_by(by_ratio)?,
-        tables.iter().max_by(by_ratio)?,
-    ))
+    let overall = in_several.filter_map(|([group, contestant, base], tables)| {
+        Some(Overall {
+            group: group.into(),
+            contestant: contestant.into(),
+            base: base.into(),
+            tables: tables.len(),
+            geometric_mean: geometric_mean(tables.iter().map(|at| at.ratio)),
+            least: tables.iter().min_by(by_ratio)?.clone(),
+            most: tables.iter().max_by(by_ratio)?.clone(),
+        })
+    });
+    overall.collect()
 }
 
 fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {

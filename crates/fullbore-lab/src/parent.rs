@@ -7,13 +7,9 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 /// The options of a process that ends with its parent.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ParentOptions {
-    /// Exit when the parent process ends
-    #[arg(long, hide = true)]
-    pub die_with_parent: bool,
-
-    /// The process that started this one; exit at once if that process is no longer the parent
-    #[arg(long, hide = true, value_name = "PID", requires = "die_with_parent")]
-    pub parent: Option<i32>,
+    /// Exit when the parent process ends; and at once if the parent is not the process with this PID
+    #[arg(long, hide = true, value_name = "PID", require_equals = true)]
+    pub die_with_parent: Option<Option<i32>>,
 }
 
 impl ParentOptions {
@@ -23,13 +19,13 @@ impl ParentOptions {
     /// Fails if the parent has already ended: the signal is only sent for a later end
     /// (PR_SET_PDEATHSIG, prctl(2)), and this process already has another parent.
     pub fn obey(&self) -> Result<()> {
-        if !self.die_with_parent {
+        let Some(expected) = self.die_with_parent else {
             return Ok(());
-        }
+        };
         set_parent_process_death_signal(Some(Signal::KILL)).context("PR_SET_PDEATHSIG")?;
         // A parent in another PID namespace has no number in this one.
         let parent = getppid().map(|pid| pid.as_raw_nonzero().get());
-        match (self.parent, parent) {
+        match (expected, parent) {
             (Some(expected), Some(parent)) if parent != expected => {
                 bail!("process {expected}, which started this one, has ended")
             }
@@ -45,15 +41,12 @@ mod tests {
     #[test]
     fn a_process_whose_parent_is_another_one_by_now_does_not_go_on() {
         let own = getppid().map(|pid| pid.as_raw_nonzero().get());
-        let with = |die_with_parent, parent| ParentOptions {
-            die_with_parent,
-            parent,
-        };
-        with(true, None).obey().unwrap();
-        with(true, own).obey().unwrap();
-        let error = with(true, Some(i32::MAX)).obey().unwrap_err();
+        let with = |die_with_parent| ParentOptions { die_with_parent };
+        with(Some(None)).obey().unwrap();
+        with(Some(own)).obey().unwrap();
+        let error = with(Some(Some(i32::MAX))).obey().unwrap_err();
         assert!(error.to_string().contains("has ended"), "{error}");
-        with(false, Some(i32::MAX)).obey().unwrap();
+        with(None).obey().unwrap();
         set_parent_process_death_signal(None).unwrap();
     }
 }

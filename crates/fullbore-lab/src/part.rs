@@ -5,8 +5,8 @@
 //! its fds on stdin and stdout, does its work, and reports the outcome in one line of JSON on stderr,
 //! because stdout may be what is measured.
 
-use std::io::{Write, stderr};
-use std::time::Duration;
+use std::io::{Read, Write, stderr, stdin};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
@@ -79,6 +79,12 @@ impl Timing {
         }
     }
 
+    /// Returns when the warm-up ends that begins now, and when the measurement does.
+    pub fn ends(&self) -> (Instant, Instant) {
+        let warm = Instant::now() + Duration::from_secs_f64(self.warm_up_seconds);
+        (warm, warm + Duration::from_secs_f64(self.seconds))
+    }
+
     /// Returns the time after which a part that has not ended is considered stuck.
     pub fn patience(&self) -> Duration {
         GRACE + Duration::from_secs_f64(4.0 * (self.seconds + self.warm_up_seconds))
@@ -88,4 +94,12 @@ impl Timing {
 /// Writes the outcome to stderr as one line of JSON.
 pub fn say(report: &impl Serialize) -> Result<()> {
     writeln!(stderr(), "{}", serde_json::to_string(report)?).context("report on stderr")
+}
+
+/// Waits for the end of stdin, which means that no process is left that could write to it, so that the
+/// process that started this one has ended.
+pub fn wait_for_the_end_of_stdin() {
+    let mut byte = [0];
+    // Any read error counts as an end, too.
+    while stdin().read(&mut byte).is_ok_and(|n| n > 0) {}
 }

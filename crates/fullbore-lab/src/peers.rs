@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Result;
-
 use crate::measurement::{Measured, Measurement, Stop};
 use crate::process::{self, Process};
 use fullbore_host::machine::CpuPair;
@@ -57,7 +55,7 @@ impl Peers {
         settings: &Settings,
         cpus: &CpuPair,
         patience: Duration,
-    ) -> Result<Measured> {
+    ) -> anyhow::Result<Measured> {
         let mut words = command_line.split_whitespace();
         let name = words.next().unwrap_or_default();
         let mut command = Command::new(self.0.join(name));
@@ -92,14 +90,12 @@ impl Peers {
 /// output.
 fn figure_of(printed: &str) -> Option<f64> {
     let line = printed.strip_suffix('\n')?;
-    let figures: Option<Vec<f64>> = line
-        .split(' ')
-        .map(|word| {
-            let figure = word.parse().ok();
-            figure.filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
-        })
-        .collect();
-    figures?.first().copied()
+    let mut figures = line.split(' ').map(|word| {
+        let figure = word.parse().ok();
+        figure.filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
+    });
+    let first = figures.next()??;
+    figures.all(|figure| figure.is_some()).then_some(first)
 }
 
 /// A C program that is measured next to an experiment, over a run.
@@ -107,42 +103,34 @@ fn figure_of(printed: &str) -> Option<f64> {
 pub struct Beside {
     /// Its command line.
     pub command: String,
-    /// Its figures, one per round.
-    rounds: Vec<f64>,
-    failed: Option<String>,
+    /// Its figures, one per round, or how it failed: then it has none, because its earlier rounds may be wrong too.
+    rounds: Result<Vec<f64>, String>,
 }
 
 impl Beside {
     /// Creates the state of a program that has not run yet.
     pub fn new(command: String) -> Self {
-        Self {
-            command,
-            rounds: Vec::new(),
-            failed: None,
-        }
+        let rounds = Ok(Vec::new());
+        Self { command, rounds }
     }
 
     /// Returns whether it is run again in the next round.
     pub fn is_whole(&self) -> bool {
-        self.failed.is_none()
+        self.rounds.is_ok()
     }
 
     /// Adds a measurement.
     pub fn take(&mut self, measurement: Measurement) {
-        match measurement {
-            Ok(taken) => self.rounds.push(taken.figure),
-            Err(stop) => self.failed = Some(stop.to_string()),
+        match (&mut self.rounds, measurement) {
+            (Ok(rounds), Ok(taken)) => rounds.push(taken.figure),
+            (_, Err(stop)) => self.rounds = Err(stop.to_string()),
+            (Err(_), Ok(_)) => {}
         }
     }
 
     /// Returns its outcome, compared with the experiment's own rounds.
     pub fn outcome(&self, own: &[f64], unit: Unit) -> Peer {
-        // A program that broke half-way has no figure, because its earlier rounds may be wrong
-        // too.
-        let rounds: &[f64] = match self.failed {
-            None => &self.rounds,
-            Some(_) => &[],
-        };
+        let rounds = self.rounds.as_deref().unwrap_or(&[]);
         let ratios: Vec<f64> = own
             .iter()
             .zip(rounds)
@@ -152,7 +140,7 @@ impl Beside {
             command: self.command.clone(),
             figure: Spread::of(rounds),
             ratio: Spread::of(&ratios).map(|ratios| ratios.median),
-            failed: self.failed.clone(),
+            failed: self.rounds.as_ref().err().cloned(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -209,17 +209,18 @@ fn all_of(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Runs a command to its end, and returns what it writes.
+/// Runs a program, and returns how it ended and all that it wrote to stdout and stderr.
 ///
 /// # Errors
-/// Fails if the command cannot be started.
-pub fn output(mut command: Command) -> Result<Output> {
-    let mut stderr = memory_file()?;
-    command.stdout(Stdio::piped()).stderr(stderr.try_clone()?);
-    let mut output = output_of(&mut Process::start(command)?.0)?;
-    stderr.rewind()?;
-    stderr.read_to_end(&mut output.stderr)?;
-    Ok(output)
+/// Fails if it cannot be started or waited for.
+pub fn printed(command: &mut Command) -> Result<(ExitStatus, Vec<u8>)> {
+    let mut file = memory_file()?;
+    command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+    let status = command.status()?;
+    let mut all = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut all)?;
+    Ok((status, all))
 }
 
 /// Describes how a process ended.
@@ -280,19 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn all_of_stdout_and_stderr_is_read_whichever_comes_first() {
+    fn all_of_stdout_and_stderr_is_read() {
         // Each stream is longer than a pipe can hold.
         let line =
             "head -c 300000 /dev/zero >&2; head -c 200000 /dev/zero; echo a; echo b >&2; exit 7";
         let mut command = Command::new("sh");
-        command.args(["-c", line]);
-        let output = output(command).unwrap();
-        assert_eq!(output.status.code(), Some(7));
-        assert_eq!(
-            (output.stdout.len(), output.stderr.len()),
-            (200_002, 300_002)
-        );
-        assert!(output.stdout.ends_with(b"a\n") && output.stderr.ends_with(b"b\n"));
+        let (status, all) = printed(command.args(["-c", line])).unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert_eq!(all.len(), 500_004);
+        assert!(all.ends_with(b"a\nb\n"));
     }
 
     #[test]

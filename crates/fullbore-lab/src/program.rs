@@ -9,7 +9,7 @@
 //! | `part NAME JSON [--cpu=N] [TIED]` | does the task in the JSON, as the part of this name (`part::Part`) |
 //! | `copy`, `tee`, `buffer`, `run` | as the verbs of the command: only the groups `move`, `buffer` and `pipelines` use them |
 //!
-//! TIED is `--die-with-parent --parent=PID`: the process ends when its starter, the process PID, ends, and
+//! TIED is `--die-with-parent=PID`: the process ends when its starter, the process PID, ends, and
 //! also if that had ended before the options were read (`parent::ParentOptions`).
 //!
 //! A process whose work this machine refuses ends with the exit code
@@ -22,17 +22,17 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::part::Task;
+use crate::process::Process;
 
 /// Returns what a process does for an experiment, by the command line with which this process's own
 /// executable was started: `writer`, `reader`, the role in the task of a part, or the name of the part or of
 /// the verb. `None` if it was not started in one of these ways.
 pub fn role(words: &[String]) -> Option<String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (verb, rest) = match words.as_slice() {
-        ["/proc/self/exe", verb, rest @ ..] => (*verb, rest),
-        _ => return None,
+    let ["/proc/self/exe", verb, rest @ ..] = words.as_slice() else {
+        return None;
     };
-    Some(match (verb, rest) {
+    Some(match (*verb, rest) {
         ("write", _) => "writer".to_owned(),
         ("read", _) => "reader".to_owned(),
         ("part", [.., part, task]) => role_in(task).unwrap_or_else(|| (*part).to_owned()),
@@ -69,46 +69,65 @@ impl Program {
     /// Returns a command for a verb whose process ends with this process.
     pub fn verb(&self, verb: &str) -> Command {
         let mut command = self.command();
-        command
-            .arg(verb)
-            .arg("--die-with-parent")
-            .arg(format!("--parent={}", std::process::id()));
+        let tied = format!("--die-with-parent={}", std::process::id());
+        command.args([verb, &tied]);
         command
     }
 
-    /// Returns a command for an endpoint with the options of an experiment, on one CPU, which reports as
-    /// JSON.
-    pub fn endpoint(&self, verb: &str, options: &str, cpu: usize) -> Command {
-        let mut command = self.verb(verb);
-        command
-            .args(options.split_whitespace())
-            .arg(match verb {
-                "write" => "--json=/dev/stderr",
-                _ => "--json",
-            })
-            .arg(format!("--cpu={cpu}"))
-            .stderr(Stdio::piped());
-        command
-    }
-
-    /// Returns a command for a process that does this task, on one CPU or on any.
+    /// Starts `fullbore write` with these options, on one CPU. It reports as JSON on stderr.
     ///
     /// # Errors
-    /// Fails if the task cannot be written as JSON.
-    pub fn part<T: Task>(&self, task: &T, cpu: Option<usize>) -> Result<Command> {
+    /// Fails if it cannot be started.
+    pub fn write(&self, options: &str, cpu: usize, stdout: impl Into<Stdio>) -> Result<Process> {
+        let options = format!("{options} --json=/dev/stderr --cpu={cpu}");
+        self.endpoint("write", &options, Stdio::null(), stdout)
+    }
+
+    /// Starts `fullbore read` with these options, on one CPU. It reports as JSON on stdout.
+    ///
+    /// # Errors
+    /// Fails if it cannot be started.
+    pub fn read(&self, options: &str, cpu: usize, stdin: impl Into<Stdio>) -> Result<Process> {
+        let options = format!("{options} --json --cpu={cpu}");
+        self.endpoint("read", &options, stdin, Stdio::piped())
+    }
+
+    fn endpoint(
+        &self,
+        verb: &str,
+        options: &str,
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> Result<Process> {
+        let mut command = self.verb(verb);
+        command.args(options.split_whitespace());
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        Process::start(command)
+    }
+
+    /// Starts a process that does this task, on one CPU or on any, with these as its stdin and stdout.
+    ///
+    /// # Errors
+    /// Fails if the process cannot be started.
+    pub fn start<T: Task>(
+        &self,
+        task: &T,
+        cpu: Option<usize>,
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> Result<Process> {
         let mut command = self.verb("part");
         command.args(cpu.map(|cpu| format!("--cpu={cpu}")));
         command.args([T::NAME, &serde_json::to_string(task)?]);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(Stdio::piped());
-        Ok(command)
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        Process::start(command)
     }
 
     /// Returns a command for a process that does this task, on any CPU, and that is not killed with this
     /// process: it has something to clean up, and ends when its stdin does.
     ///
     /// # Errors
-    /// Fails as [`part`](Self::part) does.
+    /// Fails if the task cannot be written as JSON.
     pub fn part_that_cleans_up<T: Task>(&self, task: &T) -> Result<Command> {
         let mut command = self.command();
         command.args(["part", T::NAME, &serde_json::to_string(task)?]);

@@ -21,8 +21,7 @@ pub struct Rounds {
 impl Rounds {
     /// Returns the figure that was measured last, unless the experiment was given up.
     pub fn last_figure(&self) -> Option<f64> {
-        let last = self.taken.last().filter(|_| self.stopped.is_none());
-        last.map(|taken| taken.figure)
+        Some(self.taken.last()?.figure)
     }
 
     /// Creates the state of an experiment that has not run yet.
@@ -40,7 +39,11 @@ impl Rounds {
     pub fn take(&mut self, measurement: Measurement) {
         match measurement {
             Ok(taken) => self.taken.push(taken),
-            Err(stop) => self.stopped = Some(stop),
+            Err(stop) => {
+                // An experiment that broke half-way has no figure, because its earlier rounds may be wrong too.
+                self.taken.clear();
+                self.stopped = Some(stop);
+            }
         }
     }
 }
@@ -74,14 +77,9 @@ impl Rounds {
             Some(Stop::Skipped(reason)) => (Some(reason.clone()), None),
             Some(stop) => (None, Some(stop.to_string())),
         };
-        // An experiment that broke half-way has no figure, because its earlier rounds may be wrong too.
-        let is_whole = self.stopped.is_none();
-        let spread = |rounds: &[f64]| Spread::of(rounds).filter(|_| is_whole);
         let figures: Vec<f64> = self.taken.iter().map(|taken| taken.figure).collect();
-        let costs = self.taken.iter();
-        let costs: Vec<_> = costs
-            .filter_map(|taken| taken.arrived.zip(taken.spent))
-            .collect();
+        let cost_of = |taken: &Measured| taken.arrived.zip(taken.spent);
+        let costs: Vec<_> = self.taken.iter().filter_map(cost_of).collect();
         let mut also: Vec<(&str, Unit, Vec<f64>)> = Vec::new();
         for &(name, unit, value) in self.taken.iter().flat_map(|taken| &taken.also) {
             match also.iter_mut().find(|(known, ..)| *known == name) {
@@ -93,7 +91,7 @@ impl Rounds {
             Some(Also {
                 name: name.into(),
                 unit,
-                figure: spread(&rounds)?,
+                figure: Spread::of(&rounds)?,
             })
         });
         let last = self.taken.last();
@@ -101,16 +99,16 @@ impl Rounds {
             group: experiment.group.into(),
             name: experiment.name.into(),
             shows: experiment.shows.into(),
-            table: experiment.work.table().map(str::to_owned),
+            table: experiment.table.map(str::to_owned),
             unit: experiment.unit,
             published: experiment.published,
-            figure: spread(&figures),
+            figure: Spread::of(&figures),
             also: also.collect(),
-            cost: cost(&costs).filter(|_| is_whole),
+            cost: cost(&costs),
             peer: self
                 .peer
                 .as_ref()
-                .filter(|_| is_whole)
+                .filter(|_| self.stopped.is_none())
                 .map(|beside| beside.outcome(&figures, experiment.unit)),
             soundness: self.soundness.clone(),
             writer: last.and_then(|last| last.writer.clone()),
@@ -120,9 +118,8 @@ impl Rounds {
             ..Outcome::default()
         };
         experiment.work.describe(&mut outcome, settings);
-        if let (Some(_), Some(why)) = (settings.pipe_size, experiment.work.fixed_pipe_size()) {
-            let note = format!("--pipe-size does not apply: {why}");
-            outcome.notes.push(note);
+        if settings.pipe_size.is_some() && !experiment.takes_pipe_size {
+            outcome.notes.push("--pipe-size does not apply".into());
         }
         let into_file = last.and_then(|last| last.into_file);
         if let (Some(mover), Some((bytes, seconds))) = (&mut outcome.mover, into_file) {
@@ -132,9 +129,6 @@ impl Rounds {
             if !outcome.notes.contains(note) {
                 outcome.notes.push(note.clone());
             }
-        }
-        for report in [&outcome.writer, &outcome.reader].into_iter().flatten() {
-            outcome.notes.extend(report.notes.iter().cloned());
         }
         if let Some(failed) = outcome.peer.as_ref().and_then(|peer| peer.failed.as_ref()) {
             outcome.notes.push(format!("its program in C: {failed}"));
@@ -161,7 +155,7 @@ mod tests {
                 ..Measured::default()
             }));
         }
-        all[2].stopped = Some(Stop::Failed("killed".into()));
+        all[2].take(Err(Stop::Failed("killed".into())));
         let outcomes = outcomes(&all, &settings);
         assert_eq!(outcomes[0].ratio, Some(1.0));
         assert_eq!(outcomes[1].ratio, Some(4.0));

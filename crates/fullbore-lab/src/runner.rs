@@ -21,7 +21,7 @@ use crate::rounds::{Rounds, outcomes};
 use crate::work::Bench;
 use fullbore_host::machine::{CpuPair, Machine};
 use fullbore_results::date::rfc3339;
-use fullbore_results::run::{Outcome, Remark, Run, SCHEMA, Settings};
+use fullbore_results::run::{Limit, Outcome, Remark, Run, SCHEMA, Settings};
 use fullbore_results::statistics::Spread;
 
 /// Receives the progress of a run, always between measurements. `()` ignores every call.
@@ -61,10 +61,10 @@ pub fn run(
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let measurements = (all.len() + beside) as u32 * settings.rounds;
     let mut near = Near::new(&cpus, measurements);
-    let mut limit = limit::Samples::default();
+    let mut limits = Vec::new();
     let planned = Duration::try_from_secs_f64(settings.seconds * f64::from(measurements));
     let planned = planned.unwrap_or(Duration::MAX);
-    limit.take(&cpus, planned);
+    limit::take(&mut limits, &cpus, planned);
     let other_work = OtherWork::begin();
     let mut bench = Bench::new(&settings, &cpus, program);
     for round in 1..=settings.rounds {
@@ -76,7 +76,7 @@ pub fn run(
     }
     let other_work = other_work.share();
     // The host of a virtual machine may have moved the CPUs meanwhile.
-    limit.take(&cpus, planned);
+    limit::take(&mut limits, &cpus, planned);
     for rounds in all.iter_mut().filter(|rounds| rounds.stopped.is_none()) {
         progress.checks(&rounds.experiment);
         rounds.soundness = rounds.experiment.work.check(&bench)?;
@@ -86,10 +86,10 @@ pub fn run(
         schema: SCHEMA,
         taken_at,
         machine: Machine::read(cpus),
-        line_round_trip_ns: Spread::of(near.distances.seen()),
+        line_round_trip_ns: Spread::of(&near.distances),
         apart: near.apart,
         other_work,
-        limit: limit.limit(),
+        limit: Spread::of(&limits).map(|handed_over| Limit { handed_over }),
         overall: overall(experiments, &outcomes),
         remarks: remarks(experiments, &outcomes),
         experiments: outcomes,
@@ -109,7 +109,7 @@ fn remarks(experiments: &[Experiment], outcomes: &[Outcome]) -> Vec<Remark> {
             let text = first.work.remark(&table.iter().collect::<Vec<_>>())?;
             Some(Remark {
                 group: first.group.to_owned(),
-                table: first.work.table().map(str::to_owned),
+                table: first.table.map(str::to_owned),
                 text,
             })
         })

@@ -4,7 +4,7 @@
 //! it and a reader, and the reader checks every byte. For experiments about the program in the
 //! middle, `movers::check` does the reverse: it runs each program behind one careless writer.
 
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -16,7 +16,7 @@ use fullbore_results::run::EndpointReport;
 use fullbore_results::soundness::{CheckResult, Habit, Soundness};
 
 /// Bytes of one check: several times what the longest of these pipelines holds.
-const BYTES: &str = "64M";
+const BYTES: u64 = 64 << 20;
 
 /// How long one check may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,50 +42,46 @@ pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
 
 fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<CheckResult> {
     let (first, second) = (Pipe::new()?, Pipe::new()?);
-    let mut arguments = vec!["--verify".to_owned(), format!("--bytes-to-pipe={BYTES}")];
+    let mut checked_bytes = format!("--verify --bytes-to-pipe={BYTES}");
     if writer.contains("--way repeat") {
-        arguments.push(format!("--period={PERIOD}"));
+        checked_bytes += &format!(" --period={PERIOD}");
     }
-    let mut writer = bench.program.endpoint("write", writer, bench.cpus.writer);
-    writer
-        .args(&arguments)
-        .stdin(Stdio::null())
-        .stdout(first.writer);
-    let mut middleman = bench.program.verb("middleman");
+    let (program, cpus) = (bench.program, bench.cpus);
+    let writer = format!("{writer} {checked_bytes}");
+    let writing = program.write(&writer, cpus.writer, first.writer)?;
+    let mut middleman = program.verb("middleman");
     middleman
         .arg(habit.name())
         .stdin(first.reader)
         .stdout(second.writer)
         .stderr(Stdio::null());
+    let passing = Process::start(middleman)?;
     // The reader pauses now and then, because only bytes that it has not read yet can still
     // change.
-    let mut reader = bench
-        .program
-        .endpoint("read", "--pause 300us", bench.cpus.reader);
-    reader
-        .args(&arguments)
-        .stdin(second.reader)
-        .stdout(Stdio::piped());
-    let writing = Process::start(writer)?;
-    let passing = Process::start(middleman)?;
-    let reading = Process::start(reader)?;
+    let reader = format!("--pause 300us {checked_bytes}");
+    let reading = program.read(&reader, cpus.reader, second.reader)?;
     let ended = reading.end_within(PATIENCE)?;
     // The reader has ended, so these processes end or are killed.
     drop((passing, writing));
-    let read = ended.output;
-    let said = match ended.killed {
-        true => format!("no end within {} seconds", PATIENCE.as_secs()),
-        false => process::last_words(&read),
+    let found = match ended.killed {
+        true => Err(format!("no end within {} seconds", PATIENCE.as_secs())),
+        false => checked(&ended.output, BYTES),
     };
-    // A reader that succeeds has checked what arrived; its count shows whether everything
-    // arrived.
-    let complete = process::report::<EndpointReport>(&read.stdout)
-        .is_ok_and(|report| report.moved == fullbore_host::size::parse(BYTES).unwrap_or(0));
-    let right = read.status.success() && complete;
     Ok(CheckResult {
         middleman: Some(habit),
         check: None,
-        right,
-        said: (!right).then_some(said),
+        right: found.is_ok(),
+        said: found.err(),
     })
+}
+
+/// Returns what a reader that checks its bytes has found, or that fewer bytes than so many arrived.
+pub fn checked(read: &Output, len: u64) -> std::result::Result<(), String> {
+    if !read.status.success() {
+        return Err(process::last_words(read));
+    }
+    match process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved) {
+        came if came == len => Ok(()),
+        came => Err(format!("{came} of {len} bytes arrived")),
+    }
 }

@@ -6,6 +6,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -28,17 +29,6 @@ pub trait Work: Debug + Sync {
     /// [`Stop`](crate::measurement::Stop).
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured>;
 
-    /// Returns the name of the table in its group that contains it, or `None` if the group is one table.
-    fn table(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the name under which it is compared, if each table of its group compares the same programs
-    /// with its first experiment; their ratios are then averaged over the tables.
-    fn compared_as(&self) -> Option<&'static str> {
-        None
-    }
-
     /// Returns what the outcomes of its table show, in a sentence. Only the first experiment of a table is asked.
     fn remark(&self, _table: &[&Outcome]) -> Option<String> {
         None
@@ -46,16 +36,6 @@ pub trait Work: Debug + Sync {
 
     /// Adds details that only this kind of work knows to an outcome.
     fn describe(&self, _outcome: &mut Outcome, _settings: &Settings) {}
-
-    /// Returns why the pipe size of the settings does not apply to it, or `None` if it does.
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns whether its processes may run on all CPUs, and not only on the two of the settings.
-    fn runs_anywhere(&self) -> bool {
-        false
-    }
 
     /// Checks whether its bytes stay right whichever program reads them; `None` means that the question
     /// does not apply.
@@ -76,11 +56,6 @@ pub trait Work: Debug + Sync {
     /// may take.
     fn patience(&self, settings: &Settings) -> Duration {
         Timing::of(settings).patience()
-    }
-
-    /// Returns the equivalent options of `fullbore write` and `fullbore read`, if there are any.
-    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
-        None
     }
 }
 
@@ -115,13 +90,18 @@ impl<'a> Bench<'a> {
 pub struct Store(HashMap<TypeId, Box<dyn Any>>);
 
 impl Store {
-    /// Returns the value of this type, and creates the default one on first use.
-    pub fn of<T: Any + Default>(&mut self) -> &mut T {
-        self.0
-            .entry(TypeId::of::<T>())
-            .or_insert_with(|| Box::<T>::default())
+    /// Returns the value of this type, and makes it on first use.
+    ///
+    /// # Errors
+    /// Fails as `make` does.
+    pub fn of<T: Any>(&mut self, make: impl FnOnce() -> Result<T>) -> Result<&mut T> {
+        let value = match self.0.entry(TypeId::of::<T>()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(Box::new(make()?)),
+        };
+        Ok(value
             .downcast_mut()
-            .expect("each value is stored under its own type")
+            .expect("each value is stored under its own type"))
     }
 }
 
@@ -132,10 +112,13 @@ mod tests {
     #[test]
     fn a_value_is_made_once_for_each_type_and_kept() {
         let mut store = Store::default();
-        store.of::<Vec<u8>>().push(1);
-        store.of::<String>().push('a');
-        store.of::<Vec<u8>>().push(2);
-        assert_eq!(*store.of::<Vec<u8>>(), [1, 2]);
-        assert_eq!(store.of::<String>(), "a");
+        assert!(store.of::<u8>(|| anyhow::bail!("no")).is_err());
+        for (number, letter) in [(1, "a"), (2, "b")] {
+            let numbers: &mut Vec<u8> = store.of(|| Ok(Vec::new())).unwrap();
+            numbers.push(number);
+            let letters = store.of(|| Ok(letter.to_owned())).unwrap();
+            assert_eq!(letters, "a");
+        }
+        assert_eq!(*store.of::<Vec<u8>>(|| unreachable!()).unwrap(), [1, 2]);
     }
 }

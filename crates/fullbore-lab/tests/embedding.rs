@@ -40,7 +40,7 @@ fn a_program_of_its_own_runs_experiments() {
 #[test]
 fn a_process_whose_parent_has_ended_does_nothing() {
     // No process has this number: PIDs are below 2^22 (proc(5), pid_max).
-    let words = "write --bytes-to-pipe=1 --die-with-parent --parent=2000000000";
+    let words = "write --bytes-to-pipe=1 --die-with-parent=2000000000";
     let Some(output) = run(&words.split(' ').collect::<Vec<_>>()) else {
         return;
     };

@@ -316,10 +316,6 @@ pub struct EndpointReport {
     pub calls: u64,
     /// CPU seconds used in user mode and in the kernel, over the whole life of the process.
     pub cpu_seconds: f64,
-    /// How often it slept (voluntary context switches), over its whole life.
-    pub sleeps: Option<u64>,
-    /// Minor page faults over its whole life.
-    pub page_faults: Option<u64>,
     /// Capacity of its pipe in bytes at the start.
     pub pipe_capacity: Option<usize>,
     /// What the kernel backs its buffers with: `base pages`, `huge pages`, or why that is unknown.
@@ -330,9 +326,6 @@ pub struct EndpointReport {
     /// Whether every byte was checked and right, where asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
-    /// What was missing on this machine, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
 }
 
 /// The program that moved bytes or ran a pipeline, as reports name it.

@@ -185,12 +185,13 @@ impl Bench {
     /// Refuses options that would have no effect.
     fn check_options_of_groups(&self, experiments: &[Experiment]) -> Result<(), Usage> {
         let group = unix_copy::GROUP;
-        match self.unix_copy.given() {
-            Some(option) if experiments.iter().all(|e| e.group != group) => Err(Usage(format!(
-                "{option} applies only to the group '{group}', which was not selected: add '{group}' to the names"
-            ))),
-            _ => Ok(()),
+        if !self.unix_copy.is_given() || experiments.iter().any(|e| e.group == group) {
+            return Ok(());
         }
+        Err(Usage(format!(
+            "--object, --count, --sndbuf, --hot and --check-every-object apply only to the group '{group}', which \
+             was not selected: add '{group}' to the names"
+        )))
     }
 
     /// Refuses options that would have an effect only on experiments which were not selected.
@@ -200,11 +201,11 @@ impl Bench {
         settings: &Settings,
     ) -> Result<(), Usage> {
         let counted = |e: &Experiment| e.group == unix_copy::GROUP && self.unix_copy.is_counted();
-        let has_pipe = |e: &Experiment| e.work.fixed_pipe_size().is_none();
+        let has_pipe = |e: &Experiment| e.takes_pipe_size;
         let has_peer = |e: &Experiment| e.work.peer(settings).is_some();
         let useless = if self.pipe_size.is_some() && !experiments.iter().any(has_pipe) {
             "--pipe-size has no effect: each selected experiment sets its own, or has no pipe"
-        } else if self.cpus.is_some() && experiments.iter().all(|e| e.work.runs_anywhere()) {
+        } else if self.cpus.is_some() && experiments.iter().all(|e| e.runs_anywhere) {
             "--cpus has no effect: the selected experiments run on all CPUs"
         } else if self.peers.is_some() && !experiments.iter().any(has_peer) {
             "--peers has no effect: no selected experiment has a C program"

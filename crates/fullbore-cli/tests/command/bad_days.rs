@@ -392,7 +392,10 @@ fn nobody_is_left_behind_when_bench_is_ended() {
         let started: Vec<Pid> = wait_for("both endpoints", || {
             let pids: Vec<Pid> = children(bench.id())
                 .into_iter()
-                .filter(|(_, line)| line.iter().any(|word| word == "--die-with-parent"))
+                .filter(|(_, line)| {
+                    line.iter()
+                        .any(|word| word.starts_with("--die-with-parent"))
+                })
                 .map(|(pid, _)| pid)
                 .collect();
             (pids.len() == 2).then_some(pids)

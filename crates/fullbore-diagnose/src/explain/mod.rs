@@ -75,7 +75,7 @@ pub fn experiment(
             }
         }
     }
-    let endpoints = experiment.work.endpoints().unwrap_or_default();
+    let endpoints = experiment.endpoints.unwrap_or_default();
     let options = format!("{} {}", endpoints.0, endpoints.1);
     let subject = Subject {
         experiment: Some(experiment.name),
@@ -85,7 +85,7 @@ pub fn experiment(
     explanation.experiment = Some(experiment.name.to_owned());
     explanation.shows = Some(experiment.shows.to_owned());
     explanation.disturbance = Disturbance::of(experiment.unit, with, without);
-    let turns = turns.filter(|_| experiment.work.endpoints().is_some());
+    let turns = turns.filter(|_| experiment.endpoints.is_some());
     explanation.placement = turns.and_then(|turns| {
         let figures = measure(experiment, cpus, program).ok()?;
         Some(turns.measured(figures))

@@ -62,7 +62,7 @@ impl Cache {
             kind: CacheKind::parse(&root.text(directory.join("type"))?)?,
             size: root
                 .text(directory.join("size"))
-                .and_then(|text| parse_cache_size(&text)),
+                .and_then(|text| size::parse(&text).ok()),
             shared_cpu_list: root.text(directory.join("shared_cpu_list")),
         })
     }
@@ -75,19 +75,6 @@ impl Cache {
             None => name,
         }
     }
-}
-
-/// Returns the bytes of a cache size as sysfs writes it, such as `32768K`.
-fn parse_cache_size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match &text[digits.len()..] {
-        "" => 1,
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// Reads the caches in the `cache` directory of a CPU, nearest first.
@@ -113,9 +100,10 @@ mod tests {
 
     #[test]
     fn cache_sizes_are_read_with_their_unit() {
-        assert_eq!(parse_cache_size("32768K"), Some(32 << 20));
-        assert_eq!(parse_cache_size("1M"), Some(1 << 20));
-        assert_eq!(parse_cache_size("64"), Some(64));
-        assert_eq!(parse_cache_size("many"), None);
+        let read = |text: &str| size::parse(text).ok();
+        assert_eq!(read("32768K"), Some(32 << 20));
+        assert_eq!(read("1M"), Some(1 << 20));
+        assert_eq!(read("64"), Some(64));
+        assert_eq!(read("many"), None);
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, CacheKind, last_level, read_caches};
-use super::files::{Root, field, parse_cpu_list};
+use super::files::{Root, parse_cpu_list};
 
 /// Which CPUs there are, which of them this process may use, and what they share.
 #[derive(Debug, Clone)]
@@ -25,7 +26,9 @@ impl Topology {
     /// Reads the topology of the machine under `root`, of which the process may use the CPUs in
     /// `affinity`; all that are online where that is `None`.
     pub fn at(root: &Root, affinity: Option<Vec<usize>>) -> Topology {
-        let online = online_cpus(root)
+        let online = root
+            .cpu_list("sys/devices/system/cpu/online")
+            .filter(|cpus| !cpus.is_empty())
             .or_else(|| affinity.clone())
             .unwrap_or_else(|| vec![0]);
         let cpus: BTreeMap<usize, Cpu> = online
@@ -183,42 +186,11 @@ pub enum Relation {
     OneCpu,
 }
 
-/// Returns the CPUs that are online, in ascending order, from the first file that lists them.
-fn online_cpus(root: &Root) -> Option<Vec<usize>> {
-    root.cpu_list("sys/devices/system/cpu/online")
-        .or_else(|| root.text("proc/cpuinfo").map(|text| cpuinfo_cpus(&text)))
-        .filter(|cpus| !cpus.is_empty())
-}
-
-/// Returns the CPUs that `/proc/cpuinfo` describes, in ascending order.
-fn cpuinfo_cpus(cpuinfo: &str) -> Vec<usize> {
-    let mut cpus: Vec<usize> = cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .filter(|(name, _)| name.trim() == "processor")
-        .filter_map(|(_, number)| number.trim().parse().ok())
-        .collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus
-}
-
 /// Returns the CPUs that this process may run on; `None` where the kernel does not tell.
 fn affinity() -> Option<Vec<usize>> {
-    use rustix::thread::{CpuSet, sched_getaffinity};
-    match sched_getaffinity(None) {
-        Ok(set) => Some(
-            (0..CpuSet::MAX_CPU)
-                .filter(|&cpu| set.is_set(cpu))
-                .collect(),
-        ),
-        // The kernel refuses a mask smaller than its own (sched_getaffinity(2), EINVAL): more
-        // than 1024 CPUs. The list in status has no such limit.
-        Err(_) => parse_cpu_list(field(
-            &Root::system().text("proc/self/status")?,
-            "Cpus_allowed_list",
-        )?),
-    }
+    let set = sched_getaffinity(None).ok()?;
+    let is_set = |cpu: &usize| set.is_set(*cpu);
+    Some((0..CpuSet::MAX_CPU).filter(is_set).collect())
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ mod page_lookup;
 mod pairs;
 mod pipelines;
 mod services;
-mod sweep;
 mod text;
 pub(crate) mod transports;
 pub mod unix_copy;
@@ -43,7 +42,7 @@ impl Default for Catalogue {
             transports::group(),
             latency::group(),
             page_lookup::group(),
-            sweep::group(),
+            pairs::sweep(),
             unix_copy::group(),
         ];
         Self { groups }
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn every_experiment_is_one_that_its_endpoints_accept() {
         for experiment in catalogue().iter() {
-            if let Some((writer, reader)) = experiment.work.endpoints() {
+            if let Some((writer, reader)) = experiment.endpoints {
                 options(writer).check_writer().unwrap();
                 options(reader).check_reader().unwrap();
             }

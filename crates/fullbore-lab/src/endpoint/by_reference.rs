@@ -1,9 +1,10 @@
-//! Implements the writers that put references to their own pages into the pipe and write to those pages
-//! again. They are right only with a reader that copies or drops what it reads. Both readers of the
+//! Implements the writers of buffers: one that copies, and those that put references to their own pages into the pipe
+//! and write to those pages again. The latter are right only with a reader that copies or drops what it reads. Both readers of the
 //! laboratory do; docs/guarantees.md says which other programs do not.
 
 #![allow(unsafe_code)]
 
+use std::io::stdout;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use anyhow::Context;
 use fullbore::{Producer, ProducerOptions, Way};
 use fullbore_linux::pages::{Pages, backed_by};
 use fullbore_linux::{
-    Calls, Ready, Waiter, is_refusal, page_size, unacknowledged, vmsplice_shares,
+    Calls, Ready, Waiter, is_pipe_or_socket, is_refusal, page_size, unacknowledged, vmsplice_shares,
 };
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -27,13 +28,39 @@ use fullbore_results::run::EndpointReport;
 /// Writes as the article does: from two buffers alternately, into a pipe that holds no more than half of
 /// both together, so that a buffer is free when all of the other one has been written.
 pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let mut calls = Calls::new(options.wait());
-    let mut buffers = Buffers::new(options)?;
     let flags = if options.gift {
         SpliceFlags::GIFT
     } else {
         SpliceFlags::empty()
     };
+    // SAFETY: the pages are a mapping of our own that outlives this function's use of the
+    // pipe. They are written to again when as many bytes as the pipe can hold were written
+    // behind them, so they were read from it; whether the reader still refers to them
+    // then is what this experiment leaves to the reader, as its documentation says. The
+    // fd is the process's stdout, which the shell opened for writing, or writing fails.
+    let send = |calls: &mut Calls, bytes: &[u8]| unsafe { calls.vmsplice(sink, bytes, flags) };
+    write_buffers(options, Buffers::new(options, 2)?, send, vmsplice_failed)
+}
+
+/// Writes with write(2), from one buffer.
+pub fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
+    let send = |calls: &mut Calls, bytes: &[u8]| calls.write(sink, bytes);
+    let failed = |errno, moved| {
+        anyhow::Error::new(errno).context(format!("write to stdout (after {moved} bytes)"))
+    };
+    write_buffers(options, Buffers::new(options, 1)?, send, failed)
+}
+
+/// Writes one buffer after the other with a call to `send` for each piece, until the limit or until the reader has
+/// closed the pipe.
+#[inline]
+fn write_buffers(
+    options: &Options,
+    mut buffers: Buffers,
+    send: impl Fn(&mut Calls, &[u8]) -> Result<usize, Errno>,
+    failed: impl Fn(Errno, u64) -> anyhow::Error,
+) -> anyhow::Result<EndpointReport> {
+    let mut calls = Calls::new(options.wait());
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
@@ -42,19 +69,13 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
         }
         let mut written = 0;
         while written < most && progress.next(1).is_some() {
-            // SAFETY: the pages are a mapping of our own that outlives this function's use of the
-            // pipe. They are written to again when as many bytes as the pipe can hold were written
-            // behind them, so they were read from it; whether the reader still refers to them
-            // then is what this experiment leaves to the reader, as its documentation says. The
-            // fd is the process's stdout, which the shell opened for writing, or writing fails.
-            let answer = unsafe { calls.vmsplice(sink, &buffer[written..most], flags) };
-            match answer {
+            match send(&mut calls, &buffer[written..most]) {
                 Ok(n) => {
                     written += n;
                     progress.add(n, calls.made());
                 }
-                Err(Errno::PIPE) => break 'stream,
-                Err(errno) => return Err(vmsplice_failed(errno, progress.moved())),
+                Err(Errno::PIPE) if is_pipe_or_socket(stdout()) => break 'stream,
+                Err(errno) => return Err(failed(errno, progress.moved())),
             }
         }
     }
@@ -69,7 +90,7 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
 /// to.
 pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
     let mut calls = Calls::new(options.wait());
-    let mut buffers = Buffers::new(options)?;
+    let mut buffers = Buffers::new(options, 2)?;
     let (own, growth) = fullbore_linux::pipe::with_capacity(buffers.len())?;
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     let mut sent_last = usize::MAX;
@@ -97,18 +118,14 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
                 )
             };
             let n = answer.map_err(|errno| vmsplice_failed(errno, progress.moved()))?;
-            let mut left = n;
-            while left > 0 {
-                let source = own.reader.as_fd();
-                match calls.splice(source, sink, left, SpliceFlags::empty(), Ready::ToWrite) {
-                    Ok(n) => left -= n,
-                    // The reader has closed the socket, with or without unread bytes in it.
-                    Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
-                    Err(errno) => {
-                        return Err(errno).with_context(|| {
-                            format!("splice to stdout (after {} bytes)", progress.moved())
-                        });
-                    }
+            match prepare::splice_all(&mut calls, own.reader.as_fd(), sink, n, Ready::ToWrite) {
+                Ok(()) => {}
+                // The reader has closed the socket, with or without unread bytes in it.
+                Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
+                Err(errno) => {
+                    return Err(errno).with_context(|| {
+                        format!("splice to stdout (after {} bytes)", progress.moved())
+                    });
                 }
             }
             written += n;
@@ -131,7 +148,7 @@ fn send_queue(socket: BorrowedFd<'_>) -> Result<usize, Unsupported> {
     })
 }
 
-/// The article's two buffers: either with separate page tables, or two halves of one buffer.
+/// One buffer; or the article's two, either with separate page tables, or as two halves of one buffer.
 struct Buffers {
     memory: Vec<Pages>,
     halves: bool,
@@ -139,8 +156,8 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new(options: &Options) -> anyhow::Result<Self> {
-        let count = if options.same_buffer { 1 } else { 2 };
+    fn new(options: &Options, count: usize) -> anyhow::Result<Self> {
+        let count = if options.same_buffer { 1 } else { count };
         Ok(Self {
             memory: (0..count)
                 .map(|_| prepare::buffer(options, options.chunk()))
@@ -165,7 +182,8 @@ impl Buffers {
             let half = self.len();
             &mut self.memory[0][turn * half..][..half]
         } else {
-            &mut self.memory[turn]
+            let count = self.memory.len();
+            &mut self.memory[turn % count]
         }
     }
 }
@@ -186,19 +204,17 @@ pub fn produce(
     if let Some(memory) = options.memory {
         producer = producer.memory(memory.next_multiple_of(page_size()));
     }
-    let (producer, fixed) = match way {
-        WayName::Socket => (producer.way(Way::Socket).open(sink), Some(Way::Socket)),
-        WayName::Fresh => (producer.way(Way::Fresh).open(sink), Some(Way::Fresh)),
+    let fixed = match way {
+        WayName::Socket => Some(Way::Socket),
+        WayName::Fresh => Some(Way::Fresh),
         // The readers of the laboratory copy or drop what they read from the pipe.
-        WayName::Recycle => (producer.way(Way::Recycle).open(sink), Some(Way::Recycle)),
-        WayName::Copy => (producer.way(Way::Copy).open(sink), Some(Way::Copy)),
-        WayName::Auto | WayName::Repeat | WayName::Ring => (producer.open(sink), None),
+        WayName::Recycle => Some(Way::Recycle),
+        WayName::Copy => Some(Way::Copy),
+        WayName::Auto | WayName::Repeat | WayName::Ring => None,
     };
-    let producer = prepare::unsupported_as_such(producer)?;
-    let mut producer = match way {
-        WayName::Ring => fullbore_ring::Producer::new(producer, Waiter::new(options.wait())),
-        _ => producer.into(),
-    };
+    let shares = way == WayName::Ring;
+    let waiter = shares.then(|| Waiter::new(options.wait()));
+    let mut producer = open(producer, fixed, waiter, sink)?;
     if let Some(len) = options.lines {
         let report = write_lines(options, len, &mut producer)?;
         fixed.map_or(Ok(()), |way| check_way(producer.inner(), way))?;
@@ -246,6 +262,25 @@ pub fn produce(
     let mut report = progress.report(options, calls);
     report.backing = Some(backing);
     Ok(report)
+}
+
+/// Opens a producer that sends in this way, or in one that it chooses; or, with a waiter, one that shares memory with
+/// the reader.
+pub fn open<O: AsFd>(
+    options: ProducerOptions,
+    way: Option<Way>,
+    shares: Option<Waiter>,
+    sink: O,
+) -> anyhow::Result<fullbore_ring::Producer<O>> {
+    let options = match way {
+        Some(way) => options.way(way),
+        None => options,
+    };
+    let producer = prepare::unsupported_as_such(options.open(sink))?;
+    Ok(match shares {
+        Some(waiter) => fullbore_ring::Producer::new(producer, waiter),
+        None => producer.into(),
+    })
 }
 
 /// Returns the error of an end that shares no memory with the other one.

@@ -5,14 +5,13 @@ mod check;
 mod lines;
 mod options;
 mod pair;
-mod peer;
 pub mod prepare;
 mod progress;
 pub mod reader;
 pub mod words;
 pub mod writer;
 
-pub use by_reference::check_way;
+pub use by_reference::{check_way, open as open_producer};
 pub use options::{Options, WaitName, pipe_size};
-pub use pair::{ENDLESS, Pair, Place};
+pub use pair::{ENDLESS, Pair, pair};
 pub use progress::{Role, print};

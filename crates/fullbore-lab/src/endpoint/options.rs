@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parent::ParentOptions;
 use fullbore_host::number::within;
+use fullbore_host::seconds::within as within_seconds;
 use fullbore_host::size;
 
 /// The options.
@@ -27,8 +28,8 @@ pub struct Options {
     pub bytes_to_pipe: Option<u64>,
 
     /// Stop after this time instead
-    #[arg(help_heading = "Data", long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "bytes_to_pipe")]
-    pub seconds: Option<f64>,
+    #[arg(help_heading = "Data", long, value_name = "SECONDS", value_parser = within_seconds(0.001..=1e6), conflicts_with = "bytes_to_pipe")]
+    pub seconds: Option<Duration>,
 
     /// Set the capacity of the pipe; 0 leaves it unchanged (write)
     #[arg(help_heading = "Technique", long, alias = "pipe_size", value_name = "SIZE", default_value = "0", value_parser = size::parse_in_memory)]
@@ -140,8 +141,8 @@ pub struct Options {
     pub cpu: Option<usize>,
 
     /// Read for this time before the measurement starts (read)
-    #[arg(help_heading = "Report", long, alias = "warm_up", value_name = "SECONDS", value_parser = seconds)]
-    pub warm_up: Option<f64>,
+    #[arg(help_heading = "Report", long, alias = "warm_up", value_name = "SECONDS", value_parser = within_seconds(0.001..=1e6))]
+    pub warm_up: Option<Duration>,
 
     /// Print the report as one line of CSV, with the article's columns
     #[arg(help_heading = "Report", long)]
@@ -162,7 +163,7 @@ pub struct Options {
     pub verbose: bool,
 
     /// Sleep after each read, like a slow reader: 300us, for example
-    #[arg(help_heading = "Waiting", long, value_name = "SECONDS", value_parser = pause)]
+    #[arg(help_heading = "Waiting", long, value_name = "SECONDS", value_parser = within_seconds(0.0..=3600.0))]
     pub pause: Option<Duration>,
 
     /// Whether it ends with the process that started it
@@ -221,14 +222,6 @@ pub enum Data {
     Constant,
     /// Fill every buffer with new words, which depend on their position in the stream
     Words,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    fullbore_host::seconds::parse(text, 0.001..=1e6)
-}
-
-fn pause(text: &str) -> Result<Duration, String> {
-    fullbore_host::seconds::parse(text, 0.0..=3600.0).map(Duration::from_secs_f64)
 }
 
 /// Parses the capacity of a pipe, in bytes; 0 leaves a pipe as it is.

@@ -1,16 +1,15 @@
 //! Runs two endpoints with a pipe between them, which is what most experiments do.
 
-use std::process::Stdio;
-
 use anyhow::Result;
 use fullbore::Pipe;
 
 use fullbore_host::size;
 
-use super::{peer, words};
+use super::words;
+use crate::experiment::Experiment;
 use crate::measurement::{Measured, Stop};
 use crate::part::Timing;
-use crate::process::{self, Ended, Process};
+use crate::process::{self, Ended};
 use crate::soundness;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
@@ -31,45 +30,43 @@ pub struct Pair {
     pub is_checked: bool,
     /// Its position in a sweep, if it is part of one.
     pub cell: Option<Cell>,
-    /// On how many CPUs the two run.
-    pub place: Place,
+    /// Whether both run on the reader's CPU, so that no byte and no wake-up goes from one CPU to another, and nothing
+    /// runs in parallel.
+    pub on_one_cpu: bool,
+    /// The options of the program `pipe` in `peers/` that does the same, if there is one.
+    pub peer: Option<&'static str>,
 }
 
-/// On how many CPUs a writer and a reader run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Each has one of its own.
-    TwoCpus,
-    /// Both are on the reader's, so that no byte and no wake-up goes from one CPU to another, and nothing runs in
-    /// parallel.
-    OneCpu,
+/// Returns a writer and a reader with these options, on two CPUs.
+pub const fn pair(writer: &'static str, reader: &'static str) -> Pair {
+    Pair {
+        writer,
+        reader,
+        is_checked: false,
+        cell: None,
+        on_one_cpu: false,
+        peer: None,
+    }
 }
 
 impl Work for Pair {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let (settings, cpus) = (bench.settings, bench.cpus);
         let pipe = Pipe::new()?;
-        let mut reader = bench.program.endpoint("read", self.reader, cpus.reader);
-        reader
-            .arg(format!("--seconds={}", settings.seconds))
-            .arg(format!("--warm-up={}", settings.warm_up_seconds))
-            .stdin(pipe.reader)
-            .stdout(Stdio::piped());
-        let cpu = match self.place {
-            Place::TwoCpus => cpus.writer,
-            Place::OneCpu => cpus.reader,
+        let cpu = match self.on_one_cpu {
+            true => cpus.reader,
+            false => cpus.writer,
         };
-        let mut writer = bench.program.endpoint("write", self.writer, cpu);
-        writer
-            .arg(format!("--bytes-to-pipe={ENDLESS}"))
-            .stdin(Stdio::null())
-            .stdout(pipe.writer);
-        if let Some(size) = (settings.pipe_size).filter(|_| !self.pipe_size_is_fixed()) {
-            writer.arg(format!("--pipe-size={size}"));
+        let mut writer = format!("{} --bytes-to-pipe={ENDLESS}", self.writer);
+        if let Some(size) = (settings.pipe_size).filter(|_| self.takes_pipe_size()) {
+            writer += &format!(" --pipe-size={size}");
         }
-        // The ends that this process holds are closed with the commands: if one stayed open, neither
-        // endpoint would notice that the other one has ended.
-        let (reader, writer) = (Process::start(reader)?, Process::start(writer)?);
+        let (seconds, warm_up) = (settings.seconds, settings.warm_up_seconds);
+        let reader = format!("{} --seconds={seconds} --warm-up={warm_up}", self.reader);
+        // The ends that this process holds are closed when they are passed on: if one stayed open, neither
+        // process would notice the end of the other.
+        let reader = bench.program.read(&reader, cpus.reader, pipe.reader)?;
+        let writer = bench.program.write(&writer, cpu, pipe.writer)?;
         let read = reader.end_within(Timing::of(settings).patience())?;
         let written = writer.end_within(process::GRACE)?;
         Ok(self.judge(&written, &read)?)
@@ -79,37 +76,35 @@ impl Work for Pair {
         outcome.cell = self.cell;
     }
 
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        let is_fixed = self.pipe_size_is_fixed();
-        is_fixed.then_some("the capacity is part of the technique")
-    }
-
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         let check = || soundness::check(self.writer, bench);
         self.is_checked.then(check).transpose()
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
-        // The programs in C use two CPUs.
-        if self.place == Place::OneCpu {
-            return None;
-        }
-        let pipe_size = settings.pipe_size.filter(|_| !self.pipe_size_is_fixed());
-        peer::command_line(self.writer, self.reader, pipe_size)
-    }
-
-    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
-        Some((self.writer, self.reader))
+        let size = settings.pipe_size.filter(|_| self.takes_pipe_size());
+        let size = size.map_or_else(String::new, |size| format!(" --pipe-size {size}"));
+        Some(format!("pipe {}{size}", self.peer?))
     }
 }
 
 impl Pair {
-    /// Returns whether the settings must not change the pipe's size: double buffering is right only in
-    /// a pipe of half a buffer, and a row that gives a size shows the effect of that size.
-    fn pipe_size_is_fixed(&self) -> bool {
-        ["--write-with-vmsplice", "--pipe-size"]
-            .iter()
-            .any(|option| self.writer.contains(option))
+    /// Returns the experiment with this work.
+    pub fn experiment(self, name: impl Into<String>, shows: impl Into<String>) -> Experiment {
+        Experiment {
+            takes_pipe_size: self.takes_pipe_size(),
+            endpoints: Some((self.writer, self.reader)),
+            ..Experiment::new(name, shows, self)
+        }
+    }
+
+    /// The settings must not change the pipe's size in some experiments: double buffering is right only in a pipe of
+    /// half a buffer, and a row that gives a size shows the effect of that size.
+    fn takes_pipe_size(&self) -> bool {
+        let sets_it = |option| self.writer.contains(option);
+        !["--write-with-vmsplice", "--pipe-size"]
+            .into_iter()
+            .any(sets_it)
     }
 
     /// Derives the measurement from the endpoints' exit statuses and reports.
@@ -120,9 +115,6 @@ impl Pair {
         }
         let reader: EndpointReport = process::report(&read.output.stdout)?;
         let writer: EndpointReport = process::report(&written.output.stderr)?;
-        if reader.bytes == 0 || reader.seconds == 0.0 {
-            return Err(Stop::NothingCame);
-        }
         let has_words = self.writer.contains("--data words");
         let is_wrong = |sum| has_words && sum != words::sum_of_stream(reader.moved);
         if reader.sum.is_some_and(is_wrong) {
@@ -141,13 +133,7 @@ impl Pair {
                 "the kernel rounded the capacity {wanted} to {got}"
             )));
         }
-        Ok(Measured {
-            figure: reader.gib_per_s,
-            arrived: Some(reader.moved),
-            writer: Some(writer),
-            reader: Some(reader),
-            ..Measured::default()
-        })
+        Measured::by_reader(reader, Some(writer))
     }
 }
 
@@ -158,13 +144,7 @@ mod tests {
 
     use super::*;
 
-    const PAIR: Pair = Pair {
-        writer: "",
-        reader: "",
-        is_checked: false,
-        cell: None,
-        place: Place::TwoCpus,
-    };
+    const PAIR: Pair = pair("", "");
 
     fn ended(code: i32, stdout: &str, stderr: &str) -> Ended {
         Ended {

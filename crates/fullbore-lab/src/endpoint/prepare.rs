@@ -1,16 +1,19 @@
 //! Prepares both endpoints: pins them to a CPU and allocates their memory.
 
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use fullbore::Error;
-use fullbore_linux::{BackedBy, Backing, Pages, is_refusal, page_size};
+use fullbore::{Error, Pipe, PipeEnd};
+use fullbore_linux::{BackedBy, Backing, Calls, Pages, Ready, is_refusal, page_size};
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::pipe::SpliceFlags;
 
 use super::options::Options;
 use crate::parent::ParentOptions;
+use fullbore_host::distance::pinned_to;
 use fullbore_host::refusal::{Unsupported, Usage};
+use fullbore_host::size;
 
 /// The byte of constant data: printable, as in the article.
 pub const CONSTANT: u8 = b'X';
@@ -19,28 +22,16 @@ pub const CONSTANT: u8 = b'X';
 pub fn process(cpu: Option<usize>, parent: &ParentOptions) -> anyhow::Result<()> {
     parent.obey()?;
     if let Some(cpu) = cpu {
-        if cpu >= CpuSet::MAX_CPU {
-            bail!(Usage(format!("there is no CPU {cpu}")));
-        }
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        sched_setaffinity(None, &set).map_err(|_| {
-            Usage(format!(
-                "CPU {cpu} does not exist, or this process may not use it"
-            ))
-        })?;
+        let refused = || format!("CPU {cpu} does not exist, or this process may not use it");
+        pinned_to(cpu, || ()).ok_or_else(|| Usage(refused()))?;
     }
     Ok(())
 }
 
 /// Allocates `len` bytes as the options say: backing, touched, locked, checked.
 pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
-    let backing = if options.huge_page {
-        Backing::Huge
-    } else {
-        Backing::Base
-    };
-    let mut pages = unsupported_as_such(Pages::options().backing(backing).map(len))?;
+    let memory = Pages::options().backing(backing(options.huge_page));
+    let mut pages = unsupported_as_such(memory.map(len))?;
     if !options.dont_touch_pages {
         pages.fill(CONSTANT);
     }
@@ -55,6 +46,14 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     Ok(pages)
 }
 
+/// Returns the backing by huge pages, or by base pages.
+pub fn backing(huge: bool) -> Backing {
+    match huge {
+        true => Backing::Huge,
+        false => Backing::Base,
+    }
+}
+
 /// Allocates `len` bytes, and touches them, on huge pages if the kernel provides them and they are not much larger
 /// than buffers: with base pages of 64 KiB, one would take 512 MiB.
 pub fn huge_pages(len: usize) -> anyhow::Result<Pages> {
@@ -66,6 +65,42 @@ pub fn huge_pages(len: usize) -> anyhow::Result<Pages> {
     };
     pages.fill(1);
     Ok(pages)
+}
+
+/// Gives a pipe this capacity, and returns the one that it got.
+///
+/// # Errors
+/// Says which limit forbids it.
+pub fn resize(pipe: &PipeEnd<'_>, wanted: usize) -> Result<usize, Unsupported> {
+    pipe.resize(wanted).map_err(|error| {
+        let wanted_size = size::format(wanted as u64);
+        let why = match pipe.grow(wanted).map(|growth| growth.limit) {
+            Ok(Some(limit)) => limit.to_string(),
+            _ => error.to_string(),
+        };
+        Unsupported(format!(
+            "cannot give the pipe a capacity of {wanted_size}: {why}"
+        ))
+    })
+}
+
+/// Makes a pipe with this capacity, or with the default one.
+///
+/// # Errors
+/// Fails if the process has too many fds; says which limit forbids the capacity.
+pub fn pipe(capacity: Option<usize>) -> anyhow::Result<Pipe> {
+    sized(Pipe::new()?, capacity)
+}
+
+/// Gives a pipe this capacity, if there is one to give.
+///
+/// # Errors
+/// Says which limit forbids it.
+pub fn sized(pipe: Pipe, capacity: Option<usize>) -> anyhow::Result<Pipe> {
+    if let Some(capacity) = capacity {
+        resize(&PipeEnd::new(pipe.writer.as_fd())?, capacity)?;
+    }
+    Ok(pipe)
 }
 
 /// Fails if the options ask for a check of huge pages and this machine provides none.
@@ -113,4 +148,23 @@ pub fn failed(call: &str, errno: Errno) -> anyhow::Error {
 pub fn dev_null() -> anyhow::Result<File> {
     let null = File::options().write(true).open("/dev/null");
     null.context("open /dev/null")
+}
+
+/// Splices exactly so many bytes, which are in the pipe `source` already or which `source` is about to get.
+///
+/// # Errors
+/// Fails as splice(2) does.
+#[inline]
+pub fn splice_all(
+    calls: &mut Calls,
+    source: BorrowedFd<'_>,
+    sink: BorrowedFd<'_>,
+    len: usize,
+    ready: Ready,
+) -> Result<(), Errno> {
+    let mut left = len;
+    while left > 0 {
+        left -= calls.splice(source, sink, left, SpliceFlags::empty(), ready)?;
+    }
+    Ok(())
 }

@@ -57,16 +57,15 @@ impl EndpointProgress {
     /// Starts the clock.
     pub fn begin(options: &Options, role: Role) -> Self {
         let began = Instant::now();
-        let warm_up = options.warm_up.map(Duration::from_secs_f64);
         let state = State {
             bytes_left: match options.seconds {
                 Some(_) => u64::MAX,
                 None => options.bytes_to_pipe.unwrap_or(10 << 30),
             },
-            time: options.seconds.map(Duration::from_secs_f64),
-            warm_up: warm_up.unwrap_or_default(),
+            time: options.seconds,
+            warm_up: options.warm_up.unwrap_or_default(),
             began,
-            measured_from: warm_up.is_none().then_some((began, 0)),
+            measured_from: options.warm_up.is_none().then_some((began, 0)),
             measured: 0,
             moved: 0,
             calls: 0,
@@ -154,9 +153,6 @@ impl State {
             Some((from, calls)) => (from.elapsed().as_secs_f64(), calls),
             None => (0.0, 0),
         };
-        let process = procfs::process::Process::myself();
-        let status = process.as_ref().ok().and_then(|p| p.status().ok());
-        let stat = process.as_ref().ok().and_then(|p| p.stat().ok());
         EndpointReport {
             options: options_of_this_process(),
             cpu: options.cpu,
@@ -170,8 +166,6 @@ impl State {
             },
             calls: calls - calls_before,
             cpu_seconds: CpuTime::of_this_process().total(),
-            sleeps: status.and_then(|s| s.voluntary_ctxt_switches),
-            page_faults: stat.map(|s| s.minflt),
             ..EndpointReport::default()
         }
     }
@@ -181,7 +175,7 @@ impl State {
 fn options_of_this_process() -> String {
     let words = std::env::args().skip(2);
     let words: Vec<String> = words
-        .filter(|word| !word.starts_with("--parent="))
+        .filter(|word| !word.starts_with("--die-with-parent"))
         .collect();
     words.join(" ")
 }

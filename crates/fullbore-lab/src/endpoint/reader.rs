@@ -6,7 +6,6 @@
 use std::io::{BufRead, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use fullbore::{ConsumerOptions, Pipe, PipeEnd};
@@ -41,6 +40,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     } else {
         read_all(options, source, &mut calls)?
     };
+    report.verified = options.verify.then_some(true);
     report.pipe_capacity = pipe.and_then(|pipe| pipe.capacity().ok());
     Ok(report)
 }
@@ -60,12 +60,7 @@ fn read_all(
             Ok(n) => n,
             Err(errno) => return Err(errno).with_context(|| at("read from stdin", &progress)),
         };
-        if options.verify {
-            check(options, &buffer[..n], progress.moved())?;
-        }
-        if options.sum {
-            sum = sum.wrapping_add(words::sum(&buffer[..n], progress.moved()));
-        }
+        look(options, &buffer[..n], &progress, &mut sum)?;
         progress.add(n, calls.made());
         if let Some(pause) = options.pause {
             thread::sleep(pause);
@@ -73,7 +68,6 @@ fn read_all(
     }
     let mut report = progress.report(options, calls.made());
     report.backing = Some(backing.to_string());
-    report.verified = options.verify.then_some(true);
     report.sum = options.sum.then_some(sum);
     Ok(report)
 }
@@ -99,12 +93,7 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
             Ok(bytes) => &bytes[..bytes.len().min(most)],
             Err(error) => return Err(error).with_context(|| at("read from stdin", &progress)),
         };
-        if options.verify {
-            check(options, bytes, progress.moved())?;
-        }
-        if options.sum {
-            sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
-        }
+        look(options, bytes, &progress, &mut sum)?;
         let n = bytes.len();
         shared |= consumer.is_sharing();
         consumer.consume(n);
@@ -117,7 +106,6 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
         return Err(by_reference::did_not_meet().into());
     }
     let mut report = progress.report(options, consumer.calls());
-    report.verified = options.verify.then_some(true);
     report.sum = options.sum.then_some(sum);
     Ok(report)
 }
@@ -152,9 +140,7 @@ fn splice_all(
             Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
         }
     }
-    let mut report = progress.report(options, calls.made());
-    report.verified = options.verify.then_some(true);
-    Ok(report)
+    Ok(progress.report(options, calls.made()))
 }
 
 /// Does the same as [`splice_all`], from a source that cannot be spliced to /dev/null directly.
@@ -174,12 +160,8 @@ fn splice_through_a_pipe(
             Ok(n) => n,
             Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
         };
-        let mut left = n;
-        while left > 0 {
-            left -= calls
-                .splice(own.reader.as_fd(), null.as_fd(), left, none, Ready::ToRead)
-                .context("splice from an internal pipe")?;
-        }
+        prepare::splice_all(calls, own.reader.as_fd(), null.as_fd(), n, Ready::ToRead)
+            .context("splice from an internal pipe")?;
         progress.add(n, calls.made());
     }
     Ok(progress.report(options, calls.made()))
@@ -234,10 +216,28 @@ fn begin_with_the_first_bytes(
 ) -> anyhow::Result<EndpointProgress> {
     let mut fds = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
     // A reader with a time limit must not wait longer for an idle writer.
-    let patience = options.seconds.map(Duration::from_secs_f64);
-    let patience = patience.and_then(|time| Timespec::try_from(time).ok());
+    let patience = options
+        .seconds
+        .and_then(|time| Timespec::try_from(time).ok());
     while poll(&mut fds, patience.as_ref()) == Err(Errno::INTR) {}
     Ok(EndpointProgress::begin(options, Role::Reader))
+}
+
+/// Checks bytes and adds up their words, as far as the options ask for it.
+#[inline]
+fn look(
+    options: &Options,
+    bytes: &[u8],
+    progress: &EndpointProgress,
+    sum: &mut u64,
+) -> anyhow::Result<()> {
+    if options.verify {
+        check(options, bytes, progress.moved())?;
+    }
+    if options.sum {
+        *sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
+    }
+    Ok(())
 }
 
 fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {

@@ -5,10 +5,8 @@ use std::io::{BufWriter, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use fullbore::{Error, PipeEnd, ProducerOptions};
-use fullbore_linux::{Calls, is_pipe_or_socket};
+use fullbore::{PipeEnd, ProducerOptions};
 use rustix::fs::{FileType, fstat};
-use rustix::io::Errno;
 
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
@@ -50,7 +48,7 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
         None if options.write_with_vmsplice => by_reference::double_buffering(options, sink)?,
         None => match options.lines {
             Some(len) => write_lines(options, len, &mut BufWriter::new(std::io::stdout()))?,
-            None => write_all(options, sink)?,
+            None => by_reference::write_all(options, sink)?,
         },
     };
     report.pipe_capacity = capacity;
@@ -92,10 +90,7 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
     if wanted == 0 || pipe.capacity()? == wanted {
         return Ok(pipe.capacity()?);
     }
-    let got = match pipe.resize(wanted) {
-        Ok(got) => got,
-        Err(error) => bail!(Unsupported(refused(pipe, wanted, &error))),
-    };
+    let got = prepare::resize(pipe, wanted)?;
     if options.double_buffers() && got != wanted {
         bail!(Unsupported(format!(
             "a pipe with a capacity of {} is needed, and the kernel gave one of {}",
@@ -104,15 +99,6 @@ fn set_capacity(options: &Options, pipe: &PipeEnd<'_>) -> anyhow::Result<usize> 
         )));
     }
     Ok(got)
-}
-
-/// Describes which limit refused a capacity.
-fn refused(pipe: &PipeEnd<'_>, wanted: usize, error: &Error) -> String {
-    let wanted_size = size::format(wanted as u64);
-    match pipe.grow(wanted).map(|growth| growth.limit) {
-        Ok(Some(limit)) => format!("cannot give the pipe a capacity of {wanted_size}: {limit}"),
-        _ => format!("cannot give the pipe a capacity of {wanted_size}: {error}"),
-    }
 }
 
 /// The default period: longer than a slot, and short enough that a master pipe holds many of them.
@@ -139,37 +125,4 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
         }
     }
     Ok(progress.report(options, repeat.report().calls))
-}
-
-fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let mut calls = Calls::new(options.wait());
-    let mut buffer = prepare::buffer(options, options.chunk())?;
-    let backing = buffer.backed_by();
-    let mut progress = EndpointProgress::begin(options, Role::Writer);
-    'stream: while let Some(most) = progress.next(buffer.len()) {
-        if options.data() == Data::Words {
-            words::fill(&mut buffer[..most], progress.moved());
-        }
-        let mut written = 0;
-        while written < most {
-            match calls.write(sink, &buffer[written..most]) {
-                Ok(n) => {
-                    written += n;
-                    progress.add(n, calls.made());
-                }
-                Err(Errno::PIPE) if is_pipe_or_socket(sink) => break 'stream,
-                Err(errno) => {
-                    return Err(errno).with_context(|| {
-                        format!("write to stdout (after {} bytes)", progress.moved())
-                    });
-                }
-            }
-            if progress.next(1).is_none() {
-                break;
-            }
-        }
-    }
-    let mut report = progress.report(options, calls.made());
-    report.backing = Some(backing.to_string());
-    Ok(report)
 }

@@ -108,22 +108,15 @@ pub fn pattern(len: usize) -> Vec<u8> {
 
 /// Compares the bytes that arrived with those that were sent.
 pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
-    if let Some(at) = sent.iter().zip(came).position(|(sent, came)| sent != came) {
-        return Err(Stop::Wrong(format!(
-            "byte {at} of {} is {:#04x} and should be {:#04x}",
-            sent.len(),
-            came[at],
-            sent[at]
-        )));
+    let (all, arrived) = (sent.len(), came.len());
+    match sent.iter().zip(came).position(|(sent, came)| sent != came) {
+        Some(at) => Err(Stop::Wrong(format!(
+            "byte {at} of {all} is {:#04x} and should be {:#04x}",
+            came[at], sent[at]
+        ))),
+        None if all != arrived => Err(Stop::Wrong(format!("{arrived} of {all} bytes arrived"))),
+        None => Ok(()),
     }
-    if sent.len() != came.len() {
-        return Err(Stop::Wrong(format!(
-            "{} of {} bytes arrived",
-            came.len(),
-            sent.len()
-        )));
-    }
-    Ok(())
 }
 
 /// Reads the expected bytes, which must already be there, and compares them.

@@ -12,6 +12,7 @@ mod pipes;
 mod processes;
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -21,7 +22,7 @@ use attempt::Stop;
 use fullbore_results::doctor::{Refusal, TrialOutcome};
 
 use crate::part::{self, Part, Task};
-use crate::process::{self, Process};
+use crate::process;
 use crate::program::Program;
 
 /// How long a trial may take; none needs a tenth of a second on an idle machine.
@@ -109,7 +110,8 @@ impl Trial {
         let task = TrialTask {
             name: self.name.into(),
         };
-        let ended = Process::start(program.part(&task, None)?)?.end_within(PATIENCE)?;
+        let process = program.start(&task, None, Stdio::null(), Stdio::null())?;
+        let ended = process.end_within(PATIENCE)?;
         let refused = |signal, said| {
             TrialOutcome::Refused(Refusal {
                 operation: self.name.into(),

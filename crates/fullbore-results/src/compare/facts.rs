@@ -7,7 +7,7 @@ use super::read::LoadedRun;
 use crate::report::conclusion;
 use crate::run::Run;
 use crate::statistics::Spread;
-use fullbore_host::distance::Distances;
+use fullbore_host::distance::APART;
 use fullbore_host::size;
 
 /// Returns the facts about machine and settings that are not the same in all runs.
@@ -57,7 +57,7 @@ pub fn warnings(runs: &[LoadedRun]) -> Vec<String> {
     let mut warnings = Vec::new();
     let distance = |taken: &LoadedRun| Some(taken.run.line_round_trip_ns.as_ref()?.median);
     let all: Vec<f64> = runs.iter().filter_map(distance).collect();
-    if Spread::of(&all).is_some_and(|all| all.max > all.min * Distances::APART) {
+    if Spread::of(&all).is_some_and(|all| all.max > all.min * APART) {
         let each = runs.iter().enumerate().filter_map(|(index, taken)| {
             let ns = distance(taken)?;
             Some(format!("{} {ns:.0} ns", label(index)))

@@ -6,39 +6,25 @@
 //! trip is timed by itself, and the figure is the median, beside the 99th and the 99.9th
 //! percentile.
 
-pub mod clock;
 pub mod percentiles;
 mod round_trip;
 mod wake_up;
 
-use std::sync::LazyLock;
+use std::process::Stdio;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use fullbore_linux::page_size;
 
-use crate::catalogue::transports::{Shape, TRANSPORTS, Transport};
+use crate::catalogue::transports::{Shape, TRANSPORTS, Transport, shared};
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
-use crate::process::Process;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;
-use round_trip::{Exchange, PingTask, PongTask};
-use wake_up::{Report, Role, WakeUpTask};
-
-/// The group's name.
-const GROUP: &str = "latency";
-
-/// Returns the group.
-pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "round-trip time over every transport, and the cost of one wake-up",
-        experiments: &EXPERIMENTS,
-        parts: PARTS,
-    }
-}
+use round_trip::{Role as Side, RoundTripTask};
+use wake_up::{Role, WakeUpTask};
 
 /// How both sides wait, and a description of it.
 const WAITS: [(WaitName, &str, &str); 3] = [
@@ -57,15 +43,13 @@ const MESSAGES: [(usize, &str, &str); 2] = [
     (4096, "4k", "round trip of 4 KiB"),
 ];
 
-/// The rows.
-static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
+/// Returns the group.
+pub fn group() -> Group {
     let shows = "from waking a process to its first instruction on another CPU";
-    let mut rows = vec![Experiment::made(
-        GROUP,
-        "wake_up".into(),
-        shows.into(),
-        WakeUp,
-    )];
+    let mut rows = vec![Experiment {
+        table: Some("one wake-up"),
+        ..Experiment::new("wake_up", shows, WakeUp)
+    }];
     for (message, size, table) in MESSAGES {
         for transport in &TRANSPORTS {
             for (wait, how, waits) in WAITS {
@@ -76,17 +60,23 @@ static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
                     message,
                     wait,
                     how,
-                    table,
                 };
-                rows.push(Experiment::made(GROUP, name, shows, work));
+                rows.push(Experiment {
+                    table: Some(table),
+                    takes_pipe_size: transport.is_pipe,
+                    ..Experiment::new(name, shows, work)
+                });
             }
         }
     }
-    for row in &mut rows {
-        row.unit = Unit::Microseconds;
-    }
-    rows
-});
+    let in_microseconds = |row| Experiment {
+        unit: Unit::Microseconds,
+        ..row
+    };
+    let shows = "round-trip time over every transport, and the cost of one wake-up";
+    let rows = rows.into_iter().map(in_microseconds);
+    Group::new("latency", shows, PARTS, rows)
+}
 
 /// The work of a round trip of a message.
 #[derive(Debug)]
@@ -95,7 +85,6 @@ struct RoundTrip {
     message: usize,
     wait: WaitName,
     how: &'static str,
-    table: &'static str,
 }
 
 impl Work for RoundTrip {
@@ -104,33 +93,22 @@ impl Work for RoundTrip {
             message: self.message,
             wait: self.wait,
             pipe_size: bench.settings.pipe_size,
-            both_ways: true,
         };
         let [near, far] = (self.transport.make)(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
-        if near.message < self.message {
-            let reason = format!("this system limits a message to {} bytes", near.message);
-            bail!(Stop::Skipped(reason));
-        }
-        let exchange = |link| Exchange {
+        let task = |role, link| RoundTripTask {
+            role,
             link,
             message: self.message,
             wait: self.wait,
-        };
-        let ping = PingTask {
-            exchange: exchange(near.link),
             timing,
         };
-        let pong = PongTask(exchange(far.link));
+        let (ping, pong) = (task(Side::Ping, near.link), task(Side::Pong, far.link));
         let pong = far.start(bench.program, &pong, bench.cpus.reader)?;
         let ping = near.start(bench.program, &ping, bench.cpus.writer)?;
         let pinged = ping.end_within(timing.patience())?;
         let times: Percentiles = pong.behind("server process", &pinged, "client process")?;
         Ok(times.taken(vec![])?)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(self.table)
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
@@ -140,18 +118,10 @@ impl Work for RoundTrip {
         (self.transport.is_in_c && is_alike)
             .then(|| format!("pingpong {name} --message {message} --wait {how}"))
     }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        (!self.transport.is_pipe).then_some("it uses no pipe")
-    }
 }
 
 /// The tasks of this group's processes.
-const PARTS: &[Part] = &[
-    Part::of::<PingTask>(),
-    Part::of::<PongTask>(),
-    Part::of::<WakeUpTask>(),
-];
+const PARTS: &[Part] = &[Part::of::<RoundTripTask>(), Part::of::<WakeUpTask>()];
 
 /// The work of one wake-up.
 #[derive(Debug)]
@@ -159,29 +129,22 @@ struct WakeUp;
 
 impl Work for WakeUp {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
-        let memory = wake_up::make().map_err(Stop::skipped)?;
+        let memory = shared::make(page_size()).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
         let part = |role, cpu| -> Result<_> {
             let task = WakeUpTask { role, timing };
-            let mut command = bench.program.part(&task, Some(cpu))?;
-            command.stdin(memory.try_clone()?);
-            Process::start(command)
+            let stdin = memory.try_clone()?;
+            bench.program.start(&task, Some(cpu), stdin, Stdio::null())
         };
         let sleeper = part(Role::Sleeper, bench.cpus.reader)?;
         let woke = part(Role::Waker, bench.cpus.writer)?.end_within(timing.patience())?;
-        let report: Report = sleeper.behind("sleeping process", &woke, "waking process")?;
-        Ok(report.taken()?)
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some("one wake-up")
+        let (to_running, waker): (Percentiles, Percentiles) =
+            sleeper.behind("sleeping process", &woke, "waking process")?;
+        let waker = ("waker", Unit::Microseconds, waker.median);
+        Ok(to_running.taken(vec![waker])?)
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {
         Some("pingpong wake_up".into())
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("it uses no pipe")
     }
 }

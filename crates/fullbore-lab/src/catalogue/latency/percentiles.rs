@@ -30,12 +30,14 @@ pub struct Percentiles {
 #[derive(Debug)]
 pub struct Times(Histogram<u64>);
 
-impl Times {
-    /// Creates an empty collection.
-    pub fn new() -> Self {
+impl Default for Times {
+    /// Returns no times.
+    fn default() -> Self {
         Self(Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are fixed ones"))
     }
+}
 
+impl Times {
     /// Adds a time, in nanoseconds.
     #[inline]
     pub fn add(&mut self, nanoseconds: u64) {
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_times() {
-        let mut times = Times::new();
+        let mut times = Times::default();
         for time in 1..=1000 {
             times.add(time * 1000);
         }
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_time_of_nothing_or_of_an_hour_is_taken_too() {
-        let mut times = Times::new();
+        let mut times = Times::default();
         times.add(0);
         times.add(3_600_000_000_000);
         assert_eq!(times.percentiles().count, 2);
@@ -104,13 +106,13 @@ mod tests {
 
     #[test]
     fn no_times_are_no_figure() {
-        let none = Times::new().percentiles().taken(vec![]);
+        let none = Times::default().percentiles().taken(vec![]);
         assert!(matches!(none, Err(Stop::NothingCame)));
     }
 
     #[test]
     fn few_times_are_said_to_be_few() {
-        let mut times = Times::new();
+        let mut times = Times::default();
         times.add(1000);
         let notes = |times: &Times| times.percentiles().taken(vec![]).unwrap().notes;
         assert_eq!(notes(&times).len(), 1);

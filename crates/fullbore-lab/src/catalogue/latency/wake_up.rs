@@ -2,20 +2,18 @@
 //! another CPU, with no data moved between the two.
 
 use std::io::stdin;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use fullbore_linux::page_size;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::clock::now;
-use super::percentiles::{Percentiles, Times};
+use super::percentiles::Times;
 use crate::catalogue::transports::shared;
-use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
-use fullbore_results::run::Unit;
 
 /// The pause after the sleeper has announced its sleep, so that it does sleep, and its CPU becomes idle.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -55,34 +53,6 @@ impl Task for WakeUpTask {
     }
 }
 
-/// The waker's report.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// The time from before the waking call until the sleeper runs.
-    to_running: Percentiles,
-    /// The time of the waking call itself.
-    waker: Percentiles,
-}
-
-impl Report {
-    /// Turns it into a measurement.
-    ///
-    /// # Errors
-    /// Fails if there was no wake-up.
-    pub fn taken(self) -> Result<Measured, Stop> {
-        let waker = ("waker", Unit::Microseconds, self.waker.median);
-        self.to_running.taken(vec![waker])
-    }
-}
-
-/// Creates the memory that both processes share.
-///
-/// # Errors
-/// Fails if memfd_create(2) is not available.
-pub fn make() -> Result<OwnedFd> {
-    shared::make(page_size())
-}
-
 /// Sleeps, reports when it ran again, and repeats this until it is killed.
 fn sleep(memory: &shared::Shared) -> Result<()> {
     let woken = memory.counter(WOKEN);
@@ -102,7 +72,7 @@ fn sleep(memory: &shared::Shared) -> Result<()> {
 }
 
 fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
-    let (mut to_running, mut waker) = (Times::new(), Times::new());
+    let (mut to_running, mut waker) = (Times::default(), Times::default());
     let warm_up = Duration::from_secs_f64(timing.warm_up_seconds);
     let end = warm_up + Duration::from_secs_f64(timing.seconds);
     let wait_for = |number: usize, value: u32| {
@@ -132,8 +102,12 @@ fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
             break;
         }
     }
-    part::say(&Report {
-        to_running: to_running.percentiles(),
-        waker: waker.percentiles(),
-    })
+    part::say(&(to_running.percentiles(), waker.percentiles()))
+}
+
+/// Returns nanoseconds of a clock that is the same on all CPUs and in all processes.
+#[inline]
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -6,11 +6,11 @@
 
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::process::Stdio;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fullbore::Pipe;
+use fullbore::{Pipe, PipeEnd};
 use fullbore_linux::page_size;
 
 use super::descriptors::{Descriptors, start_mover};
@@ -18,15 +18,14 @@ use super::files;
 use super::table::{End, Job, Mover};
 use crate::endpoint::words;
 use crate::memory::memory_file;
-use crate::process::{self, Process};
+use crate::process;
 use crate::program::Program;
+use crate::soundness;
 use crate::work::Bench;
-use fullbore_host::size;
-use fullbore_results::run::EndpointReport;
 use fullbore_results::soundness::{CheckResult, Soundness};
 
 /// Bytes through a pipe or a socket: many times the capacity of any of them.
-const BYTES: &str = "8M";
+const BYTES: u64 = 8 << 20;
 
 /// The size of the writer's two buffers together, in pages. Each is used again when the other one has been
 /// written into the pipe. They are so small that a pipe of the default capacity, 16 pages, holds several of them.
@@ -71,16 +70,14 @@ pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Option<Sound
             behind_a_writer(job, mover, bench)?,
         ),
     };
-    let said = match found {
-        Found::Right => None,
-        Found::Wrong(said) => Some(said),
-        Found::Nothing => return Ok(None),
+    let Some(found) = found else {
+        return Ok(None);
     };
     let verdict = CheckResult {
         middleman: None,
         check: Some(check.into()),
-        right: said.is_none(),
-        said,
+        right: found.is_ok(),
+        said: found.err(),
     };
     Ok(Some(Soundness {
         right: verdict.right,
@@ -88,33 +85,21 @@ pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Option<Sound
     }))
 }
 
-/// What a check has found.
-enum Found {
-    /// Every byte was right.
-    Right,
-    /// Something was wrong, in words.
-    Wrong(String),
-    /// The check could not be made.
-    Nothing,
-}
+/// Whether every byte was right, or what was wrong, in words; `None` if the check could not be made.
+type Found = Option<Result<(), String>>;
 
 fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Found> {
-    let mut found = Found::Nothing;
+    let mut found = None;
     for len in FILES_IN_PIPES {
-        let mut file = files::pattern_file(len)?;
         let pipe = Pipe::new()?;
-        let writer = fullbore_linux::pipe::of(&pipe.writer)?.context("a pipe is a pipe")?;
+        let writer = PipeEnd::new(pipe.writer.as_fd())?;
         if writer.capacity()? < 2 * len as usize && writer.resize(2 * len as usize).is_err() {
             // A pipe may not be this large.
             break;
         }
-        let source = files::reopened(&file)?;
-        if let Some(wrong) = run(program, mover, source, pipe.writer)? {
-            return Ok(Found::Wrong(wrong));
-        }
-        write_over(&mut file, len)?;
-        found = compared(File::from(pipe.reader), len)?;
-        if matches!(found, Found::Wrong(_)) {
+        let came = File::from(pipe.reader);
+        found = Some(from_file(program, mover, len, pipe.writer, came)?);
+        if found != Some(Ok(())) {
             break;
         }
     }
@@ -122,114 +107,90 @@ fn file_to_pipe(program: &Program, mover: &Mover) -> Result<Found> {
 }
 
 fn file_to_file(program: &Program, mover: &Mover) -> Result<Found> {
-    let mut file = files::pattern_file(FILE)?;
     let sink = memory_file()?;
-    let source = files::reopened(&file)?;
-    if let Some(wrong) = run(program, mover, source, sink.try_clone()?)? {
-        return Ok(Found::Wrong(wrong));
-    }
-    write_over(&mut file, FILE)?;
-    compared(files::reopened(&sink)?, FILE)
+    let came = files::reopened(&sink)?;
+    from_file(program, mover, FILE, sink.into(), came).map(Some)
 }
 
-fn write_over(file: &mut File, len: u64) -> Result<()> {
-    file.rewind()?;
-    files::write_pattern(file, ELSEWHERE, len).context("overwrite a file in memory")
-}
-
-/// Runs a mover on a file as its source, until the mover ends; returns its message if it failed.
-fn run(
+/// Runs a mover on a file of `len` bytes until the mover ends, overwrites the file, and checks what came.
+fn from_file(
     program: &Program,
     mover: &Mover,
-    source: File,
-    sink: impl Into<std::os::fd::OwnedFd>,
-) -> Result<Option<String>> {
-    let process = start_mover(program, mover, source.into(), sink.into(), &[])?;
-    let ended = process
+    len: u64,
+    sink: OwnedFd,
+    came: File,
+) -> Result<Result<(), String>> {
+    let mut file = files::pattern_file(len)?;
+    let source = files::reopened(&file)?.into();
+    let moving = start_mover(program, mover, source, sink, Vec::new())?;
+    let ended = moving
         .context("a mover that was there")?
-        .last
         .end_within(PATIENCE)?;
-    let well = !ended.killed && ended.output.status.success();
-    Ok((!well).then(|| process::last_words(&ended.output)))
+    if ended.killed || !ended.output.status.success() {
+        return Ok(Err(process::last_words(&ended.output)));
+    }
+    file.rewind()?;
+    files::write_pattern(&mut file, ELSEWHERE, len).context("overwrite a file in memory")?;
+    compared(came, len)
 }
 
 /// Compares a stream with `len` bytes of the pattern.
-fn compared(mut stream: File, len: u64) -> Result<Found> {
+fn compared(mut stream: File, len: u64) -> Result<Result<(), String>> {
     let mut buffer = vec![0; 1 << 20];
     let mut position = 0;
     loop {
         let n = stream.read(&mut buffer)?;
         if let Some(at) = words::first_wrong(&buffer[..n], position) {
-            let said = format!("wrong byte at position {at} of the stream");
-            return Ok(Found::Wrong(said));
+            return Ok(Err(format!("wrong byte at position {at} of the stream")));
         }
         position += n as u64;
         if n == 0 {
-            return Ok(match position == len {
-                true => Found::Right,
-                false => Found::Wrong(format!("{position} of {len} bytes arrived")),
-            });
+            let said = || format!("{position} of {len} bytes arrived");
+            return Ok((position == len).then_some(()).ok_or_else(said));
         }
     }
 }
 
 fn behind_a_writer(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Found> {
     let descriptors = Descriptors::open(job, || anyhow::bail!("no file here"))?;
-    let bytes = format!("--bytes-to-pipe={BYTES}");
-    let mut writer = bench
-        .program
-        .endpoint("write", job.careless_writer(), bench.cpus.writer);
-    writer
-        .arg(format!("--buf-size={}", BUFFERS * page_size()))
-        .args(["--verify", &bytes])
-        .stdin(Stdio::null())
-        .stdout(descriptors.writer.context("a writer's pipe or socket")?);
-    let branches = descriptors.branches;
-    let mut readers = Vec::new();
-    let reader = descriptors.reader.into_iter();
-    for stdin in reader.chain(descriptors.branch_readers) {
-        let mut reader = bench
-            .program
-            .endpoint("read", SLOW_READER, bench.cpus.reader);
-        reader.arg(&bytes).stdin(stdin).stdout(Stdio::piped());
-        readers.push(Process::start(reader)?);
-    }
-    let writing = Process::start(writer)?;
-    let (source, sink) = (descriptors.source, descriptors.sink);
-    let moving = start_mover(bench.program, mover, source, sink, &branches)?;
+    let (program, cpus) = (bench.program, bench.cpus);
+    let reader = format!("{SLOW_READER} --bytes-to-pipe={BYTES}");
+    let readers = descriptors.readers.into_iter();
+    let readers = readers.map(|stdin| program.read(&reader, cpus.reader, stdin));
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let writer = format!(
+        "{} --buf-size={} --verify --bytes-to-pipe={BYTES}",
+        job.careless_writer(),
+        BUFFERS * page_size()
+    );
+    let stdout = descriptors.writer.context("a writer's pipe or socket")?;
+    let writing = program.write(&writer, cpus.writer, stdout)?;
+    let (source, sink, branches) = (descriptors.source, descriptors.sink, descriptors.branches);
+    let moving = start_mover(program, mover, source, sink, branches)?;
     let moving = moving.context("a mover that was there")?;
-    drop(branches);
-    let len = size::parse(BYTES).map_err(anyhow::Error::msg)?;
     if let Some(file) = descriptors.file {
-        moving.last.end_within(PATIENCE)?;
+        moving.end_within(PATIENCE)?;
         let written = writing.end_within(PATIENCE)?;
         return match written.went_well("writer") {
-            Ok(()) => compared(files::reopened(&file)?, len),
-            Err(_) => Ok(Found::Nothing),
+            Ok(()) => compared(files::reopened(&file)?, BYTES).map(Some),
+            Err(_) => Ok(None),
         };
     }
     let mut wrong = None;
     for reader in readers {
         let ended = reader.end_within(PATIENCE)?;
         if ended.killed {
-            return Ok(Found::Nothing);
+            return Ok(None);
         }
-        let read = ended.output;
-        // A reader that succeeds has checked what arrived; its count shows whether everything
-        // arrived.
-        let came = process::report::<EndpointReport>(&read.stdout).map_or(0, |report| report.moved);
-        if !read.status.success() {
-            wrong = wrong.or(Some(process::last_words(&read)));
-        } else if came != len {
-            wrong = wrong.or(Some(format!("{came} of {len} bytes arrived")));
-        }
+        let said = soundness::checked(&ended.output, BYTES).err();
+        wrong = wrong.or(said);
     }
     // The readers have ended, so the others end or are killed.
     drop(moving);
     Ok(match (wrong, writing.own_fault("writer")?) {
-        (None, _) => Found::Right,
+        (None, _) => Some(Ok(())),
         // Without the writer's bytes, this says nothing about the mover.
-        (Some(_), Some(_)) => Found::Nothing,
-        (Some(said), None) => Found::Wrong(said),
+        (Some(_), Some(_)) => None,
+        (Some(said), None) => Some(Err(said)),
     })
 }

@@ -18,32 +18,24 @@ pub fn reopened(file: &File) -> Result<File> {
 
 /// The file that is read by jobs whose source is a file. It is made when the first of them runs,
 /// and kept, so that all of them find it in the page cache.
-#[derive(Debug, Default)]
-pub struct SourceFile(Option<File>);
+pub struct SourceFile(File);
 
 impl SourceFile {
     /// Reading it takes long compared with the start of a process, and it is larger than any
     /// cache.
     const LEN: u64 = 1 << 30;
 
-    /// Opens the file, with its own offset at 0.
-    pub fn open(&mut self) -> Result<File> {
-        if self.0.is_none() {
-            self.0 = Some(Self::make().context("write a file in memory")?);
-        }
-        let file = self.0.as_ref().context("made just now")?;
-        reopened(file)
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// Fails if there is no memory for it.
+    pub fn make() -> Result<Self> {
+        pattern_file(Self::len()).map(Self)
     }
 
-    /// Repeats a part of the pattern, because these bytes are not checked.
-    fn make() -> Result<File> {
-        let mut block = vec![0; 1 << 20];
-        words::fill(&mut block, 0);
-        let mut file = memory_file()?;
-        for _ in 0..Self::len() / block.len() as u64 {
-            file.write_all(&block)?;
-        }
-        Ok(file)
+    /// Opens the file, with its own offset at 0.
+    pub fn open(&self) -> Result<File> {
+        reopened(&self.0)
     }
 
     /// Returns the size of this file, and of a file that is written: less if memory is short. It is the same at

@@ -8,12 +8,11 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::descriptors::{Descriptors, Moving, start_mover};
+use super::descriptors::{Descriptors, start_mover};
 use super::files::SourceFile;
 use super::table::{End, Job, Mover, PIPE_READER};
 use crate::endpoint::ENDLESS;
@@ -33,32 +32,32 @@ const PATIENCE: Duration = process::GRACE;
 /// # Errors
 /// Fails if not even a pipe or a process can be made.
 pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measured> {
-    let descriptors = Descriptors::open(job, || bench.store.of::<SourceFile>().open());
-    let Descriptors {
-        writer,
-        source,
-        sink,
-        reader,
-        branches,
-        branch_readers,
-        file,
-    } = descriptors.map_err(Stop::skipped)?;
-    let branch_readers = branch_readers
-        .into_iter()
-        .map(|stdin| read_branch(stdin, bench))
+    let descriptors = Descriptors::open(job, || bench.store.of(SourceFile::make)?.open());
+    let descriptors = descriptors.map_err(Stop::skipped)?;
+    let (source, sink) = (descriptors.source, descriptors.sink);
+    let mut readers = descriptors.readers.into_iter();
+    let reader = readers.next();
+    let (program, cpus) = (bench.program, bench.cpus);
+    let options = format!("{PIPE_READER} --bytes-to-pipe={ENDLESS}");
+    let branch_readers = readers
+        .map(|stdin| program.read(&options, cpus.reader, stdin))
         .collect::<Result<Vec<_>>>()?;
-    let writer = match writer {
+    let writer = match descriptors.writer {
         None => None,
         Some(stdout) => {
-            let bytes = file.as_ref().map(|_| SourceFile::len());
-            let process = write(job, bytes, stdout, bench)?;
+            let bytes = match descriptors.file {
+                Some(_) => SourceFile::len().to_string(),
+                None => ENDLESS.to_owned(),
+            };
+            let options = format!("{} --bytes-to-pipe={bytes}", job.writer());
+            let process = program.write(&options, cpus.writer, stdout)?;
             // The writer's preparations do not count as the mover's time.
             is_readable_within(&source, PATIENCE)?;
             Some(process)
         }
     };
     let began = Instant::now();
-    let Moving { last, sender } = match start_mover(bench.program, mover, source, sink, &branches) {
+    let moving = match start_mover(program, mover, source, sink, descriptors.branches) {
         Ok(Some(moving)) => moving,
         Ok(None) => {
             let reason = format!("{} is not on PATH", mover.program());
@@ -66,37 +65,17 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
         }
         Err(error) => bail!(Stop::Failed(format!("{error:#}"))),
     };
-    drop(branches);
-    if let Some(file) = file {
-        let (moved, bytes, seconds) = fill(&file, last, began, bench)?;
+    if let Some(file) = descriptors.file {
+        let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
         let writer = writer_report(writer)?;
         return Ok(judge_file(mover, &moved, bytes, seconds, writer)?);
     }
     let stdin = reader.context("the job has neither a reader nor a file")?;
     let (read, early) = read(job, stdin, bench)?;
-    let moved = last.end_within(GRACE)?;
-    drop((branch_readers, sender));
+    let moved = moving.end_within(GRACE)?;
+    drop(branch_readers);
     let writer = writer_report(writer)?;
     Ok(judge_reader(job, mover, early, &moved, &read, writer)?)
-}
-
-/// Starts the reader of a further sink.
-fn read_branch(stdin: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
-    let cpu = bench.cpus.reader;
-    let mut command = bench.program.endpoint("read", PIPE_READER, cpu);
-    command.arg(format!("--bytes-to-pipe={ENDLESS}"));
-    command.stdin(stdin).stdout(Stdio::null());
-    Process::start(command)
-}
-
-/// Starts the writer, of `bytes` bytes or of more than any measurement moves.
-fn write(job: &Job, bytes: Option<u64>, stdout: OwnedFd, bench: &Bench<'_>) -> Result<Process> {
-    let cpu = bench.cpus.writer;
-    let mut command = bench.program.endpoint("write", job.writer(), cpu);
-    let bytes = bytes.map_or_else(|| ENDLESS.to_owned(), |bytes| bytes.to_string());
-    command.arg(format!("--bytes-to-pipe={bytes}"));
-    command.stdin(Stdio::null()).stdout(stdout);
-    Process::start(command)
 }
 
 /// Lets the mover write to a file until its time is up; returns how it ended, the bytes in the file,
@@ -125,19 +104,16 @@ fn fill(
 /// takes to start, which is long on a busy machine, therefore does not count as the reader's.
 fn read(job: &Job, stdin: OwnedFd, bench: &Bench<'_>) -> Result<(Ended, bool)> {
     let settings = bench.settings;
-    let mut command = bench
-        .program
-        .endpoint("read", job.reader(), bench.cpus.reader);
-    command.arg(format!("--seconds={}", settings.seconds));
+    let mut options = format!("{} --seconds={}", job.reader(), settings.seconds);
     let mut whole_time = Duration::from_secs_f64(settings.seconds);
     if job.source != End::File {
-        command.arg(format!("--warm-up={}", settings.warm_up_seconds));
+        options += &format!(" --warm-up={}", settings.warm_up_seconds);
         whole_time += Duration::from_secs_f64(settings.warm_up_seconds);
     }
     is_readable_within(&stdin, PATIENCE)?;
-    command.stdin(stdin).stdout(Stdio::piped());
     let began = Instant::now();
-    let read = Process::start(command)?.end_within(PATIENCE + 4 * whole_time)?;
+    let reading = bench.program.read(&options, bench.cpus.reader, stdin)?;
+    let read = reading.end_within(PATIENCE + 4 * whole_time)?;
     // This clock decides, because a reader that was kept from running does not report it.
     Ok((read, began.elapsed() < whole_time))
 }
@@ -190,23 +166,14 @@ fn judge_reader(
     if ended_early && !whole_file {
         return Err(broke(mover, moved, report.moved));
     }
-    if report.bytes == 0 || report.seconds == 0.0 {
-        return Err(Stop::NothingCame);
-    }
-    Ok(Measured {
-        figure: report.gib_per_s,
-        arrived: Some(report.moved),
-        writer,
-        reader: Some(report),
-        ..Measured::default()
-    })
+    Measured::by_reader(report, writer)
 }
 
 /// Returns the failure of a mover that ended before its time.
 fn broke(mover: &Mover, moved: &Ended, bytes: u64) -> Stop {
     Stop::Failed(format!(
         "{} {} after {bytes} bytes: {}",
-        mover.line(),
+        mover.words,
         ended(moved.output.status),
         process::last_words(&moved.output)
     ))

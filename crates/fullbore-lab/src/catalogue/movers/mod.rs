@@ -34,28 +34,25 @@ pub fn group() -> Group {
 pub fn buffers() -> Group {
     of_jobs(
         "buffer",
-        "a large memory between two pipes, and at both ends of a TCP connection: buffer compared with \
-         mbuffer and socat",
+        "a large memory between two pipes: buffer compared with mbuffer",
         BUFFER_JOBS,
     )
 }
 
 /// Returns a group with an experiment for every job and every mover that can do it.
 fn of_jobs(group: &'static str, shows: &'static str, jobs: &'static [Job]) -> Group {
-    let mut experiments = Vec::new();
-    for job in jobs {
-        for mover in job.movers {
+    let rows = jobs.iter().flat_map(|job| {
+        job.movers.iter().map(move |mover| {
             let name = format!("{}_{}", job.name, mover.name);
             let shows = format!("{}, by {}", job.title, mover.shows);
-            experiments.push(Experiment::made(group, name, shows, Move { job, mover }));
-        }
-    }
-    Group {
-        name: group,
-        shows,
-        experiments: experiments.leak(),
-        parts: &[],
-    }
+            Experiment {
+                table: Some(job.title),
+                endpoints: Some((job.writer(), job.reader())),
+                ..Experiment::new(name, shows, Move { job, mover })
+            }
+        })
+    });
+    Group::new(group, shows, &[], rows)
 }
 
 /// The work of one mover at one job.
@@ -70,23 +67,11 @@ impl Work for Move {
         measure::measure(self.job, self.mover, bench)
     }
 
-    fn table(&self) -> Option<&'static str> {
-        Some(self.job.title)
-    }
-
     fn describe(&self, outcome: &mut Outcome, _: &Settings) {
         outcome.mover = Some(self.mover.report(self.job));
     }
 
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacities are part of the job")
-    }
-
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         check::check(self.job, self.mover, bench)
-    }
-
-    fn endpoints(&self) -> Option<(&'static str, &'static str)> {
-        Some((self.job.writer(), self.job.reader()))
     }
 }

@@ -4,12 +4,12 @@
 //! named on its command line. Programs other than this one run with the options that a user would give
 //! them, and otherwise with their defaults.
 
-use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use fullbore::{Pipe, PipeEnd};
+use fullbore::Pipe;
 
+use crate::endpoint::prepare;
 use crate::process::{self, on_path};
 use crate::program::Program;
 use fullbore_results::run::MoverReport;
@@ -71,8 +71,7 @@ pub const JOBS: &[Job] = {
 };
 
 /// The jobs of a large memory, in the order of display: between programs that write and read as most do,
-/// between some that have pipes of 1 MiB, and between some that do not copy themselves; and one at each end of a TCP
-/// connection, between such as do not copy.
+/// between some that have pipes of 1 MiB, and between some that do not copy themselves.
 #[rustfmt::skip]
 pub const BUFFER_JOBS: &[Job] = {
     use End::Pipe;
@@ -82,7 +81,6 @@ pub const BUFFER_JOBS: &[Job] = {
         Job { name: "usual", title: "buffer between usual ends", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(USUAL) },
         Job { name: "roomy", title: "buffer between pipes of 1 MiB", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: Some(ROOMY) },
         Job { name: "lean", title: "buffer between ends that do not copy", source: Pipe, sink: Pipe, branches: 0, movers: BUFFERS, ends: None },
-        Job { name: "connected", title: "two programs, connected by TCP", source: Pipe, sink: Pipe, branches: 0, movers: CONNECTED, ends: None },
     ]
 };
 
@@ -97,9 +95,6 @@ pub struct Mover {
     pub shows: &'static str,
     /// The option before the name of each further sink.
     sink_option: Option<&'static str>,
-    /// The command line of a second process, if the first one sends to it over a connection. `PORT` in both is a port
-    /// of the loopback device.
-    pub receiver: Option<&'static str>,
 }
 
 /// The name of this program; every other one is looked for on PATH.
@@ -111,7 +106,6 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
         words,
         shows,
         sink_option: None,
-        receiver: None,
     }
 }
 
@@ -150,14 +144,6 @@ const BUFFERS: &[Mover] = &[
     ),
 ];
 
-/// Movers of which one sends to the other over TCP, on this machine.
-#[rustfmt::skip]
-const CONNECTED: &[Mover] = &[
-    Mover { receiver: Some("fullbore buffer -q -m 64M -4 -I PORT"), ..own("buffer", "fullbore buffer -q -m 64M -O 127.0.0.1:PORT", "fullbore buffer -O and -I") },
-    Mover { receiver: Some("mbuffer -q -m 64M -4 -I PORT"), shows: "mbuffer -O and -I", ..peer("mbuffer", "mbuffer -q -m 64M -O 127.0.0.1:PORT") },
-    Mover { receiver: Some("socat -u TCP4-LISTEN:PORT STDOUT"), shows: "socat, without a large memory", ..peer("socat", "socat -u STDIN TCP4:127.0.0.1:PORT") },
-];
-
 /// Movers from one source to several sinks.
 #[rustfmt::skip]
 const SPLITTERS: &[Mover] = &[
@@ -186,10 +172,8 @@ const SOCKET_READER: &str = "--read-with-splice --through-pipe --chunk 1M";
 impl Job {
     /// Returns the options of `fullbore write` for the source; there are none if it is a file.
     pub fn writer(&self) -> &'static str {
-        match &self.ends {
-            Some(ends) => ends.writer,
-            None => self.careless_writer(),
-        }
+        let careless = self.careless_writer();
+        self.ends.as_ref().map_or(careless, |ends| ends.writer)
     }
 
     /// Returns the options of a writer of this source that reuses its pages.
@@ -203,14 +187,12 @@ impl Job {
 
     /// Returns the options of `fullbore read` for the sink; there are none if it is a file.
     pub fn reader(&self) -> &'static str {
-        if let Some(ends) = &self.ends {
-            return ends.reader;
-        }
-        match self.sink {
+        let lean = match self.sink {
             End::File => "",
             End::Pipe => PIPE_READER,
             End::Socket => SOCKET_READER,
-        }
+        };
+        self.ends.as_ref().map_or(lean, |ends| ends.reader)
     }
 
     /// Makes a pipe of the job.
@@ -218,29 +200,23 @@ impl Job {
     /// # Errors
     /// Fails if the process has too many fds, or this user may not have a pipe of the job's capacity.
     pub fn pipe(&self) -> Result<Pipe> {
-        let pipe = Pipe::new()?;
-        if let Some(capacity) = self.ends.as_ref().and_then(|ends| ends.capacity) {
-            PipeEnd::new(pipe.writer.as_fd())?.resize(capacity)?;
-        }
-        Ok(pipe)
+        prepare::pipe(self.ends.as_ref().and_then(|ends| ends.capacity))
     }
 }
 
 impl Mover {
     /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
-        let mut command = command(self.words, program)?;
+        let mut words = self.words.split_whitespace();
+        let mut command = match words.next()? {
+            OWN => program.command(),
+            name => Command::new(on_path(name)?),
+        };
+        command.args(words);
         for sink in sinks {
             command.args(self.sink_option).arg(sink);
         }
         Some(command)
-    }
-
-    /// Returns the commands of the receiver and of the sender at both ends of a connection to this port, or `None` if
-    /// the program is not on PATH, or it is one process.
-    pub fn connected(&self, program: &Program, port: u16) -> Option<[Command; 2]> {
-        let command = |words: &str| command(&words.replace("PORT", &port.to_string()), program);
-        Some([command(self.receiver?)?, command(self.words)?])
     }
 
     /// Returns the program's name.
@@ -248,19 +224,11 @@ impl Mover {
         self.words.split(' ').next().unwrap_or_default()
     }
 
-    /// Returns its command line as text.
-    pub fn line(&self) -> String {
-        match self.receiver {
-            None => self.words.to_owned(),
-            Some(receiver) => format!("{} | {receiver}", self.words),
-        }
-    }
-
     /// Returns its report before it has moved anything.
     pub fn report(&self, job: &Job) -> MoverReport {
         MoverReport {
             job: job.title.into(),
-            command: self.line(),
+            command: self.words.into(),
             version: match self.program() {
                 OWN => None,
                 name => version(name),
@@ -271,17 +239,6 @@ impl Mover {
     }
 }
 
-/// Returns the command of these words, or `None` if its program is not on PATH.
-fn command(words: &str, program: &Program) -> Option<Command> {
-    let mut words = words.split_whitespace();
-    let mut command = match words.next()? {
-        OWN => program.command(),
-        name => Command::new(on_path(name)?),
-    };
-    command.args(words);
-    Some(command)
-}
-
 /// Returns the line with the version that a program on PATH prints.
 pub fn version(program: &str) -> Option<String> {
     let mut command = Command::new(on_path(program)?);
@@ -290,8 +247,7 @@ pub fn version(program: &str) -> Option<String> {
         _ => "--version",
     };
     command.arg(option).stdin(Stdio::null());
-    let output = process::output(command).ok()?;
-    let text = [output.stdout, output.stderr].concat();
+    let (_, text) = process::printed(&mut command).ok()?;
     let text = String::from_utf8_lossy(&text);
     // Socat prints its authors before its version.
     let line = text

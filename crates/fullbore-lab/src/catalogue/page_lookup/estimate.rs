@@ -13,7 +13,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -21,8 +21,8 @@ use fullbore::{Pipe, Wait};
 use fullbore_linux::{Calls, Pages, Ready, page_size};
 use rustix::pipe::SpliceFlags;
 
-use super::memory::{Clock, Found, Memory, WINDOW, Which};
-use crate::endpoint::prepare::{dev_null, failed};
+use super::memory::{Found, Memory, WINDOW, Which};
+use crate::endpoint::prepare::{dev_null, failed, splice_all};
 use crate::part::Timing;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::statistics::Spread;
@@ -62,16 +62,16 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
     // Both sizes are powers of two, so windows fill a span exactly.
     let window = growth.after.min(WINDOW * page_size());
     let span = Memory::span(which);
-    let clock = Clock::start(timing);
+    let (warm, end) = timing.ends();
     let (mut alone, mut together) = (Vec::new(), Vec::new());
-    let is_done = |spans: usize| spans >= FEWEST_SPANS && clock.is_over();
+    let is_done = |spans: usize| spans >= FEWEST_SPANS && Instant::now() >= end;
     while !is_done(together.len()) {
         for start in (0..memory.pages.len()).step_by(span) {
             memory.prepare(start..start + span)?;
             let one = pipe.time(&one_page)?;
             let windows = memory.pages[start..start + span].chunks(window);
             let all = windows.map(|window| pipe.time(window)).sum::<Result<_>>()?;
-            if clock.is_warm() {
+            if Instant::now() >= warm {
                 alone.push(nanoseconds(one));
                 together.push(nanoseconds(all));
             }
@@ -124,23 +124,13 @@ impl Drained {
         let answer = unsafe { self.calls.vmsplice(sink, pages, SpliceFlags::empty()) };
         let time = began.elapsed();
         let taken = answer.map_err(|errno| failed("vmsplice(2)", errno))?;
-        self.drain(taken)?;
+        let (source, null) = (self.pipe.reader.as_fd(), self.null.as_fd());
+        splice_all(&mut self.calls, source, null, taken, Ready::ToRead)
+            .map_err(|errno| failed("splice(2)", errno))?;
         if taken != pages.len() {
             bail!("vmsplice(2) accepted {taken} of {} bytes", pages.len());
         }
         Ok(time)
-    }
-
-    fn drain(&mut self, mut left: usize) -> Result<()> {
-        let (source, sink): (BorrowedFd<'_>, BorrowedFd<'_>) =
-            (self.pipe.reader.as_fd(), self.null.as_fd());
-        while left > 0 {
-            let answer = self
-                .calls
-                .splice(source, sink, left, SpliceFlags::empty(), Ready::ToRead);
-            left -= answer.map_err(|errno| failed("splice(2)", errno))?;
-        }
-        Ok(())
     }
 }
 

@@ -1,13 +1,10 @@
-//! Provides the memory whose pages are looked up, the clock, and the result.
-
-use std::time::{Duration, Instant};
+//! Provides the memory whose pages are looked up, and the result.
 
 use anyhow::Result;
-use fullbore_linux::{Backing, Pages, huge_page_size, page_size};
+use fullbore_linux::{Pages, huge_page_size, page_size};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::prepare;
-use crate::part::Timing;
 
 /// The number of pages of one call.
 pub const WINDOW: usize = 256;
@@ -36,11 +33,7 @@ pub struct Memory {
 impl Memory {
     /// Maps `len` bytes of the requested kind of page, all of them present.
     pub fn map(which: Which, len: usize) -> Result<Self> {
-        let backing = if which.huge {
-            Backing::Huge
-        } else {
-            Backing::Base
-        };
+        let backing = prepare::backing(which.huge);
         let options = Pages::options().backing(backing).touched(true);
         let len = len.next_multiple_of(Self::span(which));
         let pages = prepare::unsupported_as_such(options.map(len))?;
@@ -65,30 +58,6 @@ impl Memory {
             self.pages.give_back(bytes)?;
         }
         Ok(())
-    }
-}
-
-/// The times of a measurement, whose first part is a warm-up that does not count.
-pub struct Clock {
-    warm_until: Instant,
-    until: Instant,
-}
-
-impl Clock {
-    pub fn start(timing: Timing) -> Self {
-        let warm_until = Instant::now() + Duration::from_secs_f64(timing.warm_up_seconds);
-        Self {
-            warm_until,
-            until: warm_until + Duration::from_secs_f64(timing.seconds),
-        }
-    }
-
-    pub fn is_warm(&self) -> bool {
-        Instant::now() >= self.warm_until
-    }
-
-    pub fn is_over(&self) -> bool {
-        Instant::now() >= self.until
     }
 }
 

@@ -9,50 +9,37 @@ mod estimate;
 mod kernel;
 mod memory;
 
+use std::process::Stdio;
+
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{self, Part, Task, Timing};
-use crate::process::{Ended, Process};
+use crate::process::Ended;
 use crate::work::{Bench, Work};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::{Settings, Unit};
 use memory::{Found, Which};
 
-/// The group's name.
-const GROUP: &str = "page_lookup";
-
 /// Returns the group.
 pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "the cost of looking up one page of memory, which vmsplice(2) pays \
-                for each page",
-        experiments: EXPERIMENTS,
-        parts: PARTS,
-    }
-}
-
-const fn row(name: &'static str, shows: &'static str, work: &'static Lookup) -> Experiment {
-    Experiment {
+    let rows = ROWS.map(|(peer, shows, pages)| Experiment {
         unit: Unit::NanosecondsPerPage,
-        ..Experiment::bandwidth(GROUP, name, None, shows, work)
-    }
+        ..Experiment::new(peer.replace(' ', "_"), shows, Lookup { pages, peer })
+    });
+    let shows = "the cost of looking up one page of memory, which vmsplice(2) pays for each page";
+    Group::new("page_lookup", shows, PARTS, rows)
 }
 
-/// The rows. Ratios are relative to the first one.
+/// The rows: the program in C, what it shows, and the pages. Ratios are relative to the first one.
 #[rustfmt::skip]
-const EXPERIMENTS: &[Experiment] = &[
-    row("lookup_base_touched", "base pages that are mapped",
-        &Lookup { pages: Which { huge: false, touched: true }, peer: "lookup base_touched" }),
-    row("lookup_base_untouched", "base pages that are not mapped yet",
-        &Lookup { pages: Which { huge: false, touched: false }, peer: "lookup base_untouched" }),
-    row("lookup_huge_touched", "mapped huge pages, of which one look-up finds many base pages",
-        &Lookup { pages: Which { huge: true, touched: true }, peer: "lookup huge_touched" }),
-    row("lookup_huge_untouched", "huge pages that are not mapped yet",
-        &Lookup { pages: Which { huge: true, touched: false }, peer: "lookup huge_untouched" }),
+const ROWS: [(&str, &str, Which); 4] = [
+    ("lookup base_touched", "base pages that are mapped", Which { huge: false, touched: true }),
+    ("lookup base_untouched", "base pages that are not mapped yet", Which { huge: false, touched: false }),
+    ("lookup huge_touched", "mapped huge pages, of which one look-up finds many base pages", Which { huge: true, touched: true }),
+    ("lookup huge_untouched", "huge pages that are not mapped yet", Which { huge: true, touched: false }),
 ];
 
 /// The work of looking up pages of one kind.
@@ -67,16 +54,13 @@ impl Work for Lookup {
         let timing = Timing::of(bench.settings);
         let pages = self.pages;
         let task = LookupTask { pages, timing };
-        let process = Process::start(bench.program.part(&task, Some(bench.cpus.writer))?)?;
+        let (cpu, null) = (Some(bench.cpus.writer), Stdio::null);
+        let process = bench.program.start(&task, cpu, null(), null())?;
         Ok(judge(&process.end_within(timing.patience())?)?)
     }
 
     fn peer(&self, _settings: &Settings) -> Option<String> {
         Some(self.peer.into())
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("it uses no pipe")
     }
 }
 

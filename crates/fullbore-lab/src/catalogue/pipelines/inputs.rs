@@ -1,17 +1,16 @@
 //! Makes the inputs of pipelines: files and trees of files, made when the first row that needs them is
 //! measured, and kept for the others.
 //!
-//! Command lines name files, so the inputs have names and must be removed. A separate process (`keeper.rs`)
-//! waits until no process is left that could use them, so that they are also removed after the laboratory
-//! is interrupted or killed. They are in memory (tmpfs) if there is space, because the kernel may evict
-//! pages from the page cache during a measurement.
+//! Command lines name files, so the inputs have names and must be removed. A separate process waits until no process
+//! is left that could use them, so that they are also removed after the laboratory is interrupted or killed. They are
+//! in memory (tmpfs) if there is space, because the kernel may evict pages from the page cache during a measurement.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -21,11 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::once::{Made, run};
 use super::table::{Input, PIPELINES, Pipeline, SHELL, WAYS};
 use crate::catalogue::text::{SEED, log_lines};
-use crate::keeper::{Keeper, wait_for_the_end_of_stdin};
 use crate::measurement::Stop;
 use crate::memory::{self, memory_file};
-use crate::part::Task;
-use crate::process::{self, on_path};
+use crate::part::{Task, wait_for_the_end_of_stdin};
+use crate::process::{self, Process, on_path};
 use crate::program::Program;
 use fullbore_results::run::Settings;
 
@@ -39,13 +37,19 @@ const FILES_OF_A_DIRECTORY: usize = 64;
 /// them.
 const PART_OF_THE_ROOM: u64 = 3;
 
-/// The inputs that were made so far.
-#[derive(Debug, Default)]
+/// How long cleaning up may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The inputs that were made so far, their directory, and what they are made of.
+#[derive(Debug)]
 pub struct Inputs {
-    directory: Option<Directory>,
     made: BTreeMap<&'static str, Made>,
-    lines: OnceCell<Vec<u8>>,
-    words: OnceCell<Vec<u8>>,
+    path: PathBuf,
+    /// The fraction of the wanted bytes for which there is space.
+    share: f64,
+    lines: Vec<u8>,
+    /// Removes the directory once its stdin has ended.
+    keeper: Process,
 }
 
 impl Inputs {
@@ -66,9 +70,7 @@ impl Inputs {
                 let reason = format!("{missing} is not on PATH");
                 bail!(Stop::Skipped(reason));
             }
-            let made = self
-                .make(program, pipeline, settings)
-                .context("create its input");
+            let made = self.fill(pipeline, settings).context("create its input");
             let made = made.map_err(Stop::skipped)?;
             let expected = made.expected.try_clone()?;
             run(program, pipeline, &WAYS[0], &made, expected, settings)?;
@@ -77,45 +79,30 @@ impl Inputs {
         Ok(&self.made[pipeline.name])
     }
 
-    fn make(
-        &mut self,
-        program: &Program,
-        pipeline: &'static Pipeline,
-        settings: &Settings,
-    ) -> Result<Made> {
-        let parent = match &self.directory {
-            Some(directory) => directory,
-            None => self.directory.insert(Directory::make(program, settings)?),
-        };
-        let directory = parent.path.join(pipeline.name);
-        match fs::create_dir(&directory) {
-            // It is left from an attempt that was given up.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-        // Without an input, nothing takes up space.
-        let share = match pipeline.input {
-            Input::Nothing => 1.0,
-            _ => parent.share,
-        };
-        let bytes = pipeline.bytes(settings.seconds * share);
-        let in_short = share < 1.0;
-        let note = in_short.then(|| {
-            let place = parent.path.display();
-            format!(
-                "its input is smaller than --seconds asks for, because '{place}' has no space \
-             for more"
-            )
-        });
-        let path = |name| directory.join(name);
-        let lines = || self.lines.get_or_init(|| log_lines(BLOCK));
-        let words = || self.words.get_or_init(words);
+    fn fill(&self, pipeline: &'static Pipeline, settings: &Settings) -> Result<Made> {
+        let directory = self.path.join(pipeline.name);
+        // It may be left from an attempt that was given up.
+        fs::create_dir_all(&directory)?;
+        let wanted = |share| pipeline.bytes(settings.seconds * share);
+        let (lines, bytes) = (&self.lines, wanted(self.share));
         let bytes = match pipeline.input {
-            Input::Nothing => bytes,
-            Input::Lines(name) => repeated(lines(), bytes, &path(name))?,
-            Input::Words(name) => repeated(words(), bytes, &path(name))?,
-            Input::Compressed(name) => compressed(lines(), bytes, &path(name))?,
-            Input::Tree => tree(words(), bytes, &path("tree"))?,
+            // Without an input, nothing takes up space.
+            Input::Nothing => wanted(1.0),
+            Input::Lines(name) => {
+                let lines = whole_lines(lines, bytes);
+                repeated(lines, lines.len(), bytes, &directory.join(name))?
+            }
+            // The concatenation of gzip files is a gzip file (RFC 1952, 2.2).
+            Input::Compressed(name) => {
+                let lines = whole_lines(lines, bytes);
+                repeated(
+                    &compressed(lines)?,
+                    lines.len(),
+                    bytes,
+                    &directory.join(name),
+                )?
+            }
+            Input::Tree => tree(lines, bytes, &directory.join("tree"))?,
         };
         // Write the files back now, so that the kernel does not do it during a measurement.
         syncfs(File::open(&directory)?)?;
@@ -123,22 +110,14 @@ impl Inputs {
             directory,
             bytes,
             expected: memory_file()?,
-            note,
         })
     }
-}
 
-/// The directory that contains all inputs.
-#[derive(Debug)]
-struct Directory {
-    path: PathBuf,
-    /// The fraction of the wanted bytes for which there is space.
-    share: f64,
-    _keeper: Keeper,
-}
-
-impl Directory {
-    fn make(program: &Program, settings: &Settings) -> Result<Self> {
+    /// Makes the directory, in the place with the most room.
+    ///
+    /// # Errors
+    /// Fails if there is no such place.
+    pub fn make(program: &Program, settings: &Settings) -> Result<Self> {
         let made = PIPELINES.iter().filter(|p| p.input != Input::Nothing);
         let wanted: u64 = made.map(|pipeline| pipeline.bytes(settings.seconds)).sum();
         let share = |place: &Path| {
@@ -157,12 +136,24 @@ impl Directory {
         let kept = Kept {
             directory: directory.path().to_owned(),
         };
-        let keeper = Keeper::start(program, &kept)?;
+        let mut command = program.part_that_cleans_up(&kept)?;
+        // It is in another process group, so that Ctrl-C does not end it.
+        command.stdout(Stdio::null()).process_group(0);
+        let keeper = Process::start(command)?;
         Ok(Self {
+            made: BTreeMap::new(),
             share: share(&place),
             path: directory.keep(),
-            _keeper: keeper,
+            lines: log_lines(BLOCK),
+            keeper,
         })
+    }
+}
+
+impl Drop for Inputs {
+    fn drop(&mut self) {
+        drop(self.keeper.take_stdin());
+        let _ = self.keeper.ends_within(PATIENCE);
     }
 }
 
@@ -188,66 +179,48 @@ impl Task for Kept {
     /// Fails if it cannot be removed.
     fn play(self) -> Result<()> {
         wait_for_the_end_of_stdin();
-        let mut attempts = 0;
-        loop {
-            match fs::remove_dir_all(&self.directory) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        let mut removed = fs::remove_dir_all(&self.directory);
+        for _ in 0..100 {
+            match &removed {
                 // A process that writes into the directory is still being killed.
-                Err(error)
-                    if error.kind() == io::ErrorKind::DirectoryNotEmpty && attempts < 100 =>
-                {
-                    attempts += 1;
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     std::thread::sleep(Duration::from_millis(20));
+                    removed = fs::remove_dir_all(&self.directory);
                 }
-                done => {
-                    return done.with_context(|| format!("remove '{}'", self.directory.display()));
-                }
+                _ => break,
             }
         }
+        removed.with_context(|| format!("remove '{}'", self.directory.display()))
     }
 }
 
-/// Writes whole lines of `block` repeatedly, up to `bytes`, and returns the number of bytes written.
-fn repeated(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
-    let mut file = File::create(path)?;
-    let mut written = 0;
-    while written < bytes {
-        let lines = whole_lines(block, bytes - written);
-        file.write_all(lines)?;
-        written += lines.len() as u64;
-        if lines.len() < block.len() {
-            break;
-        }
-    }
-    Ok(written)
-}
-
-/// Returns the lines of `block` that end within the first `bytes` bytes, or the first line if none does.
+/// Returns the lines of `block` that end within the first `bytes` bytes.
 fn whole_lines(block: &[u8], bytes: u64) -> &[u8] {
-    let within = &block[..block
-        .len()
-        .min(usize::try_from(bytes).unwrap_or(usize::MAX))];
-    let end = memchr::memrchr(b'\n', within).or_else(|| memchr::memchr(b'\n', block));
+    let within = &block[..bytes.min(block.len() as u64) as usize];
+    let end = memchr::memrchr(b'\n', within);
     &block[..end.map_or(block.len(), |end| end + 1)]
 }
 
-/// Writes `block`, compressed, repeatedly: the concatenation of gzip files is a gzip file (RFC 1952, 2.2).
-/// Returns the number of bytes after decompression.
-fn compressed(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
-    let member = whole_lines(block, bytes);
-    let mut plain = memory_file()?;
-    plain.write_all(member)?;
-    io::Seek::rewind(&mut plain)?;
-    let mut gzip = Command::new("gzip");
-    gzip.arg("-c").stdin(plain);
-    let output = process::output(gzip)?;
-    anyhow::ensure!(output.status.success(), "gzip: {}", output.status);
-    let members = (bytes / member.len() as u64).max(1);
+/// Writes a file of `bytes` bytes of lines at most: a block of so many bytes of them, as they are or compressed, again
+/// and again. Returns how many bytes of lines it has.
+fn repeated(block: &[u8], lines: usize, bytes: u64, path: &Path) -> Result<u64> {
     let mut file = File::create(path)?;
-    for _ in 0..members {
-        file.write_all(&output.stdout)?;
+    let blocks = (bytes / lines as u64).max(1);
+    for _ in 0..blocks {
+        file.write_all(block)?;
     }
-    Ok(members * member.len() as u64)
+    Ok(blocks * lines as u64)
+}
+
+/// Returns lines as gzip compresses them.
+fn compressed(lines: &[u8]) -> Result<Vec<u8>> {
+    let mut plain = memory_file()?;
+    plain.write_all(lines)?;
+    plain.rewind()?;
+    let mut gzip = Command::new("gzip");
+    let (status, packed) = process::printed(gzip.arg("-c").stdin(plain))?;
+    anyhow::ensure!(status.success(), "gzip: {status}");
+    Ok(packed)
 }
 
 /// Writes files of 512 bytes to 128 KiB, as many short ones as long ones, with parts of `block` in them,
@@ -271,35 +244,4 @@ fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
         left -= len;
     }
     Ok(bytes)
-}
-
-/// Returns lines of words of an artificial language, in which the first words are far more frequent than
-/// the last.
-fn words() -> Vec<u8> {
-    const VOCABULARY: u32 = 20_000;
-    const SYLLABLES: [&str; 16] = [
-        "ba", "ce", "di", "fo", "gu", "la", "me", "ni", "or", "pu", "ra", "se", "ti", "vo", "an",
-        "er",
-    ];
-    let mut random = fastrand::Rng::with_seed(SEED);
-    let mut text = String::with_capacity(BLOCK + 100);
-    let mut column = 0;
-    while text.len() < BLOCK {
-        // By Zipf's law, the logarithm of the rank is uniformly distributed.
-        let rank = f64::from(VOCABULARY).powf(random.f64()) as usize;
-        let before = text.len();
-        let mut left = rank;
-        while left > 0 || text.len() == before {
-            text.push_str(SYLLABLES[left % SYLLABLES.len()]);
-            left /= SYLLABLES.len();
-        }
-        if random.u8(..12) == 0 {
-            text[before..].make_ascii_uppercase();
-        }
-        column += text.len() - before + 1;
-        text.push(if column > 72 { '\n' } else { ' ' });
-        column %= 73;
-    }
-    text.push('\n');
-    text.into_bytes()
 }

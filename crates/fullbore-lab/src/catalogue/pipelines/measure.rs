@@ -21,15 +21,20 @@ pub fn measure(
     way: &'static Way,
     bench: &mut Bench<'_>,
 ) -> Result<Measured> {
-    let inputs: &mut Inputs = bench.store.of();
-    let made = inputs.of(bench.program, pipeline, bench.settings)?;
+    let (program, settings) = (bench.program, bench.settings);
+    let inputs = bench.store.of(|| Inputs::make(program, settings));
+    let made = inputs
+        .map_err(Stop::skipped)?
+        .of(program, pipeline, settings)?;
     let mut printed = memory_file()?;
     let stdout = printed.try_clone()?;
-    let ran = run(bench.program, pipeline, way, made, stdout, bench.settings)?;
+    let ran = run(program, pipeline, way, made, stdout, settings)?;
     let mut expected = made.expected.try_clone()?;
-    if let Some(wrong) = first_difference(&mut printed, &mut expected)? {
+    if let Some(at) = first_difference(&mut printed, &mut expected)? {
+        let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
         bail!(Stop::Failed(format!(
-            "the output of {} differs from that of {}: {wrong}",
+            "the output of {} differs from that of {}: they differ at byte {at}; their lengths are {len} and \
+             {expected} bytes",
             way.title, WAYS[0].title
         )));
     }
@@ -38,14 +43,13 @@ pub fn measure(
         arrived: Some(made.bytes),
         spent: Some(ran.spent),
         into_file: Some((made.bytes, ran.seconds)),
-        notes: made.note.iter().cloned().collect(),
         ..Measured::default()
     })
 }
 
-/// Describes the first difference of two files, which are read from their beginning; `None` means
+/// Returns the position of the first difference of two files, which are read from their beginning; `None` means
 /// that they are equal.
-fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<String>> {
+fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<u64>> {
     let mut position = 0;
     printed.rewind()?;
     expected.rewind()?;
@@ -53,12 +57,8 @@ fn first_difference(printed: &mut File, expected: &mut File) -> Result<Option<St
         let (ours, theirs) = (next(printed)?, next(expected)?);
         if ours != theirs {
             let both = ours.iter().zip(&theirs);
-            let at = both.take_while(|(a, b)| a == b).count();
-            let at = position + at as u64;
-            let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
-            return Ok(Some(format!(
-                "they differ at byte {at}; their lengths are {len} and {expected} bytes"
-            )));
+            let same = both.take_while(|(a, b)| a == b).count();
+            return Ok(Some(position + same as u64));
         }
         if ours.is_empty() {
             return Ok(None);

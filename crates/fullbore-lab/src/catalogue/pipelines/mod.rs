@@ -21,35 +21,26 @@ use inputs::Kept;
 use once::Once;
 use table::{PIPELINES, Pipeline, WAYS, Way};
 
-/// The group's name.
-const GROUP: &str = "pipelines";
-
 /// The tasks of this group's processes.
 const PARTS: &[Part] = &[Part::of::<Once>(), Part::of::<Kept>()];
 
-/// Returns the group.
+/// Returns the group: an experiment for every pipeline and every way to run it.
 pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "pipelines of ordinary programs, run by fullbore run and by bash",
-        experiments: experiments().leak(),
-        parts: PARTS,
-    }
-}
-
-/// Returns an experiment for every pipeline and every way to run it.
-fn experiments() -> Vec<Experiment> {
-    let in_every_way = |pipeline| WAYS.iter().map(move |way| experiment(pipeline, way));
-    PIPELINES.iter().flat_map(in_every_way).collect()
-}
-
-fn experiment(pipeline: &'static Pipeline, way: &'static Way) -> Experiment {
-    let name = format!("{}_{}", pipeline.name, way.name);
-    let shows = format!("by {}: {}", way.title, pipeline.shows);
-    Experiment {
-        unit: Unit::MbPerS,
-        ..Experiment::made(GROUP, name, shows, PipelineRun { pipeline, way })
-    }
+    let rows = PIPELINES.iter().flat_map(|pipeline| {
+        WAYS.iter().map(move |way| {
+            let name = format!("{}_{}", pipeline.name, way.name);
+            let shows = format!("by {}: {}", way.title, pipeline.shows);
+            Experiment {
+                unit: Unit::MbPerS,
+                table: Some(pipeline.line),
+                compared_as: Some(way.title),
+                runs_anywhere: true,
+                ..Experiment::new(name, shows, PipelineRun { pipeline, way })
+            }
+        })
+    });
+    let shows = "pipelines of ordinary programs, run by fullbore run and by bash";
+    Group::new("pipelines", shows, PARTS, rows)
 }
 
 /// One pipeline, run in one way.
@@ -64,30 +55,10 @@ impl Work for PipelineRun {
         measure::measure(self.pipeline, self.way, bench)
     }
 
-    fn table(&self) -> Option<&'static str> {
-        Some(self.pipeline.line)
-    }
-
-    fn compared_as(&self) -> Option<&'static str> {
-        Some(self.way.title)
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacities are part of what is compared")
-    }
-
-    fn runs_anywhere(&self) -> bool {
-        true
-    }
-
     fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
         let line = self
             .pipeline
             .line_for(self.pipeline.bytes(settings.seconds));
-        if line != self.pipeline.line {
-            let note = format!("run as '{line}': the amount of data depends on --seconds");
-            outcome.notes.push(note);
-        }
         outcome.mover = Some(MoverReport {
             job: self.pipeline.line.into(),
             command: self.way.typed(&line),

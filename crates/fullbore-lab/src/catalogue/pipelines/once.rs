@@ -20,10 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Pipeline, Way};
 use crate::cpu_time::CpuTime;
-use crate::keeper::wait_for_the_end_of_stdin;
 use crate::measurement::Stop;
 use crate::memory::memory_file;
-use crate::part::{self, Task};
+use crate::part::{self, Task, wait_for_the_end_of_stdin};
 use crate::process::{Process, ended};
 use crate::program::Program;
 use fullbore_results::run::Settings;
@@ -37,8 +36,6 @@ pub struct Made {
     pub bytes: u64,
     /// What it prints when bash runs it.
     pub expected: File,
-    /// A remark for the user.
-    pub note: Option<String>,
 }
 
 /// Runs a line once, with this stdout.
@@ -69,11 +66,8 @@ pub fn run(
         .report("pipeline")?;
     let status = ExitStatus::from_raw(ran.status);
     if !status.success() {
-        let said = if ran.said.is_empty() {
-            "no word why"
-        } else {
-            &ran.said
-        };
+        let said = Some(ran.said).filter(|said| !said.is_empty());
+        let said = said.unwrap_or_else(|| "no word why".into());
         let reason = format!("{} {}: {said}", way.title, ended(status));
         bail!(Stop::Failed(reason));
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write, stdin, stdout};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,8 @@ struct Shared {
     is_measured: AtomicBool,
     is_over: AtomicBool,
     bytes: AtomicU64,
+    /// How long the messages took.
+    times: Mutex<Times>,
     wrong: Mutex<Option<String>>,
 }
 
@@ -77,24 +79,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn start(
-    shared: &Arc<Shared>,
-    job: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
-) -> Result<()> {
-    let shared = Arc::clone(shared);
+fn start(shared: &'static Shared, job: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let thread = thread::Builder::new().stack_size(STACK);
-    thread
-        .spawn(move || shared.note(job(&shared)))
-        .context("start a thread")?;
-    Ok(())
+    let started = thread.spawn(move || shared.note(job()));
+    started.map(drop).context("start a thread")
 }
 
 impl Task for LoadTask {
     const NAME: &'static str = "load";
 
     fn play(self) -> Result<()> {
-        let shared = Arc::new(Shared::default());
-        let server = self.serve(&shared)?;
+        // The threads run until the process ends.
+        let shared: &Shared = Box::leak(Box::default());
+        let server = self.serve(shared)?;
         writeln!(stdout(), "{server}").context("print the address")?;
         let mut line = String::new();
         let read = stdin().read_line(&mut line);
@@ -103,17 +100,14 @@ impl Task for LoadTask {
         let (pid, address) = words.context("a PID and an address")?;
         let pid = Pid::from_raw(pid.parse()?);
         let clock = clock_getcpuclockid(pid).context("the proxy's clock")?;
-        let times = Arc::new(Mutex::new(Times::new()));
         for _ in 0..self.streams {
             let connection = self.connect(address)?;
-            start(&shared, move |shared| stream(connection, shared))?;
+            start(shared, move || stream(connection, shared))?;
         }
         for number in 0..self.messages.0 {
             let connection = self.connect(address)?;
-            let (times, len) = (Arc::clone(&times), self.messages.1);
-            start(&shared, move |shared| {
-                converse(connection, len, number, shared, &times)
-            })?;
+            let len = self.messages.1;
+            start(shared, move || converse(connection, len, number, shared))?;
         }
         thread::sleep(Duration::from_secs_f64(self.timing.warm_up_seconds));
         let cpu = |clock| {
@@ -133,7 +127,7 @@ impl Task for LoadTask {
         if let Some(wrong) = locked(&shared.wrong).take() {
             bail!("{wrong}");
         }
-        let times = locked(&times).percentiles();
+        let times = locked(&shared.times).percentiles();
         part::say(&Carried {
             bytes,
             seconds,
@@ -148,8 +142,7 @@ impl Task for LoadTask {
 
 impl LoadTask {
     /// Starts the server, and returns its address.
-    fn serve(&self, shared: &Arc<Shared>) -> Result<String> {
-        let shared = Arc::clone(shared);
+    fn serve(&self, shared: &'static Shared) -> Result<String> {
         let (address, mut accept): (_, Box<dyn FnMut() -> Result<Boxed> + Send>) = match &self.path
         {
             Some(path) => {
@@ -171,7 +164,7 @@ impl LoadTask {
         thread::spawn(move || {
             loop {
                 let started = accept()
-                    .and_then(|connection| start(&shared, move |shared| reply(connection, shared)));
+                    .and_then(|connection| start(shared, move || reply(connection, shared)));
                 if started.is_err() {
                     shared.note(started);
                     return;
@@ -217,13 +210,7 @@ fn stream(mut connection: Boxed, shared: &Shared) -> Result<()> {
 }
 
 /// Sends messages, and waits for each to come back.
-fn converse(
-    mut connection: Boxed,
-    len: usize,
-    number: usize,
-    shared: &Shared,
-    times: &Mutex<Times>,
-) -> Result<()> {
+fn converse(mut connection: Boxed, len: usize, number: usize, shared: &Shared) -> Result<()> {
     greet(&mut connection, len)?;
     let (mut sent, mut got) = (content(len), vec![0; len]);
     for turn in number.. {
@@ -240,7 +227,7 @@ fn converse(
         }
         shared.bytes.fetch_add(2 * len as u64, Ordering::Relaxed);
         if shared.is_measured.load(Ordering::Acquire) {
-            locked(times).add(took.as_nanos() as u64);
+            locked(&shared.times).add(took.as_nanos() as u64);
         }
     }
     Ok(())

@@ -15,7 +15,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use fullbore::Pipe;
@@ -29,54 +28,48 @@ use crate::process::{self, Process};
 use crate::work::{Bench, Work};
 use fullbore_results::run::Unit;
 use load::{Carried, LoadTask};
-use table::{JOBS, Job, Load, Program, WAYS, Way};
-
-/// The group's name.
-const GROUP: &str = "services";
+use table::{JOBS, Job, Program, WAYS, Way};
 
 /// Descriptors of a proxy or of the process at its ends, for each connection and besides.
 const DESCRIPTORS: (u64, u64) = (4, 200);
 
 /// Returns the group.
 pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "a proxy between sockets: fullbore-tokio compared with tokio, tokio-splice2 and haproxy",
-        experiments: &EXPERIMENTS,
-        parts: PARTS,
-    }
+    let shows =
+        "a proxy between sockets: fullbore-tokio compared with tokio, tokio-splice2 and haproxy";
+    Group::new("services", shows, PARTS, rows())
 }
 
 /// The tasks of this group's processes.
 const PARTS: &[Part] = &[Part::of::<LoadTask>()];
 
-/// The rows.
-static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
+fn rows() -> Vec<Experiment> {
     let mut rows = Vec::new();
     for (is_tcp, transport) in [(true, "tcp"), (false, "unix")] {
         for job in &JOBS {
             let over = if is_tcp { "TCP" } else { "Unix sockets" };
-            let title: &str = format!("{over}: {}", job.title).leak();
+            let title: &'static str = format!("{over}: {}", job.title).leak();
             let goes_over = |way: &&Way| is_tcp || way.program != Program::Proxy;
             for way in WAYS.iter().filter(goes_over) {
                 let name = format!("{transport}_{}_{}", job.name, way.name);
                 let shows = format!("{title}, by {}", way.shows);
-                let work = Proxying {
-                    way,
-                    job,
-                    is_tcp,
-                    title,
+                let work = Proxying { way, job, is_tcp };
+                let unit = match job.messages.0 {
+                    0 => Unit::GibPerS,
+                    _ => Unit::Microseconds,
                 };
-                let mut row = Experiment::made(GROUP, name, shows, work);
-                if job.load != Load::Streams {
-                    row.unit = Unit::Microseconds;
-                }
-                rows.push(row);
+                rows.push(Experiment {
+                    unit,
+                    table: Some(title),
+                    compared_as: Some(way.name),
+                    runs_anywhere: true,
+                    ..Experiment::new(name, shows, work)
+                });
             }
         }
     }
     rows
-});
+}
 
 /// The work of a proxy.
 #[derive(Debug)]
@@ -84,30 +77,22 @@ struct Proxying {
     way: &'static Way,
     job: &'static Job,
     is_tcp: bool,
-    title: &'static str,
 }
 
 impl Work for Proxying {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
-        allow_descriptors(self.job.connections as u64)?;
+        allow_descriptors((self.job.streams + self.job.messages.0) as u64)?;
         let directory = tempfile::tempdir().context("a directory for sockets")?;
         let path = |name: &str| directory.path().join(name).display().to_string();
-        let (streams, messages) = match self.job.load {
-            Load::Streams => (self.job.connections, (0, 0)),
-            Load::Messages(len) => (0, (self.job.connections, len)),
-            Load::Beside(len) => (self.job.connections - 1, (1, len)),
-        };
         let task = LoadTask {
             path: (!self.is_tcp).then(|| path("server")),
-            streams,
-            messages,
+            streams: self.job.streams,
+            messages: self.job.messages,
             timing,
         };
-        let mut command = bench.program.part(&task, None)?;
         let printed = Pipe::new()?;
-        command.stdin(Stdio::piped()).stdout(printed.writer);
-        let mut load = Process::start(command)?;
+        let mut load = (bench.program).start(&task, None, Stdio::piped(), printed.writer)?;
         let server = line(&mut File::from(printed.reader), "load")?;
         let mut command = Command::new(match self.way.program {
             Program::Ways(_) => example("ways")?,
@@ -143,22 +128,6 @@ impl Work for Proxying {
         let ended = load.end_within(timing.patience())?;
         self.measured(&ended.report("load")?)
     }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(self.title)
-    }
-
-    fn compared_as(&self) -> Option<&'static str> {
-        Some(self.way.name)
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacity is part of the way")
-    }
-
-    fn runs_anywhere(&self) -> bool {
-        true
-    }
 }
 
 impl Proxying {
@@ -169,8 +138,8 @@ impl Proxying {
         let gib = carried.bytes as f64 / (1u64 << 30) as f64;
         let rate = gib / carried.seconds;
         let cost = ("proxy", Unit::SecondsPerGib, carried.cpu / gib);
-        let measured = match self.job.load {
-            Load::Streams => Measured {
+        let measured = match self.job.messages.0 {
+            0 => Measured {
                 figure: rate,
                 also: vec![cost],
                 ..Measured::default()

@@ -34,37 +34,29 @@ pub const WAYS: [Way; 8] = [
     Way { name: "proxy", shows: "the example proxy of fullbore-tokio, by reference", program: Proxy },
 ];
 
-/// What the clients do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
-    /// Each sends as much as it can.
-    Streams,
-    /// Each sends a message of so many bytes, and waits for the same bytes to come back.
-    Messages(usize),
-    /// One sends messages of so many bytes, and all others send as much as they can.
-    Beside(usize),
-}
-
 /// A load, as a table of the group.
 #[derive(Debug)]
 pub struct Job {
     pub name: &'static str,
     pub title: &'static str,
-    pub load: Load,
-    pub connections: usize,
+    /// How many connections send as much as they can.
+    pub streams: usize,
+    /// How many connections send a message and wait for the same bytes to come back, again and again, and the bytes of
+    /// one.
+    pub messages: (usize, usize),
 }
 
 /// The jobs, for each of the two transports.
 #[rustfmt::skip]
 pub const JOBS: [Job; 10] = [
-    Job { name: "stream_1", title: "a stream over one connection", load: Load::Streams, connections: 1 },
-    Job { name: "stream_64", title: "a stream over each of 64 connections", load: Load::Streams, connections: 64 },
-    Job { name: "stream_1000", title: "a stream over each of 1,000 connections", load: Load::Streams, connections: 1000 },
-    Job { name: "1k_1", title: "messages of 1 KiB over one connection", load: Load::Messages(1 << 10), connections: 1 },
-    Job { name: "1k_64", title: "messages of 1 KiB over each of 64 connections", load: Load::Messages(1 << 10), connections: 64 },
-    Job { name: "1k_1000", title: "messages of 1 KiB over each of 1,000 connections", load: Load::Messages(1 << 10), connections: 1000 },
-    Job { name: "64k_1", title: "messages of 64 KiB over one connection", load: Load::Messages(64 << 10), connections: 1 },
-    Job { name: "64k_64", title: "messages of 64 KiB over each of 64 connections", load: Load::Messages(64 << 10), connections: 64 },
-    Job { name: "64k_1000", title: "messages of 64 KiB over each of 1,000 connections", load: Load::Messages(64 << 10), connections: 1000 },
-    Job { name: "1k_beside", title: "messages of 1 KiB over one connection, beside a stream", load: Load::Beside(1 << 10), connections: 2 },
+    Job { name: "stream_1", title: "a stream over one connection", streams: 1, messages: (0, 0) },
+    Job { name: "stream_64", title: "a stream over each of 64 connections", streams: 64, messages: (0, 0) },
+    Job { name: "stream_1000", title: "a stream over each of 1,000 connections", streams: 1000, messages: (0, 0) },
+    Job { name: "1k_1", title: "messages of 1 KiB over one connection", streams: 0, messages: (1, 1 << 10) },
+    Job { name: "1k_64", title: "messages of 1 KiB over each of 64 connections", streams: 0, messages: (64, 1 << 10) },
+    Job { name: "1k_1000", title: "messages of 1 KiB over each of 1,000 connections", streams: 0, messages: (1000, 1 << 10) },
+    Job { name: "64k_1", title: "messages of 64 KiB over one connection", streams: 0, messages: (1, 64 << 10) },
+    Job { name: "64k_64", title: "messages of 64 KiB over each of 64 connections", streams: 0, messages: (64, 64 << 10) },
+    Job { name: "64k_1000", title: "messages of 64 KiB over each of 1,000 connections", streams: 0, messages: (1000, 64 << 10) },
+    Job { name: "1k_beside", title: "messages of 1 KiB over one connection, beside a stream", streams: 1, messages: (1, 1 << 10) },
 ];

@@ -1,7 +1,7 @@
 //! Measures what one process does alone: reading a file that is in the page cache, and accessing memory.
 //! The transports are compared with these figures.
 //!
-//! The `unsafe` code maps a file, and accesses memory as words.
+//! The `unsafe` code accesses memory as words.
 
 #![allow(unsafe_code)]
 
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result};
 use fullbore_linux::Pages;
 use rustix::io::{Errno, pread};
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
+use super::shared::Shared;
 use super::stream::{CHUNK, Clock, Moved};
 use crate::endpoint::prepare::huge_pages;
 use crate::part::{self, Task, Timing};
@@ -176,21 +176,9 @@ fn reread_mapped(timing: Timing) -> Result<Moved> {
     let file = stdin();
     let len = rustix::fs::fstat(file.as_fd())?.st_size as usize / 8 * 8;
     anyhow::ensure!(len > 0, "the file to reread is empty");
-    // SAFETY: a new mapping at an address that the kernel picks. No process changes the file: it has no name,
-    // and the laboratory that made it only hands it out for reading.
-    let numbers = unsafe {
-        let start = mmap(
-            std::ptr::null_mut(),
-            len,
-            ProtFlags::READ,
-            MapFlags::SHARED,
-            file.as_fd(),
-            0,
-        )
-        .context("map a file")?;
-        // The mapping remains until the process ends.
-        std::slice::from_raw_parts(start.cast::<u64>(), len / 8)
-    };
+    let memory = Shared::map(file.as_fd(), len)?;
+    // SAFETY: nobody writes to the file, and any bits are numbers.
+    let (_, numbers, _) = unsafe { memory.slice(0, len).align_to::<u64>() };
     black_box(sum(numbers));
     let mut clock = Clock::begin(timing);
     loop {
@@ -204,24 +192,14 @@ fn reread_mapped(timing: Timing) -> Result<Moved> {
 }
 
 /// The file that is read repeatedly. It is made on first use and kept, so that it is in the page cache.
-#[derive(Debug, Default)]
-pub struct RereadFile(Option<File>);
+pub struct RereadFile(pub File);
 
 impl RereadFile {
-    /// Opens the file.
+    /// Makes the file.
     ///
     /// # Errors
-    /// Fails if there is no space for it among the temporary files.
-    pub fn open(&mut self) -> Result<File> {
-        let file = match &mut self.0 {
-            Some(file) => file,
-            none => none.insert(Self::make().context("a temporary file of 256 MiB")?),
-        };
-        Ok(file.try_clone()?)
-    }
-
-    /// Makes the file without a name, so that it is removed when this process ends, for whatever reason.
-    fn make() -> Result<File> {
+    /// Fails if there is no space for it.
+    pub fn make() -> Result<Self> {
         let mut file = tempfile::tempfile()?;
         let stretch = vec![1; STRETCH];
         for _ in 0..FILE / STRETCH {
@@ -230,7 +208,7 @@ impl RereadFile {
         file.rewind()?;
         // Write the file back now, so that the kernel does not do it during a measurement.
         file.sync_data()?;
-        Ok(file)
+        Ok(Self(file))
     }
 }
 

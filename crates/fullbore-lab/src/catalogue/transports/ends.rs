@@ -3,17 +3,16 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use anyhow::{Context, Result};
-use fullbore::{Pipe, PipeEnd};
+use fullbore::Pipe;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 
 use super::link::Link;
-use crate::endpoint::WaitName;
+use crate::endpoint::{WaitName, prepare};
 use crate::part::Task;
 use crate::process::Process;
 use crate::program::Program;
@@ -27,12 +26,9 @@ pub struct Shape {
     pub wait: WaitName,
     /// The capacity of a pipe in bytes; `None` for the default.
     pub pipe_size: Option<usize>,
-    /// Whether bytes are sent in both directions.
-    pub both_ways: bool,
 }
 
-/// Both ends of a transport, one for each process. The first one sends and the second one receives; both do both if
-/// bytes are sent in both directions.
+/// Both ends of a transport, one for each process. A stream goes from the first one to the second.
 pub type Ends = [End; 2];
 
 /// One end of a transport.
@@ -50,12 +46,14 @@ pub struct End {
 impl End {
     /// Starts a process with this end as its stdin and stdout.
     pub fn start<T: Task>(self, program: &Program, task: &T, cpu: usize) -> Result<Process> {
-        let mut command = program.part(task, Some(cpu))?;
-        command.stdin(self.input).stdout(self.output);
-        Process::start(command)
+        program.start(task, Some(cpu), self.input, self.output)
     }
 
-    fn of_fds(input: OwnedFd, output: OwnedFd, shape: &Shape) -> Result<Self> {
+    /// Returns an end that reads and writes these fds, and does not block in the call if it is to wait otherwise.
+    ///
+    /// # Errors
+    /// Fails as fcntl(2) does.
+    pub fn of_fds(input: OwnedFd, output: OwnedFd, shape: &Shape) -> Result<Self> {
         if shape.wait != WaitName::Block {
             // No other process shares these descriptions, so the flag affects nobody else.
             for fd in [&input, &output] {
@@ -80,34 +78,15 @@ pub fn of_socket(a: OwnedFd, b: OwnedFd, shape: &Shape) -> Result<Ends> {
     Ok([end(a)?, end(b)?])
 }
 
-/// Returns the ends of two pipes, or of one if bytes are sent in one direction only.
+/// Returns the ends of two pipes, one for each direction.
 ///
 /// # Errors
 /// Those of `make`, and of setting the capacity.
 pub fn of_pipes(mut make: impl FnMut() -> Result<Pipe>, shape: &Shape) -> Result<Ends> {
-    let mut pipe = || {
-        let pipe = make()?;
-        if let Some(size) = shape.pipe_size {
-            PipeEnd::new(pipe.writer.as_fd())?.resize(size)?;
-        }
-        Ok::<_, anyhow::Error>(pipe)
-    };
-    let there = pipe()?;
-    let back = match shape.both_ways {
-        true => pipe()?,
-        false => nothing()?,
-    };
+    let mut pipe = || prepare::sized(make()?, shape.pipe_size);
+    let (there, back) = (pipe()?, pipe()?);
     let near = End::of_fds(back.reader, there.writer, shape)?;
     Ok([near, End::of_fds(there.reader, back.writer, shape)?])
-}
-
-/// Returns what takes the place of a pipe through which nothing is sent.
-fn nothing() -> Result<Pipe> {
-    let open = || Ok::<_, anyhow::Error>(OwnedFd::from(File::open("/dev/null")?));
-    Ok(Pipe {
-        reader: open()?,
-        writer: open()?,
-    })
 }
 
 /// Makes a FIFO, opens both ends, and removes its name.
@@ -118,17 +97,11 @@ pub fn fifo() -> Result<Pipe> {
     let directory = tempfile::tempdir().context("a directory for a FIFO")?;
     let path = directory.path().join("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).context("mkfifo")?;
-    // Opening one end waits for the other one, unless O_NONBLOCK is set (fifo(7)).
-    let reader = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(&path)
-        .context("open a FIFO")?;
-    let writer = File::options()
-        .write(true)
-        .open(&path)
-        .context("open a FIFO")?;
-    fcntl_setfl(&reader, fcntl_getfl(&reader)? - OFlags::NONBLOCK)?;
+    let open = |options: &mut OpenOptions| options.open(&path).context("open a FIFO");
+    // Opening one end waits for the other one, unless both are open already (fifo(7)).
+    let _both = open(File::options().read(true).write(true))?;
+    let reader = open(File::options().read(true))?;
+    let writer = open(File::options().write(true))?;
     fs::remove_file(&path).context("remove a FIFO")?;
     Ok(Pipe {
         reader: reader.into(),
@@ -154,7 +127,11 @@ pub fn connected_by_name() -> Result<(UnixStream, UnixStream)> {
 ///
 /// # Errors
 /// Those of the calls.
-pub fn loopback() -> Result<(TcpStream, TcpStream)> {
+pub fn loopback() -> Result<(OwnedFd, OwnedFd)> {
+    connected_by_tcp().context("TCP over the loopback")
+}
+
+fn connected_by_tcp() -> Result<(OwnedFd, OwnedFd)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
     let (b, from) = listener.accept().context("accept")?;
@@ -166,5 +143,5 @@ pub fn loopback() -> Result<(TcpStream, TcpStream)> {
         // A message must not wait for the next one (tcp(7), TCP_NODELAY).
         socket.set_nodelay(true).context("TCP_NODELAY")?;
     }
-    Ok((a, b))
+    Ok((a.into(), b.into()))
 }

@@ -64,12 +64,8 @@ impl Carry for Library<'_> {
     fn check(&self) -> Result<(), Unsupported> {
         let takes = self.consumer.as_ref().is_none_or(Consumer::is_sharing);
         let gives = self.producer.as_ref().is_none_or(Producer::is_sharing);
-        match takes && gives {
-            true => Ok(()),
-            false => Err(Unsupported(
-                "the two ends of the pipe did not meet".to_owned(),
-            )),
-        }
+        let did_not_meet = || Unsupported("the two ends of the pipe did not meet".into());
+        (takes && gives).then_some(()).ok_or_else(did_not_meet)
     }
 }
 

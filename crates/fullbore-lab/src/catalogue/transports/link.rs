@@ -45,7 +45,7 @@ impl Link {
                 waiter,
             }),
             Link::Ring { sends } => Box::new(Rings::open(input, sends, waiter)?),
-            Link::Queue => Box::new(Queues::open(input, output, waiter)?),
+            Link::Queue => Box::new(Queues::new(input, output, waiter)),
             Link::Library => Box::new(Library::new(wait.into(), input, output)),
         })
     }

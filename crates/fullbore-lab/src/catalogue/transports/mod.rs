@@ -17,7 +17,9 @@ pub mod shared;
 pub mod stream;
 mod table;
 
-use anyhow::Result;
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
 
 pub use ends::{Shape, loopback};
 pub use table::{TRANSPORTS, Transport};
@@ -26,50 +28,40 @@ use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
-use crate::process::{self, Process};
+use crate::process;
 use crate::work::{Bench, Work};
 use alone::{Alone, AloneTask, RereadFile};
 use fullbore_results::run::{Settings, Unit};
 use stream::{CHUNK, Moved, ReceiveTask, SendTask};
 
-/// The group's name.
-const GROUP: &str = "transports";
-
-/// Returns the group.
-pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "the same stream over every transport, and memory itself, in \
-                lmbench's order",
-        experiments: experiments().leak(),
-        parts: PARTS,
-    }
-}
-
 /// Sequential reading of memory by one thread on the article's machine, in GiB/s.
 const MEMORY_READ_2022: f64 = 16.0;
 
-/// Returns an experiment for each transport, and those that need no second process, in lmbench's order:
+/// Returns the group: an experiment for each transport, and those that need no second process, in lmbench's order:
 /// pipe, AF_UNIX, TCP, file reread, mmap reread, memory copied by libc and by hand, memory read, memory
 /// written.
-fn experiments() -> Vec<Experiment> {
-    let between = TRANSPORTS
-        .iter()
-        .map(|one| Experiment::bandwidth(GROUP, one.name, one.published, one.shows, one));
-    let alone = ALONE.iter().map(|(work, published, shows)| {
-        Experiment::bandwidth(GROUP, work.1, *published, shows, work)
+pub fn group() -> Group {
+    let between = TRANSPORTS.map(|one| Experiment {
+        published: one.published,
+        takes_pipe_size: one.is_pipe,
+        ..Experiment::new(one.name, one.shows, one)
     });
-    between.chain(alone).collect()
+    let alone = ALONE.map(|(what, name, published, shows)| Experiment {
+        published,
+        ..Experiment::new(name, shows, Operation(what, name))
+    });
+    let shows = "the same stream over every transport, and memory itself, in lmbench's order";
+    Group::new("transports", shows, PARTS, between.into_iter().chain(alone))
 }
 
 #[rustfmt::skip]
-static ALONE: [(Operation, Option<f64>, &str); 6] = [
-    (Operation(Alone::FileReread, "file_reread"), None, "a file in the page cache, read(2) again and again"),
-    (Operation(Alone::MmapReread, "mmap_reread"), None, "a file in the page cache, mapped, with all words summed"),
-    (Operation(Alone::Copy, "memory_copy"), None, "memcpy(3) from one stretch of memory to another"),
-    (Operation(Alone::CopyByHand, "memory_copy_by_hand"), None, "as memory_copy, one word at a time"),
-    (Operation(Alone::Read, "memory_read"), Some(MEMORY_READ_2022), "every word of memory added up"),
-    (Operation(Alone::Write, "memory_write"), None, "every word of memory written"),
+const ALONE: [(Alone, &str, Option<f64>, &str); 6] = [
+    (Alone::FileReread, "file_reread", None, "a file in the page cache, read(2) again and again"),
+    (Alone::MmapReread, "mmap_reread", None, "a file in the page cache, mapped, with all words summed"),
+    (Alone::Copy, "memory_copy", None, "memcpy(3) from one stretch of memory to another"),
+    (Alone::CopyByHand, "memory_copy_by_hand", None, "as memory_copy, one word at a time"),
+    (Alone::Read, "memory_read", Some(MEMORY_READ_2022), "every word of memory added up"),
+    (Alone::Write, "memory_write", None, "every word of memory written"),
 ];
 
 /// The tasks of this group's processes.
@@ -86,7 +78,6 @@ impl Work for Transport {
             message: CHUNK,
             wait: WaitName::Block,
             pipe_size: bench.settings.pipe_size,
-            both_ways: false,
         };
         let [sender, receiver] = (self.make)(&shape).map_err(Stop::skipped)?;
         let timing = Timing::of(bench.settings);
@@ -102,10 +93,7 @@ impl Work for Transport {
         let sending = sender.start(bench.program, &SendTask { link, message }, cpu)?;
         let received = receiving.end_within(timing.patience())?;
         let moved: Moved = sending.behind("sender", &received, "receiver")?;
-        Ok(Measured {
-            arrived: Some(moved.all),
-            ..moved.taken()?
-        })
+        Ok(in_lmbenchs_unit(&moved)?)
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
@@ -114,10 +102,6 @@ impl Work for Transport {
             _ => String::new(),
         };
         self.is_in_c.then(|| format!("stream {}{size}", self.name))
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        (!self.is_pipe).then_some("it uses no pipe")
     }
 }
 
@@ -132,38 +116,35 @@ impl Work for Operation {
             what: self.0,
             timing,
         };
-        let mut command = bench.program.part(&task, Some(bench.cpus.reader))?;
-        if self.0.wants_a_file() {
-            let file = bench.store.of::<RereadFile>().open();
-            command.stdin(file.map_err(Stop::skipped)?);
-        }
-        let ended = Process::start(command)?.end_within(timing.patience() + process::GRACE)?;
+        let stdin = match self.0.wants_a_file() {
+            true => {
+                let make = || RereadFile::make().context("a temporary file of 256 MiB");
+                let file = bench.store.of(make).map_err(Stop::skipped)?;
+                Stdio::from(file.0.try_clone()?)
+            }
+            false => Stdio::null(),
+        };
+        let cpu = Some(bench.cpus.reader);
+        let process = bench.program.start(&task, cpu, stdin, Stdio::null())?;
+        let ended = process.end_within(timing.patience() + process::GRACE)?;
         let moved: Moved = ended.report("process")?;
         Ok(Measured {
-            arrived: Some(moved.bytes),
             // Without its preparations, which take longer than the work.
             spent: Some(moved.spent),
-            ..moved.taken()?
+            ..in_lmbenchs_unit(&moved)?
         })
     }
 
     fn peer(&self, _: &Settings) -> Option<String> {
         Some(format!("stream {}", self.1))
     }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("it uses no pipe")
-    }
 }
 
-impl Moved {
-    /// Turns it into a measurement, which also gives lmbench's unit for comparison with its tables.
-    fn taken(self) -> Result<Measured, Stop> {
-        let mb_per_s = self.bytes as f64 / self.seconds / 1e6;
-        Ok(Measured {
-            figure: self.gib_per_s()?,
-            also: vec![("lmbench", Unit::MbPerS, mb_per_s)],
-            ..Measured::default()
-        })
-    }
+/// Turns it into a measurement, which also gives lmbench's unit.
+fn in_lmbenchs_unit(moved: &Moved) -> Result<Measured, Stop> {
+    let mb_per_s = moved.bytes as f64 / moved.seconds / 1e6;
+    Ok(Measured {
+        also: vec![("lmbench", Unit::MbPerS, mb_per_s)],
+        ..moved.measured()?
+    })
 }

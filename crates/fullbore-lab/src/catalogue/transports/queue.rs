@@ -8,7 +8,6 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result};
-use fullbore_host::machine::Root;
 use fullbore_linux::{Ready, Waiter};
 use nix::mqueue::{MQ_OFlag, MqAttr, MqdT, mq_close, mq_open, mq_receive, mq_send, mq_unlink};
 use nix::sys::stat::Mode;
@@ -19,44 +18,24 @@ use super::carry::Carry;
 /// The number of messages that a queue holds: the default of /proc/sys/fs/mqueue/msg_max.
 const MESSAGES: i64 = 10;
 
-/// The size of a message if the kernel reports no other limit: the default of
-/// /proc/sys/fs/mqueue/msgsize_max.
-const MESSAGE: usize = 8 << 10;
-
-/// Returns the size of the longest message that is used: what the limit allows, and no more than its
-/// default, so that the figures of different machines are comparable.
-pub fn longest_message() -> usize {
-    limit("msgsize_max").map_or(MESSAGE, |most| most.min(MESSAGE))
-}
-
-fn limit(name: &str) -> Option<usize> {
-    let limit = Root::system().number(format!("proc/sys/fs/mqueue/{name}"));
-    limit.map(|limit| limit as usize)
-}
+/// The size of the longest message: the default of /proc/sys/fs/mqueue/msgsize_max, so that the figures of different
+/// machines are comparable.
+pub const LONGEST: usize = 8 << 10;
 
 /// Creates a queue for messages of `message` bytes, and removes its name.
 ///
 /// # Errors
 /// Fails if the kernel has no queues (`ENOSYS`), the user has too many, or its limits are lower.
-pub fn make(message: usize, blocks: bool) -> Result<OwnedFd> {
-    let messages = limit("msg_max").map_or(MESSAGES, |most| MESSAGES.min(most as i64));
+pub fn make(message: usize) -> Result<OwnedFd> {
     let name = format!(
         "/fullbore-{}-{:016x}",
         std::process::id(),
         fastrand::u64(..)
     );
-    let mut flags = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL | MQ_OFlag::O_CLOEXEC;
-    if !blocks {
-        flags |= MQ_OFlag::O_NONBLOCK;
-    }
-    let attributes = MqAttr::new(0, messages, message as i64, 0);
-    let queue = mq_open(
-        name.as_str(),
-        flags,
-        Mode::S_IRUSR | Mode::S_IWUSR,
-        Some(&attributes),
-    )
-    .context("mq_open")?;
+    let flags = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL | MQ_OFlag::O_CLOEXEC;
+    let attributes = MqAttr::new(0, MESSAGES, message as i64, 0);
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let queue = mq_open(name.as_str(), flags, mode, Some(&attributes)).context("mq_open")?;
     mq_unlink(name.as_str()).context("mq_unlink")?;
     let fd = queue.as_fd().try_clone_to_owned();
     // The duplicate of its fd remains open.
@@ -75,20 +54,17 @@ pub struct Queues<'fd> {
 
 impl<'fd> Queues<'fd> {
     /// Uses two fds as queues; later calls fail if they are not queues.
-    ///
-    /// # Errors
-    /// Currently does not fail.
-    pub fn open(input: BorrowedFd<'fd>, output: BorrowedFd<'fd>, waiter: Waiter) -> Result<Self> {
+    pub fn new(input: BorrowedFd<'fd>, output: BorrowedFd<'fd>, waiter: Waiter) -> Self {
         // SAFETY: a queue is an fd on Linux, and nothing closes these two before 'fd ends: `MqdT` does not
         // close what it holds.
         let queue = |fd: BorrowedFd<'_>| unsafe { MqdT::from_raw_fd(fd.as_raw_fd()) };
-        Ok(Self {
+        Self {
             input,
             output,
             receives: queue(input),
             sends: queue(output),
             waiter,
-        })
+        }
     }
 }
 

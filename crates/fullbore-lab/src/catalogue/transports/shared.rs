@@ -98,21 +98,6 @@ impl Shared {
         }
     }
 
-    /// Copies the bytes at `at` to `buffer`.
-    ///
-    /// # Safety
-    /// No process writes that stretch meanwhile.
-    pub unsafe fn read(&self, at: usize, buffer: &mut [u8]) {
-        assert!(at <= self.len && buffer.len() <= self.len - at);
-        // SAFETY: as in `write`.
-        unsafe {
-            let from = self.start.as_ptr().add(at);
-            std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
-        }
-    }
-}
-
-impl Shared {
     /// Returns the bytes at `at`.
     ///
     /// # Safety

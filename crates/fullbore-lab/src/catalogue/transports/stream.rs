@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::link::Link;
 use crate::cpu_time::CpuTime;
 use crate::endpoint::{WaitName, words};
-use crate::measurement::Stop;
+use crate::measurement::{Measured, Stop};
 use crate::part::{self, Task, Timing};
 
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
@@ -65,35 +65,24 @@ impl Task for ReceiveTask {
     const NAME: &'static str = "receive";
 
     fn play(self) -> Result<()> {
-        let Self {
-            link,
-            message,
-            timing,
-        } = self;
         let (input, output) = (stdin(), stdout());
-        let mut link = link.open(WaitName::Block, input.as_fd(), output.as_fd())?;
-        let mut buffer = vec![0; message];
-        let mut received = 0;
-        let mut clock = None;
+        let mut link = (self.link).open(WaitName::Block, input.as_fd(), output.as_fd())?;
+        let mut buffer = vec![0; self.message];
+        let mut progress = ReadProgress::new(self.timing, CHECKED);
         loop {
-            let n = match link.receive(&mut buffer) {
-                Ok(0) => bail!("the stream ended after {received} bytes"),
-                Ok(n) => n,
-                Err(errno) => {
-                    return Err(errno).context(format!("receive (after {received} bytes)"));
-                }
-            };
-            if received < CHECKED {
-                let looked_at = n.min((CHECKED - received) as usize);
-                if let Some(at) = words::first_wrong(&buffer[..looked_at], received) {
+            let position = progress.position;
+            let n = link.receive(&mut buffer);
+            let n = n.with_context(|| format!("receive (after {position} bytes)"))?;
+            if progress.is_checking() {
+                let looked_at = n.min((CHECKED - position) as usize);
+                if let Some(at) = words::first_wrong(&buffer[..looked_at], position) {
                     bail!("wrong byte at position {at} of the stream");
                 }
-            } else if let Some(moved) = clock.get_or_insert_with(|| Clock::begin(timing)).add(n) {
-                link.check()?;
-                let all = received + n as u64;
-                return part::say(&Moved { all, ..moved });
             }
-            received += n as u64;
+            if let Some(moved) = progress.add(n)? {
+                link.check()?;
+                return part::say(&moved);
+            }
         }
     }
 }
@@ -120,15 +109,17 @@ impl Moved {
         }
     }
 
-    /// Returns the rate in GiB/s.
-    ///
-    /// # Errors
-    /// Fails if nothing moved.
-    pub fn gib_per_s(&self) -> Result<f64, Stop> {
-        let rate = self.bytes as f64 / (1u64 << 30) as f64 / self.seconds;
-        Some(rate)
-            .filter(|rate| rate.is_normal())
-            .ok_or(Stop::NothingCame)
+    /// Returns the throughput in GiB/s as a measurement, or an error if nothing moved.
+    pub fn measured(&self) -> Result<Measured, Stop> {
+        let figure = self.bytes as f64 / (1u64 << 30) as f64 / self.seconds;
+        if !figure.is_normal() {
+            return Err(Stop::NothingCame);
+        }
+        Ok(Measured {
+            figure,
+            arrived: Some(self.all),
+            ..Measured::default()
+        })
     }
 }
 
@@ -183,6 +174,52 @@ impl Clock {
     }
 }
 
+/// How far a reader has come. Its clock starts when the bytes that are checked have come.
+pub struct ReadProgress {
+    timing: Timing,
+    /// How many bytes are checked.
+    checked: u64,
+    clock: Option<Clock>,
+    /// The number of bytes that have come.
+    pub position: u64,
+}
+
+impl ReadProgress {
+    /// Begins to count.
+    pub fn new(timing: Timing, checked: u64) -> Self {
+        Self {
+            timing,
+            checked,
+            clock: None,
+            position: 0,
+        }
+    }
+
+    /// Returns whether the bytes that come now are checked.
+    pub fn is_checking(&self) -> bool {
+        self.position < self.checked
+    }
+
+    /// Records that `n` more bytes were used; returns the measurement when the time is up.
+    ///
+    /// # Errors
+    /// Fails if the stream has ended, which `n` = 0 means.
+    #[inline]
+    pub fn add(&mut self, n: usize) -> Result<Option<Moved>> {
+        if n == 0 {
+            bail!("the stream ended after {} bytes", self.position);
+        }
+        self.position += n as u64;
+        if self.is_checking() {
+            return Ok(None);
+        }
+        let timing = self.timing;
+        let clock = self.clock.get_or_insert_with(|| Clock::begin(timing));
+        let all = self.position;
+        Ok(clock.add(n).map(|moved| Moved { all, ..moved }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +254,7 @@ mod tests {
                 spent: CpuTime::default(),
                 all: bytes,
             };
-            moved.gib_per_s()
+            moved.measured()
         };
         assert!(read(10, 2.0).is_ok());
         assert!(matches!(read(0, 1.0), Err(Stop::NothingCame)));

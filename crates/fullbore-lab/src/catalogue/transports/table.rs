@@ -12,10 +12,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::ends::{End, Ends, Shape, connected_by_name, fifo, loopback, of_pipes, of_socket};
 use super::link::Link;
 use super::{queue, ring};
-use crate::endpoint::WaitName;
 
 /// A mechanism that carries bytes from one process to another.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Transport {
     /// Its name in experiments, unique in the table.
     pub name: &'static str,
@@ -101,8 +100,8 @@ fn seqpacket(shape: &Shape) -> Result<Ends> {
 }
 
 fn tcp(shape: &Shape) -> Result<Ends> {
-    let (a, b) = loopback().context("TCP over the loopback")?;
-    of_socket(a.into(), b.into(), shape)
+    let (a, b) = loopback()?;
+    of_socket(a, b, shape)
 }
 
 fn shared_memory(shape: &Shape) -> Result<Ends> {
@@ -119,19 +118,16 @@ fn shared_memory(shape: &Shape) -> Result<Ends> {
 }
 
 fn message_queues(shape: &Shape) -> Result<Ends> {
-    let message = shape.message.min(queue::longest_message());
-    let queue = || queue::make(message, shape.wait == WaitName::Block);
-    let there = queue().context("a POSIX message queue")?;
-    let back = match shape.both_ways {
-        true => queue().context("a POSIX message queue")?,
-        false => File::open("/dev/null")?.into(),
-    };
+    let message = shape.message.min(queue::LONGEST);
+    let queue = || queue::make(message).context("a POSIX message queue");
+    let (there, back) = (queue()?, queue()?);
     let end = |input: &OwnedFd, output: &OwnedFd| -> Result<End> {
+        let link = Link::Queue;
+        let end = End::of_fds(input.try_clone()?, output.try_clone()?, shape)?;
         Ok(End {
-            input: input.try_clone()?,
-            output: output.try_clone()?,
-            link: Link::Queue,
+            link,
             message,
+            ..end
         })
     };
     Ok([end(&back, &there)?, end(&there, &back)?])

@@ -5,27 +5,21 @@
 
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use serde::{Deserialize, Serialize};
 
-use super::passed::Passed;
 use super::receiver::{Through, check_object};
 use crate::catalogue::transports::stream::{Clock, Moved};
 use crate::cpu_time::CpuTime;
 use crate::part::{self, Timing};
 use fullbore_results::run::Sizes;
 
-/// The client's report.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Delivered {
-    /// The bytes and the time of the measurement.
-    pub moved: Moved,
-    /// The cost of all bytes, with those of the warm-up.
-    pub passed: Passed,
-}
+/// The client's report: the bytes and the time of the measurement, and the cost of all bytes, with those of the
+/// warm-up.
+pub type Delivered = (Moved, Moved);
 
 /// The most bytes that the client drops at a time.
 const DROPPED: usize = 1 << 20;
@@ -54,7 +48,8 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         bail!("the stream ended within the first object");
     }
     let mut untouched = vec![0; DROPPED];
-    let (from, mut bytes) = (CpuTime::of_this_process(), 0);
+    let (began, before) = (Instant::now(), CpuTime::of_this_process());
+    let mut bytes = 0;
     let mut clock = Clock::begin(timing).for_bytes(sizes.bytes());
     loop {
         let n = if sizes.check_every_object {
@@ -72,8 +67,8 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         };
         bytes += n as u64;
         if let Some(moved) = clock.add(n) {
-            let passed = Passed::since(from, bytes);
-            return part::say(&Delivered { moved, passed });
+            let all = Moved::since(began, before, bytes);
+            return part::say(&(moved, all));
         }
     }
 }

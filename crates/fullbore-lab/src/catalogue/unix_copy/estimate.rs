@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use fullbore_results::run::Sizes;
 use fullbore_ring::copy_past_caches;
 
-use super::sender::{Sent, noted, pages, send_and_walk};
+use super::sender::{pages, send_and_walk};
 use crate::part::{self, Timing};
 
 /// Bytes of one buffer of the kernel: `UNIX_SKB_FRAGS_SZ` (net/unix/af_unix.c).
@@ -36,7 +36,7 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
         Ok(())
     };
     copy_object()?;
-    let (moved, hot) = send_and_walk(copy_object, || {}, sizes, timing)?;
+    let sent = send_and_walk(copy_object, || {}, sizes, timing)?;
     let last = (at + buffer.len() - PIECE) % buffer.len();
     let rest = match object.len() % PIECE {
         0 => PIECE,
@@ -45,6 +45,5 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
     if buffer[last..last + rest] != object[object.len() - rest..] {
         bail!("the copy differs from the object");
     }
-    let note = noted(&object);
-    part::say(&Sent { moved, hot, note })
+    part::say(&sent)
 }

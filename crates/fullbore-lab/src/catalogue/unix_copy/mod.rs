@@ -5,22 +5,19 @@
 //! A row is a `Mode`, which is how the object is sent, and a place: one socket with a `receiver`
 //! that drops everything, or the `chain` of processes that the RFC describes. `sender` implements
 //! the modes, `flag` detects whether this kernel has the RFC's flag, `hot` measures the effect of a
-//! send on the caches, `passed` counts what a process of the chain costs, and `estimate` makes the copy of a
-//! send in user space.
+//! send on the caches, and `estimate` makes the copy of a send in user space.
 
 mod chain;
 mod estimate;
 mod flag;
 mod hot;
-mod mode;
 mod options;
-mod passed;
 mod receiver;
 mod sender;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -36,28 +33,29 @@ use crate::catalogue::transports::stream::Moved;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Task, Timing};
-use crate::process::{GRACE, Process};
+use crate::process::GRACE;
 use crate::work::{Bench, Work};
 use chain::Delivered;
 use fullbore_host::size;
 use fullbore_results::run::{Settings, Sizes, Unit};
-use mode::Mode;
-use passed::Passed;
 use receiver::Received;
-use sender::Sent;
+use sender::{Mode, Sent};
 
 /// Returns the group.
 pub fn group() -> Group {
-    let rows = ROWS.iter().map(|(name, published, shows, work)| {
-        Experiment::bandwidth(GROUP, name, *published, shows, work)
+    let rows = ROWS.map(|(name, published, shows, work)| Experiment {
+        published,
+        takes_pipe_size: true,
+        table: Some(match work.1 {
+            Place::OneSocket => "one socket",
+            Place::UserSpace => "an estimate, in user space",
+            Place::Chain => "storage, front, client",
+        }),
+        ..Experiment::new(name, shows, work)
     });
-    Group {
-        name: GROUP,
-        shows: "an object sent through a Unix socket: copied, copied past the \
-                caches, or by reference",
-        experiments: rows.collect::<Vec<_>>().leak(),
-        parts: PARTS,
-    }
+    let shows =
+        "an object sent through a Unix socket: copied, copied past the caches, or by reference";
+    Group::new(GROUP, shows, PARTS, rows)
 }
 
 /// The RFC's figures for its first test, in Mb/s: objects of 1 MiB, buffers of 512 KiB, EPYC 7662, two
@@ -71,7 +69,7 @@ const fn gib_per_s(mbit_per_s: f64) -> f64 {
 
 /// The rows.
 #[rustfmt::skip]
-static ROWS: [(&str, Option<f64>, &str, UnixCopy); 10] = [
+const ROWS: [(&str, Option<f64>, &str, UnixCopy); 10] = [
     ("copy_normal", Some(NORMAL_2022), "send(2): the kernel copies the object", UnixCopy(Mode::Normal, Place::OneSocket)),
     ("copy_ntcopy", Some(NTCOPY_2022), "as copy_normal, with MSG_NTCOPY: the copy bypasses the caches", UnixCopy(Mode::NtCopy, Place::OneSocket)),
     ("copy_zero_copy", None, "vmsplice(2) into a pipe, splice(2) from there: no copy", UnixCopy(Mode::ZeroCopy, Place::OneSocket)),
@@ -143,7 +141,7 @@ impl Task for UnixCopyTask {
 }
 
 /// The work of sending an object through a Unix socket.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct UnixCopy(Mode, Place);
 
 impl Work for UnixCopy {
@@ -166,14 +164,6 @@ impl Work for UnixCopy {
         Ok(measured)
     }
 
-    fn table(&self) -> Option<&'static str> {
-        Some(match self.1 {
-            Place::OneSocket => "one socket",
-            Place::UserSpace => "an estimate, in user space",
-            Place::Chain => "storage, front, client",
-        })
-    }
-
     /// For a number of objects, allows the time that they take at 64 MiB/s.
     fn patience(&self, settings: &Settings) -> Duration {
         let bytes = settings.unix_copy.unwrap_or_default().bytes();
@@ -181,26 +171,21 @@ impl Work for UnixCopy {
     }
 
     fn peer(&self, settings: &Settings) -> Option<String> {
-        let Sizes {
-            object,
-            count,
-            sndbuf,
-            pipe_size,
-            check_every_object: false,
-            ..
-        } = settings.unix_copy.unwrap_or_default()
-        else {
+        let sizes = settings.unix_copy.unwrap_or_default();
+        if sizes.check_every_object {
             return None;
-        };
+        }
         let mode = self.0.of_peer()?;
         let chain = match self.1 {
             Place::OneSocket => "",
             Place::UserSpace => return None,
             Place::Chain => " --chain",
         };
-        let count = count.map_or_else(String::new, |count| format!(" --count {count}"));
+        let count = sizes.count.map(|count| format!(" --count {count}"));
+        let (object, sndbuf, pipe_size) = (sizes.object, sizes.sndbuf, sizes.pipe_size);
         Some(format!(
-            "unix_copy {mode}{chain} --object {object} --sndbuf {sndbuf} --pipe-size {pipe_size}{count}"
+            "unix_copy {mode}{chain} --object {object} --sndbuf {sndbuf} --pipe-size {pipe_size}{}",
+            count.unwrap_or_default()
         ))
     }
 }
@@ -214,62 +199,55 @@ impl UnixCopy {
         }
     }
 
-    /// Returns the command of a process with a role, on one CPU or on any.
-    fn part(&self, role: Role, bench: &Bench<'_>, cpu: Option<usize>) -> Result<Command> {
-        let task = UnixCopyTask {
+    /// Returns the task of a process with a role.
+    fn task(&self, role: Role, bench: &Bench<'_>) -> UnixCopyTask {
+        UnixCopyTask {
             role,
             mode: self.0,
             sizes: bench.settings.unix_copy.unwrap_or_default(),
             timing: Timing::of(bench.settings),
-        };
-        bench.program.part(&task, cpu)
+        }
     }
 
     fn in_user_space(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let copier = Process::start(self.part(Role::Copier, bench, Some(bench.cpus.writer))?)?;
+        let (program, cpu, null) = (bench.program, Some(bench.cpus.writer), Stdio::null);
+        let copier = program.start(&self.task(Role::Copier, bench), cpu, null(), null())?;
         let copied = copier.end_within(self.patience(bench.settings))?;
-        let copied: Sent = copied.report("copier")?;
-        let mut taken = taken(&copied.moved)?;
-        taken.arrived = Some(copied.moved.bytes);
-        taken.spent = Some(copied.moved.spent);
-        taken.also.push(("hot", Unit::Times, copied.hot));
-        taken.notes = copied.note.into_iter().collect();
+        let (copied, hot): Sent = copied.report("copier")?;
+        let mut taken = taken(&copied)?;
+        taken.spent = Some(copied.spent);
+        taken.also.push(("hot", Unit::Times, hot));
         Ok(taken)
     }
 
     fn through_one_socket(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
-        let mut receiver = self.part(Role::Receiver, bench, Some(bench.cpus.reader))?;
-        receiver.stdin(socket.far);
-        let mut sender = self.part(Role::Sender, bench, Some(bench.cpus.writer))?;
-        sender.stdout(socket.near);
-        let (receiver, sender) = (Process::start(receiver)?, Process::start(sender)?);
+        let (near, far, note) = connect(bench.settings).map_err(Stop::skipped)?;
+        let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
+        let (program, null) = (bench.program, Stdio::null);
+        let receiver = program.start(&self.task(Role::Receiver, bench), reader, far, null())?;
+        let sender = program.start(&self.task(Role::Sender, bench), writer, null(), near)?;
         let sent = sender.end_within(self.patience(bench.settings))?;
-        let sent: Sent = match sent.report("sender") {
+        let (sent, hot): Sent = match sent.report("sender") {
             Ok(sent) => sent,
             Err(stop) => bail!(receiver.own_fault("receiver")?.unwrap_or(stop)),
         };
-        let received: Received = receiver.end_within(GRACE)?.report("receiver")?;
-        let mut taken = taken(&sent.moved)?;
-        taken.also.push(("hot", Unit::Times, sent.hot));
-        let notes = [socket.note, sent.note, received.note];
-        taken.notes = notes.into_iter().flatten().collect();
+        let (_, smaller): Received = receiver.end_within(GRACE)?.report("receiver")?;
+        let mut taken = taken(&sent)?;
+        // The cost would include the walks.
+        taken.arrived = None;
+        taken.also.push(("hot", Unit::Times, hot));
+        taken.notes = [note, smaller].into_iter().flatten().collect();
         Ok(taken)
     }
 
     fn through_the_chain(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let socket = Socket::lay(bench.settings).map_err(Stop::skipped)?;
-        let (to_client, from_front) = loopback()
-            .context("TCP over the loopback")
-            .map_err(Stop::skipped)?;
-        let mut client = self.part(Role::Client, bench, None)?;
-        client.stdin(OwnedFd::from(from_front));
-        let mut front = self.part(Role::Front, bench, Some(bench.cpus.reader))?;
-        front.stdin(socket.far).stdout(OwnedFd::from(to_client));
-        let mut storage = self.part(Role::Storage, bench, Some(bench.cpus.writer))?;
-        storage.stdout(socket.near);
-        let (client, front) = (Process::start(client)?, Process::start(front)?);
-        let storage = Process::start(storage)?;
+        let (near, far, note) = connect(bench.settings).map_err(Stop::skipped)?;
+        let (to_client, from_front) = loopback().map_err(Stop::skipped)?;
+        let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
+        let (program, null) = (bench.program, Stdio::null);
+        let client = program.start(&self.task(Role::Client, bench), None, from_front, null())?;
+        let front = program.start(&self.task(Role::Front, bench), reader, far, to_client)?;
+        let storage = program.start(&self.task(Role::Storage, bench), writer, null(), near)?;
         let measured = client.end_within(self.patience(bench.settings))?;
         // The first process of the chain that failed is at fault: the ones after it only see an early
         // end.
@@ -283,65 +261,50 @@ impl UnixCopy {
             bail!(stop);
         }
         let (passed, served) = (front.end_within(GRACE)?, storage.end_within(GRACE)?);
-        let received: Received = passed.report("front")?;
-        let sent: Passed = served.report("storage process")?;
-        let delivered = delivered?;
-        let mut taken = taken(&delivered.moved)?;
+        let (passed, smaller): Received = passed.report("front")?;
+        let sent: Moved = served.report("storage process")?;
+        let (delivered, all) = delivered?;
+        let mut taken = taken(&delivered)?;
         // The first object came before the client began to count.
         let first = bench.settings.unix_copy.unwrap_or_default().object;
-        taken.arrived = Some(delivered.passed.bytes + first as u64);
-        for (role, passed) in [
-            ("storage", sent),
-            ("front", received.passed),
-            ("client", delivered.passed),
-        ] {
-            taken.also.push((role, Unit::SecondsPerGib, passed.cost()));
+        taken.arrived = Some(all.bytes + first as u64);
+        for (role, moved) in [("storage", sent), ("front", passed), ("client", all)] {
+            let gib = moved.bytes.max(1) as f64 / (1u64 << 30) as f64;
+            let cost = moved.spent.total() / gib;
+            taken.also.push((role, Unit::SecondsPerGib, cost));
         }
-        taken.notes = [socket.note, received.note].into_iter().flatten().collect();
+        taken.notes = [note, smaller].into_iter().flatten().collect();
         Ok(taken)
     }
 }
 
-/// A Unix stream socket, and its peer.
-struct Socket {
-    near: OwnedFd,
-    far: OwnedFd,
-    note: Option<String>,
-}
-
-impl Socket {
-    /// Creates the pair, with a send buffer of the chosen size on the near side.
-    fn lay(settings: &Settings) -> Result<Self> {
-        let sndbuf = settings.unix_copy.unwrap_or_default().sndbuf;
-        let (near, far) = UnixStream::pair().context("socketpair")?;
-        // Only root may exceed net.core.wmem_max (socket(7), SO_SNDBUFFORCE).
-        if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
-            set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
-        }
-        // The kernel doubles the requested size for its own overhead, and returns the doubled size.
-        let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
-        let note = (given < sndbuf).then(|| {
-            format!(
-                "the send buffer is {} instead of {}: see net.core.wmem_max",
-                size::format(given as u64),
-                size::format(sndbuf as u64)
-            )
-        });
-        Ok(Self {
-            near: near.into(),
-            far: far.into(),
-            note,
-        })
+/// Creates a Unix stream socket, with a send buffer of the chosen size, and its peer; and returns a note if the buffer
+/// is smaller.
+fn connect(settings: &Settings) -> Result<(OwnedFd, OwnedFd, Option<String>)> {
+    let sndbuf = settings.unix_copy.unwrap_or_default().sndbuf;
+    let (near, far) = UnixStream::pair().context("socketpair")?;
+    // Only root may exceed net.core.wmem_max (socket(7), SO_SNDBUFFORCE).
+    if set_socket_send_buffer_size_force(&near, sndbuf).is_err() {
+        set_socket_send_buffer_size(&near, sndbuf).context("SO_SNDBUF")?;
     }
+    // The kernel doubles the requested size for its own overhead, and returns the doubled size.
+    let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
+    let note = (given < sndbuf).then(|| {
+        format!(
+            "the send buffer is {} instead of {}: see net.core.wmem_max",
+            size::format(given as u64),
+            size::format(sndbuf as u64)
+        )
+    });
+    Ok((near.into(), far.into(), note))
 }
 
 /// Turns it into a measurement, which also gives the RFC's unit.
 fn taken(moved: &Moved) -> Result<Measured, Stop> {
     let mbit_per_s = moved.bytes as f64 * 8.0 / moved.seconds / 1e6;
     Ok(Measured {
-        figure: moved.gib_per_s()?,
         also: vec![("network", Unit::MbitPerS, mbit_per_s)],
-        ..Measured::default()
+        ..moved.measured()?
     })
 }
 
@@ -371,11 +334,11 @@ mod tests {
                 sndbuf,
                 ..Sizes::default()
             };
-            Socket::lay(&with(sizes)).unwrap()
+            connect(&with(sizes)).unwrap().2
         };
-        assert_eq!(lay(64 << 10).note, None);
+        assert_eq!(lay(64 << 10), None);
         // The kernel cannot count this size, whichever user asks.
-        let note = lay((1 << 31) - 1).note.unwrap();
+        let note = lay((1 << 31) - 1).unwrap();
         assert!(note.contains("the send buffer is "), "{note}");
     }
 

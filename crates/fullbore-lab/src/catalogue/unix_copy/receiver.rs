@@ -4,17 +4,17 @@
 
 use std::io::stdin;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use fullbore::{Pipe, PipeEnd, Wait};
 use fullbore_linux::{Calls, Ready};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
-use serde::{Deserialize, Serialize};
 
-use super::passed::Passed;
+use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::prepare::{dev_null, failed};
+use crate::endpoint::prepare::{dev_null, failed, splice_all};
 use crate::endpoint::words;
 use crate::part;
 use fullbore_host::size;
@@ -23,14 +23,8 @@ use fullbore_results::run::Sizes;
 /// Bytes of one read(2) while the first object is checked.
 const CHUNK: usize = 64 << 10;
 
-/// The receiver's report.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Received {
-    /// A remark about its pipe for the user.
-    pub note: Option<String>,
-    /// What it has passed on.
-    pub passed: Passed,
-}
+/// The receiver's report: what it has passed on, and a note if its pipe is smaller than it should be.
+pub type Received = (Moved, Option<String>);
 
 /// Checks the first object, and drops the following ones or checks them too.
 ///
@@ -81,8 +75,8 @@ pub struct Through {
     wanted: usize,
     capacity: usize,
     calls: Calls,
-    /// The CPU seconds that this process had used when the pipe was made.
-    from: CpuTime,
+    /// When the pipe was made, and the CPU time that this process had used then.
+    from: (Instant, CpuTime),
     bytes: u64,
 }
 
@@ -104,7 +98,7 @@ impl Through {
             wanted: size,
             capacity,
             calls: Calls::new(Wait::Block),
-            from: CpuTime::of_this_process(),
+            from: (Instant::now(), CpuTime::of_this_process()),
             bytes: 0,
         })
     }
@@ -125,14 +119,11 @@ impl Through {
             Err(Errno::CONNRESET) => return Ok(0),
             Err(errno) => return Err(failed("splice(2) from a socket", errno)),
         };
-        let mut left = n;
-        while left > 0 {
-            let own = self.pipe.reader.as_fd();
-            match self.calls.splice(own, sink, left, none, Ready::ToWrite) {
-                Ok(n) => left -= n,
-                Err(Errno::PIPE | Errno::CONNRESET) => return Ok(0),
-                Err(errno) => return Err(failed("splice(2) from a pipe", errno)),
-            }
+        let own = self.pipe.reader.as_fd();
+        match splice_all(&mut self.calls, own, sink, n, Ready::ToWrite) {
+            Ok(()) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(0),
+            Err(errno) => return Err(failed("splice(2) from a pipe", errno)),
         }
         self.bytes += n as u64;
         Ok(n)
@@ -140,17 +131,15 @@ impl Through {
 
     /// Returns the report after everything has passed.
     pub fn received(&self) -> Received {
-        let is_less = self.capacity < self.wanted;
-        Received {
-            passed: Passed::since(self.from, self.bytes),
-            note: is_less.then(|| {
-                format!(
-                    "the receiving pipe has a capacity of {} instead of {}",
-                    size::format(self.capacity as u64),
-                    size::format(self.wanted as u64)
-                )
-            }),
-        }
+        let note = (self.capacity < self.wanted).then(|| {
+            format!(
+                "the receiving pipe has a capacity of {} instead of {}",
+                size::format(self.capacity as u64),
+                size::format(self.wanted as u64)
+            )
+        });
+        let (began, before) = self.from;
+        (Moved::since(began, before, self.bytes), note)
     }
 }
 
@@ -220,6 +209,6 @@ mod tests {
         sending.join().unwrap().unwrap();
         assert!(checking.join().unwrap());
         assert_eq!(through.pass(far.as_fd(), sink.as_fd()).unwrap(), 0);
-        assert!(through.received().note.is_none());
+        assert!(through.received().1.is_none());
     }
 }

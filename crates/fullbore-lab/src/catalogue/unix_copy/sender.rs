@@ -22,8 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
-use super::mode::Mode;
-use super::passed::Passed;
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
 use crate::endpoint::prepare::{self, failed};
@@ -36,16 +34,33 @@ use fullbore_results::run::Sizes;
 /// larger one means fewer calls.
 const OWN_PIPE: usize = 1 << 20;
 
-/// What the sender measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Sent {
-    /// The bytes that were sent, and their time.
-    pub moved: Moved,
-    /// How many times as long a walk over the hot working set takes after a send.
-    pub hot: f64,
-    /// The kind of pages that hold the object, if they are not huge pages.
-    pub note: Option<String>,
+/// How an object is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    Normal,
+    NtCopy,
+    ZeroCopy,
+    SendFile,
 }
+
+impl Mode {
+    #[cfg(test)]
+    pub const ALL: [Mode; 4] = [Mode::Normal, Mode::NtCopy, Mode::ZeroCopy, Mode::SendFile];
+
+    /// Returns the C program's name for the mode; it does not support the flag.
+    pub fn of_peer(self) -> Option<&'static str> {
+        match self {
+            Mode::Normal => Some("normal"),
+            Mode::NtCopy => None,
+            Mode::ZeroCopy => Some("zero_copy"),
+            Mode::SendFile => Some("sendfile"),
+        }
+    }
+}
+
+/// What the sender measured: the bytes that were sent and their time, and how many times as long a walk over the hot
+/// working set takes after a send.
+pub type Sent = (Moved, f64);
 
 /// Sends for a time or a number of objects, and measures; then sends and walks in turn.
 ///
@@ -61,9 +76,8 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     };
     // The receiver checks every byte of the first object.
     send()?;
-    let (moved, hot) = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
-    let note = object.note();
-    part::say(&Sent { moved, hot, note })
+    let sent = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
+    part::say(&sent)
 }
 
 /// Warms up, and sends for a time or a number of objects; then sends and walks in turn. Calls `settle` before the
@@ -76,7 +90,7 @@ pub fn send_and_walk(
     settle: impl Fn(),
     sizes: &Sizes,
     timing: Timing,
-) -> Result<(Moved, f64)> {
+) -> Result<Sent> {
     let time = Duration::from_secs_f64(timing.seconds);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs_f64(timing.warm_up_seconds) {
@@ -106,11 +120,12 @@ pub fn send_and_walk(
 pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     let socket = stdout();
     let mut object = Object::new(mode, sizes.object)?;
-    let (from, mut bytes) = (CpuTime::of_this_process(), 0);
+    let (began, before) = (Instant::now(), CpuTime::of_this_process());
+    let mut bytes = 0;
     while object.send(socket.as_fd())? {
         bytes += sizes.object as u64;
     }
-    part::say(&Passed::since(from, bytes))
+    part::say(&Moved::since(began, before, bytes))
 }
 
 /// Waits until the other side has read everything from the socket, so that a measurement begins and
@@ -180,20 +195,6 @@ impl Object {
         }
         Ok(true)
     }
-
-    /// Returns a remark about its memory for the user.
-    fn note(&self) -> Option<String> {
-        let (Way::Copy { bytes, .. } | Way::Reference { bytes, .. }) = &self.way else {
-            return None;
-        };
-        noted(bytes)
-    }
-}
-
-/// Returns a remark about the object's memory if it is not on huge pages.
-pub fn noted(bytes: &Pages) -> Option<String> {
-    let backing = bytes.backed_by();
-    (!backing.is_huge()).then(|| format!("the object's memory: {backing}"))
 }
 
 impl Way {
@@ -221,13 +222,9 @@ impl Way {
                     calls.vmsplice(own.writer.as_fd(), &bytes[from..to], SpliceFlags::empty())
                 }
                 .map_err(|errno| ("vmsplice(2)", errno))?;
-                let mut left = n;
-                while left > 0 {
-                    let source = own.reader.as_fd();
-                    left -= calls
-                        .splice(source, socket, left, SpliceFlags::empty(), Ready::ToWrite)
-                        .map_err(|errno| ("splice(2)", errno))?;
-                }
+                let source = own.reader.as_fd();
+                prepare::splice_all(calls, source, socket, n, Ready::ToWrite)
+                    .map_err(|errno| ("splice(2)", errno))?;
                 Ok(n)
             }
             Way::File(file) => {

@@ -9,9 +9,8 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 
 use super::data::{check, seen};
-use super::progress::ReadProgress;
 use super::table::Use;
-use crate::catalogue::transports::stream::Moved;
+use crate::catalogue::transports::stream::{Moved, ReadProgress};
 use crate::endpoint::words;
 
 /// Reads and uses bytes until the time is up.

@@ -11,24 +11,21 @@ mod data;
 mod look;
 mod pass_on;
 mod produce;
-mod progress;
 mod read;
 mod table;
 
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
-use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
-use fullbore::Pipe;
-use fullbore_host::size;
 
 use crate::catalogue::transports::stream::Moved;
 use crate::catalogue::transports::{loopback, ring};
+use crate::endpoint::prepare;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::part::{Part, Timing};
-use crate::process::{self, Process};
+use crate::process;
 use crate::work::{Bench, Work};
 use fullbore_results::run::Outcome;
 use pass_on::DropTask;
@@ -36,31 +33,21 @@ use produce::ProduceTask;
 use read::ReadTask;
 use table::{READERS, Reader, Use, WAYS, Way, WayName};
 
-/// The group's name.
-const GROUP: &str = "worth";
-
 /// Returns the group.
 pub fn group() -> Group {
-    Group {
-        name: GROUP,
-        shows: "what zero-copy is worth to readers that do something with the bytes",
-        experiments: &EXPERIMENTS,
-        parts: PARTS,
-    }
-}
-
-/// The rows.
-static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
-    let mut rows = Vec::new();
-    for reader in &READERS {
-        for way in &WAYS {
+    let rows = READERS.iter().flat_map(|reader| {
+        WAYS.iter().map(move |way| {
             let name = format!("{}_to_{}", way.name, reader.name);
             let shows = format!("{} → {}", way.shows, reader.title);
-            rows.push(Experiment::made(GROUP, name, shows, Worth { way, reader }));
-        }
-    }
-    rows
-});
+            Experiment {
+                table: Some(reader.title),
+                ..Experiment::new(name, shows, Worth { way, reader })
+            }
+        })
+    });
+    let shows = "what zero-copy is worth to readers that do something with the bytes";
+    Group::new("worth", shows, PARTS, rows)
+}
 
 /// The tasks of this group's processes.
 const PARTS: &[Part] = &[
@@ -76,96 +63,41 @@ struct Worth {
     reader: &'static Reader,
 }
 
-/// What connects the producer with the reader: the stdin and the stdout of the producer, and the stdin of the reader.
-struct Connection {
-    to_producer: Stdio,
-    from_producer: Stdio,
-    to_reader: OwnedFd,
-}
-
-impl Connection {
-    /// Makes a pipe or a ring.
-    fn make(way: &Way) -> Result<Self, Stop> {
-        if way.is == WayName::Shared {
-            let memory = ring::make().map_err(Stop::skipped)?;
-            let copy = memory.try_clone().context("dup").map_err(Stop::skipped)?;
-            return Ok(Self {
-                to_producer: copy.into(),
-                from_producer: Stdio::null(),
-                to_reader: memory,
-            });
-        }
-        let pipe = match way.pipe_size {
-            None => Pipe::new(),
-            Some(wanted) => match fullbore_linux::pipe::with_capacity(wanted) {
-                Ok((_, growth)) if growth.after < wanted => {
-                    return Err(Stop::Skipped(match growth.limit {
-                        Some(limit) => limit.to_string(),
-                        None => format!(
-                            "the pipe has a capacity of {} instead of {}",
-                            size::format(growth.after as u64),
-                            size::format(wanted as u64)
-                        ),
-                    }));
-                }
-                made => made.map(|(pipe, _)| pipe),
-            },
-        };
-        let pipe = pipe.map_err(|error| Stop::skipped(error.into()))?;
-        Ok(Self {
-            to_producer: Stdio::null(),
-            from_producer: pipe.writer.into(),
-            to_reader: pipe.reader,
-        })
+/// Makes a pipe or a ring; returns the stdin and the stdout of the producer, and the stdin of the reader.
+fn connect(way: &Way) -> Result<(Stdio, Stdio, OwnedFd)> {
+    if way.is == WayName::Shared {
+        let memory = ring::make()?;
+        let copy = memory.try_clone().context("dup")?;
+        return Ok((copy.into(), Stdio::null(), memory));
     }
+    let pipe = prepare::pipe(way.pipe_size)?;
+    Ok((Stdio::null(), pipe.writer.into(), pipe.reader))
 }
 
 impl Work for Worth {
     fn measure(&self, bench: &mut Bench<'_>) -> Result<Measured> {
         let timing = Timing::of(bench.settings);
         let (way, to) = (self.way.is, self.reader.is);
-        let connection = Connection::make(self.way)?;
-        let mut read = bench
-            .program
-            .part(&ReadTask { way, to, timing }, Some(bench.cpus.reader))?;
-        read.stdin(connection.to_reader);
+        let (stdin, stdout, to_reader) = connect(self.way).map_err(Stop::skipped)?;
+        let (program, cpus) = (bench.program, bench.cpus);
         let mut receiver = None;
+        let mut to_receiver = Stdio::null();
         if to == Use::Tcp {
-            let (near, far) = loopback()
-                .context("TCP over the loopback")
-                .map_err(Stop::skipped)?;
-            read.stdout(OwnedFd::from(near));
-            let mut receive = bench.program.part(&DropTask {}, None)?;
-            receive.stdin(OwnedFd::from(far));
-            receiver = Some(Process::start(receive)?);
+            let (near, far) = loopback().map_err(Stop::skipped)?;
+            to_receiver = near.into();
+            receiver = Some(program.start(&DropTask {}, None, far, Stdio::null())?);
         }
-        let mut produce = bench
-            .program
-            .part(&ProduceTask { way, to }, Some(bench.cpus.writer))?;
-        produce
-            .stdin(connection.to_producer)
-            .stdout(connection.from_producer);
-        let (reading, producing) = (Process::start(read)?, Process::start(produce)?);
+        let read = ReadTask { way, to, timing };
+        let reading = program.start(&read, Some(cpus.reader), to_reader, to_receiver)?;
+        let produce = ProduceTask { way, to };
+        let producing = program.start(&produce, Some(cpus.writer), stdin, stdout)?;
         let read = reading.end_within(timing.patience())?;
         let moved = producing.behind::<Moved>("producer", &read, "reader");
         // The reader has closed its connection. If the receiver has found a wrong byte, that is the reason.
         if let Some(receiver) = receiver {
             receiver.end_within(process::GRACE)?.went_well("receiver")?;
         }
-        let moved = moved?;
-        Ok(Measured {
-            figure: moved.gib_per_s()?,
-            arrived: Some(moved.all),
-            ..Measured::default()
-        })
-    }
-
-    fn table(&self) -> Option<&'static str> {
-        Some(self.reader.title)
-    }
-
-    fn fixed_pipe_size(&self) -> Option<&'static str> {
-        Some("the capacity is part of the way")
+        Ok(moved?.measured()?)
     }
 
     fn remark(&self, table: &[&Outcome]) -> Option<String> {

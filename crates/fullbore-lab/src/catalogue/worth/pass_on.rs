@@ -14,9 +14,8 @@ use rustix::pipe::SpliceFlags;
 use serde::{Deserialize, Serialize};
 
 use super::data::{CHECKED, check, seen};
-use super::progress::ReadProgress;
 use super::table::Use;
-use crate::catalogue::transports::stream::Moved;
+use crate::catalogue::transports::stream::{Moved, ReadProgress};
 use crate::endpoint::prepare::dev_null;
 use crate::memory::memory_file;
 use crate::part::Task;

@@ -12,7 +12,7 @@ use super::data::sent_to;
 use super::table::{Use, WayName};
 use crate::catalogue::transports::carry::Carry;
 use crate::catalogue::transports::ring::Rings;
-use crate::endpoint::{check_way, prepare};
+use crate::endpoint::{check_way, open_producer};
 use crate::part::Task;
 
 /// The bytes of one buffer.
@@ -56,18 +56,11 @@ fn produce(way: Option<Way>, block: &[u8]) -> Result<()> {
     let sink = stdout.as_fd();
     let options = ProducerOptions::new().chunk(CHUNK).pipe_size(0);
     // The readers of this group copy or drop what they read from a pipe with recycled pages.
-    let options = match way {
-        Some(way) => options.way(way),
-        None => options,
-    };
-    let producer = prepare::unsupported_as_such(options.open(sink))?;
-    let mut producer = match way {
-        Some(_) => producer.into(),
-        None => {
-            let waiter = Waiter::new(Wait::Block);
-            fullbore_ring::Producer::new(producer, waiter).only_writer()
-        }
-    };
+    let waiter = way.is_none().then(|| Waiter::new(Wait::Block));
+    let mut producer = open_producer(options, way, waiter, sink)?;
+    if way.is_none() {
+        producer = producer.only_writer();
+    }
     loop {
         let written = producer.write_all(block);
         // This check comes first: if the reader has closed the pipe as well, the error of the copy that was tried

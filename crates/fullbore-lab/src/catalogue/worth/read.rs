@@ -11,12 +11,12 @@ use fullbore::{ConsumerOptions, Wait};
 use fullbore_linux::Waiter;
 use serde::{Deserialize, Serialize};
 
+use super::data::CHECKED;
 use super::look::look;
 use super::pass_on::{pass_on, splice_on};
-use super::progress::ReadProgress;
 use super::table::{Use, WayName};
 use crate::catalogue::transports::ring::{InPlace, Rings};
-use crate::catalogue::transports::stream::Moved;
+use crate::catalogue::transports::stream::{Moved, ReadProgress};
 use crate::part::{self, Task, Timing};
 use fullbore_host::refusal::Unsupported;
 
@@ -37,7 +37,7 @@ impl Task for ReadTask {
     fn play(self) -> Result<()> {
         let stdin = stdin();
         let source = stdin.as_fd();
-        let progress = ReadProgress::new(self.timing);
+        let progress = ReadProgress::new(self.timing, CHECKED);
         // A page that a socket refers to has left the pipe, and a producer that recycles it would change it there.
         let keeps_pages = self.to == Use::Tcp && self.way == WayName::Recycle;
         let moved = if self.way == WayName::Shared {
