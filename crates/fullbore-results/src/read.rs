@@ -1,6 +1,7 @@
 //! Reading a run from JSON that somebody else may have written. What is not a run is refused with an
 //! error of one line.
 
+use std::collections::HashSet;
 use std::io::{self, Read};
 
 use crate::run::{Run, SCHEMA};
@@ -75,17 +76,12 @@ impl Run {
                 }
             }
         }
-        let mut names: Vec<(&str, &str)> = run
-            .experiments
-            .iter()
-            .map(|outcome| (outcome.group.as_str(), outcome.name.as_str()))
-            .collect();
-        names.sort_unstable();
-        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
-        match twice.map(|pair| pair[0]) {
-            Some((group, name)) => Err(NotARun::Twice {
-                group: group.to_owned(),
-                name: name.to_owned(),
+        let mut names = HashSet::new();
+        let mut all = run.experiments.iter();
+        match all.find(|outcome| !names.insert((&outcome.group, &outcome.name))) {
+            Some(outcome) => Err(NotARun::Twice {
+                group: outcome.group.clone(),
+                name: outcome.name.clone(),
             }),
             None => Ok(run),
         }

@@ -1,39 +1,149 @@
-//! Lists the rules for each kind of refusal, in tables of which the first rule that matches is used. Rules
+//! Why something was refused, and what would change that: rules, of which the first that matches is used. Rules
 //! for one technique come before those for any call.
 
+use rustix::io::Errno;
+use rustix::process::Signal;
+
 use super::circumstances::Circumstances;
-use super::rules;
 use fullbore_results::doctor::{Refusal, RefusalCause};
-
-type Rule = fn(&Refusal, &Circumstances) -> Option<RefusalCause>;
-
-/// Rules for single trials, in order; a trial can have several.
-const SPECIAL: &[(&str, Rule)] = &[
-    ("roomy_pipe", rules::pipe_max_size),
-    ("roomy_pipe", rules::user_pages),
-    ("huge_pages", rules::huge_pages_off),
-    ("huge_pages", rules::no_huge_page_free),
-];
-
-/// Rules for any trial.
-const GENERAL: &[Rule] = &[
-    rules::killed_by_a_filter,
-    rules::gvisor,
-    rules::too_many_files,
-    rules::filter,
-    rules::kernel_without,
-    rules::denied,
-];
 
 /// Returns why `trial` was refused.
 pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> RefusalCause {
-    let special = SPECIAL
-        .iter()
-        .filter(|(name, _)| *name == trial)
-        .find_map(|(_, rule)| rule(refusal, around));
-    special
-        .or_else(|| GENERAL.iter().find_map(|rule| rule(refusal, around)))
-        .unwrap_or_else(|| RefusalCause::for_good("the cause is not known"))
+    let special = match trial {
+        "roomy_pipe" => pipe_max_size(around).or_else(|| user_pages(around)),
+        "huge_pages" => huge_pages_off(around).or_else(|| no_huge_page_free(refusal)),
+        _ => None,
+    };
+    special.unwrap_or_else(|| general(refusal, around))
+}
+
+fn pipe_max_size(around: &Circumstances) -> Option<RefusalCause> {
+    let max = around.pipe_max_size.filter(|&max| max < 1 << 20)?;
+    (!around.capabilities.sys_resource).then(|| {
+        RefusalCause::new(
+            format!("fs.pipe-max-size is {max}"),
+            "sudo sysctl -w fs.pipe-max-size=1048576",
+        )
+    })
+}
+
+/// Returns the number of pages of a pipe of 1 MiB: 256 if a page has 4 KiB.
+fn pages_of_1_mib() -> u64 {
+    (1 << 20) / fullbore_linux::page_size() as u64
+}
+
+fn user_pages(around: &Circumstances) -> Option<RefusalCause> {
+    if around.is_exempt_from_user_pages() {
+        return None;
+    }
+    let limits = [
+        ("fs.pipe-user-pages-soft", around.user_pages_soft),
+        ("fs.pipe-user-pages-hard", around.user_pages_hard),
+    ];
+    let (name, limit) = limits
+        .into_iter()
+        .filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)))
+        .min_by_key(|(_, limit)| *limit)?;
+    let used = around.pipe_pages_in_use;
+    // A filter can cause the same error, but then the limit is not reached.
+    if around.is_filtered() && used + pages_of_1_mib() <= limit {
+        return None;
+    }
+    let room = limit.max(used).saturating_mul(2).next_power_of_two();
+    Some(RefusalCause::new(
+        format!(
+            "{name} allows {limit} pages for all pipes of a user, and the visible pipes of this \
+             user use {used}"
+        ),
+        format!("close unused pipes, or: sudo sysctl -w {name}={room}"),
+    ))
+}
+
+fn huge_pages_off(around: &Circumstances) -> Option<RefusalCause> {
+    match around.huge_pages.as_deref() {
+        None => Some(RefusalCause::for_good(
+            "this kernel has no transparent huge pages (CONFIG_TRANSPARENT_HUGEPAGE)",
+        )),
+        Some("never") => Some(RefusalCause::new(
+            "transparent_hugepage/enabled is set to 'never'",
+            "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        )),
+        Some(_) if around.conditions.huge_pages_disabled => Some(RefusalCause::new(
+            "a parent process disabled them for this process (prctl PR_SET_THP_DISABLE)",
+            "start it from another shell or service",
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Matches if huge pages were requested, and the kernel had none to give.
+fn no_huge_page_free(refusal: &Refusal) -> Option<RefusalCause> {
+    refusal.said.contains("the kernel gave").then(|| {
+        RefusalCause::new(
+            "memory is too fragmented for huge pages, or its cgroup is full",
+            "echo 1 | sudo tee /proc/sys/vm/compact_memory",
+        )
+    })
+}
+
+/// Returns the cause for any trial.
+fn general(refusal: &Refusal, around: &Circumstances) -> RefusalCause {
+    let errno = refusal.errno.map(Errno::from_raw_os_error);
+    let call = match refusal.operation.as_str() {
+        "" => "the call",
+        operation => operation,
+    };
+    // The kernel itself does not return these errors for a call on a process's own pipes and memory.
+    let may_be_filtered = match errno {
+        None => refusal.signal.is_none(),
+        Some(errno) => [
+            Errno::PERM,
+            Errno::NOSYS,
+            Errno::ACCESS,
+            Errno::INVAL,
+            Errno::OPNOTSUPP,
+        ]
+        .contains(&errno),
+    };
+    match errno {
+        _ if refusal.signal == Some(Signal::SYS.as_raw()) => RefusalCause::new(
+            "a seccomp filter kills the calling process (SIGSYS)",
+            allow("the call"),
+        ),
+        Some(_) if around.conditions.gvisor => RefusalCause::new(
+            "gVisor does not implement it",
+            "run it on the host's kernel: docker run --runtime=runc",
+        ),
+        Some(Errno::MFILE) => RefusalCause::new(
+            format!("ulimit -n is {}", around.open_files.unwrap_or_default()),
+            "ulimit -n 1024",
+        ),
+        Some(Errno::NFILE) => RefusalCause::new(
+            "fs.file-max, or fs.pipe-user-pages-hard for pipes, is reached",
+            "sudo sysctl -w fs.file-max=1000000 fs.pipe-user-pages-hard=0",
+        ),
+        _ if around.is_filtered() && may_be_filtered => RefusalCause::new(
+            "most likely a seccomp filter, since one is active (Seccomp: 2 in /proc/self/status)",
+            allow(call),
+        ),
+        Some(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => RefusalCause::new(
+            "this kernel does not support it: it is too old, or was built without it",
+            "use a newer kernel ('uname -r' prints the version)",
+        ),
+        Some(Errno::PERM | Errno::ACCESS) => RefusalCause::new(
+            "this user lacks permission: a capability is missing, or a security module (AppArmor, \
+             SELinux) denies it",
+            "sudo fullbore doctor, and sudo dmesg | grep -i denied",
+        ),
+        _ => RefusalCause::for_good("the cause is not known"),
+    }
+}
+
+fn allow(call: &str) -> String {
+    format!(
+        "allow {call} in the filter: docker run --security-opt seccomp=PROFILE.json, or \
+         SystemCallFilter= of the systemd unit"
+    )
 }
 
 #[cfg(test)]
@@ -131,10 +241,10 @@ mod tests {
 
     #[test]
     fn every_special_rule_is_of_a_trial() {
-        for (name, _) in SPECIAL {
+        for name in ["roomy_pipe", "huge_pages"] {
             let known = fullbore_lab::trials::TRIALS
                 .iter()
-                .any(|trial| trial.name == *name);
+                .any(|trial| trial.name == name);
             assert!(known, "{name}");
         }
     }

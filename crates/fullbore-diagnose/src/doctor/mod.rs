@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `causes.rs`, `rules.rs` | why something was refused, and the remedy: tables |
+//! | `causes.rs` | why something was refused, and the remedy |
 //! | `circumstances.rs` | the environment of this process, from which causes are derived |
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs` | pairs of CPUs |
@@ -18,7 +18,6 @@ mod allowance;
 mod causes;
 mod circumstances;
 mod placement;
-mod rules;
 mod settings;
 pub mod text;
 mod topology;

@@ -21,6 +21,7 @@ mod verdict;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use rustix::io::Errno;
 
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
@@ -118,7 +119,7 @@ pub fn command(
 struct Watched {
     kernel: Kernel,
     sides: Vec<Side>,
-    sampled: Result<sampling::Sampled, sampling::Refused>,
+    sampled: Result<sampling::Sampled, Errno>,
 }
 
 impl Watched {
@@ -126,7 +127,7 @@ impl Watched {
         Self {
             kernel: Kernel::read(),
             sides: Vec::new(),
-            sampled: Err(sampling::Refused(rustix::io::Errno::OPNOTSUPP)),
+            sampled: Err(Errno::OPNOTSUPP),
         }
     }
 

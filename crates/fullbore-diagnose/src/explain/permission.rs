@@ -3,10 +3,10 @@
 use fullbore_host::machine::Root;
 use rustix::io::Errno;
 
-use super::sampling::{Refused, Sampled};
+use super::sampling::Sampled;
 
 /// Returns notes for the user, or none if everything is allowed.
-pub fn notes(sampled: Result<Sampled, Refused>, samples: u64, names_hidden: bool) -> Vec<String> {
+pub fn notes(sampled: Result<Sampled, Errno>, samples: u64, names_hidden: bool) -> Vec<String> {
     let mut notes = Vec::new();
     match sampled {
         Err(refused) => notes.push(no_samples(refused)),
@@ -32,7 +32,7 @@ pub fn notes(sampled: Result<Sampled, Refused>, samples: u64, names_hidden: bool
     notes
 }
 
-fn no_samples(Refused(errno): Refused) -> String {
+fn no_samples(errno: Errno) -> String {
     let why = match errno {
         Errno::ACCESS | Errno::PERM => format!(
             "it is not permitted: kernel.perf_event_paranoid is {}. With 2 or less, all users may \
@@ -62,7 +62,7 @@ mod tests {
     use super::super::sampling::{Clock, Scope};
     use super::*;
 
-    fn sampled(kernel: bool) -> Result<Sampled, Refused> {
+    fn sampled(kernel: bool) -> Result<Sampled, Errno> {
         Ok(Sampled {
             clock: Clock::Software,
             scope: Scope::Tasks,
@@ -82,20 +82,10 @@ mod tests {
             (sampled(false), 100, true, "only user code is sampled"),
             (sampled(true), 0, false, "no samples arrived"),
             (sampled(true), 100, true, "kernel.kptr_restrict=0"),
-            (
-                Err(Refused(Errno::ACCESS)),
-                0,
-                true,
-                "perf_event_paranoid=1",
-            ),
-            (Err(Refused(Errno::PERM)), 0, true, "CAP_PERFMON"),
-            (Err(Refused(Errno::NOSYS)), 0, true, "CONFIG_PERF_EVENTS"),
-            (
-                Err(Refused(Errno::MFILE)),
-                0,
-                true,
-                "perf_event_open(2) failed",
-            ),
+            (Err(Errno::ACCESS), 0, true, "perf_event_paranoid=1"),
+            (Err(Errno::PERM), 0, true, "CAP_PERFMON"),
+            (Err(Errno::NOSYS), 0, true, "CONFIG_PERF_EVENTS"),
+            (Err(Errno::MFILE), 0, true, "perf_event_open(2) failed"),
         ] {
             let [note] = &notes(sampled, samples, names_hidden)[..] else {
                 panic!("not one note about '{words}'");

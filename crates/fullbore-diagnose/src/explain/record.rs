@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::processes::Processes;
 use super::profile::{self, Side};
-use super::sampling::{Event, Refused, Sampled, Sampling};
+use super::sampling::{Event, Sampled, Sampling};
 use super::symbols::Kernel;
 
 /// The time between two scans.
@@ -23,7 +25,7 @@ pub struct Recording {
     processes: Processes,
     skipped: Duration,
     /// How the samples were taken, or why there are none.
-    pub sampled: Result<Sampled, Refused>,
+    pub sampled: Result<Sampled, Errno>,
 }
 
 /// Runs `work`, which starts processes from this thread, and watches these processes; what they do in
@@ -35,7 +37,7 @@ pub fn record<T>(cpus: &[usize], skipped: Duration, work: impl FnOnce() -> T) ->
         events: Vec::new(),
         processes: Processes::default(),
         skipped,
-        sampled: Err(Refused(rustix::io::Errno::OPNOTSUPP)),
+        sampled: Err(Errno::OPNOTSUPP),
     };
     let worked = thread::scope(|scope| {
         let watcher = scope.spawn(|| recording.watch(&mut sampling, &done));
@@ -49,7 +51,7 @@ pub fn record<T>(cpus: &[usize], skipped: Duration, work: impl FnOnce() -> T) ->
 }
 
 impl Recording {
-    fn watch(&mut self, sampling: &mut Result<Sampling, Refused>, done: &AtomicBool) {
+    fn watch(&mut self, sampling: &mut Result<Sampling, Errno>, done: &AtomicBool) {
         let began = Instant::now();
         let mut skipping = true;
         // The first scan comes early, because some processes are short.

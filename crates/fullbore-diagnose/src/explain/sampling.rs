@@ -86,10 +86,6 @@ impl Clock {
     }
 }
 
-/// The error for which there are no samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(pub Errno);
-
 /// Events that are open, and their buffers.
 pub struct Sampling {
     samplers: Vec<Sampler>,
@@ -124,8 +120,8 @@ impl Sampled {
 impl Sampling {
     /// Samples what this thread starts from now on: the kernel too if that is allowed, with the cycle
     /// counter if there is one.
-    pub fn of_children(cpus: &[usize]) -> Result<Self, Refused> {
-        let mut refused = Refused(Errno::OPNOTSUPP);
+    pub fn of_children(cpus: &[usize]) -> Result<Self, Errno> {
+        let mut refused = Errno::OPNOTSUPP;
         for (scope, kernel) in WAYS {
             for clock in [Clock::Cycles, Clock::Software] {
                 let how = Sampled {
@@ -141,7 +137,7 @@ impl Sampling {
                         // An error that says that an event is not permitted is more useful than one that
                         // says that it does not exist.
                         if !matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) {
-                            refused = Refused(errno);
+                            refused = errno;
                         }
                     }
                 }

@@ -53,13 +53,6 @@ pub struct Flow<'a> {
     previous: Vec<BTreeSet<usize>>,
 }
 
-/// Pipes that a process reads from and writes to, each with its fd.
-#[derive(Debug, Clone, Default)]
-struct Through {
-    drained: Vec<(usize, i32)>,
-    fed: Vec<(usize, i32)>,
-}
-
 impl Pipe {
     /// Returns what it is used for.
     pub fn kind(&self) -> PipeKind {
@@ -97,19 +90,19 @@ impl<'a> Flow<'a> {
             next: vec![BTreeSet::new(); count],
             previous: vec![BTreeSet::new(); count],
         };
-        // For each process, these are the pipes that it reads from and writes to.
-        let mut through = vec![Through::default(); census.processes.len()];
+        // For each process, these are the pipes that it reads from and those that it writes to, with its fds.
+        let mut through = vec![(Vec::new(), Vec::new()); census.processes.len()];
         for (index, pipe) in flow.links() {
             for holder in pipe.readers() {
                 let fd = holder.reads.unwrap_or(-1);
-                through[holder.process].drained.push((index, fd));
+                through[holder.process].0.push((index, fd));
             }
             for holder in pipe.writers() {
                 let fd = holder.writes.unwrap_or(-1);
-                through[holder.process].fed.push((index, fd));
+                through[holder.process].1.push((index, fd));
             }
         }
-        for Through { drained, fed } in through {
+        for (drained, fed) in through {
             // A process has one stdin and one stdout, and may have thousands of other pipes.
             let from_stdin = (drained.iter().filter(|(_, fd)| *fd == STDIN))
                 .flat_map(|from| fed.iter().map(move |to| (from, to)))

@@ -173,7 +173,7 @@ impl SampledPipeline {
         for (link, rings) in self.links.iter().zip(&mut self.rings) {
             let writer = &self.stages[link.writer];
             if let Some(output) = writer.output {
-                let pids = writer.members.iter().map(|member| member.process.pid);
+                let pids = writer.members.iter().map(|member| member.process.id.pid);
                 rings.look(output.inode, pids, self.is_of_others);
             }
         }
@@ -200,6 +200,6 @@ impl SampledPipeline {
     /// Returns the PIDs of all its processes.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         let members = self.stages.iter().flat_map(|stage| &stage.members);
-        members.map(|member| member.process.pid)
+        members.map(|member| member.process.id.pid)
     }
 }

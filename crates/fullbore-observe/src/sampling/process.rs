@@ -41,13 +41,9 @@ pub fn awaits_a_child(pid: u32) -> bool {
 /// A process that is sampled repeatedly.
 #[derive(Debug)]
 pub struct Watched {
-    /// Its number.
-    pub pid: u32,
-    /// When it started, in clock ticks since boot.
-    pub start: u64,
+    pub id: ProcessId,
     /// The process id of its parent.
     pub parent: u32,
-    /// Whether the caller will ask for its children.
     stat: File,
     io: Option<File>,
     threads: Vec<Thread>,
@@ -81,8 +77,7 @@ impl Watched {
     /// Opens the process, if it exists.
     pub fn new(pid: u32) -> Option<Self> {
         let mut watched = Self {
-            pid,
-            start: 0,
+            id: ProcessId { pid, start: 0 },
             parent: 0,
             stat: File::open(format!("/proc/{pid}/stat")).ok()?,
             io: File::open(proc_directory(pid).join("io")).ok(),
@@ -148,7 +143,7 @@ impl Watched {
     /// Returns what a thread does as far as this can be known without permission to trace it, or
     /// without a known call.
     fn by_state(&self, tid: i32) -> Doing {
-        let path = format!("/proc/{}/task/{tid}/stat", self.pid);
+        let path = format!("/proc/{}/task/{tid}/stat", self.id.pid);
         let stat = match File::open(path) {
             Ok(file) => stat(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -172,7 +167,7 @@ impl Watched {
 
     /// Returns what a thread waits for in the kernel function that it sleeps in.
     fn in_function(&self, tid: i32) -> Option<On> {
-        let name = std::fs::read_to_string(format!("/proc/{}/task/{tid}/wchan", self.pid));
+        let name = std::fs::read_to_string(format!("/proc/{}/task/{tid}/wchan", self.id.pid));
         waiting::in_function(&name.ok()?)
     }
 
@@ -180,7 +175,7 @@ impl Watched {
         if let Some((_, object)) = self.objects.iter().find(|(known, _)| *known == fd) {
             return *object;
         }
-        let path = proc_directory(self.pid).join(format!("fd/{fd}"));
+        let path = proc_directory(self.id.pid).join(format!("fd/{fd}"));
         let object = rustix::fs::readlink(&path, Vec::new())
             .map_or(Object::Other, |link| waiting::object(link.as_bytes()));
         let object = match object {
@@ -199,7 +194,7 @@ impl Watched {
         let Some(stat) = stat(&self.stat) else {
             return false;
         };
-        self.start = stat.starttime;
+        self.id.start = stat.starttime;
         self.parent = stat.ppid.max(0) as u32;
         self.stopped = matches!(stat.state, 'T' | 't');
         let had_hidden_threads = self.has_hidden_threads;
@@ -209,7 +204,7 @@ impl Watched {
         }
         let tick = 1.0 / procfs::ticks_per_second() as f64;
         let of_children = (stat.cutime + stat.cstime).max(0) as f64 * tick;
-        let own = cpu_time(self.pid)
+        let own = cpu_time(self.id.pid)
             .unwrap_or_else(|| Duration::from_secs_f64((stat.utime + stat.stime) as f64 * tick));
         self.growth += own.saturating_sub(self.own);
         self.own = own;
@@ -239,14 +234,6 @@ impl Watched {
             }
         }
         all
-    }
-
-    /// Returns its identity.
-    pub fn id(&self) -> ProcessId {
-        ProcessId {
-            pid: self.pid,
-            start: self.start,
-        }
     }
 
     /// Returns the CPU time of its own that it has used since the last call, as of when it was last
@@ -284,7 +271,7 @@ impl Watched {
     /// Lists its threads. `had_hidden_threads` says whether a thread that is new in the list may be an old
     /// one, whose times did not begin with 0.
     fn list_threads(&mut self, had_hidden_threads: bool) {
-        let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.id.pid)) else {
             return;
         };
         self.changed = false;
@@ -296,7 +283,7 @@ impl Watched {
                 let known = before.iter().position(|thread| thread.tid == tid);
                 let known = known.map(|at| before.swap_remove(at));
                 known.unwrap_or_else(|| {
-                    let mut thread = Thread::new(self.pid, tid);
+                    let mut thread = Thread::new(self.id.pid, tid);
                     thread.last = thread.schedule().filter(|_| had_hidden_threads);
                     thread
                 })

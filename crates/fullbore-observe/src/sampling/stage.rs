@@ -242,7 +242,7 @@ impl WatchedStage {
     /// began at this time.
     pub fn set_members(&mut self, processes: &[(ProcessId, bool)], census_began: u64) {
         self.facts.told = true;
-        let id = |member: &Member| member.process.id();
+        let id = |member: &Member| member.process.id;
         let gone = &mut self.gone;
         self.members.retain(|member| {
             let stays = processes.iter().any(|(process, _)| *process == id(member));
@@ -263,7 +263,7 @@ impl WatchedStage {
             self.has_hidden_processes |= !room;
             let found = room.then(|| Watched::new(process.pid)).flatten();
             // Another process may have its id by now.
-            if let Some(mut found) = found.filter(|found| found.start == process.start) {
+            if let Some(mut found) = found.filter(|found| found.id == process) {
                 self.before.add(found.used.as_far_as_known());
                 found.own_growth();
                 found.activity();
@@ -286,7 +286,7 @@ impl WatchedStage {
                 used: process.used,
                 parent: member.has_parent.then_some(process.parent),
             };
-            (process.id(), counted)
+            (process.id, counted)
         })
     }
 
@@ -298,7 +298,7 @@ impl WatchedStage {
             ..used.as_far_as_known()
         };
         for member in &self.members {
-            if let Some(then) = readings.get(&member.process.id()) {
+            if let Some(then) = readings.get(&member.process.id) {
                 let since = bytes_of(member.process.used).less(bytes_of(then.used));
                 self.before = self.before.less(since);
             }
@@ -336,14 +336,14 @@ impl WatchedStage {
             .map(|member| member.process.parent)
             .collect();
         for member in &mut self.members {
-            member.is_parent =
-                parents.contains(&member.process.pid) && member.counted_children.is_subset(&pids);
+            member.is_parent = parents.contains(&member.process.id.pid)
+                && member.counted_children.is_subset(&pids);
         }
     }
 
     fn pids(&self) -> BTreeSet<u32> {
         (self.members.iter())
-            .map(|member| member.process.pid)
+            .map(|member| member.process.id.pid)
             .collect()
     }
 
@@ -363,10 +363,10 @@ impl WatchedStage {
             return;
         }
         let mut children: BTreeSet<u32> = (self.members.iter())
-            .flat_map(|member| descendants(member.process.pid))
+            .flat_map(|member| descendants(member.process.id.pid))
             .collect();
         for member in &mut self.members {
-            member.has_parent = children.remove(&member.process.pid);
+            member.has_parent = children.remove(&member.process.id.pid);
         }
         self.has_hidden_processes = false;
         for pid in children {

@@ -265,7 +265,7 @@ fn a_shell_is_what_it_waits_for_and_what_it_has_left_behind() {
     while !pair.is_zombie(0) {
         thread::sleep(Duration::from_millis(1));
     }
-    let left = pair.watch.pipeline.stages[0].members[1].process.pid;
+    let left = pair.watch.pipeline.stages[0].members[1].process.id.pid;
     pair.watch.ended(0);
     pair.children[0].wait().unwrap();
     pair.sample_until("the wait of who is left", |watch| {

@@ -36,42 +36,35 @@ pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
             runs,
         }
     };
-    let mut rows = vec![row(None)];
-    let mut besides: Vec<&str> = Vec::new();
-    for outcome in like.iter().flatten() {
-        let also = outcome
-            .also
-            .iter()
-            .filter(|also| !outcome.is_only_converted(also))
-            .map(|also| also.name.as_str());
-        let peer = outcome.peer.as_ref().and_then(|peer| peer.figure.as_ref());
-        for name in also.chain(peer.map(|_| IN_C)) {
-            let here = like.iter().flatten();
-            let having = here.filter(|outcome| spread_of(outcome, Some(name)).is_some());
-            // One that a single run has says nothing beside the others.
-            if having.count() > 1 && !besides.contains(&name) {
-                besides.push(name);
-            }
+    let mut names = vec![None];
+    for (name, _) in like.iter().flatten().flat_map(|outcome| figures(outcome)) {
+        let here = like.iter().flatten();
+        let having = here.filter(|outcome| spread_of(outcome, name).is_some());
+        // One that a single run has says nothing beside the others.
+        if having.count() > 1 && !names.contains(&name) {
+            names.push(name);
         }
     }
-    rows.extend(besides.into_iter().map(|name| row(Some(name))));
-    rows
+    names.into_iter().map(row).collect()
 }
 
-/// Returns the rounds of a figure of an outcome, and their unit.
+/// Returns all figures of an outcome: their names, which the main one does not have, their rounds and their unit.
+fn figures(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&Spread, Unit))> {
+    let main = outcome.figure.as_ref().map(|spread| (None, spread));
+    let peer = outcome.peer.as_ref().and_then(|peer| peer.figure.as_ref());
+    let of_its_unit = main
+        .into_iter()
+        .chain(peer.map(|spread| (Some(IN_C), spread)));
+    let also = outcome.also.iter();
+    also.filter(|also| !outcome.is_only_converted(also))
+        .map(|also| (Some(also.name.as_str()), (&also.figure, also.unit)))
+        .chain(of_its_unit.map(|(name, spread)| (name, (spread, outcome.unit))))
+}
+
 fn spread_of<'a>(outcome: &'a Outcome, figure: Option<&str>) -> Option<(&'a Spread, Unit)> {
-    match figure {
-        None => outcome.figure.as_ref().map(|spread| (spread, outcome.unit)),
-        Some(name) => outcome
-            .also
-            .iter()
-            .find(|also| also.name == name)
-            .map(|also| (&also.figure, also.unit))
-            .or_else(|| {
-                let peer = outcome.peer.as_ref().filter(|_| name == IN_C)?;
-                Some((peer.figure.as_ref()?, outcome.unit))
-            }),
-    }
+    let mut all = figures(outcome);
+    all.find(|(name, _)| *name == figure)
+        .map(|(_, spread)| spread)
 }
 
 fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Measured {

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use super::{NOISY_MARK, figure, is_noisy, marked_median, reason};
 use crate::run::{Outcome, Unit};
+use crate::statistics::Spread;
 
 /// A chart of one unit.
 pub struct Chart {
@@ -149,10 +150,8 @@ impl Scale {
                 .chain(line.published)
         });
         let figures = figures.filter(|figure| figure.is_normal() && *figure > 0.0);
-        let (low, high) = figures.fold((f64::INFINITY, 0.0_f64), |(low, high), figure| {
-            (low.min(figure), high.max(figure))
-        });
-        let (low, high) = if high > 0.0 { (low, high) } else { (1.0, 1.0) };
+        let all = Spread::of(&figures.collect::<Vec<_>>());
+        let (low, high) = all.map_or((1.0, 1.0), |all| (all.min, all.max));
         match is_logarithmic {
             true => Scale::logarithmic(low, high),
             false => Scale::linear(high),
@@ -268,7 +267,6 @@ mod tests {
     use super::super::fixture;
     use super::*;
     use crate::run::Also;
-    use crate::statistics::Spread;
 
     #[test]
     fn axes_have_round_ticks_that_reach_the_largest_figure() {

@@ -144,7 +144,7 @@ fn children_are_found() {
     });
     let sleeps = Watched::new(watched.children()[0]).unwrap();
     end(child);
-    let pid = rustix::process::Pid::from_raw(sleeps.pid as i32).unwrap();
+    let pid = rustix::process::Pid::from_raw(sleeps.id.pid as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
