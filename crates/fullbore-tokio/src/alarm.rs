@@ -1,4 +1,5 @@
-//! The timer of a transfer: its deadline and its idle timeout. Only transfers with one of these use tokio's timer.
+//! Timers of a transfer: the deadline, the idle timeout, and the delay of a rate limit. Only transfers with one of
+//! these use tokio's timer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,12 +11,68 @@ use tokio::time::Sleep;
 use crate::options::Options;
 use crate::report::Ended;
 
+/// Wakes the task at a time that may change.
+#[derive(Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Returns whether this time has come; otherwise the task is woken then.
+    fn poll(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
+        let at = at.into();
+        let sleep = self
+            .0
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if sleep.deadline() != at {
+            sleep.as_mut().reset(at);
+        }
+        sleep.as_mut().poll(cx)
+    }
+}
+
+/// How much unused rate accumulates, and the longest time for which one call takes bytes.
+const BURST: Duration = Duration::from_millis(50);
+
+/// Limits how many bytes are taken per second.
+pub(crate) struct Pace {
+    rate: u64,
+    /// The time from which on more bytes may be taken.
+    free_at: Instant,
+    alarm: Alarm,
+}
+
+impl Pace {
+    pub(crate) fn new(rate: u64) -> Self {
+        Self {
+            rate,
+            free_at: Instant::now(),
+            alarm: Alarm::default(),
+        }
+    }
+
+    /// Waits until bytes may be taken, and returns how many.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let now = Instant::now();
+        if self.free_at > now {
+            ready!(self.alarm.poll(cx, self.free_at));
+        }
+        let most = self.rate as f64 * BURST.as_secs_f64();
+        Poll::Ready((most as usize).max(1))
+    }
+
+    /// Records that this many bytes were taken, at most as many as `poll` returned.
+    pub(crate) fn took(&mut self, bytes: usize) {
+        // At most a second's worth: 50 ms, or one byte.
+        let takes = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+        let earliest = Instant::now().checked_sub(BURST).unwrap_or(self.free_at);
+        self.free_at = self.free_at.max(earliest) + takes;
+    }
+}
+
 /// The deadline and the idle timeout of a transfer.
 pub(crate) struct Timer {
     deadline: Option<Instant>,
     idle_timeout: Option<Duration>,
-    /// Wakes the task, at a time that may change.
-    sleep: Option<Pin<Box<Sleep>>>,
+    alarm: Alarm,
 }
 
 impl Timer {
@@ -23,7 +80,7 @@ impl Timer {
         Self {
             deadline: options.deadline,
             idle_timeout: options.idle_timeout,
-            sleep: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -42,12 +99,7 @@ impl Timer {
             (None, Some(idle_at)) => (idle_at, Ended::Idle),
             (None, None) => return Poll::Pending,
         };
-        let at = at.into();
-        let sleep = (self.sleep).get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if sleep.deadline() != at {
-            sleep.as_mut().reset(at);
-        }
-        ready!(sleep.as_mut().poll(cx));
+        ready!(self.alarm.poll(cx, at));
         Poll::Ready(ended)
     }
 }

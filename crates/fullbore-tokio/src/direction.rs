@@ -7,7 +7,7 @@ use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use fullbore::{Error, Guarantee, TransferSide};
@@ -16,6 +16,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 use tokio::io::Interest;
 
+use crate::alarm::Pace;
 use crate::carrier::{Carrier, Done, Moved};
 use crate::clock::Clock;
 use crate::ends::{End, Shape, Side, Unusable};
@@ -58,6 +59,7 @@ pub(crate) struct Direction {
     source_failed: Option<(&'static str, Errno)>,
     /// The reason to end after the call that a blocking thread is making.
     ends_as: Option<Ended>,
+    pace: Option<Pace>,
     nap: Nap,
     clock: Clock,
     ended: Ended,
@@ -71,6 +73,7 @@ impl Direction {
         Self {
             guarantee: options.guarantee,
             limit: options.limit,
+            pace: options.rate.map(|rate| Pace::new(rate.get())),
             ..Self::default()
         }
     }
@@ -116,11 +119,14 @@ impl Direction {
                     let _ = pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
+                let most = match &mut self.pace {
+                    Some(pace) => ready!(pace.poll(cx)),
+                    None => usize::MAX,
+                };
                 let splices = self
                     .splices(source_shape, sink_shape)
                     .then_some(source_shape);
-                let left_to_take = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
-                let most = usize::try_from(left_to_take).unwrap_or(usize::MAX);
+                let most = self.may_take(most);
                 if let Some(file) = source.file() {
                     let file = Arc::clone(file);
                     self.start(side, move |carrier| {
@@ -214,6 +220,9 @@ impl Direction {
             TransferSide::Source => {
                 self.streams = moved.bytes >= STREAM;
                 self.taken += moved.bytes as u64;
+                if let Some(pace) = &mut self.pace {
+                    pace.took(moved.bytes);
+                }
                 Ok((moved.bytes == 0).then_some(Ended::AtEnd))
             }
             TransferSide::Sink => {
@@ -234,6 +243,11 @@ impl Direction {
             && [source, sink]
                 .iter()
                 .all(|shape| matches!(shape, Shape::Pipe | Shape::Socket | Shape::File))
+    }
+
+    fn may_take(&self, most: usize) -> usize {
+        let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
+        usize::try_from(left).unwrap_or(usize::MAX).min(most)
     }
 
     pub(crate) fn error(

@@ -1,5 +1,6 @@
 //! The options of all transfers.
 
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use fullbore::Guarantee;
@@ -21,6 +22,7 @@ pub struct Options {
     pub(crate) limit: Option<u64>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) rate: Option<NonZero<u64>>,
 }
 
 impl Options {
@@ -44,7 +46,7 @@ impl Options {
     /// Ends the transfer with [`Ended::Idle`](crate::Ended::Idle) when no byte has arrived in either direction for this
     /// time.
     ///
-    /// It needs tokio's timer (`enable_time`), as does `deadline`.
+    /// It needs tokio's timer (`enable_time`), as do `deadline` and `rate`.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
@@ -56,6 +58,13 @@ impl Options {
     /// `idle_timeout`.
     pub fn deadline(mut self, at: Instant) -> Self {
         self.deadline = Some(at);
+        self
+    }
+
+    /// Sets the maximum number of bytes per second that are taken from a source. Unused rate accumulates, up to the
+    /// bytes of 50 ms. Each direction of a connection has this rate.
+    pub fn rate(mut self, bytes_per_second: NonZero<u64>) -> Self {
+        self.rate = Some(bytes_per_second);
         self
     }
 }

@@ -49,7 +49,7 @@ pub enum Ended {
 impl Report {
     /// Returns the slow side: the one that the transfer waited for during at least half of its time.
     ///
-    /// `None` means that neither side was slow, or that this process was.
+    /// `None` means that neither side was slow, or that a rate limit or this process was.
     pub fn slow(&self) -> Option<TransferSide> {
         let (source, sink) = (self.waited_for_source, self.waited_for_sink);
         if source >= sink && source * 2 >= self.elapsed && !source.is_zero() {

@@ -386,7 +386,9 @@ fn by_snapshot_bytes_stay_what_they_were_when_they_arrived_behind_a_peer_that_sp
             }
         });
         let report = runtime().block_on(async {
-            let options = Options::new().guarantee(guarantee);
+            // So that there are several calls, and the later ones are splices by reference.
+            let rate = std::num::NonZero::new(LEN as u64 * 8).unwrap();
+            let options = Options::new().guarantee(guarantee).rate(rate);
             let mut transfer = options.copy(tcp(a.into()), tcp(b.try_clone().unwrap().into()));
             transfer.run().await.unwrap()
         });

@@ -1,6 +1,7 @@
 //! Limit, deadline, idle timeout and rate.
 
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::mpsc;
 use std::thread;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
 
 use crate::common::calls::judging;
-use crate::common::ends::{From, To};
+use crate::common::ends::{From, To, content};
 use crate::common::watch;
 use crate::kinds::*;
 
@@ -139,4 +140,25 @@ fn bytes_that_arrive_put_off_the_idle_timeout() {
         assert!(report.elapsed >= pause + pause / 2);
     }
     sink.close_and_compare(&vec![b'x'; report.bytes as usize], "idle");
+}
+
+#[test]
+fn no_more_bytes_come_than_the_rate_allows() {
+    let _watch = watch("rate");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let source = From::File.open(500_000).unwrap();
+        let sink = To::Unix.open().unwrap();
+        let (from, to) = (source.fd.try_clone().unwrap(), sink.fd.try_clone().unwrap());
+        let rate = NonZero::new(1_000_000).unwrap();
+        let began = Instant::now();
+        let report = runtime().block_on(async {
+            let options = Options::new().guarantee(guarantee).rate(rate);
+            options.copy(file(from), unix(to)).run().await.unwrap()
+        });
+        // Unused rate accumulates, and the last bytes are not waited for.
+        assert!(began.elapsed() >= Duration::from_millis(350), "{report:?}");
+        assert_eq!(report.bytes, 500_000);
+        sink.close_and_compare(&content()[..500_000], "rate");
+        source.close();
+    }
 }
