@@ -99,6 +99,21 @@ impl<T: Send> Turns<T> {
         taken
     }
 
+    /// Runs `work` on the value without taking it, if no thread uses it or waits for it. Returns `None` otherwise, or
+    /// if `work` does. The lock is held meanwhile, so `work` must neither wait nor run Python code.
+    #[inline]
+    pub fn at_once<R>(&self, work: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
+        let mut state = self.is_here().then(|| self.lock())?;
+        match &mut *state {
+            State {
+                value: Value::Free(value),
+                queue,
+                ..
+            } if queue.is_empty() => work(value),
+            _ => None,
+        }
+    }
+
     fn wait(&self, py: Python<'_>, me: usize) -> PyResult<Turn<'_, T>> {
         loop {
             py.detach(|| {
