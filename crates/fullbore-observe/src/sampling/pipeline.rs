@@ -7,7 +7,7 @@ use super::facts::StartedStage;
 use super::moment::{AdjacentPipe, Moment};
 use super::rings::Rings;
 use super::stage::{Counted, WatchedStage};
-use super::sums::Sums;
+use super::sums::{Sums, Unread};
 use crate::census::ProcessId;
 use crate::census::link::{Fill, Link};
 
@@ -194,6 +194,29 @@ impl SampledPipeline {
         self.count_shared();
         for (stage, sums) in self.stages.iter_mut().zip(&mut self.sums.stages) {
             stage.account(now, sums);
+        }
+    }
+
+    /// Records what is in the pipes, after the counters were read: if a stage reads no more, it stays there.
+    pub fn note_unread(&mut self) {
+        let pipes = self.links.iter().zip(&self.rings).zip(&mut self.sums.pipes);
+        for ((link, rings), pipe) in pipes {
+            let output = self.stages[link.writer].output;
+            let was_empty = output.and_then(|side| side.fill).is_none_or(Fill::is_empty);
+            let reader = &self.stages[link.reader];
+            pipe.unread = None;
+            if was_empty || rings.in_use().is_some() || reader.moment == Moment::Ended {
+                continue;
+            }
+            let written = self.sums.stages[link.writer].written;
+            let read = self.sums.stages[link.reader].read;
+            if let (Some(written), Some(read), Some(fill)) = (written, read, link.fill()) {
+                pipe.unread = Some(Unread {
+                    queued: fill.queued as u64,
+                    written,
+                    read,
+                });
+            }
         }
     }
 

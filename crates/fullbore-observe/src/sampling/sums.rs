@@ -75,6 +75,19 @@ pub struct PipeSums {
     pub full: Duration,
     /// The time by how full it was, in steps.
     filled: BTreeMap<usize, Duration>,
+    /// What was in it when the counters were last read.
+    pub unread: Option<Unread>,
+}
+
+/// Bytes that were in a pipe after the counters of its two stages were read.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread {
+    /// How many.
+    pub queued: u64,
+    /// Bytes that the stage before it had written, to any file.
+    pub written: u64,
+    /// Bytes that the stage after it had read, from any file.
+    pub read: u64,
 }
 
 impl Sums {
@@ -212,6 +225,8 @@ impl PipeSums {
             empty: self.empty.saturating_sub(earlier.empty),
             full: self.full.saturating_sub(earlier.full),
             filled: longer(&self.filled, &earlier.filled),
+            // These numbers are from the start.
+            unread: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::census::link::Link;
 use crate::sampling::attribution::Attribution;
 use crate::sampling::facts::StageFacts;
 use crate::sampling::moment::{Cause, Ways};
-use crate::sampling::sums::{PipeSums, StageSums, Sums};
+use crate::sampling::sums::{PipeSums, StageSums, Sums, Unread};
 
 /// What was counted and sampled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -232,7 +232,13 @@ impl PipeNumbers {
         writer: (&StageFacts, &StageSums),
         reader: (&StageFacts, &StageSums),
     ) -> Self {
-        let bytes = Bytes::between(writer, reader).known();
+        let bytes = match sums.unread.filter(|unread| unread.is_all(writer, reader)) {
+            Some(_) => Bytes {
+                bytes: Some(0),
+                bytes_are: Certainty::Counted,
+            },
+            None => Bytes::between(writer, reader).known(),
+        };
         let both = writer.1.time.min(reader.1.time).as_secs_f64();
         Self {
             number: at + 1,
@@ -252,6 +258,22 @@ impl PipeNumbers {
             empty: share(sums.empty, sums.time),
             full: share(sums.full, sums.time),
         }
+    }
+}
+
+impl Unread {
+    /// Returns whether nothing was read from the pipe: all that was written was in it, and the stage after it, which had
+    /// read no more than a program does while starting, has read nothing since.
+    fn is_all(
+        self,
+        (from, _): (&StageFacts, &StageSums),
+        (to, reader): (&StageFacts, &StageSums),
+    ) -> bool {
+        let moves_pages = from.ways.gives_pages || to.ways.takes_pages;
+        // A call that waits for room counts at its end, but has put in a part of its bytes.
+        let is_in_it =
+            self.written == self.queued || self.written < self.queued && from.ways.writes;
+        is_in_it && !moves_pages && self.read <= BESIDES && reader.read == Some(self.read)
     }
 }
 

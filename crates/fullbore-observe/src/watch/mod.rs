@@ -111,6 +111,7 @@ impl Watch {
         self.pipeline.sample(now, self.interval);
         if is_due {
             self.pipeline.account(now);
+            self.pipeline.note_unread();
             if now - self.last_offer >= STEP {
                 self.sample_cpus(now);
             }

@@ -14,8 +14,8 @@ use super::chart::Chart;
 use super::conclusion::{conclusion, doubts, in_short, title};
 use super::grid::Grid;
 use super::{
-    Report, base_of_ratios, facts, groups, how_measured, noisy_footnote, notes, one_line, reason,
-    remarks,
+    Report, base_of_ratios, facts, groups, how_measured, least_cost, noisy_footnote, notes,
+    one_line, reason, remarks,
 };
 use crate::run::{Outcome, Run};
 use page::{Page, Section};
@@ -56,6 +56,7 @@ fn section<'a>(index: usize, name: &str, outcomes: &[&'a Outcome], run: &Run) ->
         .filter(|outcome| outcome.missing().is_some())
         .map(|outcome| format!("{}: {}", outcome.name, reason(outcome)));
     let remarks = (in_short(outcomes).into_iter())
+        .chain(least_cost(outcomes))
         .chain(remarks(run, outcomes).map(one_line))
         .chain(notes(outcomes))
         .chain(missing);

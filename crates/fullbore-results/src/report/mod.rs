@@ -86,6 +86,31 @@ fn percent(share: f64) -> String {
     format!("{}%", figure(share * 100.0))
 }
 
+/// The fastest costs more than the one with the least cost if it costs more than this many times as much.
+const COSTS_MORE: f64 = 1.05;
+
+/// Returns which experiment of a table costs the least CPU time, in a sentence, if it is not the fastest one.
+fn least_cost(outcomes: &[&Outcome]) -> Option<String> {
+    let figures = outcomes
+        .iter()
+        .filter(|outcome| outcome.unit.more_is_better());
+    let both: Vec<(&str, f64, f64)> = figures
+        .filter_map(|outcome| {
+            let cost = outcome.cost.as_ref()?.total.median;
+            Some((outcome.name.as_str(), outcome.figure.as_ref()?.median, cost))
+        })
+        .collect();
+    let (fastest, _, more) = both.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (cheapest, _, less) = both.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
+    (*more > less * COSTS_MORE).then(|| {
+        format!(
+            "{fastest} is the fastest, and {cheapest} uses the least CPU time: {} instead of {} seconds for each GiB",
+            figure(*less),
+            figure(*more)
+        )
+    })
+}
+
 /// Returns the median of an outcome, marked where its rounds disagree; empty where there is none.
 fn marked_median(outcome: &Outcome) -> String {
     match &outcome.figure {

@@ -13,8 +13,8 @@ use super::fields::Wanted;
 use super::grid::{BEST_MARK, Grid};
 use super::text::{GAP, Style, TextPage};
 use super::{
-    Report, against_c, facts, groups, how_measured_with_ratios, is_noisy, measured, noisy_footnote,
-    notes, one_line, over_all_tables, remarks,
+    Report, against_c, facts, groups, how_measured_with_ratios, is_noisy, least_cost, measured,
+    noisy_footnote, notes, one_line, over_all_tables, remarks,
 };
 use crate::run::{Outcome, Run};
 use columns::table;
@@ -79,6 +79,9 @@ impl TextPage {
             self.grid(&grid);
         } else if !measured.is_empty() {
             table(self, &measured, wanted);
+        }
+        if let Some(words) = least_cost(&measured).filter(|_| wanted.cost) {
+            self.wrapped(Style::Plain, "  ", &words);
         }
         for note in notes(&measured) {
             self.wrapped(Style::Dim, "  ", &note);
@@ -199,6 +202,7 @@ mod tests {
             "of limit",
             "4.65%",
             "520%",
+            "vmsplice_splice_same_buffer is the fastest, and write_read uses the least CPU time: 0.75 instead of 1.25",
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
