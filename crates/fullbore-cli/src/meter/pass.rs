@@ -1,13 +1,16 @@
 //! Passes bytes on, counts them, keeps their rate, and goes on behind those that cannot be read.
 
 use std::fs::File;
+use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::anyhow;
-use fullbore::{Error, Pipe, PipeEnd, Transfer, TransferFailure, TransferSide};
+use fullbore::{
+    ConsumerOptions, Error, ProducerOptions, Transfer, TransferFailure, TransferSide, Way,
+};
 use fullbore_host::size;
 use fullbore_linux::Pace;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
@@ -18,7 +21,7 @@ use super::live::Meter;
 use super::skip::Skipping;
 use super::transfer_options::TransferOptions;
 use crate::moving::failure::{side_of, words_of};
-use crate::moving::{self, Input, Output, Total, WriteBack};
+use crate::moving::{self, Input, Output, WriteBack, named, of_side};
 use crate::words::Failed;
 
 /// What has passed so far.
@@ -31,7 +34,8 @@ pub struct Passing<'a> {
     stop: Option<u64>,
     /// Count lines that end with this byte.
     pub lines_end_with: Option<u8>,
-    total: Total,
+    /// The bytes that have passed.
+    bytes: u64,
     /// The lines, if they are counted and it stops after some of them.
     lines: u64,
     /// The limit to the rate in bytes per second, and what keeps it.
@@ -53,6 +57,9 @@ struct Route<'a> {
 /// The most bytes at a time when a limit was taken away.
 const CHUNK: usize = 1 << 20;
 
+/// The most bytes at a time of lines that are limited.
+const ROOM: usize = 64 << 10;
+
 impl<'a> Passing<'a> {
     pub fn new(
         meter: &'a Meter,
@@ -66,7 +73,7 @@ impl<'a> Passing<'a> {
             is_plain,
             stop,
             lines_end_with: None,
-            total: Total::default(),
+            bytes: 0,
             lines: 0,
             pace: None,
             has_skipped: false,
@@ -108,7 +115,7 @@ impl<'a> Passing<'a> {
     fn left(&self) -> Option<u64> {
         let passed = match self.lines_end_with {
             Some(_) => self.lines,
-            None => self.total.bytes,
+            None => self.bytes,
         };
         self.stop.map(|stop| stop.saturating_sub(passed))
     }
@@ -123,27 +130,21 @@ impl<'a> Passing<'a> {
                 Some(end) if is_limited => self.pass_lines(end, route)?,
                 _ => self.pass_stretch(route)?,
             };
-            let Some(failure) = failed else {
+            let Some(error) = failed else {
                 break Ok(());
             };
-            let is_source = side_of(&failure.error) == Some(TransferSide::Source);
+            let is_source = side_of(&error) == Some(TransferSide::Source);
             // A call was refused because of its arguments.
-            let is_refused = failure.raw_os_error() == Some(Errno::INVAL.raw_os_error());
+            let is_refused = error.raw_os_error() == Some(Errno::INVAL.raw_os_error());
             let was_direct = self.how.direct_io && is_source && is_refused;
             if was_direct && set_direct(&*route.source, false) == Ok(true) {
                 // What is left of the file cannot be read past the cache.
-                self.total.add(Ok(failure.report), input, output)?;
                 continue;
             }
-            let may_go_on = self.how.skip_errors > 0
-                && is_source
-                && position.is_some()
-                && failure.report.taken == failure.report.bytes;
-            if !may_go_on {
-                break self.total.add(Err(failure), input, output);
+            if self.how.skip_errors == 0 || !is_source || position.is_none() {
+                break Err(named(error, input, output));
             }
-            self.total.add(Ok(failure.report), input, output)?;
-            self.skip(route, &failure.error)?;
+            self.skip(route, &error)?;
             if self.is_enough() {
                 break Ok(());
             }
@@ -178,7 +179,8 @@ impl<'a> Passing<'a> {
         let zeros = File::open("/dev/zero").failed("open /dev/zero")?;
         let zeros = Transfer::new(&zeros, route.output).visible(true);
         let wrote = zeros.plain(self.is_plain).limit(bytes).run();
-        self.total.add(wrote, route.input, route.output)?;
+        let failed = |failure: TransferFailure| named(failure.error, route.input, route.output);
+        self.bytes += wrote.map_err(failed)?.bytes;
         if matches!(self.lines_end_with, None | Some(0)) {
             self.meter.add(self.write_back.wrote(bytes, bytes)?);
             self.lines += bytes;
@@ -186,83 +188,58 @@ impl<'a> Passing<'a> {
         Ok(())
     }
 
-    /// Moves lines up to the end, the next byte that cannot be read, or the last one that is wanted.
-    ///
-    /// Only the bytes of lines that are wanted may be written, and which these are is known when they have
-    /// been read: a pipe holds them until then. Returns how reading failed, if that ended it.
-    fn pass_lines(
-        &mut self,
-        end: u8,
-        route: &mut Route<'_>,
-    ) -> anyhow::Result<Option<TransferFailure>> {
-        let (input, output) = (route.input, route.output);
-        let pipe = Pipe::new()?;
-        let room = PipeEnd::new(pipe.writer.as_fd())?.capacity()?;
-        let looks_at = self.meter.looks_at();
-        let mut onward = self
-            .sized(Transfer::new(&pipe.reader, output))
-            .visible(true);
-        let (mut sent, mut written) = (0, None);
-        let ended = loop {
-            if self.is_enough() {
-                // What is left in the pipe is not wanted.
-                break None;
-            }
-            let most = self
-                .chunk(&route.skips)
-                .map_or(room, |chunk| chunk.min(room));
+    /// Moves lines up to the end, the next byte that cannot be read, or the last one that is wanted. Returns how reading
+    /// failed, if that ended it. Only the bytes of lines that are wanted may be written, and which these are is known
+    /// when they have been read.
+    fn pass_lines(&mut self, end: u8, route: &mut Route<'_>) -> anyhow::Result<Option<Error>> {
+        let (source, input, output) = (Arc::clone(&route.source), route.input, route.output);
+        let mut options = ProducerOptions::new().way(Way::Copy);
+        if let Some(bytes) = self.how.pipe_buffer_size {
+            options = options.pipe_size(bytes);
+        }
+        let mut onward = options.open(output)?;
+        let (looks_at, mut sent) = (self.meter.looks_at(), 0);
+        while !self.is_enough() {
+            let most = self.chunk(&route.skips).unwrap_or(ROOM).min(ROOM);
+            let mut consumer = ConsumerOptions::new().buffer(most).open(&*source)?;
+            let mut seen = match consumer.fill_buf() {
+                Ok([]) => break,
+                Ok(seen) => seen,
+                Err(error) => return Ok(Some(of_side(TransferSide::Source, error, sent))),
+            };
             let left = self.left().unwrap_or(u64::MAX);
             // The lines that are wanted, in pieces that the limit to the rate allows at a time.
             let piece = self.paced().map_or(u64::MAX, |lines| lines as u64);
-            let (mut pieces, mut last) = (Vec::new(), Vec::new());
-            let read = Transfer::new(Arc::clone(&route.source), &pipe.writer)
-                .visible(true)
-                .plain(self.is_plain)
-                .chunk(most)
-                .limit(most as u64)
-                .run_with(|progress| {
-                    pieces = pieces_of(progress.seen, end, left, piece);
-                    if looks_at.is_some() {
-                        let wanted: u64 = pieces.iter().map(|&(bytes, _)| bytes).sum();
-                        last.extend_from_slice(&progress.seen[..wanted as usize]);
-                    }
-                    ControlFlow::Break(())
-                });
-            match read {
-                Ok(report) if report.bytes > 0 => {}
-                Ok(_) => break None,
-                Err(failure) => break Some(failure),
-            }
-            for (wanted, lines) in pieces {
-                sent += wanted;
-                onward = onward.limit(sent);
-                match onward.run() {
-                    Ok(report) => written = Some(report),
-                    Err(failure) => {
-                        self.total.add(Err(failure), input, output)?;
-                        return Ok(None);
-                    }
+            for (bytes, lines) in pieces_of(seen, end, left, piece) {
+                let (wanted, behind) = seen.split_at(bytes as usize);
+                seen = behind;
+                let wrote = onward.write_all(wanted).and_then(|()| onward.flush());
+                let failed = |error| of_side(TransferSide::Sink, error, sent);
+                wrote.map_err(|error| named(failed(error), input, output))?;
+                if let Some(most) = looks_at {
+                    self.meter.saw(wanted, most);
                 }
+                sent += bytes;
+                self.bytes += bytes;
                 self.lines += lines;
-                self.meter.add(self.write_back.wrote(wanted, lines)?);
+                self.meter.add(self.write_back.wrote(bytes, lines)?);
                 self.keep_pace(lines);
             }
-            if let Some(most) = looks_at {
-                self.meter.saw(&last, most);
-            }
-            let position = rustix::fs::tell(&route.source);
+            let position = rustix::fs::tell(&source);
             route.skips.went_well(position.unwrap_or(0));
-        };
-        if let Some(report) = written {
-            self.total.add(Ok(report), input, output)?;
         }
-        Ok(ended)
+        Ok(None)
     }
 
     /// Moves bytes up to the end, or the next byte that cannot be read. Returns how reading failed, if that ended it.
-    fn pass_stretch(&mut self, route: &mut Route<'_>) -> anyhow::Result<Option<TransferFailure>> {
-        let (meter, input, output) = (self.meter, route.input, route.output);
-        let Route { source, skips, .. } = route;
+    fn pass_stretch(&mut self, route: &mut Route<'_>) -> anyhow::Result<Option<Error>> {
+        let meter = self.meter;
+        let Route {
+            source,
+            output,
+            skips,
+            ..
+        } = route;
         let mut position = rustix::fs::tell(&*source).unwrap_or(0);
         let looks_at = meter.looks_at();
         let is_visible = self.lines_end_with.is_some()
@@ -271,10 +248,13 @@ impl<'a> Passing<'a> {
             || self.how.skip_errors > 0
             || looks_at.is_some()
             || self.how.direct_io;
-        let mut transfer = self
-            .sized(Transfer::new(Arc::clone(source), output))
+        let mut transfer = Transfer::new(Arc::clone(source), *output)
+            .plain(self.is_plain)
             .guarantee(moving::guarantee(self.how.by_reference))
             .visible(is_visible);
+        if let Some(bytes) = self.how.pipe_buffer_size {
+            transfer = transfer.pipe_size(bytes);
+        }
         if let Some(left) = self.left() {
             transfer = transfer.limit(left);
         }
@@ -310,23 +290,16 @@ impl<'a> Passing<'a> {
             });
             synced?;
             let Some(wanted) = other else {
-                return match ran {
-                    Ok(report) => self.total.add(Ok(report), input, output).map(|()| None),
-                    Err(failure) => Ok(Some(failure)),
+                let (report, error) = match ran {
+                    Ok(report) => (report, None),
+                    Err(failure) => (failure.report, Some(failure.error)),
                 };
+                self.bytes += report.bytes;
+                return Ok(error);
             };
             // What was set cannot be unset.
             transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
             chunk = wanted;
-        }
-    }
-
-    /// Has a transfer to the output move bytes as the user has chosen.
-    fn sized<From: AsFd, To: AsFd>(&self, transfer: Transfer<From, To>) -> Transfer<From, To> {
-        let transfer = transfer.plain(self.is_plain);
-        match self.how.pipe_buffer_size {
-            Some(bytes) => transfer.pipe_size(bytes),
-            None => transfer,
         }
     }
 

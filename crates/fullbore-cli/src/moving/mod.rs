@@ -14,7 +14,7 @@ pub use ends::{Existing, Input, Output, block_size, end, same_file};
 pub use join::join;
 pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};
-pub use sealing::Sealing;
+pub use sealing::{Sealing, of_side};
 pub use sync::{WriteBack, is_stored};
 
 use fullbore::Guarantee;

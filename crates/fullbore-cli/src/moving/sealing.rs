@@ -63,14 +63,14 @@ impl Sealing {
             }
             let content = from.fill_buf().map_err(|error| match Damage::of(&error) {
                 Some(damage) => input.damaged(damage.to_string()).into(),
-                None => named(failed(TransferSide::Source, error, moved), input, output),
+                None => named(of_side(TransferSide::Source, error, moved), input, output),
             })?;
             let content = &content[..content.len().min(left)];
             if content.is_empty() {
                 return Ok(());
             }
             let sent = to.write_all(content).and_then(|()| to.flush());
-            sent.map_err(|error| named(failed(TransferSide::Sink, error, moved), input, output))?;
+            sent.map_err(|error| named(of_side(TransferSide::Sink, error, moved), input, output))?;
             let goes_on = passed(content).is_continue();
             let n = content.len();
             from.consume(n);
@@ -90,12 +90,12 @@ impl Sealing {
             Sealing::Sealed(sealer) => sealer.finish().map(drop),
             Sealing::Content(mut producer) => producer.flush(),
         };
-        finished.map_err(|error| named(failed(TransferSide::Sink, error, 0), input, output))
+        finished.map_err(|error| named(of_side(TransferSide::Sink, error, 0), input, output))
     }
 }
 
 /// Returns the error that one side has failed after so many bytes.
-fn failed(side: TransferSide, errno: io::Error, moved: u64) -> Error {
+pub fn of_side(side: TransferSide, errno: io::Error, moved: u64) -> Error {
     let operation = match side {
         TransferSide::Source => "read",
         TransferSide::Sink => "write",

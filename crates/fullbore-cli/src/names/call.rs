@@ -35,7 +35,7 @@ impl Call {
     ///
     /// # Errors
     /// If it is wrong: the exit code.
-    pub fn parsed(&self, specs: &[Spec]) -> Result<Parsed, ExitCode> {
+    pub fn parsed(&self, specs: &[Spec<'_>]) -> Result<Parsed, ExitCode> {
         getopt::parse(specs, &self.args).map_err(|text| self.wrong(&text))
     }
 

@@ -9,44 +9,39 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Whether an option has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Value {
+pub enum Value<'a> {
     None,
     /// The word is what the help calls it.
-    Required(&'static str),
+    Required(&'a str),
     /// Only after `=`, and only of the long option.
-    Optional(&'static str),
+    Optional(&'a str),
 }
 
 /// An option of a program.
-#[derive(Debug, Clone, Copy)]
-pub struct Spec {
+#[derive(Debug, Clone)]
+pub struct Spec<'a> {
     /// Its letter, or another one for what has only a long name.
     pub id: char,
     pub letter: Option<char>,
     /// Empty if there is only the letter.
-    pub long: &'static str,
-    pub value: Value,
-    pub about: &'static str,
+    pub long: &'a str,
+    pub value: Value<'a>,
+    pub about: String,
 }
 
 /// Returns an option without a value.
-pub const fn flag(letter: char, long: &'static str, about: &'static str) -> Spec {
+pub fn flag<'a>(letter: char, long: &'a str, about: &str) -> Spec<'a> {
     Spec {
         id: letter,
         letter: Some(letter),
         long,
         value: Value::None,
-        about,
+        about: about.to_owned(),
     }
 }
 
 /// Returns an option with a value.
-pub const fn valued(
-    letter: char,
-    long: &'static str,
-    word: &'static str,
-    about: &'static str,
-) -> Spec {
+pub fn valued<'a>(letter: char, long: &'a str, word: &'a str, about: &str) -> Spec<'a> {
     Spec {
         value: Value::Required(word),
         ..flag(letter, long, about)
@@ -54,7 +49,7 @@ pub const fn valued(
 }
 
 /// Returns an option that has no letter.
-pub const fn long(id: char, long: &'static str, value: Value, about: &'static str) -> Spec {
+pub fn long<'a>(id: char, long: &'a str, value: Value<'a>, about: &str) -> Spec<'a> {
     Spec {
         letter: None,
         value,
@@ -74,7 +69,7 @@ pub struct Parsed {
 ///
 /// # Errors
 /// What getopt_long(3) would print about a mistake, without the name of the program.
-pub fn parse(specs: &[Spec], args: &[OsString]) -> Result<Parsed, String> {
+pub fn parse(specs: &[Spec<'_>], args: &[OsString]) -> Result<Parsed, String> {
     let mut parsed = Parsed::default();
     let in_order = std::env::var_os("POSIXLY_CORRECT").is_some();
     let mut args: VecDeque<&OsStr> = args.iter().map(OsString::as_os_str).collect();
@@ -140,7 +135,11 @@ fn split(long: &[u8]) -> (&[u8], Option<OsString>) {
 }
 
 /// Finds the long option with this name, or the only one that begins with it. `word` is all that follows the dashes.
-fn long_option<'a>(specs: &'a [Spec], name: &[u8], word: &[u8]) -> Result<&'a Spec, String> {
+fn long_option<'a>(
+    specs: &'a [Spec<'a>],
+    name: &[u8],
+    word: &[u8],
+) -> Result<&'a Spec<'a>, String> {
     let shown = String::from_utf8_lossy(word);
     let begins = |spec: &&Spec| !spec.long.is_empty() && spec.long.as_bytes().starts_with(name);
     let found: Vec<&Spec> = specs.iter().filter(begins).collect();
@@ -160,8 +159,8 @@ fn long_option<'a>(specs: &'a [Spec], name: &[u8], word: &[u8]) -> Result<&'a Sp
 }
 
 /// Returns the lines about the options for the help.
-pub fn help(specs: &[Spec]) -> String {
-    let line = |spec: &Spec| {
+pub fn help(specs: &[Spec<'_>]) -> String {
+    let line = |spec: &Spec<'_>| {
         let letter = spec.letter.map(|letter| format!("-{letter}"));
         let long = (!spec.long.is_empty()).then(|| format!("--{}", spec.long));
         let value = match spec.value {
@@ -186,16 +185,15 @@ pub fn help(specs: &[Spec]) -> String {
 mod tests {
     use super::*;
 
-    const SPECS: &[Spec] = &[
-        flag('a', "append", ""),
-        valued('s', "size", "SIZE", ""),
-        long('3', "apart", Value::Optional("MODE"), ""),
-        flag('u', "", ""),
-    ];
-
     fn read(words: &str) -> Result<String, String> {
         let args: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        let parsed = parse(SPECS, &args)?;
+        let specs = [
+            flag('a', "append", ""),
+            valued('s', "size", "SIZE", ""),
+            long('3', "apart", Value::Optional("MODE"), ""),
+            flag('u', "", ""),
+        ];
+        let parsed = parse(&specs, &args)?;
         let value =
             |value: Option<OsString>| value.map_or(String::new(), |v| format!("={}", v.display()));
         let options = parsed

@@ -4,8 +4,10 @@
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
+use clap::{Args, Command};
+
 use super::call::{Call, options_of, version, word};
-use super::getopt::{self, Spec, flag, valued};
+use super::getopt::{self, Spec, Value, flag, valued};
 use super::monitor;
 use crate::command::meter::Meter;
 use crate::exit;
@@ -13,61 +15,32 @@ use crate::meter::manner::{Manner, NOT_TOLD, WRONG};
 use crate::words::Failed;
 use fullbore_host::refusal::Usage;
 
-/// All options of pv.
-#[rustfmt::skip]
-const OPTIONS: &[Spec] = &[
-    flag('p', "progress", "show a bar"),
-    flag('t', "timer", "show the elapsed time"),
-    flag('e', "eta", "show the remaining time"),
-    flag('I', "fineta", "show when it will be done"),
-    flag('r', "rate", "show the current rate"),
-    flag('a', "average-rate", "show the average rate"),
-    flag('b', "bytes", "show the number of bytes"),
-    flag('8', "bits", "show bits instead of bytes"),
-    flag('k', "si", "powers of 1000, also in the options that follow"),
-    flag('T', "buffer-percent", "show how full the pipe behind is"),
-    valued('A', "last-written", "NUM", "show the last NUM bytes"),
-    valued('F', "format", "FORMAT", "show a line of this format"),
-    flag('n', "numeric", "print numbers for scripts"),
-    flag('q', "quiet", "print nothing"),
-    flag('W', "wait", "begin at the first byte"),
-    valued('D', "delay-start", "SEC", "show nothing before SEC seconds"),
-    valued('s', "size", "SIZE", "expect SIZE bytes, or the size of @FILE"),
-    flag('g', "gauge", "show the rate in the bar if the size is not known"),
-    flag('l', "line-mode", "count lines"),
-    flag('0', "null", "count lines that end with a null character"),
-    valued('i', "interval", "SEC", "update every SEC seconds"),
-    valued('m', "average-rate-window", "SEC", "take the average of the last SEC seconds"),
-    valued('w', "width", "WIDTH", "the columns of the line"),
-    valued('H', "height", "HEIGHT", "the rows of the terminal"),
-    valued('N', "name", "NAME", "print NAME before the line"),
-    valued('u', "bar-style", "STYLE", "plain, block, granular or shaded"),
-    valued('x', "extra-display", "SPEC", "show the line in the title of the window too"),
-    flag('9', "conemu", "show the percentage in the tab of the terminal too"),
-    flag('v', "stats", "print statistics of the rate at the end"),
-    flag('f', "force", "show the line also if stderr is no terminal"),
-    flag('c', "cursor", "draw below other pvs"),
-    valued('o', "output", "FILE", "write to FILE"),
-    valued('L', "rate-limit", "RATE", "pass at most RATE bytes per second"),
-    valued('B', "buffer-size", "BYTES", "move at most BYTES at a time"),
-    valued('J', "pipe-buffer-size", "BYTES", "let the pipe behind hold BYTES"),
-    flag('C', "no-splice", "read and write, do not splice"),
-    flag('E', "skip-errors", "write zeros for what cannot be read"),
-    valued('Z', "error-skip-block", "BYTES", "with -E, skip so many bytes at a time"),
-    flag('S', "stop-at-size", "stop after the size of -s"),
-    flag('Y', "sync", "wait for the disk"),
-    flag('K', "direct-io", "read past the page cache"),
-    flag('O', "sparse", "without effect"),
-    flag('X', "discard", "write nothing"),
-    valued('U', "store-and-forward", "FILE", "store all input in FILE first"),
-    valued('d', "watchfd", "PID[:FD]", "watch the files of a process"),
-    valued('R', "remote", "PID", "change a running pv"),
-    valued('Q', "query", "PID", "show the progress of a running pv"),
-    valued('M', "monitor", "SIDE", "watch the input, the output or both of a command: in, out, both"),
-    valued('P', "pidfile", "FILE", "write the process id to FILE"),
-    flag('h', "help", "print this help"),
-    flag('V', "version", "print the version"),
-];
+/// Returns the options of pv: its own, and those of the meter that have a letter.
+fn options(meter: &Command) -> Vec<Spec<'_>> {
+    let of_meter = meter.get_arguments().filter_map(|option| {
+        let aliases = option.get_visible_aliases().unwrap_or_default();
+        let names = option.get_value_names().and_then(<[_]>::first);
+        let name = names.filter(|_| option.get_action().takes_values());
+        Some(Spec {
+            id: option.get_short()?,
+            letter: option.get_short(),
+            long: aliases.first().copied().or(option.get_long())?,
+            value: name.map_or(Value::None, |name| Value::Required(name)),
+            about: option.get_help()?.to_string(),
+        })
+    });
+    let own = [
+        valued(
+            'M',
+            "monitor",
+            "SIDE",
+            "Watch the input, the output or both of a command: in, out, both",
+        ),
+        flag('h', "help", "Print this help"),
+        flag('V', "version", "Print the version"),
+    ];
+    of_meter.chain(own).collect()
+}
 
 /// The options that say what the line shows.
 const SHOWS: &str = "pteIrabTA";
@@ -79,11 +52,13 @@ const INTERVALS: (f64, f64) = (0.1, 600.0);
 const WINDOW: &str = "30";
 
 pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
-    let parsed = call.parsed(OPTIONS);
+    let meter = Meter::augment_args(Command::new("pv"));
+    let specs = options(&meter);
+    let parsed = call.parsed(&specs);
     let mut parsed = parsed.map_err(|_| ExitCode::from(WRONG))?;
     for (id, _) in &parsed.options {
         match id {
-            'h' => return Ok(call.print(&help())),
+            'h' => return Ok(call.print(&help(&specs))),
             'V' => return Ok(call.print(&version("pv", "pv 1.12"))),
             _ => {}
         }
@@ -99,7 +74,7 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
         true => wrong(error.to_string()),
         false => own.failed(error),
     })?;
-    let words = words(parsed).map_err(wrong)?;
+    let words = words(parsed, &specs).map_err(wrong)?;
     let tells = words.iter().any(|word| {
         let word = word.to_string_lossy();
         word.starts_with("--remote=") || word.starts_with("--query=")
@@ -117,7 +92,7 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
 }
 
 /// Returns the command line of `fullbore meter` for that of pv.
-fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
+fn words(parsed: getopt::Parsed, specs: &[Spec<'_>]) -> Result<Vec<OsString>, String> {
     let mut words: Vec<OsString> = Vec::new();
     let has = |letters: &str| parsed.options.iter().any(|(id, _)| letters.contains(*id));
     let (is_told, watches, has_size, skips) = (has("R"), has("d"), has("s"), has("E"));
@@ -130,7 +105,7 @@ fn words(parsed: getopt::Parsed) -> Result<Vec<OsString>, String> {
     }
     let mut unit = 1024.0;
     for (id, value) in parsed.options {
-        let spec = OPTIONS.iter().find(|spec| spec.id == id);
+        let spec = specs.iter().find(|spec| spec.id == id);
         let spec = spec.expect("it was found there");
         let Some(value) = value else {
             match id {
@@ -225,45 +200,39 @@ fn is_utf8() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-fn help() -> String {
+fn help(specs: &[Spec<'_>]) -> String {
     format!(
         "Usage: pv [OPTION]... [FILE]...\n\
          Copy each FILE, or standard input, to standard output, and show the progress on standard error.\n\n\
          {}\n\
          This is 'fullbore meter' under the name of pv; docs/meter.md has the table of the options.\n",
-        getopt::help(OPTIONS)
+        getopt::help(specs)
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{Args, Command};
-
     use super::*;
 
     #[test]
     fn every_option_of_pv_is_one_of_meter_by_the_same_letter() {
-        let command = Meter::augment_args(Command::new("meter"));
-        for spec in OPTIONS.iter().filter(|spec| !"hVM".contains(spec.id)) {
-            let option = command.get_arguments().find(|option| {
-                let also = option.get_visible_aliases().unwrap_or_default();
-                option.get_long() == Some(spec.long) || also.contains(&spec.long)
-            });
-            let option = option.unwrap_or_else(|| panic!("no --{}", spec.long));
-            assert_eq!(option.get_short(), spec.letter, "{}", spec.long);
-            let has_value = option
-                .get_num_args()
-                .is_some_and(|count| count.takes_values());
-            let takes_value = matches!(
-                option.get_action(),
-                clap::ArgAction::Set | clap::ArgAction::Append
-            );
-            assert_eq!(
-                has_value || takes_value,
-                spec.value != getopt::Value::None,
-                "{}",
-                spec.long
-            );
+        let meter = Meter::augment_args(Command::new("meter"));
+        let specs = options(&meter);
+        let letters: String = specs.iter().map(|spec| spec.id).collect();
+        let of_pv = "pteIrabTA8kFnqWDsgl0imwHNuxvfcoLBJCEZSYKOXUdRQMPhV9";
+        for letter in of_pv.chars() {
+            assert_eq!(letters.matches(letter).count(), 1, "{letter}");
+        }
+        assert_eq!(letters.len(), of_pv.len(), "{letters}");
+        for (letter, long, has_value) in [
+            ('d', "watchfd", true),
+            ('E', "skip-errors", false),
+            ('F', "format", true),
+            ('O', "sparse", false),
+            ('x', "extra-display", true),
+        ] {
+            let spec = specs.iter().find(|spec| spec.id == letter).unwrap();
+            assert_eq!((spec.long, spec.value != Value::None), (long, has_value));
         }
     }
 

@@ -21,14 +21,16 @@ use crate::inherited::{self, was_ignored};
 use crate::moving::failure::{side_of, words_of};
 
 #[rustfmt::skip]
-const OPTIONS: &[Spec] = &[
-    flag('a', "append", "append to the files, do not replace their contents"),
-    flag('i', "ignore-interrupts", "ignore SIGINT"),
-    flag('p', "", "the same as --output-error=warn-nopipe"),
-    long('o', "output-error", Value::Optional("MODE"), "what to do if an output fails; without MODE, warn-nopipe"),
-    long('h', "help", Value::None, "print this help"),
-    long('V', "version", Value::None, "print the version"),
-];
+fn options() -> [Spec<'static>; 6] {
+    [
+        flag('a', "append", "append to the files, do not replace their contents"),
+        flag('i', "ignore-interrupts", "ignore SIGINT"),
+        flag('p', "", "the same as --output-error=warn-nopipe"),
+        long('o', "output-error", Value::Optional("MODE"), "what to do if an output fails; without MODE, warn-nopipe"),
+        long('h', "help", Value::None, "print this help"),
+        long('V', "version", Value::None, "print the version"),
+    ]
+}
 
 #[rustfmt::skip]
 const MODES: [(&str, Mode, &str); 4] = [
@@ -41,7 +43,7 @@ const MODES: [(&str, Mode, &str); 4] = [
 const STDOUT: &str = "'standard output'";
 
 pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
-    let parsed = call.parsed(OPTIONS)?;
+    let parsed = call.parsed(&options())?;
     let (mut append, mut mode) = (false, None);
     for (id, value) in parsed.options {
         match id {
@@ -206,6 +208,6 @@ fn help(who: &str) -> String {
          Without --output-error, it ends by SIGPIPE if a pipe has no reader, and prints a message for other outputs \
          that fail.\n\
          This is 'fullbore tee' under the name of tee.\n",
-        getopt::help(OPTIONS)
+        getopt::help(&options())
     )
 }
