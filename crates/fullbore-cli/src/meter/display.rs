@@ -1,7 +1,6 @@
 //! Where a meter draws: the terminal on stderr, alone or together with other meters.
 
 use super::line_options::LineOptions;
-use super::look::Look;
 use crate::terminal::group::Group;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::{Screen, say_line};
@@ -15,9 +14,7 @@ pub fn show(
 ) {
     match display {
         Some(display) => display.show(options, reading, below),
-        None if matches!(options.look(), Look::Number(_)) => {
-            say_line(options.line(reading, 0));
-        }
+        None if options.look().is_number() => say_line(options.line(reading, 0)),
         None => {}
     }
 }

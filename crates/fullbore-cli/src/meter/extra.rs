@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use fullbore_host::text::without_escapes;
 
+use super::format::Format;
 use super::look::Look;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::say;
@@ -56,7 +57,7 @@ impl Extra {
         let line = match &self.format {
             Some(format) => {
                 let appearance = look.appearance().cloned().unwrap_or_default();
-                Look::Format(format.clone(), appearance).line(reading, columns)
+                Format::new(format).line(reading, &appearance, columns)
             }
             None => look.line(reading, columns),
         };

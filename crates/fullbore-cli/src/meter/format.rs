@@ -176,15 +176,14 @@ impl Format {
         }
         line
     }
-}
 
-impl Format {
-    /// Returns the line with plain numbers, for a script: bytes, seconds, percent.
-    pub fn numbers(&self, reading: &Reading) -> String {
+    /// Returns the line with plain numbers, for a script: bytes, seconds, percent. If it is not known, that of `%p` goes
+    /// to and fro if it `wanders`.
+    pub fn numbers(&self, reading: &Reading, wanders: bool) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Colour(_) => String::new(),
-            Piece::Part(part, number) => part.number(reading, *number),
+            Piece::Part(part, number) => part.number(reading, *number, wanders),
         });
         pieces.collect()
     }
@@ -192,8 +191,11 @@ impl Format {
 
 impl Part {
     /// Returns a part as a plain number, if it is one.
-    fn number(self, reading: &Reading, number: usize) -> String {
+    fn number(self, reading: &Reading, number: usize, wanders: bool) -> String {
         match self {
+            Part::Progress if wanders && reading.total.is_none() => {
+                bar::to_and_fro(reading.tick).to_string()
+            }
             Part::Progress | Part::Percentage | Part::Bar(_) => reading.number().to_string(),
             Part::Buffer => format!("{:.0}", reading.buffered),
             Part::Timer => format!("{:.4}", reading.elapsed.as_secs_f64()),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::appearance::{Appearance, Style};
 use super::extra::Extra;
-use super::look::{Look, Numbers};
+use super::look::Look;
 use crate::moving;
 use crate::terminal::line::{Reading, Unit};
 
@@ -251,20 +251,28 @@ impl LineOptions {
             gauge: self.gauge,
         };
         if self.numeric {
-            return Some(Look::Number(Numbers {
-                timer: self.timer,
-                count: self.bytes,
-                rate: self.rate,
-                wanders: self.wanders,
-                format: self.format.clone(),
-            }));
+            let is_percent = !self.bytes && !self.rate;
+            let numbers = [
+                (self.timer, "%t"),
+                (is_percent, "%p"),
+                (self.bytes, "%b"),
+                (self.rate, "%r"),
+            ];
+            return Some(Look::Number {
+                format: self.format.clone().unwrap_or_else(|| joined(&numbers)),
+                wanders: self.wanders && self.format.is_none(),
+            });
         }
         let tab = match self.conemu {
             true => "%{progress-conemu}",
             false => "",
         };
         if let Some(format) = &self.format {
-            return Some(Look::Format(format!("{format}{tab}"), appearance));
+            return Some(Look::Format {
+                format: format!("{format}{tab}"),
+                is_named: false,
+                appearance,
+            });
         }
         let last = self.last_written.map(|number| format!("%{number}A"));
         let switches = [
@@ -278,17 +286,26 @@ impl LineOptions {
             (self.fineta, "%I"),
             (last.is_some(), last.as_deref().unwrap_or_default()),
         ];
-        let mut shown: Vec<&str> = (switches.iter())
-            .filter_map(|&(on, sequence)| on.then_some(sequence))
-            .collect();
+        let mut shown = joined(&switches);
         if shown.is_empty() && !self.conemu && appearance == Appearance::default() {
             return None;
         }
         if shown.is_empty() {
-            shown = vec!["%b", "%t", "%r", "%p", "%e"];
+            shown = "%b %t %r %p %e".to_owned();
         }
-        Some(Look::Parts(shown.join(" ") + tab, appearance))
+        Some(Look::Format {
+            format: shown + tab,
+            is_named: true,
+            appearance,
+        })
     }
+}
+
+/// Returns a format of the sequences that are switched on.
+fn joined(switches: &[(bool, &str)]) -> String {
+    let on = switches.iter().filter(|(on, _)| *on);
+    let on: Vec<&str> = on.map(|&(_, sequence)| sequence).collect();
+    on.join(" ")
 }
 
 /// Reads a number of bytes, or the size of the file or block device after an `@`.

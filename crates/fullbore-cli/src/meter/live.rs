@@ -188,8 +188,7 @@ impl Shared {
     fn answer(&self, request: Request) -> Result<State, String> {
         let mut options = locked(&self.options);
         if let Request::Change(changes) = request {
-            let is_number = |look: &Look| matches!(look, Look::Number(_));
-            let is_other = |look| is_number(look) != is_number(&options.look());
+            let is_other = |look: &Look| look.is_number() != options.look().is_number();
             if changes.look.as_ref().is_some_and(is_other) {
                 return Err("--numeric cannot be changed while it runs".into());
             }
@@ -361,7 +360,12 @@ impl<'a> Drawing<'a> {
         let below = Some(verdict).filter(|_| options.look() == Look::Ours);
         let mut display = locked(&self.shared.display);
         show(display.as_mut(), &options, &reading, below);
-        if display.is_some() && options.look().sets_tab() {
+        if display.is_some()
+            && options
+                .look()
+                .format()
+                .is_some_and(|format| format.sets_tab())
+        {
             say(NO_TAB);
         }
     }
