@@ -5,18 +5,19 @@ use std::io;
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs,
 };
+use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use fullbore_linux::unacknowledged;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_user_timeout,
 };
 
+use crate::waiting::wait_for;
 use crate::words::Failed;
 
 /// The time between two looks at what the other side has not got yet.
@@ -134,11 +135,10 @@ impl Address {
         listener.set_nonblocking(true)?;
         loop {
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-            let left = left.map(Timespec::try_from).transpose()?;
-            let mut polled = [PollFd::new(&listener, PollFlags::IN)];
-            if poll(&mut polled, left.as_ref()) == Ok(0) {
+            if left == Some(Duration::ZERO) {
                 bail!("watchdog: nobody has connected to {self}");
             }
+            wait_for(&[listener.as_fd()], left);
             let (stream, peer) = match listener.accept() {
                 Err(error) if is_of_the_peer(&error) => continue,
                 accepted => accepted.failed(format_args!("accept at {self}"))?,

@@ -14,7 +14,7 @@ pub fn show(
 ) {
     match display {
         Some(display) => display.show(options, reading, below),
-        None if options.look().is_number() => say_line(options.line(reading, 0)),
+        None if options.numeric && !options.quiet => say_line(options.line(reading, 0)),
         None => {}
     }
 }

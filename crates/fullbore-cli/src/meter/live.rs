@@ -21,7 +21,6 @@ use super::remote::{self, Request, State};
 use super::sample;
 use super::stats::Stats;
 use super::verdict::Seen;
-use crate::inherited::was_ignored;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::{say, say_line};
@@ -77,6 +76,8 @@ impl Meter {
         manner: Manner,
     ) -> Self {
         let is_shown = display.is_some() || options.numeric && !options.quiet || options.stats;
+        // pv ends with a code of its own, also where nothing is shown.
+        let is_needed = is_shown || manner.is_pv();
         let shared = Arc::new(Shared {
             began: Instant::now(),
             passed: AtomicU64::new(0),
@@ -89,11 +90,8 @@ impl Meter {
             sink,
             display: Mutex::new(display),
         });
-        if manner.is_pv() && !is_shown {
-            end_at_signals();
-        }
         // Before the thread starts, so that a signal in between is noted too.
-        let interrupt = is_shown.then(|| match manner.is_pv() {
+        let interrupt = is_needed.then(|| match manner.is_pv() {
             true => Interrupt::of(&SIGNALS).ending_with(manner::SIGNAL),
             false => Interrupt::noted(),
         });
@@ -240,16 +238,6 @@ impl Shared {
         let source = locked(&self.source).clone();
         let input = source.as_ref().map(AsFd::as_fd);
         sample::sample(input, self.sink.as_ref().map(AsFd::as_fd), held)
-    }
-}
-
-/// Ends this process with the exit code of pv when a signal comes, unless it is ignored.
-fn end_at_signals() {
-    for signal in SIGNALS.into_iter().filter(|&signal| !was_ignored(signal)) {
-        let at_once = Arc::new(AtomicBool::new(true));
-        let code = manner::SIGNAL.into();
-        // It fails only for signals that cannot be handled.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, code, at_once);
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use fullbore::{Transfer, TransferSide};
+use fullbore::{Producer, ProducerOptions, Transfer, TransferSide, Way};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek, tell};
-use rustix::io::Errno;
 
 use super::call::{Call, lost_reader, quoted, version};
 use super::getopt::{self, Spec, Value, flag, long};
@@ -66,8 +64,10 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
     if inherited::stdout().is_err() {
         return Err(call.failed("standard output: Bad file descriptor"));
     }
+    let to = ProducerOptions::new().way(Way::Copy).open(io::stdout());
     let mut cat = Cat {
         call,
+        to: to.map_err(|error| call.failed(error))?,
         lines: Lines::new(options),
         changes: options != Options::default(),
         is_plain,
@@ -89,6 +89,8 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
 /// What is copied. Its methods fail, with the reason, if nothing more can be written.
 struct Cat<'a> {
     call: &'a Call,
+    /// Where changed lines go.
+    to: Producer<io::Stdout>,
     lines: Lines,
     /// Whether lines are changed.
     changes: bool,
@@ -157,33 +159,23 @@ impl Cat<'_> {
                     return Ok(());
                 }
             }
-            write(&mut out)?;
+            self.write(&mut out)?;
         }
     }
 
     fn finish(&mut self) -> Result<(), String> {
         let mut out = Vec::new();
         self.lines.finish(&mut out);
-        write(&mut out)?;
+        self.write(&mut out)?;
         exit::close_stdout().map_err(|error| format!("{error:#}"))
     }
-}
 
-/// Writes to stdout, past the buffer of lines that Rust has there.
-fn write(out: &mut Vec<u8>) -> Result<(), String> {
-    let mut rest = &out[..];
-    while !rest.is_empty() {
-        match rustix::io::write(io::stdout(), rest) {
-            Ok(written) => rest = &rest[written..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let _ = poll(&mut [PollFd::new(&io::stdout(), PollFlags::OUT)], None);
-            }
-            Err(errno) => return Err(unwritable(errno.kind(), error_text(&errno.into()))),
-        }
+    /// Writes to stdout, past the buffer of lines that Rust has there.
+    fn write(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        let written = self.to.write_all(out).and_then(|()| self.to.flush());
+        out.clear();
+        written.map_err(|error| unwritable(error.kind(), error_text(&error)))
     }
-    out.clear();
-    Ok(())
 }
 
 /// Ends this process by SIGPIPE if stdout has lost its reader; a file may answer EPIPE too.
