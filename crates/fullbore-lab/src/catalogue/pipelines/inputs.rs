@@ -48,6 +48,7 @@ pub struct Inputs {
     /// The fraction of the wanted bytes for which there is space.
     share: f64,
     lines: Vec<u8>,
+    words: Vec<u8>,
     /// Removes the directory once its stdin has ended.
     keeper: Process,
 }
@@ -84,17 +85,21 @@ impl Inputs {
         // It may be left from an attempt that was given up.
         fs::create_dir_all(&directory)?;
         let wanted = |share| pipeline.bytes(settings.seconds * share);
-        let (lines, bytes) = (&self.lines, wanted(self.share));
+        let bytes = wanted(self.share);
         let bytes = match pipeline.input {
             // Without an input, nothing takes up space.
             Input::Nothing => wanted(1.0),
-            Input::Lines(name) => {
-                let lines = whole_lines(lines, bytes);
+            Input::Lines(name) | Input::Words(name) => {
+                let text = match pipeline.input {
+                    Input::Words(_) => &self.words,
+                    _ => &self.lines,
+                };
+                let lines = whole_lines(text, bytes);
                 repeated(lines, lines.len(), bytes, &directory.join(name))?
             }
             // The concatenation of gzip files is a gzip file (RFC 1952, 2.2).
             Input::Compressed(name) => {
-                let lines = whole_lines(lines, bytes);
+                let lines = whole_lines(&self.lines, bytes);
                 repeated(
                     &compressed(lines)?,
                     lines.len(),
@@ -102,7 +107,7 @@ impl Inputs {
                     &directory.join(name),
                 )?
             }
-            Input::Tree => tree(lines, bytes, &directory.join("tree"))?,
+            Input::Tree => tree(&self.words, bytes, &directory.join("tree"))?,
         };
         // Write the files back now, so that the kernel does not do it during a measurement.
         syncfs(File::open(&directory)?)?;
@@ -145,6 +150,7 @@ impl Inputs {
             share: share(&place),
             path: directory.keep(),
             lines: log_lines(BLOCK),
+            words: words(),
             keeper,
         })
     }
@@ -244,4 +250,35 @@ fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
         left -= len;
     }
     Ok(bytes)
+}
+
+/// Returns lines of words of an artificial language, in which the first words are far more frequent than
+/// the last.
+fn words() -> Vec<u8> {
+    const VOCABULARY: u32 = 20_000;
+    const SYLLABLES: [&str; 16] = [
+        "ba", "ce", "di", "fo", "gu", "la", "me", "ni", "or", "pu", "ra", "se", "ti", "vo", "an",
+        "er",
+    ];
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let mut text = String::with_capacity(BLOCK + 100);
+    let mut column = 0;
+    while text.len() < BLOCK {
+        // By Zipf's law, the logarithm of the rank is uniformly distributed.
+        let rank = f64::from(VOCABULARY).powf(random.f64()) as usize;
+        let before = text.len();
+        let mut left = rank;
+        while left > 0 || text.len() == before {
+            text.push_str(SYLLABLES[left % SYLLABLES.len()]);
+            left /= SYLLABLES.len();
+        }
+        if random.u8(..12) == 0 {
+            text[before..].make_ascii_uppercase();
+        }
+        column += text.len() - before + 1;
+        text.push(if column > 72 { '\n' } else { ' ' });
+        column %= 73;
+    }
+    text.push('\n');
+    text.into_bytes()
 }

@@ -7,6 +7,8 @@ pub enum Input {
     Lines(&'static str),
     /// The same lines, compressed by gzip.
     Compressed(&'static str),
+    /// A file of this name, with the words of a text.
+    Words(&'static str),
     /// A directory named `tree`, with files of all sizes in it.
     Tree,
     /// No file; the line itself says how much data it makes.
@@ -18,7 +20,7 @@ impl Input {
     #[cfg(test)]
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Input::Lines(name) | Input::Compressed(name) => Some(name),
+            Input::Lines(name) | Input::Compressed(name) | Input::Words(name) => Some(name),
             Input::Tree => Some("tree"),
             Input::Nothing => None,
         }
@@ -95,7 +97,7 @@ pub const PIPELINES: &[Pipeline] = &[
     Pipeline {
         name: "words", line: "tr -cs A-Za-z '\\n' < text | tr A-Z a-z | sort | uniq -c | sort -rn",
         shows: "McIlroy's words by frequency: five programs",
-        input: Input::Lines("text"), mb_per_s: 10.0, programs: &["tr", "sort", "uniq"],
+        input: Input::Words("text"), mb_per_s: 10.0, programs: &["tr", "sort", "uniq"],
     },
 ];
 
