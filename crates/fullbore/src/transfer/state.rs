@@ -53,6 +53,9 @@ pub(super) struct State {
     /// Bytes to send before those of the source, which are not in the stage yet.
     pub(super) ahead: VecDeque<u8>,
     pub(super) through: Option<OwnPipe>,
+    /// Whether the next pipe may get references to what is in this one: its writer does not use packet mode (pipe(7)).
+    /// A packet stays a packet in the next pipe, where a read(2) without room for all of it discards the rest.
+    no_packets: bool,
     sparse: Sparse,
     /// Bytes before the next hole.
     before_hole: usize,
@@ -147,6 +150,7 @@ pub(super) fn begin(
         sent: 0,
         ahead: options.ahead.clone().into(),
         through: None,
+        no_packets: (source_kind, sink_kind) != (Kind::Pipe, Kind::Pipe),
         sparse: Sparse::of(&source_stat, &sink_stat, options),
         before_hole: usize::MAX,
         seen: (0, 0),
@@ -237,7 +241,7 @@ impl State {
         // refused.
         let under_way = self.stage.len() > 0
             || !self.ahead.is_empty()
-            || method != Method::SpliceThrough
+            || (method != Method::SpliceThrough || !self.no_packets)
                 && self.through.as_ref().is_some_and(|own| own.held > 0);
         // For a few bytes, setting up memory or a pipe costs more than it saves.
         let too_short = !self.long && method != Method::Splice;
@@ -395,12 +399,20 @@ impl State {
         let most = most.min(self.before_hole);
         let keeps_messages = self.longest_message == memory::MESSAGE;
         let n = match &mut self.through {
-            // These bytes were taken by a method that was refused later.
+            // These bytes were taken by a method that was refused later, or may be packets.
             Some(through) if through.held > 0 => {
                 let room = self.stage.room(through.held)?;
-                through
+                let most = room.len();
+                let n = through
                     .take_back(room)
-                    .map_err(|errno| Stop::At(TransferSide::Source, "read", errno))?
+                    .map_err(|errno| Stop::At(TransferSide::Source, "read", errno))?;
+                if !self.no_packets && n < most {
+                    // A read(2) returns one packet at a time.
+                    self.methods.retain(|&m| m != Method::SpliceThrough);
+                }
+                // No packet is longer than a page.
+                self.no_packets |= n == most && n > linux::page_size();
+                n
             }
             _ if !self.ahead.is_empty() => {
                 let room = self.stage.room(options.most_at_once())?;

@@ -8,7 +8,11 @@ use std::thread;
 
 use crate::common::*;
 use fullbore::tee::Policy;
-use fullbore::{Buffer, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, Tee, Transfer};
+use fullbore::{
+    Buffer, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, PipeEnd, Tee, Transfer,
+};
+use fullbore_linux::{page_size, pipe};
+use fullbore_tests::skipped;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -69,13 +73,42 @@ fn assert_whole(
     let sink = Pipe::new().unwrap();
     let moving = thread::spawn(move || moving(&source, &sink.writer));
     let (mut arrived, mut source) = (Vec::new(), File::from(sink.reader));
-    // By reference, packets are still packets in the next pipe: no read(2) may have less room than a page.
     let mut buffer = vec![0; 64 << 10];
     while let n @ 1.. = source.read(&mut buffer).unwrap() {
         arrived.extend_from_slice(&buffer[..n]);
     }
     moving.join().unwrap();
     assert_eq!(arrived.len(), len * number, "messages of {len} bytes");
+    Checker::of_the_stream().check(&arrived);
+}
+
+#[test]
+fn packets_are_plain_bytes_in_the_next_pipe() {
+    let (source, from) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+    let (len, number) = (page_size() - 1, 100);
+    let sink = pipe::with_capacity(MIB).unwrap().0;
+    // It is skipped below where the limits do not allow that.
+    let _ = PipeEnd::new(from.as_fd()).unwrap().grow(MIB);
+    let has_room = |fd: &OwnedFd| PipeEnd::new(fd.as_fd()).unwrap().capacity().unwrap() >= MIB;
+    if !has_room(&from) || !has_room(&sink.writer) {
+        return skipped("pipes cannot be enlarged here");
+    }
+    let mut bytes = vec![0; len];
+    for message in 0..number {
+        fill(&mut bytes, (message * len) as u64);
+        rustix::io::write(&from, &bytes).unwrap();
+    }
+    drop(from);
+    let mut transfer = Transfer::new(&source, &sink.writer).guarantee(Guarantee::Reference);
+    transfer.run().unwrap();
+    drop(sink.writer);
+    let (mut arrived, mut source) = (Vec::new(), File::from(sink.reader));
+    // The end of a packet is not where a read(2) ends.
+    let mut buffer = vec![0; 1000];
+    while let n @ 1.. = source.read(&mut buffer).unwrap() {
+        arrived.extend_from_slice(&buffer[..n]);
+    }
+    assert_eq!(arrived.len(), len * number);
     Checker::of_the_stream().check(&arrived);
 }
 
