@@ -134,8 +134,8 @@ impl<'a> Heard<'a> {
                 self.ways.writes = true;
                 self.for_output = true;
             }
-            On::Read(object) if self.is_likely_input(object) => self.for_input = true,
-            On::Write(object) if self.is_likely_output(object) => self.for_output = true,
+            On::Read(Object::SomePipe) if self.is_empty() => self.for_input = true,
+            On::Write(Object::SomePipe) if self.is_full() => self.for_output = true,
             On::Move { from, to, side } => self.moves(from, to, side),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
             On::Any => self.waits_elsewhere(Cause::Several),
@@ -199,14 +199,6 @@ impl<'a> Heard<'a> {
     /// nothing to do with the pipeline.
     pub fn is_mixed(&self) -> bool {
         !(self.runs || self.for_input || self.for_output) && self.causes().count() > 1
-    }
-
-    fn is_likely_input(&self, object: Object) -> bool {
-        object == Object::SomePipe && self.is_empty()
-    }
-
-    fn is_likely_output(&self, object: Object) -> bool {
-        object == Object::SomePipe && self.is_full()
     }
 
     fn is_empty(&self) -> bool {

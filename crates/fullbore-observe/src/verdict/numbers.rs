@@ -153,10 +153,7 @@ impl Numbers {
     /// Returns the numbers that follow from these sums.
     pub(crate) fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
         let stages = (facts.iter().zip(&sums.stages).enumerate())
-            .map(|(at, (known, stage))| StageNumbers {
-                attribution: attribution(at, facts, stage, sums.time),
-                ..StageNumbers::of(at, known, stage, sums.time)
-            })
+            .map(|(at, (_, stage))| StageNumbers::of(at, facts, stage, sums.time))
             .collect();
         let pipes = (links.iter().zip(&sums.pipes).enumerate())
             .map(|(at, (link, pipe))| {
@@ -193,7 +190,8 @@ fn attribution(at: usize, facts: &[&StageFacts], sums: &StageSums, time: Duratio
 }
 
 impl StageNumbers {
-    fn of(at: usize, facts: &StageFacts, sums: &StageSums, time: Duration) -> Self {
+    fn of(at: usize, all: &[&StageFacts], sums: &StageSums, time: Duration) -> Self {
+        let facts = all[at];
         let slept = sums.time.saturating_sub(sums.ran + sums.queued);
         let elsewhere: Duration = sums.elsewhere.values().sum();
         let seen = sums.for_input + sums.for_output + elsewhere;
@@ -216,7 +214,7 @@ impl StageNumbers {
                 .map(|(&cause, &part)| (cause, waited(part)))
                 .collect(),
             blame: share(sums.blame, time),
-            attribution: Attribution::Clear,
+            attribution: attribution(at, all, sums, time),
             is_mixed: sums.doubtful.is_mixed(time),
             exit_code: facts.status.and_then(|status| status.code()),
             signal: facts.status.and_then(|status| status.signal()),
