@@ -283,29 +283,24 @@ impl Monitor {
             let is_new = known.is_none();
             let had = kept_open(&known);
             let has_room = !is_new || files.have_room(files_for(&stages));
-            let watched = match known {
+            let mut watched = match known {
                 None if has_room => WatchedChain::new(census, &chain, &stages),
                 known => known,
             };
-            let watched = watched.map(|mut watched| {
+            if let Some(watched) = &mut watched {
                 watched.set_members(census, &chain, &stages, &loads);
                 if is_new {
                     watched.watch.pipeline.count_from(&self.readings);
                 }
-                watched
-            });
-            let has_room = files.replace(had, kept_open(&watched)) && has_room;
-            if !has_room {
-                overview.left_out.not_watched += chain.pipes.len();
             }
-            let watched = watched.filter(|_| has_room);
+            let has_room = files.replace(had, kept_open(&watched)) && has_room;
             if is_new {
-                for &pipe in &key {
-                    self.histories.begin(pipe);
-                }
+                key.iter().for_each(|&pipe| self.histories.begin(pipe));
             }
             overview.add_chain(census, &chain, &stages);
-            if let Some(watched) = watched {
+            if !has_room {
+                overview.left_out.not_watched += chain.pipes.len();
+            } else if let Some(watched) = watched {
                 self.watched.insert(key, watched);
             }
         }

@@ -222,14 +222,11 @@ impl StageNumbers {
     }
 }
 
+/// A stage at an end of a pipe.
+type Side<'a> = (&'a StageFacts, &'a StageSums);
+
 impl PipeNumbers {
-    fn of(
-        at: usize,
-        link: &Link,
-        sums: &PipeSums,
-        writer: (&StageFacts, &StageSums),
-        reader: (&StageFacts, &StageSums),
-    ) -> Self {
+    fn of(at: usize, link: &Link, sums: &PipeSums, writer: Side<'_>, reader: Side<'_>) -> Self {
         let bytes = match sums.unread.filter(|unread| unread.is_all(writer, reader)) {
             Some(_) => Bytes {
                 bytes: Some(0),
@@ -262,11 +259,7 @@ impl PipeNumbers {
 impl Unread {
     /// Returns whether nothing was read from the pipe: all that was written was in it, and the stage after it, which had
     /// read no more than a program does while starting, has read nothing since.
-    fn is_all(
-        self,
-        (from, _): (&StageFacts, &StageSums),
-        (to, reader): (&StageFacts, &StageSums),
-    ) -> bool {
+    fn is_all(self, (from, _): Side<'_>, (to, reader): Side<'_>) -> bool {
         let moves_pages = from.ways.gives_pages || to.ways.takes_pages;
         // A call that waits for room counts at its end, but has put in a part of its bytes.
         let is_in_it =
@@ -290,10 +283,7 @@ impl Bytes {
     /// count is only used if it is of this pipe alone. It is then expected to include nothing else, because
     /// what they read while starting is not counted. A 0 whose certainty is unknown is what was counted until
     /// something is [known](Self::known).
-    pub(crate) fn between(
-        (from, writer): (&StageFacts, &StageSums),
-        (to, reader): (&StageFacts, &StageSums),
-    ) -> Self {
+    pub(crate) fn between((from, writer): Side<'_>, (to, reader): Side<'_>) -> Self {
         let of = |written, read, besides| Self::of(&from.ways, written, &to.ways, read, besides);
         if !from.told {
             return of(writer.written, reader.read, BESIDES);
