@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use super::options::Options;
 use crate::terminal::lines::say_line;
 use crate::terminal::live::Live;
+use crate::terminal::progress::ProgressLine;
 use crate::terminal::{report, size_of, stderr};
 use crate::{ending, inherited};
 use fullbore_observe::census::link::Link;
@@ -42,8 +43,8 @@ impl Observer {
         Self {
             watch: Watch::new(stages, links).started_at(began),
             live: match options.progress {
-                true => Live::progress(options.size),
-                false if options.live => Live::new(),
+                true => Live::new(Some((ProgressLine::from_start(), options.size))),
+                false if options.live => Live::new(None),
                 false => None,
             },
             json,

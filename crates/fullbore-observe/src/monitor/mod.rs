@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::monitor::history::Histories;
 use crate::monitor::open_files::{Files, all_files_allowed};
 use crate::monitor::overview::Overview;
-use crate::monitor::watched_chain::{Loads, WatchedChain, files_for};
+use crate::monitor::watched_chain::{WatchedChain, files_for, loads};
 use crate::sampling::cpus::{Reading, of_this_thread};
 use crate::sampling::pipeline::Readings;
 
@@ -255,7 +255,7 @@ impl Monitor {
         found: Vec<Chain>,
         overview: &mut Overview,
     ) {
-        let loads = Loads::of(census);
+        let loads = loads(census);
         let mut before = std::mem::take(&mut self.watched);
         let mut files = Files {
             open: self.known.files(),
