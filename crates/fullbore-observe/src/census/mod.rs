@@ -219,10 +219,7 @@ impl Census {
 
     /// Returns the indices of the pipes that a process has open.
     pub fn pipes_of(&self, process: usize) -> impl Iterator<Item = usize> {
-        self.pipes
-            .iter()
-            .enumerate()
-            .filter(move |(_, pipe)| pipe.holders.iter().any(|holder| holder.process == process))
-            .map(|(index, _)| index)
+        let holds = move |holder: &Holder| holder.process == process;
+        (0..self.pipes.len()).filter(move |&pipe| self.pipes[pipe].holders.iter().any(holds))
     }
 }

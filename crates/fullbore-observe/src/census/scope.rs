@@ -99,10 +99,9 @@ impl Scope {
     /// If there is no such process, or it is hidden.
     pub(crate) fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
-            Whose::One(pid) | Whose::Tree(pid) => match process(pid) {
-                Some(root) => Ok(Some(root)),
-                None => Err(not_found(pid)),
-            },
+            Whose::One(pid) | Whose::Tree(pid) => {
+                process(pid).map(Some).ok_or_else(|| not_found(pid))
+            }
             Whose::Everybody | Whose::Named(_) => Ok(None),
         }
     }

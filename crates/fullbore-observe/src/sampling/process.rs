@@ -95,19 +95,15 @@ impl Watched {
         watched.refresh().then_some(watched)
     }
 
-    /// Calls `each` with what each of its threads does, until `each` returns false. Returns whether the
-    /// process still exists.
-    pub fn sample(&mut self, mut each: impl FnMut(Doing) -> bool) -> bool {
-        let mut there = false;
+    /// Calls `each` with what each of its threads does, until `each` returns false.
+    pub fn sample(&mut self, mut each: impl FnMut(Doing) -> bool) {
         for at in 0..self.threads.len() {
             let doing = self.doing(at);
             self.changed |= doing == Doing::Ended;
-            there |= doing != Doing::Ended;
             if !each(doing) {
-                return true;
+                return;
             }
         }
-        there
     }
 
     fn doing(&mut self, at: usize) -> Doing {
