@@ -7,17 +7,17 @@ pub use of_the_lab::{experiments, groups_and_experiments};
 
 #[cfg(feature = "lab")]
 mod of_the_lab {
-    use clap_complete::engine::CompletionCandidate;
+    use super::{CompletionCandidate, candidate};
     use fullbore_lab::catalogue::Catalogue;
     use fullbore_results::names;
 
     /// Returns the names of the experiments.
     pub fn experiments() -> Vec<CompletionCandidate> {
         let catalogue = Catalogue::default();
-        let candidate = |experiment: &fullbore_lab::experiment::Experiment| {
-            CompletionCandidate::new(experiment.name).help(Some(experiment.shows.into()))
-        };
-        catalogue.iter().map(candidate).collect()
+        let experiments = catalogue.iter();
+        experiments
+            .map(|one| candidate(one.name, one.shows))
+            .collect()
     }
 
     /// Returns the names of the groups, and of the experiments.
@@ -26,21 +26,22 @@ mod of_the_lab {
         let groups = catalogue.groups.iter();
         let groups = groups.map(|group| (group.name, group.shows));
         let groups = groups.chain([(names::ALL, "all groups")]);
-        let candidate = |(name, shows): (&'static str, &'static str)| {
-            CompletionCandidate::new(name).help(Some(shows.into()))
-        };
-        groups.map(candidate).chain(experiments()).collect()
+        let groups = groups.map(|(name, shows)| candidate(name, shows));
+        groups.chain(experiments()).collect()
     }
+}
+
+fn candidate(word: &str, help: &str) -> CompletionCandidate {
+    CompletionCandidate::new(word).help(Some(help.to_owned().into()))
 }
 
 /// Returns the numbers of the processes, with their names.
 pub fn pids() -> Vec<CompletionCandidate> {
     let mut all: Vec<(i32, String)> = processes().collect();
     all.sort_unstable();
-    let candidate = |(pid, name): (i32, String)| {
-        CompletionCandidate::new(pid.to_string()).help(Some(name.into()))
-    };
-    all.into_iter().map(candidate).collect()
+    let all = all.into_iter();
+    all.map(|(pid, name)| candidate(&pid.to_string(), &name))
+        .collect()
 }
 
 /// Returns the names of the processes that need no quotes.

@@ -79,8 +79,7 @@ fn was_closed(number: usize) -> bool {
 /// # Errors
 /// `EBADF` if this process has not inherited such a descriptor; text if it is not open for this.
 pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
-    let number = descriptor_of(path)?;
-    Some(duplicate(number, mode))
+    descriptor_of(path).map(|number| duplicate(number, mode))
 }
 
 /// Creates a file, or returns a duplicate of the descriptor that `path` names.

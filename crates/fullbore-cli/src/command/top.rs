@@ -127,7 +127,7 @@ impl Top {
             metrics::serve(address, monitor)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let interval = self.interval.unwrap_or(SECOND);
+        let interval = self.interval.unwrap_or(Duration::from_secs(1));
         if is_one {
             let overview = monitor.once(A_MOMENT)?;
             if !json::is_on_stdout(&self.json) {
@@ -159,8 +159,6 @@ impl Top {
         Ok(ExitCode::SUCCESS)
     }
 }
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Writes the result of each scan, until `count` is reached or the reader of the output is gone.
 fn write_scans(

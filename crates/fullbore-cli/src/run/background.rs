@@ -1,6 +1,5 @@
 //! Waits for the processes that are still running in the background when the stages have ended.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::unistd::getsid;
@@ -9,7 +8,6 @@ use rustix::process::Signal;
 
 use super::runner::{Ending, Runner};
 use crate::ending;
-use crate::waiting::wait_for;
 use fullbore_host::text::clean;
 
 /// The interval at which the processes in the background are listed.
@@ -61,25 +59,20 @@ impl Runner<'_> {
                     ));
                 }
             }
-            let fds = [self.signals.as_fd(), self.keeper.as_fd()];
             // No event reports that a process has created a session (setsid(2)), so the processes are listed
             // again and again.
-            let came = wait_for(&fds, known.then_some(LISTING_INTERVAL));
-            self.reap();
-            while let Some(came) = self.signals.next() {
-                match came.signal {
+            self.wait(
+                known.then_some(LISTING_INTERVAL),
+                |runner, came| match came.signal {
                     // A shell makes its background processes ignore these signals, so they get SIGTERM.
                     Signal::INT | Signal::QUIT => {
-                        self.end_all(Signal::TERM);
-                        self.ended_by = Some(came.signal);
+                        runner.end_all(Signal::TERM);
+                        runner.ended_by = Some(came.signal);
                     }
-                    _ => self.obey(came),
-                }
-            }
-            if came[1] && self.ended_by.is_none() {
-                self.end_all(Signal::TERM);
-            }
-            self.stop_with_the_others();
+                    _ => runner.obey(came),
+                },
+            );
+            self.reap();
         }
     }
 }

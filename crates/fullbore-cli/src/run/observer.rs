@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +11,7 @@ use rustix::process::Signal;
 use super::options::Options;
 use crate::terminal::lines::say_line;
 use crate::terminal::live::Live;
+use crate::terminal::progress::ProgressLine;
 use crate::terminal::{report, size_of, stderr};
 use crate::{ending, inherited};
 use fullbore_observe::census::link::Link;
@@ -22,7 +22,7 @@ const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// The observation of a running pipeline.
 pub struct Observer {
-    watch: Watch,
+    pub watch: Watch,
     live: Option<Live>,
     /// The file of `--json`.
     json: Option<File>,
@@ -43,8 +43,8 @@ impl Observer {
         Self {
             watch: Watch::new(stages, links).started_at(began),
             live: match options.progress {
-                true => Live::progress(options.size),
-                false if options.live => Live::new(),
+                true => Live::new(Some((ProgressLine::from_start(), options.size))),
+                false if options.live => Live::new(None),
                 false => None,
             },
             json,
@@ -72,17 +72,6 @@ impl Observer {
             self.draw_at = now + DRAW_EVERY;
         }
         self.draw_at.min(self.sample_at)
-    }
-
-    /// Notes that the first process of a stage has ended, before it is waited for: as long as it is a zombie, /proc
-    /// still has its last counters.
-    pub fn ended(&mut self, stage: usize) {
-        self.watch.ended(stage);
-    }
-
-    /// Notes how it has ended.
-    pub fn status(&mut self, stage: usize, status: ExitStatus) {
-        self.watch.status(stage, status);
     }
 
     /// Removes the drawing, because another job uses the terminal next.

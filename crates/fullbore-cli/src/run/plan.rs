@@ -69,11 +69,6 @@ impl Plan {
     /// Returns [`Usage`] if the shell does not understand the line, and [`Failure`] if the shell is not
     /// found.
     pub fn of_line(line: &OsStr, shell: &OsStr) -> Result<Self> {
-        let whole = |unsplit: Option<Unsplit>| Self {
-            stages: vec![by_shell(shell, line)],
-            unsplit,
-            ..Self::default()
-        };
         let shown = shown(shell);
         // Perhaps no stage needs the shell, but a wrong name is an error in any case.
         if shell != "sh" && !is_found(shell) {
@@ -85,6 +80,7 @@ impl Plan {
             Dialect::Posix if shown.contains("ksh") && contains(line, "|&") => CommandLine::Unclear,
             dialect => line::cut(line, dialect),
         });
+        let in_background = matches!(cut, Some(CommandLine::Background));
         let why = match cut {
             Some(CommandLine::Pipeline { stages, negated }) => {
                 let planned = stages.iter().map(|stage| stage_by_shell(shell, stage));
@@ -102,16 +98,7 @@ impl Plan {
                     Some(_) => Some("the line may be more than one pipeline"),
                 }
             }
-            Some(CommandLine::Background) => {
-                return Ok(whole(Some(Unsplit {
-                    why: "the line ends with '&'",
-                    note: format!(
-                        "the line ends with '&', so {shown} runs it in its background, and this command \
-                         waits for it; put the '&' after this command: \
-                         fullbore run 'a | b' &"
-                    ),
-                })));
-            }
+            Some(CommandLine::Background) => Some("the line ends with '&'"),
             Some(CommandLine::Other { has_pipes }) => {
                 has_pipes.then_some("the line is more than one pipeline")
             }
@@ -126,13 +113,24 @@ impl Plan {
             None => contains(line, "|")
                 .then_some("only lines for sh, bash, dash, ksh and zsh are split"),
         };
-        Ok(whole(why.map(|why| Unsplit {
+        let unsplit = why.map(|why| Unsplit {
             why,
-            note: format!(
-                "{why}, so {shown} runs it unchanged; pipes behind programs that are known to be safe grow while it \
-                 runs. To start with larger pipes, run each pipeline separately: fullbore run 'a | b'; fullbore run 'c | d'"
-            ),
-        })))
+            note: match in_background {
+                true => format!(
+                    "{why}, so {shown} runs it in its background, and this command waits for it; put the '&' after \
+                     this command: fullbore run 'a | b' &"
+                ),
+                false => format!(
+                    "{why}, so {shown} runs it unchanged; pipes behind programs that are known to be safe grow while it \
+                     runs. To start with larger pipes, run each pipeline separately: fullbore run 'a | b'; fullbore run 'c | d'"
+                ),
+            },
+        });
+        Ok(Self {
+            stages: vec![by_shell(shell, line)],
+            unsplit,
+            ..Self::default()
+        })
     }
 }
 
@@ -165,8 +163,7 @@ fn refused_stage(
     };
     let unknown = stages.iter().zip(planned).filter(is_unknown);
     let mut refused = unknown.map(|(stage, _)| refusal(&stage.text, shell));
-    let first = refused.find_map(Result::transpose).transpose()?;
-    Ok(first)
+    refused.find_map(Result::transpose).transpose()
 }
 
 /// Returns the command that runs a stage. It is the shell, unless the shell would only start a program and

@@ -71,7 +71,7 @@ pub fn run(
 
 /// A running pipeline.
 pub(super) struct Runner<'a> {
-    pub(super) keeper: &'a UnixStream,
+    keeper: &'a UnixStream,
     pub(super) options: &'a Options,
     pub(super) signals: Signals,
     pub(super) stages: Vec<Started>,
@@ -255,24 +255,13 @@ impl<'a> Runner<'a> {
     /// Waits for all stages.
     fn finish(mut self) -> Result<Ending> {
         self.reap();
-        while self.is_running() && self.ended_by.is_none() {
+        while self.running().next().is_some() && self.ended_by.is_none() {
             let due = self.observer.as_mut().map(Observer::sample);
             self.kill_asked();
-            if let Some(whole) = &mut self.whole {
-                whole.write_back();
-            }
-            let whole = self.whole.as_ref().and_then(Whole::due);
+            let whole = self.whole.as_mut().and_then(Whole::write_back);
             let due = [due, self.stop_by, whole].into_iter().flatten().min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-            let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
-            while let Some(came) = self.signals.next() {
-                self.obey(came);
-            }
-            if came[1] && self.ended_by.is_none() {
-                // The keeper never writes, so this is the end of the file.
-                self.end_all(Signal::TERM);
-            }
-            self.stop_with_the_others();
+            self.wait(left, Self::obey);
         }
         let reported = match self.observer.take() {
             Some(observer) => observer.report(self.options),
@@ -289,8 +278,17 @@ impl<'a> Runner<'a> {
         Ok(ending)
     }
 
-    fn is_running(&self) -> bool {
-        self.running().next().is_some()
+    /// Waits until signals come or the keeper is gone, but no longer than `left`, and does what follows from that.
+    pub(super) fn wait(&mut self, left: Option<Duration>, obey: impl Fn(&mut Self, Came)) {
+        let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
+        while let Some(came) = self.signals.next() {
+            obey(self, came);
+        }
+        if came[1] && self.ended_by.is_none() {
+            // The keeper never writes, so this is the end of the file.
+            self.end_all(Signal::TERM);
+        }
+        self.stop_with_the_others();
     }
 
     pub(super) fn obey(&mut self, came: Came) {
@@ -321,7 +319,7 @@ impl<'a> Runner<'a> {
 
     /// Stops this process when all stages have stopped, and not before: the shell that waits for this process
     /// then takes the terminal back, and records its settings.
-    pub(super) fn stop_with_the_others(&mut self) {
+    fn stop_with_the_others(&mut self) {
         let Some(latest) = self.stop_by else {
             return;
         };
@@ -345,12 +343,9 @@ impl<'a> Runner<'a> {
 
     /// Returns the stages that are running, by their numbers, and their first processes.
     pub(super) fn running(&self) -> impl Iterator<Item = (usize, Pid)> {
-        let stages = self
-            .stages
-            .iter()
-            .map(|stage| (stage.pid, stage.status))
-            .enumerate();
-        stages.filter_map(|(number, (pid, status))| status.is_none().then_some((number, pid)))
+        let stages = self.stages.iter().enumerate();
+        let running = stages.filter(|(_, stage)| stage.status.is_none());
+        running.map(|(number, stage)| (number, stage.pid))
     }
 
     /// Waits for all children that have ended: stages, and processes that have become children of this one.
@@ -364,7 +359,8 @@ impl<'a> Runner<'a> {
                 Err(_) => None,
             };
             if let (Some(stage), Some(observer)) = (self.stage_of(ended), &mut self.observer) {
-                observer.ended(stage);
+                // As long as it is a zombie, /proc still has its last counters.
+                observer.watch.ended(stage);
             }
             let Ok(Some((pid, status))) = waitpid(ended, WaitOptions::NOHANG) else {
                 return;
@@ -373,7 +369,7 @@ impl<'a> Runner<'a> {
                 let status = ExitStatus::from_raw(status.as_raw());
                 self.stages[stage].status = Some(status);
                 if let Some(observer) = &mut self.observer {
-                    observer.status(stage, status);
+                    observer.watch.status(stage, status);
                 }
                 self.settle(stage, status);
             }

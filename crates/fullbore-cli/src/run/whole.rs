@@ -128,20 +128,16 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Hands to the disk what was written to the output, if it is time to.
-    pub fn write_back(&mut self) {
-        match &mut self.write_back {
-            Some((write_back, next)) if *next <= Instant::now() => {
+    /// Hands to the disk what was written to the output, if it is time to. Returns when that is due the next time, or
+    /// the processes that were asked to end are to be killed.
+    pub fn write_back(&mut self) -> Option<Instant> {
+        let next = self.write_back.as_mut().map(|(write_back, next)| {
+            if *next <= Instant::now() {
                 write_back.hand_over();
                 *next = Instant::now() + INTERVAL;
             }
-            _ => {}
-        }
-    }
-
-    /// Returns when the processes that were asked to end are to be killed, or the output is to be handed to the disk.
-    pub fn due(&self) -> Option<Instant> {
-        let next = self.write_back.as_ref().map(|(_, next)| *next);
+            *next
+        });
         [self.kill_at, next].into_iter().flatten().min()
     }
 }

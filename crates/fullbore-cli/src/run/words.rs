@@ -50,15 +50,8 @@ fn quoted(word: &[u8]) -> Vec<u8> {
     if is_plain(word) {
         return word.to_vec();
     }
-    let mut quoted = vec![b'\''];
-    for &byte in word {
-        match byte {
-            b'\'' => quoted.extend(br"'\''"),
-            byte => quoted.push(byte),
-        }
-    }
-    quoted.push(b'\'');
-    quoted
+    let parts: Vec<&[u8]> = word.split(|&byte| byte == b'\'').collect();
+    [b"'", &*parts.join(&br"'\''"[..]), b"'"].concat()
 }
 
 #[cfg(test)]

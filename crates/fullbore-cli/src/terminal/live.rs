@@ -21,20 +21,8 @@ pub struct Live {
 
 impl Live {
     /// Returns the place on stderr, if stderr is a terminal that can be drawn on.
-    pub fn new() -> Option<Self> {
-        Footer::new().map(|footer| Self {
-            footer,
-            progress: None,
-        })
-    }
-
-    /// Returns the place for one line of progress. `size` is the number of bytes that are to go through the first
-    /// pipe, if it is known.
-    pub fn progress(size: Option<u64>) -> Option<Self> {
-        Self::new().map(|live| Self {
-            progress: Some((ProgressLine::from_start(), size)),
-            ..live
-        })
+    pub fn new(progress: Option<(ProgressLine, Option<u64>)>) -> Option<Self> {
+        Footer::new().map(|footer| Self { footer, progress })
     }
 
     /// Draws the report on the last second or so, unless another job or program uses the terminal.

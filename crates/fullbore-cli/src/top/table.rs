@@ -2,13 +2,17 @@
 
 use std::fmt;
 
-use super::cells::{branch, capacity, ends, filled, notes, progress, rate, slow, waits};
+use super::cells::{notes, progress};
 use super::order::{Sort, order};
+use super::screen::view::COLUMNS;
 use fullbore_host::text::table_lines;
 use fullbore_observe::overview::Overview;
 
 /// The most pipelines for which each verdict is printed in full.
 const FEW: usize = 3;
+
+/// The columns of the screen that are in the table.
+const SHOWN: [&str; 6] = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
 
 /// The table, and the lines below it.
 pub struct Shown<'a>(pub &'a Overview);
@@ -19,18 +23,12 @@ impl fmt::Display for Shown<'_> {
         if overview.pipes.is_empty() {
             writeln!(f, "no pipes")?;
         } else {
-            let header = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
-            let mut rows = vec![header.map(str::to_owned).to_vec()];
+            let columns = || COLUMNS.iter().filter(|one| SHOWN.contains(&one.name));
+            let mut rows = vec![Vec::from_iter(columns().map(|one| one.name.to_owned()))];
             for at in order(overview, Sort::default(), false, "") {
                 let row = &overview.pipes[at];
-                rows.push(vec![
-                    format!("{}{}", branch(overview, row), ends(row)),
-                    capacity(row),
-                    filled(row),
-                    rate(row),
-                    waits(row),
-                    slow(overview, row),
-                ]);
+                let cells = columns().map(|one| (one.text)(overview, row, usize::MAX));
+                rows.push(cells.collect());
             }
             for line in table_lines(&rows, |at| at > 0) {
                 writeln!(f, "{line}")?;

@@ -132,14 +132,11 @@ impl<'a> Flow<'a> {
     pub fn chains(&self) -> Vec<Chain> {
         let mut chains = Vec::new();
         let mut done = BTreeSet::new();
-        let starts = self
-            .links()
-            .filter(|(pipe, _)| self.before(*pipe).is_none());
-        for (start, _) in starts {
-            chains.push(self.chain(start, &mut done));
-        }
-        // The pipes that are left form circles, which have no start.
-        for (pipe, _) in self.links() {
+        // Pipes that are not reached from a start form circles, which have none.
+        let links = self.links().map(|(pipe, _)| pipe);
+        let (starts, others): (Vec<_>, Vec<_>) =
+            links.partition(|&pipe| self.before(pipe).is_none());
+        for pipe in starts.into_iter().chain(others) {
             if !done.contains(&pipe) {
                 chains.push(self.chain(pipe, &mut done));
             }

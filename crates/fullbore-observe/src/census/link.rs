@@ -52,6 +52,11 @@ impl WriteEnd {
     /// seen.
     pub fn of(census: &Census, pipe: &Pipe) -> Option<Self> {
         let holder = pipe.writers().next().filter(|_| pipe.is_named())?;
+        Self::by(holder, census, pipe)
+    }
+
+    /// Returns the write end that a process has open, if it has one.
+    fn by(holder: &Holder, census: &Census, pipe: &Pipe) -> Option<Self> {
         Some(Self {
             pid: census.processes[holder.process].id.pid,
             fd: holder.writes?,
@@ -88,16 +93,7 @@ impl Census {
     /// As [`handle`](Self::handle).
     pub fn openable(&self, pipe: &Pipe) -> Result<Option<OwnedFd>, Errno> {
         let handle = self.handle(pipe)?;
-        let writes = |holder: &Holder| {
-            holder.writes.is_some_and(|fd| {
-                let end = WriteEnd {
-                    pid: self.processes[holder.process].id.pid,
-                    fd,
-                    pipe: pipe.identity,
-                };
-                end.is_open()
-            })
-        };
+        let writes = |holder| WriteEnd::by(holder, self, pipe).is_some_and(|end| end.is_open());
         let is_open = || pipe.kind() != PipeKind::OneSided && pipe.holders.iter().any(writes);
         Ok((!pipe.is_named() || is_open()).then_some(handle))
     }
@@ -172,22 +168,18 @@ impl Fill {
 
 /// Blocks the stop signals of the terminal for this thread as long as it exists. They stay pending until
 /// then. SIGSTOP cannot be blocked.
-struct Unstopped {
-    before: Option<SigSet>,
-}
+struct Unstopped(Option<SigSet>);
 
 impl Unstopped {
     fn new() -> Self {
         let stops = SigSet::from_iter([Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU]);
-        Self {
-            before: stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok(),
-        }
+        Self(stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
     }
 }
 
 impl Drop for Unstopped {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.0 {
             let _ = before.thread_set_mask();
         }
     }

@@ -159,6 +159,30 @@ impl Pipe {
             .iter()
             .filter(move |holder| holder.reads.is_some() && (!anyone || holder.only_reads()))
     }
+
+    /// Adds an fd of a process.
+    pub(crate) fn hold(&mut self, process: usize, fd: i32, reads: bool, writes: bool) {
+        // All fds of one process are added in sequence.
+        if self
+            .holders
+            .last()
+            .is_none_or(|last| last.process != process)
+        {
+            self.holders.push(Holder {
+                process,
+                reads: None,
+                writes: None,
+            });
+        }
+        let holder = self.holders.last_mut().expect("it was added");
+        let lower = |known: Option<i32>| Some(known.map_or(fd, |known| known.min(fd)));
+        if reads {
+            holder.reads = lower(holder.reads);
+        }
+        if writes {
+            holder.writes = lower(holder.writes);
+        }
+    }
 }
 
 impl Census {
@@ -195,35 +219,7 @@ impl Census {
 
     /// Returns the indices of the pipes that a process has open.
     pub fn pipes_of(&self, process: usize) -> impl Iterator<Item = usize> {
-        self.pipes
-            .iter()
-            .enumerate()
-            .filter(move |(_, pipe)| pipe.holders.iter().any(|holder| holder.process == process))
-            .map(|(index, _)| index)
-    }
-}
-
-impl Pipe {
-    /// Adds an fd of a process.
-    pub(crate) fn hold(&mut self, process: usize, fd: i32, reads: bool, writes: bool) {
-        // All fds of one process are added in sequence.
-        let holder = match self.holders.last_mut() {
-            Some(holder) if holder.process == process => holder,
-            _ => {
-                self.holders.push(Holder {
-                    process,
-                    reads: None,
-                    writes: None,
-                });
-                self.holders.last_mut().expect("it was just added")
-            }
-        };
-        let lower = |known: Option<i32>| Some(known.map_or(fd, |known| known.min(fd)));
-        if reads {
-            holder.reads = lower(holder.reads);
-        }
-        if writes {
-            holder.writes = lower(holder.writes);
-        }
+        let holds = move |holder: &Holder| holder.process == process;
+        (0..self.pipes.len()).filter(move |&pipe| self.pipes[pipe].holders.iter().any(holds))
     }
 }

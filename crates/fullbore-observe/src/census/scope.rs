@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::census::chains::{Chain, Flow, PipeKind};
 use crate::census::descendants::descendants;
-use crate::census::{Census, Pipe, ProcessId};
+use crate::census::{Census, Holder, Pipe, ProcessId};
 use crate::error::Error;
 
 /// Whose pipes.
@@ -99,26 +99,29 @@ impl Scope {
     /// If there is no such process, or it is hidden.
     pub(crate) fn root(&self) -> Result<Option<ProcessId>, Error> {
         match self.whose {
-            Whose::One(pid) | Whose::Tree(pid) => match process(pid) {
-                Some(root) => Ok(Some(root)),
-                None => Err(not_found(pid)),
-            },
+            Whose::One(pid) | Whose::Tree(pid) => {
+                process(pid).map(Some).ok_or_else(|| not_found(pid))
+            }
             Whose::Everybody | Whose::Named(_) => Ok(None),
         }
     }
 
     /// Finds the pipes in the scope.
     pub(crate) fn find(&self, census: &Census, flow: &Flow) -> ScopedPipes {
-        let meant = self.meant(census);
-        let is_meant = |pipe: &Pipe| {
-            let mut holders = pipe.holders.iter();
-            match &meant {
-                None => true,
-                Some(processes) => {
-                    holders.any(|holder| processes.contains(&holder.process)) || self.names(pipe)
-                }
+        let asked_for = match self.whose {
+            Whose::One(pid) => BTreeSet::from([pid]),
+            Whose::Tree(pid) => BTreeSet::from_iter(descendants(pid).into_iter().chain([pid])),
+            Whose::Everybody | Whose::Named(_) => BTreeSet::new(),
+        };
+        let is_its = |holder: &Holder| {
+            let process = &census.processes[holder.process];
+            match &self.whose {
+                Whose::Everybody => true,
+                Whose::One(_) | Whose::Tree(_) => asked_for.contains(&process.id.pid),
+                Whose::Named(name) => process.has_name(name),
             }
         };
+        let is_meant = |pipe: &Pipe| pipe.holders.iter().any(is_its) || self.names(pipe);
         let mut found = ScopedPipes {
             chains: flow.chains(),
             others: Vec::new(),
@@ -147,24 +150,6 @@ impl Scope {
             }
         }
         found
-    }
-
-    /// Returns the processes in the scope; `None` for all processes.
-    fn meant(&self, census: &Census) -> Option<BTreeSet<usize>> {
-        let those = |is_one: &dyn Fn(usize) -> bool| {
-            let all = 0..census.processes.len();
-            all.filter(|&process| is_one(process)).collect()
-        };
-        match &self.whose {
-            Whose::Everybody => None,
-            Whose::One(pid) => Some(those(&|at| census.processes[at].id.pid == *pid)),
-            Whose::Tree(pid) => {
-                let mut tree = descendants(*pid);
-                tree.insert(*pid);
-                Some(those(&|at| tree.contains(&census.processes[at].id.pid)))
-            }
-            Whose::Named(name) => Some(those(&|at| census.processes[at].has_name(name))),
-        }
     }
 
     fn names(&self, pipe: &Pipe) -> bool {

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::monitor::history::Histories;
 use crate::monitor::open_files::{Files, all_files_allowed};
 use crate::monitor::overview::Overview;
-use crate::monitor::watched_chain::{Loads, WatchedChain, files_for};
+use crate::monitor::watched_chain::{WatchedChain, files_for, loads};
 use crate::sampling::cpus::{Reading, of_this_thread};
 use crate::sampling::pipeline::Readings;
 
@@ -255,7 +255,7 @@ impl Monitor {
         found: Vec<Chain>,
         overview: &mut Overview,
     ) {
-        let loads = Loads::of(census);
+        let loads = loads(census);
         let mut before = std::mem::take(&mut self.watched);
         let mut files = Files {
             open: self.known.files(),
@@ -283,29 +283,24 @@ impl Monitor {
             let is_new = known.is_none();
             let had = kept_open(&known);
             let has_room = !is_new || files.have_room(files_for(&stages));
-            let watched = match known {
+            let mut watched = match known {
                 None if has_room => WatchedChain::new(census, &chain, &stages),
                 known => known,
             };
-            let watched = watched.map(|mut watched| {
+            if let Some(watched) = &mut watched {
                 watched.set_members(census, &chain, &stages, &loads);
                 if is_new {
                     watched.watch.pipeline.count_from(&self.readings);
                 }
-                watched
-            });
-            let has_room = files.replace(had, kept_open(&watched)) && has_room;
-            if !has_room {
-                overview.left_out.not_watched += chain.pipes.len();
             }
-            let watched = watched.filter(|_| has_room);
+            let has_room = files.replace(had, kept_open(&watched)) && has_room;
             if is_new {
-                for &pipe in &key {
-                    self.histories.begin(pipe);
-                }
+                key.iter().for_each(|&pipe| self.histories.begin(pipe));
             }
             overview.add_chain(census, &chain, &stages);
-            if let Some(watched) = watched {
+            if !has_room {
+                overview.left_out.not_watched += chain.pipes.len();
+            } else if let Some(watched) = watched {
                 self.watched.insert(key, watched);
             }
         }

@@ -175,30 +175,13 @@ impl PipeState {
         }
     }
 
-    /// Creates the state of a pipe from what a census knows about it.
-    fn of(census: &Census, index: usize, chain: Option<usize>) -> Self {
-        let pipe = &census.pipes[index];
-        let name = |holder: &Holder| census.processes[holder.process].clone();
-        Self {
-            device: pipe.identity.device,
-            inode: pipe.identity.inode,
-            path: pipe.name.clone(),
-            owner: pipe.owner,
-            kind: pipe.kind(),
-            chain,
-            writers: pipe.writers().map(name).collect(),
-            readers: pipe.readers().map(name).collect(),
-            ..Self::default()
-        }
-    }
-
     /// Adds the history to the state, and records this scan in the history. Reads how full the pipe is, if
     /// that is not known yet.
     pub(crate) fn remember(&mut self, census: &Census, histories: &mut Histories, now: f64) {
         let pipes = &census.pipes;
+        let history = histories.of(self.identity(), now);
         if self.capacity.is_none() {
             if let Ok(at) = pipes.binary_search_by_key(&self.identity(), |pipe| pipe.identity) {
-                let history = histories.of(self.identity(), now);
                 match history.capacity.filter(|_| self.kind == PipeKind::OneSided) {
                     // The capacity is not read again, because each read wakes the processes that wait
                     // for the pipe (`pipe_release`, fs/pipe.c).
@@ -213,7 +196,6 @@ impl PipeState {
                 }
             }
         }
-        let history = histories.of(self.identity(), now);
         let share = self.queued.zip(self.capacity);
         history.note(share.map(|(queued, capacity)| Fill { queued, capacity }.share()));
         self.fills = history.fills.iter().copied().collect();
@@ -272,6 +254,18 @@ impl Overview {
 
     /// Adds a pipe, as the census knows it.
     pub(crate) fn add_pipe(&mut self, census: &Census, pipe: usize, chain: Option<usize>) {
-        self.pipes.push(PipeState::of(census, pipe, chain));
+        let pipe = &census.pipes[pipe];
+        let name = |holder: &Holder| census.processes[holder.process].clone();
+        self.pipes.push(PipeState {
+            device: pipe.identity.device,
+            inode: pipe.identity.inode,
+            path: pipe.name.clone(),
+            owner: pipe.owner,
+            kind: pipe.kind(),
+            chain,
+            writers: pipe.writers().map(name).collect(),
+            readers: pipe.readers().map(name).collect(),
+            ..PipeState::default()
+        });
     }
 }

@@ -29,32 +29,18 @@ pub struct WatchedChain {
     passed: Option<Rate>,
 }
 
-/// How many pipes each process reads from and writes to, without its stderr.
-#[derive(Debug)]
-pub struct Loads(Vec<(usize, usize)>);
-
-impl Loads {
-    pub fn of(census: &Census) -> Self {
-        let mut all = vec![(0, 0); census.processes.len()];
-        let pipes = census.pipes.iter();
-        for pipe in pipes.filter(|pipe| pipe.kind() != PipeKind::Own) {
-            for holder in &pipe.holders {
-                let (drains, feeds) = &mut all[holder.process];
-                *drains += usize::from(holder.reads.is_some());
-                *feeds += usize::from(holder.writes.is_some_and(|fd| fd != 2));
-            }
-        }
-        Self(all)
-    }
-
-    /// Returns which sides of a stage may also use other pipes.
-    fn mixes(&self, stage: &[usize]) -> Mixes {
-        Mixes {
-            reads: stage.iter().any(|&process| self.0[process].0 > 1),
-            writes: stage.iter().any(|&process| self.0[process].1 > 1),
-            ..Mixes::default()
+/// Returns how many pipes each process reads from and writes to, without its stderr.
+pub fn loads(census: &Census) -> Vec<(usize, usize)> {
+    let mut all = vec![(0, 0); census.processes.len()];
+    let pipes = census.pipes.iter();
+    for pipe in pipes.filter(|pipe| pipe.kind() != PipeKind::Own) {
+        for holder in &pipe.holders {
+            let (drains, feeds) = &mut all[holder.process];
+            *drains += usize::from(holder.reads.is_some());
+            *feeds += usize::from(holder.writes.is_some_and(|fd| fd != 2));
         }
     }
+    all
 }
 
 /// Returns the number of files that are kept open to watch these stages.
@@ -91,7 +77,7 @@ impl WatchedChain {
         census: &Census,
         chain: &chains::Chain,
         stages: &[Vec<usize>],
-        loads: &Loads,
+        loads: &[(usize, usize)],
     ) {
         for (at, stage) in stages.iter().enumerate() {
             let all = || stage.iter().map(|&process| &census.processes[process]);
@@ -105,11 +91,12 @@ impl WatchedChain {
                 })
             };
             let mixes = Mixes {
+                reads: stage.iter().any(|&process| loads[process].0 > 1),
+                writes: stage.iter().any(|&process| loads[process].1 > 1),
                 others_read: others(at.checked_sub(1).map(|at| &chain.pipes[at]), |one| {
                     one.reads
                 }),
                 others_write: others(chain.pipes.get(at), |one| one.writes),
-                ..loads.mixes(stage)
             };
             let watched = &mut self.watch.pipeline.stages[at];
             watched.facts.started = named(census, stage);
@@ -197,13 +184,11 @@ fn others(
     let mut started_it = None;
     let mut worst = Attribution::Clear;
     for holder in &pipe.holders {
-        let Some(fd) = fd_of(holder).filter(|_| !holder.has_both()) else {
+        let is_another = !holder.has_both() && !stage.contains(&holder.process);
+        let Some(fd) = fd_of(holder).filter(|_| is_another) else {
             continue;
         };
         let pid = census.processes[holder.process].id.pid;
-        if stage.contains(&holder.process) {
-            continue;
-        }
         let started_it = started_it.get_or_insert_with(|| above(census, stage));
         if started_it.contains(&pid) && awaits_a_child(pid) {
             continue;

@@ -63,20 +63,16 @@ impl Pipeline<'_> {
     /// Returns the stage that holds back the one at the start: the last in this direction that works,
     /// up to the first that no stage holds back.
     fn follow(&self, start: usize, way: Way) -> Option<usize> {
-        let mut found = self.works(start).then_some(start);
-        let mut at = start;
-        while self.is_behind(at, way) {
-            let next = match way {
-                Way::Up => at.checked_sub(1),
-                Way::Down => Some(at + 1).filter(|&next| next < self.moments.len()),
-            };
-            match next {
-                Some(next) => at = next,
-                None => break,
-            }
+        let (mut found, mut next) = (None, Some(start));
+        while let Some(at) = next {
             if self.works(at) {
                 found = Some(at);
             }
+            next = match way {
+                _ if !self.is_behind(at, way) => None,
+                Way::Up => at.checked_sub(1),
+                Way::Down => Some(at + 1).filter(|&next| next < self.moments.len()),
+            };
         }
         found
     }

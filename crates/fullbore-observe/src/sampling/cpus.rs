@@ -77,15 +77,12 @@ fn parse(stat: &str) -> Vec<(usize, Duration)> {
         let mut words = line.strip_prefix("cpu")?.split(' ');
         let cpu = words.next()?.parse().ok()?;
         // user, nice, system; idle, iowait
-        let ticks: Vec<u64> = words
+        let ticks: u64 = words
             .skip(3)
             .take(2)
-            .filter_map(|word| word.parse().ok())
-            .collect();
-        Some((
-            cpu,
-            Duration::from_secs_f64(ticks.iter().sum::<u64>() as f64 * tick),
-        ))
+            .filter_map(|word| word.parse::<u64>().ok())
+            .sum();
+        Some((cpu, Duration::from_secs_f64(ticks as f64 * tick)))
     };
     stat.lines().filter_map(of).collect()
 }

@@ -134,8 +134,8 @@ impl<'a> Heard<'a> {
                 self.ways.writes = true;
                 self.for_output = true;
             }
-            On::Read(object) if self.is_likely_input(object) => self.for_input = true,
-            On::Write(object) if self.is_likely_output(object) => self.for_output = true,
+            On::Read(Object::SomePipe) if self.is_empty() => self.for_input = true,
+            On::Write(Object::SomePipe) if self.is_full() => self.for_output = true,
             On::Move { from, to, side } => self.moves(from, to, side),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
             On::Any => self.waits_elsewhere(Cause::Several),
@@ -159,7 +159,7 @@ impl<'a> Heard<'a> {
         let (takes, gives) = (is(self.input, from), is(self.output, to));
         self.ways.takes_pages |= takes;
         self.ways.gives_pages |= gives;
-        let (before, after) = (fill(self.input), fill(self.output));
+        let [before, after] = [self.input, self.output].map(|pipe| pipe?.fill);
         match (side, takes, gives) {
             (Side::From, true, _) => self.for_input = true,
             (Side::From, false, _) => self.waits_elsewhere(cause(from)),
@@ -201,20 +201,14 @@ impl<'a> Heard<'a> {
         !(self.runs || self.for_input || self.for_output) && self.causes().count() > 1
     }
 
-    fn is_likely_input(&self, object: Object) -> bool {
-        object == Object::SomePipe && self.is_empty()
-    }
-
-    fn is_likely_output(&self, object: Object) -> bool {
-        object == Object::SomePipe && self.is_full()
-    }
-
     fn is_empty(&self) -> bool {
-        is_awaited(self.input) || fill(self.input).is_some_and(Fill::is_empty)
+        self.input
+            .is_some_and(|pipe| pipe.awaited || pipe.fill.is_some_and(Fill::is_empty))
     }
 
     fn is_full(&self) -> bool {
-        is_awaited(self.output) || fill(self.output).is_some_and(Fill::is_full)
+        self.output
+            .is_some_and(|pipe| pipe.awaited || pipe.fill.is_some_and(Fill::is_full))
     }
 
     /// Returns what the stage does as a whole. A stage that waits for one of several things waits for its
@@ -233,14 +227,6 @@ impl<'a> Heard<'a> {
             _ => Moment::Elsewhere(self.causes().next().unwrap_or(Cause::Unknown)),
         }
     }
-}
-
-fn is_awaited(side: Option<AdjacentPipe>) -> bool {
-    side.is_some_and(|side| side.awaited)
-}
-
-fn fill(side: Option<AdjacentPipe>) -> Option<Fill> {
-    side.and_then(|side| side.fill)
 }
 
 fn is(side: Option<AdjacentPipe>, object: Object) -> bool {

@@ -10,14 +10,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fullbore_linux::proc_directory;
-use procfs::FromRead;
-use procfs::process::Schedstat;
+use procfs::process::{Io, Schedstat, Stat};
 use rustix::fs::CWD;
 
 use crate::census::ProcessId;
 use crate::census::proc_files::pipe_at;
 use crate::sampling::attribution::Part;
-use crate::sampling::process_files::{call, cpu_time, io, read, stat};
+use crate::sampling::process_files::{call, cpu_time, parsed, read};
 use crate::sampling::resources::{Activity, Used};
 use crate::sampling::waiting::{self, Doing, Object, On};
 
@@ -96,19 +95,15 @@ impl Watched {
         watched.refresh().then_some(watched)
     }
 
-    /// Calls `each` with what each of its threads does, until `each` returns false. Returns whether the
-    /// process still exists.
-    pub fn sample(&mut self, mut each: impl FnMut(Doing) -> bool) -> bool {
-        let mut there = false;
+    /// Calls `each` with what each of its threads does, until `each` returns false.
+    pub fn sample(&mut self, mut each: impl FnMut(Doing) -> bool) {
         for at in 0..self.threads.len() {
             let doing = self.doing(at);
             self.changed |= doing == Doing::Ended;
-            there |= doing != Doing::Ended;
             if !each(doing) {
-                return true;
+                return;
             }
         }
-        there
     }
 
     fn doing(&mut self, at: usize) -> Doing {
@@ -145,7 +140,7 @@ impl Watched {
     fn by_state(&self, tid: i32) -> Doing {
         let path = format!("/proc/{}/task/{tid}/stat", self.id.pid);
         let stat = match File::open(path) {
-            Ok(file) => stat(&file),
+            Ok(file) => parsed::<Stat>(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             // This process may have too many files open.
             Err(_) => return Doing::Waits(On::Unknown),
@@ -191,7 +186,7 @@ impl Watched {
     /// exists, even as a zombie.
     pub fn refresh(&mut self) -> bool {
         self.objects.clear();
-        let Some(stat) = stat(&self.stat) else {
+        let Some(stat) = parsed::<Stat>(&self.stat) else {
             return false;
         };
         self.id.start = stat.starttime;
@@ -208,7 +203,7 @@ impl Watched {
             .unwrap_or_else(|| Duration::from_secs_f64((stat.utime + stat.stime) as f64 * tick));
         self.growth += own.saturating_sub(self.own);
         self.own = own;
-        let io = self.io.as_ref().and_then(io);
+        let io = self.io.as_ref().and_then(parsed::<Io>);
         self.used = Used {
             cpu: own + Duration::from_secs_f64(of_children),
             read: io.map(|io| io.rchar).or(self.used.read),
@@ -219,7 +214,7 @@ impl Watched {
 
     /// Returns whether it no longer exists, not even as a zombie.
     pub fn has_ended(&self) -> bool {
-        stat(&self.stat).is_none()
+        parsed::<Stat>(&self.stat).is_none()
     }
 
     /// Returns its children, if the kernel lists them (CONFIG_PROC_CHILDREN).
@@ -333,9 +328,7 @@ impl Thread {
     }
 
     fn schedule(&self) -> Option<Schedstat> {
-        let mut buffer = [0; 128];
-        let line = read(self.schedstat.as_ref()?, &mut buffer).ok()?;
-        Schedstat::from_read(line.as_bytes()).ok()
+        parsed(self.schedstat.as_ref()?)
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use procfs::FromRead;
-use procfs::process::{Io, Stat};
 
 /// Reads the start of a file of /proc.
 pub fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
@@ -16,18 +15,11 @@ pub fn read<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     std::str::from_utf8(&buffer[..length]).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Reads /proc/PID/stat from a file that is open; `None` if the process has gone.
-pub fn stat(file: &File) -> Option<Stat> {
+/// Reads what /proc/PID/stat, io or schedstat says from a file that is open; `None` if the process has gone.
+pub fn parsed<T: FromRead>(file: &File) -> Option<T> {
     let mut buffer = [0; 1024];
     let length = file.read_at(&mut buffer, 0).ok()?;
-    Stat::from_read(&buffer[..length]).ok()
-}
-
-/// Reads /proc/PID/io from a file that is open.
-pub fn io(file: &File) -> Option<Io> {
-    let mut buffer = [0; 512];
-    let length = file.read_at(&mut buffer, 0).ok()?;
-    Io::from_read(&buffer[..length]).ok()
+    T::from_read(&buffer[..length]).ok()
 }
 
 /// Parses a line of /proc/PID/task/TID/syscall into the number of the call and its arguments; the number is

@@ -51,10 +51,8 @@ impl Rings {
                 {
                     if let Ok(Some(view)) = RingView::open(&fd.path()) {
                         found.push(view.inode());
-                        let before = match is_older && is_first {
-                            true => view.state().map_or(0, |state| state.claimed),
-                            false => 0,
-                        };
+                        let before = view.state().filter(|_| is_older && is_first);
+                        let before = before.map_or(0, |state| state.claimed);
                         self.open.entry(view.inode()).or_insert((view, before));
                     }
                 }

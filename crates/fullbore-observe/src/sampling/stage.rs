@@ -270,11 +270,6 @@ impl WatchedStage {
                 self.members.push(Member::new(found, has_parent));
             }
         }
-        // The times of a child do not count for a parent that is not sampled.
-        let pids = self.pids();
-        for member in &mut self.members {
-            member.has_parent &= pids.contains(&member.process.parent);
-        }
         self.count_children(census_began);
     }
 
@@ -317,6 +312,8 @@ impl WatchedStage {
     fn count_children(&mut self, census_began: u64) {
         let pids = self.pids();
         for member in &mut self.members {
+            // The times of a child do not count for a parent that is not sampled.
+            member.has_parent &= pids.contains(&member.process.parent);
             let mut children = BTreeSet::from_iter(member.process.children());
             // A child that the census did not find has no end of the pipe open, unless it was started too
             // late to be found.

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::{PipeEnd, PipeLimit};
+use fullbore_linux::{PipeEnd, PipeGrowth};
 use rustix::io::Errno;
 
 use crate::capacity::USUAL;
@@ -99,16 +99,16 @@ impl TunedPipe {
         if !options.force && !self.is_safe() {
             return Ok(Outcome::Refused);
         }
-        let (to, limit) = match options.dry_run {
+        let growth = match options.dry_run {
             true => {
                 let own = fullbore_linux::Pipe::new().map_err(errno)?;
                 grow(&own.writer, options.size)?
             }
             false => grow(&end, options.size)?,
         };
-        self.to = Some(to.max(size));
-        self.limit = limit.map(|limit| limit.to_string());
-        Ok(match to > size {
+        self.to = Some(growth.after.max(size));
+        self.limit = growth.limit.map(|limit| limit.to_string());
+        Ok(match growth.after > size {
             true => Outcome::Grown,
             false => Outcome::Stopped,
         })
@@ -124,22 +124,17 @@ impl TunedPipe {
             true => Ok(USUAL),
             false => rustix::pipe::fcntl_setpipe_size(end, USUAL),
         };
-        match done {
-            Err(Errno::BUSY) => Ok(Outcome::TooFull),
-            Err(errno) => Err(errno),
-            Ok(to) => {
-                self.to = Some(to);
-                Ok(Outcome::Reverted)
-            }
+        if done == Err(Errno::BUSY) {
+            return Ok(Outcome::TooFull);
         }
+        self.to = Some(done?);
+        Ok(Outcome::Reverted)
     }
 }
 
-fn grow(end: &impl AsFd, size: usize) -> Result<(usize, Option<PipeLimit>), Errno> {
+fn grow(end: &impl AsFd, size: usize) -> Result<PipeGrowth, Errno> {
     let grown = PipeEnd::new(end.as_fd()).and_then(|end| end.grow(size));
-    grown
-        .map(|growth| (growth.after, growth.limit))
-        .map_err(errno)
+    grown.map_err(errno)
 }
 
 fn errno(error: fullbore_linux::Error) -> Errno {

@@ -56,9 +56,7 @@ impl Target {
     pub fn find(&self, census: &Census) -> Result<TargetPipes, Error> {
         match self {
             Self::Process(pid) => {
-                let Some(process) = census.process(*pid) else {
-                    return Err(not_seen(*pid));
-                };
+                let process = census.process(*pid).ok_or_else(|| not_seen(*pid))?;
                 Ok(pipes_of(census, &[process]))
             }
             Self::Name(name) => of_name(name, census),
@@ -66,9 +64,8 @@ impl Target {
             Self::Started(pid) => Ok(started(*pid, census)),
             Self::Pipe(identity) => {
                 let mut all = census.pipes.iter();
-                let Some(pipe) = all.position(|pipe| pipe.identity == *identity) else {
-                    return Err(Error::NotFound("it has ended".into()));
-                };
+                let pipe = all.position(|pipe| pipe.identity == *identity);
+                let pipe = pipe.ok_or_else(|| Error::NotFound("it has ended".into()))?;
                 Ok(TargetPipes::only(vec![pipe]))
             }
         }
@@ -76,13 +73,9 @@ impl Target {
 }
 
 fn of_name(name: &str, census: &Census) -> Result<TargetPipes, Error> {
-    let all: Vec<usize> = census
-        .processes
-        .iter()
-        .enumerate()
-        .filter(|(_, process)| process.has_name(name))
-        .map(|(index, _)| index)
-        .collect();
+    let has_name = |process: &usize| census.processes[*process].has_name(name);
+    let all = 0..census.processes.len();
+    let all: Vec<usize> = all.filter(has_name).collect();
     if all.is_empty() {
         return Err(Error::NotFound(format!(
             "no process named '{}' has a pipe{}",

@@ -62,19 +62,21 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Vec<usize>, Sureness) {
     let (at_least, _) = bounds(top.blame, numbers.effective_samples);
     let starved = numbers.starved();
     let stands_out = top.blame >= 0.6 && at_least >= 0.5 && top.blame - second.blame >= 0.3;
-    // If the slow stage were faster, the stage with the most work besides it would become the slow
-    // one.
-    let next = rival(top, numbers);
-    let nearly = next.map_or(0.0, |rival| {
-        numbers.work(rival) / numbers.work(top).max(1e-9)
-    });
+    let short_of_cpus = match starved {
+        0.8.. => Some((VerdictKind::Cpus, vec![], Sureness::Sure)),
+        0.5.. => Some((VerdictKind::Cpus, vec![], Sureness::Likely)),
+        _ => None,
+    };
     if stands_out {
-        if let Some(rival) = next.filter(|_| nearly >= ALIKE) {
-            if starved >= 0.5 {
-                return (VerdictKind::Cpus, vec![], short_of_cpus(starved));
-            }
+        // If the slow stage were faster, the stage with the most work besides it would become the slow
+        // one.
+        let next = rivals(top, numbers).max_by(|a, b| numbers.work(a).total_cmp(&numbers.work(b)));
+        let is_alike =
+            |rival: &&StageNumbers| numbers.work(rival) / numbers.work(top).max(1e-9) >= ALIKE;
+        if let Some(rival) = next.filter(is_alike) {
             let stages = vec![top.number, rival.number];
-            return (VerdictKind::Shared, stages, Sureness::Likely);
+            let shared = (VerdictKind::Shared, stages, Sureness::Likely);
+            return short_of_cpus.unwrap_or(shared);
         }
         let doubts = [
             top.blame < 0.8 || at_least < 0.65,
@@ -97,8 +99,8 @@ fn judge(numbers: &Numbers) -> (VerdictKind, Vec<usize>, Sureness) {
         };
         return (VerdictKind::Stage, vec![top.number], sure);
     }
-    if starved >= 0.5 {
-        return (VerdictKind::Cpus, vec![], short_of_cpus(starved));
+    if let Some(short_of_cpus) = short_of_cpus {
+        return short_of_cpus;
     }
     if numbers.waking() >= 0.5 {
         return (VerdictKind::Waking, vec![], Sureness::Likely);
@@ -148,20 +150,7 @@ fn bounds(share: f64, samples: f64) -> (f64, f64) {
     ((middle - spread) / scale, (middle + spread) / scale)
 }
 
-fn short_of_cpus(starved: f64) -> Sureness {
-    if starved >= 0.8 {
-        Sureness::Sure
-    } else {
-        Sureness::Likely
-    }
-}
-
-/// Returns the stage with the most work besides the slow one, without stages that may only be
-/// spinning.
-fn rival<'a>(top: &StageNumbers, numbers: &'a Numbers) -> Option<&'a StageNumbers> {
-    rivals(top, numbers).max_by(|a, b| numbers.work(a).total_cmp(&numbers.work(b)))
-}
-
+/// Returns the stages besides the slow one, without stages that may only be spinning.
 fn rivals<'a>(top: &StageNumbers, numbers: &'a Numbers) -> impl Iterator<Item = &'a StageNumbers> {
     (others(top, numbers))
         .filter(|stage| !numbers.may_spin(stage) && stage.attribution != Attribution::Unclear)

@@ -153,10 +153,7 @@ impl Numbers {
     /// Returns the numbers that follow from these sums.
     pub(crate) fn of(facts: &[&StageFacts], links: &[Link], sums: &Sums, seconds: f64) -> Self {
         let stages = (facts.iter().zip(&sums.stages).enumerate())
-            .map(|(at, (known, stage))| StageNumbers {
-                attribution: attribution(at, facts, stage, sums.time),
-                ..StageNumbers::of(at, known, stage, sums.time)
-            })
+            .map(|(at, (_, stage))| StageNumbers::of(at, facts, stage, sums.time))
             .collect();
         let pipes = (links.iter().zip(&sums.pipes).enumerate())
             .map(|(at, (link, pipe))| {
@@ -193,7 +190,8 @@ fn attribution(at: usize, facts: &[&StageFacts], sums: &StageSums, time: Duratio
 }
 
 impl StageNumbers {
-    fn of(at: usize, facts: &StageFacts, sums: &StageSums, time: Duration) -> Self {
+    fn of(at: usize, all: &[&StageFacts], sums: &StageSums, time: Duration) -> Self {
+        let facts = all[at];
         let slept = sums.time.saturating_sub(sums.ran + sums.queued);
         let elsewhere: Duration = sums.elsewhere.values().sum();
         let seen = sums.for_input + sums.for_output + elsewhere;
@@ -216,7 +214,7 @@ impl StageNumbers {
                 .map(|(&cause, &part)| (cause, waited(part)))
                 .collect(),
             blame: share(sums.blame, time),
-            attribution: Attribution::Clear,
+            attribution: attribution(at, all, sums, time),
             is_mixed: sums.doubtful.is_mixed(time),
             exit_code: facts.status.and_then(|status| status.code()),
             signal: facts.status.and_then(|status| status.signal()),
@@ -224,14 +222,11 @@ impl StageNumbers {
     }
 }
 
+/// A stage at an end of a pipe.
+type Side<'a> = (&'a StageFacts, &'a StageSums);
+
 impl PipeNumbers {
-    fn of(
-        at: usize,
-        link: &Link,
-        sums: &PipeSums,
-        writer: (&StageFacts, &StageSums),
-        reader: (&StageFacts, &StageSums),
-    ) -> Self {
+    fn of(at: usize, link: &Link, sums: &PipeSums, writer: Side<'_>, reader: Side<'_>) -> Self {
         let bytes = match sums.unread.filter(|unread| unread.is_all(writer, reader)) {
             Some(_) => Bytes {
                 bytes: Some(0),
@@ -264,11 +259,7 @@ impl PipeNumbers {
 impl Unread {
     /// Returns whether nothing was read from the pipe: all that was written was in it, and the stage after it, which had
     /// read no more than a program does while starting, has read nothing since.
-    fn is_all(
-        self,
-        (from, _): (&StageFacts, &StageSums),
-        (to, reader): (&StageFacts, &StageSums),
-    ) -> bool {
+    fn is_all(self, (from, _): Side<'_>, (to, reader): Side<'_>) -> bool {
         let moves_pages = from.ways.gives_pages || to.ways.takes_pages;
         // A call that waits for room counts at its end, but has put in a part of its bytes.
         let is_in_it =
@@ -292,10 +283,7 @@ impl Bytes {
     /// count is only used if it is of this pipe alone. It is then expected to include nothing else, because
     /// what they read while starting is not counted. A 0 whose certainty is unknown is what was counted until
     /// something is [known](Self::known).
-    pub(crate) fn between(
-        (from, writer): (&StageFacts, &StageSums),
-        (to, reader): (&StageFacts, &StageSums),
-    ) -> Self {
+    pub(crate) fn between((from, writer): Side<'_>, (to, reader): Side<'_>) -> Self {
         let of = |written, read, besides| Self::of(&from.ways, written, &to.ways, read, besides);
         if !from.told {
             return of(writer.written, reader.read, BESIDES);

@@ -41,11 +41,11 @@ pub fn words(verdict: &Verdict, numbers: &Numbers) -> String {
             }
         }
         VerdictKind::Shared => format!(
-            "bottleneck: {names} together ({sure}), which are about equally slow: {}",
+            "bottleneck: {names} together ({sure}), which are about equally slow: {} of the time",
             of_each(slow_stages(), |stage| work(stage, numbers))
         ),
         VerdictKind::ByTurns => format!(
-            "bottleneck: {names} at different times ({sure}): {}",
+            "bottleneck: {names} at different times ({sure}): {} of the time",
             of_each(slow_stages(), blame)
         ),
         VerdictKind::Cpus => format!(
@@ -62,7 +62,7 @@ pub fn words(verdict: &Verdict, numbers: &Numbers) -> String {
             Percent(numbers.waking().min(1.0))
         ),
         VerdictKind::Nobody => format!(
-            "bottleneck: none found ({sure}): {}",
+            "bottleneck: none found ({sure}): {} of the time",
             of_each(numbers.stages.iter(), blame)
         ),
     }
@@ -108,7 +108,7 @@ fn of_each<'a>(
     stages: impl Iterator<Item = &'a StageNumbers>,
     words: impl Fn(&StageNumbers) -> String,
 ) -> String {
-    stages.map(words).collect::<Vec<_>>().join(", ") + " of the time"
+    stages.map(words).collect::<Vec<_>>().join(", ")
 }
 
 fn work(stage: &StageNumbers, numbers: &Numbers) -> String {
@@ -126,14 +126,11 @@ fn blame(stage: &StageNumbers) -> String {
 }
 
 fn queues(numbers: &Numbers) -> String {
-    let parts: Vec<String> = (numbers.stages.iter())
-        .filter(|stage| stage.time.waited_for_cpu >= 0.1)
-        .map(|stage| {
-            let share = Percent(stage.time.waited_for_cpu);
-            format!("stage {} waited for a CPU {share}", stage.number)
-        })
-        .collect();
-    parts.join(", ")
+    let waited = |stage: &&StageNumbers| stage.time.waited_for_cpu >= 0.1;
+    of_each(numbers.stages.iter().filter(waited), |stage| {
+        let share = Percent(stage.time.waited_for_cpu);
+        format!("stage {} waited for a CPU {share}", stage.number)
+    })
 }
 
 impl Bound {

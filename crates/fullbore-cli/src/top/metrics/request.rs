@@ -51,48 +51,30 @@ fn date() -> String {
         .unwrap_or_default()
 }
 
-/// What decides about the answer to a request.
-#[derive(Debug)]
-pub struct Request<'a> {
-    pub method: &'a str,
-    path: &'a str,
-    /// The values of the header `Host`.
-    hosts: Vec<&'a str>,
-}
-
-impl<'a> Request<'a> {
-    /// Takes it from what was parsed. A header that is no text becomes an empty one.
-    pub fn of(parsed: &httparse::Request<'_, 'a>) -> Self {
-        let headers = parsed.headers.iter();
-        let hosts = headers.filter(|header| header.name.eq_ignore_ascii_case("host"));
-        Self {
-            method: parsed.method.unwrap_or_default(),
-            path: path_of(parsed.path.unwrap_or_default()),
-            hosts: hosts
-                .map(|host| std::str::from_utf8(host.value).unwrap_or_default())
-                .collect(),
-        }
-    }
-}
-
 /// Returns the path of a target, which may be a whole address (RFC 9112, 3.2).
 fn path_of(target: &str) -> &str {
     let path = match target.split_once("://") {
-        Some((scheme, rest)) if !scheme.contains('/') => match rest.find('/') {
-            Some(at) => &rest[at..],
-            None => "/",
-        },
+        Some((scheme, rest)) if !scheme.contains('/') => {
+            rest.find('/').map_or("/", |at| &rest[at..])
+        }
         _ => target,
     };
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
 /// Returns the answer to a request. `page` makes the page.
-pub fn answer(request: &Request<'_>, is_local: bool, page: impl FnOnce() -> Answer) -> Answer {
-    match (request.method, request.path) {
+pub fn answer(
+    request: &httparse::Request<'_, '_>,
+    is_local: bool,
+    page: impl FnOnce() -> Answer,
+) -> Answer {
+    let headers = request.headers.iter();
+    let mut hosts = headers.filter(|header| header.name.eq_ignore_ascii_case("host"));
+    let path = path_of(request.path.unwrap_or_default());
+    match (request.method.unwrap_or_default(), path) {
         // A web page of another site may have its own name resolve to the loopback address (DNS rebinding), and the
         // browser sends that name with the requests of the page.
-        _ if is_local && !request.hosts.iter().all(|host| is_loopback_name(host)) => {
+        _ if is_local && !hosts.all(|host| is_loopback_name(host.value)) => {
             refusal(MISDIRECTED, ": use localhost or a numeric address")
         }
         ("GET" | "HEAD", "/metrics") => page(),
@@ -116,8 +98,9 @@ pub fn text(status: Status, line: &str) -> Answer {
 }
 
 /// Returns whether a host, with or without a port, is localhost (RFC 6761, 6.3) or a numeric address, by which the
-/// programs of this machine name it.
-fn is_loopback_name(host: &str) -> bool {
+/// programs of this machine name it. One that is no text is like an empty one.
+fn is_loopback_name(host: &[u8]) -> bool {
+    let host = std::str::from_utf8(host).unwrap_or_default();
     if let Some(rest) = host.strip_prefix('[') {
         let address = rest.split(']').next().unwrap_or_default();
         return address.parse::<Ipv6Addr>().is_ok();
@@ -134,11 +117,14 @@ mod tests {
 
     /// Returns the status, the answer's head and whether the body is the page, whose type is its format.
     fn said(method: &str, target: &str, hosts: &[&str]) -> (u16, String, bool) {
-        let request = Request {
-            method,
-            path: path_of(target),
-            hosts: hosts.to_vec(),
-        };
+        let name = "Host";
+        let headers = hosts.iter().map(|host| httparse::Header {
+            name,
+            value: host.as_bytes(),
+        });
+        let mut headers = Vec::from_iter(headers);
+        let mut request = httparse::Request::new(&mut headers);
+        (request.method, request.path) = (Some(method), Some(target));
         let mut asked = false;
         let page = || {
             asked = true;

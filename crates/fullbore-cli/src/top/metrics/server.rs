@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-use super::request::{Answer, BAD_REQUEST, Request, TOO_LARGE, answer, refusal};
+use super::request::{Answer, BAD_REQUEST, TOO_LARGE, answer, refusal};
 
 /// The most bytes of a request that are read, its line and its headers, and the most headers. A scrape has a few
 /// hundred bytes.
@@ -154,8 +154,7 @@ fn asked(
             }
             Err(_) => refusal(BAD_REQUEST, "").bytes(true),
             Ok(httparse::Status::Complete(_)) => {
-                let request = Request::of(&parsed);
-                answer(&request, is_local, page).bytes(request.method != "HEAD")
+                answer(&parsed, is_local, page).bytes(parsed.method != Some("HEAD"))
             }
         }));
     }

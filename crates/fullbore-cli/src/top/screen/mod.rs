@@ -5,7 +5,7 @@
 mod keys;
 mod raw;
 mod state;
-mod view;
+pub mod view;
 
 use std::io::{self, Write, stdin, stdout};
 use std::sync::Arc;

@@ -71,11 +71,8 @@ pub struct State {
 
 impl State {
     pub fn new(overview: Overview) -> Self {
-        let mut state = Self {
-            overview,
-            ..Self::default()
-        };
-        state.arrange();
+        let mut state = Self::default();
+        state.update(overview);
         state
     }
 

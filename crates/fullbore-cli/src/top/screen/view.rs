@@ -12,20 +12,21 @@ use fullbore_observe::census::Process;
 use fullbore_observe::overview::{Overview, PipeState, Slow};
 
 /// A column of the table.
-struct Column {
-    name: &'static str,
+pub struct Column {
+    pub name: &'static str,
     /// The least and the most columns of the terminal that it can use.
     least: usize,
     most: usize,
     /// The columns with the least weight are left out first.
     weight: u8,
     right: bool,
-    text: fn(&Overview, &PipeState, usize) -> String,
+    /// The text for so many columns of the terminal at most.
+    pub text: fn(&Overview, &PipeState, usize) -> String,
 }
 
 /// All columns, from left to right.
 #[rustfmt::skip]
-const COLUMNS: &[Column] = &[
+pub const COLUMNS: &[Column] = &[
     Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, text: ends },
     Column { name: "holds", least: 7, most: 8, weight: 4, right: true, text: |_, row, _| cells::capacity(row) },
     Column { name: "fill", least: 5, most: 40, weight: 5, right: false, text: |_, row, width| spark(&row.fills, width) },
