@@ -56,7 +56,7 @@ impl Closing<'_> {
     ) -> (Destination, bool) {
         let report = self.ended.report.sinks.get(at);
         let error = report.and_then(|sink| sink.error.as_ref());
-        let broken = error.and_then(|error| Broken::new(error, input, &output));
+        let broken = error.and_then(|error| Broken::moving(error, input, &output));
         let is_ignored = report.is_some_and(|sink| sink.ignored);
         let mut is_well = broken.is_none() || is_ignored;
         if let Some(broken) = broken.as_ref().filter(|_| !is_ignored) {

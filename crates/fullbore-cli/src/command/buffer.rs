@@ -54,11 +54,10 @@ impl Buffer {
 
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let options = &self.options;
-        options.check_refused()?;
+        options.check()?;
         json::check(&options.json, "the bytes")?;
         let holding = options.holding();
         let sizes = options.sizes(holding.is_memory())?;
-        options.check_thresholds()?;
         let level = options.verbose.unwrap_or(2);
         let messages = Messages::new(options.log.as_deref(), options.as_mbuffer, level)?;
         match self.pass(&sizes, &holding, &messages) {

@@ -221,7 +221,6 @@ impl Meter {
             false => fills.filter(|_| known.is_none()),
         };
         let mut meter = self.meter(known.or(fills), &output);
-        meter.listen();
         let mut passing = Passing::new(&meter, &self.transfer, stop, is_plain);
         passing.lines_end_with = self.line.lines_end_with();
         // As with pv, it has no effect where nothing is stored.

@@ -258,21 +258,15 @@ impl LineOptions {
                 (self.bytes, "%b"),
                 (self.rate, "%r"),
             ];
-            return Some(Look::Number {
-                format: self.format.clone().unwrap_or_else(|| joined(&numbers)),
-                wanders: self.wanders && self.format.is_none(),
-            });
+            let format = self.format.clone().unwrap_or_else(|| joined(&numbers));
+            return Some(Look::Number(format, self.wanders && self.format.is_none()));
         }
         let tab = match self.conemu {
             true => "%{progress-conemu}",
             false => "",
         };
         if let Some(format) = &self.format {
-            return Some(Look::Format {
-                format: format!("{format}{tab}"),
-                is_named: false,
-                appearance,
-            });
+            return Some(Look::Format(format!("{format}{tab}"), appearance));
         }
         let last = self.last_written.map(|number| format!("%{number}A"));
         let switches = [
@@ -293,11 +287,7 @@ impl LineOptions {
         if shown.is_empty() {
             shown = "%b %t %r %p %e".to_owned();
         }
-        Some(Look::Format {
-            format: shown + tab,
-            is_named: true,
-            appearance,
-        })
+        Some(Look::Parts(shown + tab, appearance))
     }
 }
 
