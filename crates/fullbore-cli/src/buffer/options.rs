@@ -201,16 +201,14 @@ impl Options {
         }
     }
 
-    /// Returns where the bytes are held; a temporary file is in `$TMPDIR` or /var/tmp.
-    pub fn holding(&self) -> Holding {
-        match &self.file {
-            Some(file) => Holding::Named(file.clone()),
-            None if !self.temporary_file => Holding::Memory,
-            None => {
-                let directory = std::env::var_os("TMPDIR").filter(|name| !name.is_empty());
-                Holding::Temporary(directory.unwrap_or_else(|| "/var/tmp".into()).into())
-            }
+    /// Returns the file that holds the bytes, if they are not in memory; a temporary one is in `$TMPDIR` or /var/tmp.
+    pub fn holding(&self) -> Option<Holding> {
+        if let Some(file) = &self.file {
+            return Some(Holding::Named(file.clone()));
         }
+        let directory = std::env::var_os("TMPDIR").filter(|name| !name.is_empty());
+        let directory = directory.unwrap_or_else(|| "/var/tmp".into());
+        (self.temporary_file).then(|| Holding::Temporary(directory.into()))
     }
 
     /// Returns what becomes of output files that exist.
