@@ -152,12 +152,7 @@ impl Meter {
             bail!(Usage(text));
         }
         let _pid_file = self.others.pidfile.clone().map(PidFile::new).transpose()?;
-        let watch = Watches::new(&self.others.watch, self.line.clone(), self.manner.is_pv())?;
-        if self.line.numeric {
-            watch.numbers();
-        } else {
-            watch.lines(self.line.force);
-        }
+        Watches::new(&self.others.watch, self.line.clone(), self.manner.is_pv())?.run();
         Ok(ExitCode::SUCCESS)
     }
 
