@@ -277,7 +277,8 @@ impl Meter {
         let sink = output.as_fd().try_clone_to_owned().ok();
         let is_drawn = !self.line.numeric && !self.line.quiet;
         let display = is_drawn.then(|| self.display()).flatten();
-        let options = self.line.with_size(total);
+        let mut options = self.line.clone();
+        options.size = total;
         meter::Meter::new(options, limit, display, sink, self.manner)
     }
 

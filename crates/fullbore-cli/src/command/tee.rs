@@ -120,7 +120,14 @@ impl Tee {
         if self.sync {
             tee = tee.limit(WINDOW);
         }
-        let mut write_backs = self.write_backs(&outputs)?;
+        let mut write_backs = match self.sync {
+            true => WriteBack::of_stored(&outputs)?,
+            false => Vec::new(),
+        };
+        if self.sync && write_backs.is_empty() {
+            let text = "--sync needs a file or a block device to write to, and no output is one";
+            bail!(Usage(text.into()));
+        }
         let mut ran = tee.run();
         let taken_at_limit = |ran: &Result<TeeReport, TeeFailure>| {
             let report = ran.as_ref().ok()?;
@@ -199,19 +206,6 @@ impl Tee {
             }
         }
         Ok((outputs, all_well))
-    }
-
-    /// Returns what writes each output back to its disk, if that was asked for.
-    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
-        if !self.sync {
-            return Ok(Vec::new());
-        }
-        let begun = WriteBack::of_stored(outputs)?;
-        if begun.is_empty() {
-            let text = "--sync needs a file or a block device to write to, and no output is one";
-            bail!(Usage(text.into()));
-        }
-        Ok(begun)
     }
 
     fn mode(&self) -> Option<Mode> {

@@ -174,14 +174,6 @@ pub struct Changes {
 }
 
 impl LineOptions {
-    /// Returns the same options for this size, if it is known.
-    pub fn with_size(&self, size: Option<u64>) -> Self {
-        Self {
-            size,
-            ..self.clone()
-        }
-    }
-
     /// Returns what a running meter is told to change.
     pub fn changes(&self, rate_limit: Option<u64>) -> Changes {
         Changes {

@@ -85,6 +85,7 @@ struct Watch {
     process: Process,
     target: One,
     followed: Vec<Followed>,
+    is_over: bool,
 }
 
 /// One fd: where it stands in a file of some size, or how many bytes are in a pipe of some capacity.
@@ -147,13 +148,11 @@ impl Watches {
 
     /// Takes samples if they are due. Returns whether there is still something to watch.
     fn goes_on(&mut self, is_due: bool) -> bool {
-        let options = &self.options;
-        let goes_on: Vec<bool> = (self.all.iter_mut())
-            .map(|one| one.goes_on(options, is_due))
-            .collect();
-        let is_over = !goes_on.contains(&true);
-        let mut goes_on = goes_on.into_iter();
-        self.all.retain(|_| is_over || goes_on.next() == Some(true));
+        for one in &mut self.all {
+            one.is_over = !one.goes_on(&self.options, is_due);
+        }
+        let is_over = self.all.iter().all(|one| one.is_over);
+        self.all.retain(|one| is_over || !one.is_over);
         !is_over
     }
 
@@ -225,6 +224,7 @@ impl Watch {
             process,
             target,
             followed: Vec::new(),
+            is_over: false,
         };
         watch.follow(options)?;
         Ok(watch)

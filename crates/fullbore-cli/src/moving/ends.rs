@@ -52,7 +52,7 @@ impl Input {
             // Rust has opened /dev/null in its place, which would be an input without bytes.
             Input::Stdin if inherited::stdin_was_closed() => {
                 let why = "standard input is closed";
-                bail!(Broken::new(Doing::Open, self, self, why.into()))
+                bail!(Broken::new(Doing::Open, "", self, why.into()))
             }
             Input::Stdin => stdin().as_fd().try_clone_to_owned().map(File::from),
             Input::File(path) => {
@@ -72,17 +72,12 @@ impl Input {
 
     /// Returns the error that something could not be done to the input.
     fn bad(&self, doing: Doing, what: &str, error: &io::Error) -> Broken {
-        Broken::new(
-            doing,
-            self,
-            &format_args!("{what} {self}"),
-            error_text(error),
-        )
+        Broken::new(doing, what, self, error_text(error))
     }
 
     /// Returns the error that what was read is damaged.
     pub fn damaged(&self, why: String) -> Broken {
-        Broken::new(Doing::Read, self, self, why)
+        Broken::new(Doing::Read, "", self, why)
     }
 
     fn refuse_directory(&self, stat: rustix::io::Result<Stat>) -> Result<(), Broken> {

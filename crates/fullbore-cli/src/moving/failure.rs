@@ -36,17 +36,13 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Describes that `what` has failed.
-    pub fn new(
-        doing: Doing,
-        name: &dyn fmt::Display,
-        what: &dyn fmt::Display,
-        why: String,
-    ) -> Self {
+    /// Describes that `what`, if it is not empty, has failed with this file.
+    pub fn new(doing: Doing, what: &str, name: &dyn fmt::Display, why: String) -> Self {
+        let before = if what.is_empty() { "" } else { " " };
         Self {
             doing,
             name: name.to_string(),
-            text: format!("{what}: {why}"),
+            text: format!("{what}{before}{name}: {why}"),
             why,
         }
     }
@@ -74,12 +70,7 @@ impl Broken {
             }
             TransferSide::Sink => (Doing::Write, "write to", sink),
         };
-        let mut broken = Self::new(
-            doing,
-            name,
-            &format_args!("{what} {name}"),
-            error_text(errno),
-        );
+        let mut broken = Self::new(doing, what, name, error_text(errno));
         let after = format!("after {}", amount(*moved as f64));
         broken.text += &match (*operation, *moved) {
             ("read" | "write", 0) => String::new(),
@@ -118,8 +109,7 @@ pub fn is_about_an_input(error: &anyhow::Error) -> bool {
 
 /// Returns the error of close(2) on `what`.
 pub fn close_failed(what: &str, error: Error) -> anyhow::Error {
-    let closing = format_args!("close {what}");
-    Broken::new(Doing::Close, &what, &closing, words_of(&error)).into()
+    Broken::new(Doing::Close, "close", &what, words_of(&error)).into()
 }
 
 /// Whether it is a pipe or a socket that nothing reads any more (poll(2), `POLLERR`). A file or a device may answer
