@@ -63,10 +63,7 @@ impl Options {
                 Err(error) => failures.push(error),
             }
         }
-        let last = match sinks.is_empty() {
-            true => failures.pop(),
-            false => None,
-        };
+        let last = sinks.is_empty().then(|| failures.pop()).flatten();
         failures.iter().for_each(|error| messages.error(error));
         match last {
             Some(error) => Err(error),

@@ -215,7 +215,7 @@ impl Meter {
             true => self.line.size,
             false => fills.filter(|_| known.is_none()),
         };
-        let mut meter = self.meter(known.or(fills), &output);
+        let meter = self.meter(known.or(fills), &output);
         let mut passing = Passing::new(&meter, &self.transfer, stop, is_plain);
         passing.lines_end_with = self.line.lines_end_with();
         // As with pv, it has no effect where nothing is stored.
@@ -223,15 +223,13 @@ impl Meter {
             passing.write_back.begin(&output)?;
         }
         let bits = Cell::new(0);
-        let passed = join(
-            inputs,
-            &mut output,
-            |error| {
-                bits.set(bits.get() | Manner::bit(error));
-                meter.say(self.manner.line(error));
-            },
-            |input, output| passing.pass(input, output),
-        );
+        let say = |error: &anyhow::Error| {
+            bits.set(bits.get() | Manner::bit(error));
+            meter.say(self.manner.line(error));
+        };
+        let passed = join(inputs, &mut output, say, |input, output| {
+            passing.pass(input, output)
+        });
         let skipped = passing.has_skipped;
         let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
         let unreported = passing.write_back.unreported;
@@ -245,14 +243,14 @@ impl Meter {
             Err(error) if self.line.cursor || self.manner.is_pv() => {
                 let code = exit::code(&error);
                 if code.is_some() {
-                    bits.set(bits.get() | Manner::bit(&error));
-                    meter.say(self.manner.line(&error));
+                    say(&error);
                 }
                 Ok(code.unwrap_or(ExitCode::SUCCESS))
             }
             passed => passed,
         };
-        meter.finish();
+        // Shows the final line, and which side was slow.
+        drop(meter);
         let code = passed?;
         Ok(match skipped {
             _ if self.manner.is_pv() => ExitCode::from(bits.get()),

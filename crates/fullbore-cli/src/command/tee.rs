@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use fullbore::EndReason;
-use fullbore::tee::{OnError, Policy, TeeFailure, TeeReport};
+use fullbore::tee::{OnError, Policy};
 
 use crate::exit;
 use crate::moving::{self, Existing, Input, Output, WriteBack};
@@ -128,21 +128,17 @@ impl Tee {
             let text = "--sync needs a file or a block device to write to, and no output is one";
             bail!(Usage(text.into()));
         }
-        let mut ran = tee.run();
-        let taken_at_limit = |ran: &Result<TeeReport, TeeFailure>| {
-            let report = ran.as_ref().ok()?;
-            (self.sync && report.ended == EndReason::AtLimit).then_some(report.taken)
-        };
-        while let Some(taken) = taken_at_limit(&ran) {
-            for write_back in &mut write_backs {
-                write_back.wait()?;
+        let (report, failure) = loop {
+            match tee.run() {
+                Ok(report) if self.sync && report.ended == EndReason::AtLimit => {
+                    for write_back in &mut write_backs {
+                        write_back.wait()?;
+                    }
+                    tee = tee.limit(report.taken + WINDOW);
+                }
+                Ok(report) => break (report, None),
+                Err(failure) => break (failure.report, Some((failure.sink, failure.error))),
             }
-            tee = tee.limit(taken + WINDOW);
-            ran = tee.run();
-        }
-        let (report, failure) = match ran {
-            Ok(report) => (report, None),
-            Err(failure) => (failure.report, Some((failure.sink, failure.error))),
         };
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
         // One that has not failed lacks bytes if the tee has ended early.

@@ -297,13 +297,12 @@ fn expected(text: &str) -> Result<u64, String> {
     };
     let path_error = |error: std::io::Error| format!("'{path}': {}", error_text(&error));
     let file = File::open(path).map_err(path_error)?;
-    if file.metadata().is_ok_and(|file| file.is_dir()) {
+    let found = file.metadata().map_err(path_error)?;
+    if found.is_dir() {
         return size_below(Path::new(path)).map_err(path_error);
     }
     // The end of an empty file is not known by its size.
-    let is_empty = file
-        .metadata()
-        .is_ok_and(|file| file.is_file() && file.len() == 0);
+    let is_empty = found.is_file() && found.len() == 0;
     let size = moving::end(&file).or(is_empty.then_some(0));
     size.ok_or_else(|| {
         format!("'{path}' is neither a regular file nor a block device nor a directory")

@@ -162,20 +162,16 @@ impl Meter {
             None => say_line(line),
         }
     }
+}
 
+impl Drop for Meter {
     /// Shows the final line, and which side was slow.
-    pub fn finish(&mut self) {
+    fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.shared.ended.store(true, Ordering::Release);
             thread.thread().unpark();
             let _ = thread.join();
         }
-    }
-}
-
-impl Drop for Meter {
-    fn drop(&mut self) {
-        self.finish();
     }
 }
 
@@ -223,10 +219,6 @@ impl Shared {
         };
         let held = self.sink.as_ref().and_then(|sink| of(sink).ok());
         held.unwrap_or((0, 0))
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
     }
 
     fn sample(&self) -> Seen {
@@ -288,7 +280,7 @@ impl<'a> Drawing<'a> {
                 true => SAMPLING_INTERVAL,
                 false => SAMPLING_INTERVAL.min(due.saturating_duration_since(Instant::now())),
             });
-            if self.shared.has_ended() {
+            if shared.ended.load(Ordering::Acquire) {
                 break;
             }
             if waiting && self.shared.passed() == 0 {
