@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -78,8 +77,7 @@ impl Options {
 
     fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, Arc<File>)> {
         let Some(address) = &self.outputs.listen else {
-            let named: Vec<PathBuf> = self.input.iter().cloned().collect();
-            let input = Input::all(&named).remove(0);
+            let input = Input::all(self.input.as_slice()).remove(0);
             let source = input.open()?;
             return Ok((input, source));
         };

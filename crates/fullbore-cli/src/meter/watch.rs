@@ -320,30 +320,30 @@ impl Watch {
         {
             return Ok(None);
         }
-        let (path, rate) = match same {
-            Some(same) => (same.path.clone(), Some(same.rate.clone())),
+        let is_unread = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::NXIO);
+        let (passed, total) = match is_pipe {
+            false => {
+                let (position, size) = position(process, fd, found.stx_size)?;
+                (position, options.size.or(size))
+            }
+            true => match fullness(process, fd) {
+                // It is shown as it was last seen.
+                Err(error) if is_unread(&error) && same.is_some() => return Ok(same.cloned()),
+                found => found?,
+            },
+        };
+        let path = match same {
+            Some(same) => same.path.clone(),
             None => {
                 let path = read_link(path_of(process, "fd", fd))?;
-                (path.display().to_string(), None)
+                path.display().to_string()
             }
         };
         let now = Instant::now();
-        let (rate, total) = if is_pipe {
-            let is_unread = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::NXIO);
-            match fullness(process, fd) {
-                // It is shown as it was last seen.
-                Err(error) if is_unread(&error) && same.is_some() => return Ok(same.cloned()),
-                found => {
-                    let (queued, capacity) = found?;
-                    (Rate::new(queued, now), Some(capacity))
-                }
-            }
-        } else {
-            let (position, size) = position(process, fd, found.stx_size)?;
-            let mut rate = rate.unwrap_or_else(|| Rate::new(position, now));
-            rate.update(position, now);
-            (rate, options.size.or(size))
-        };
+        // The rate of a pipe that is filled and emptied says nothing.
+        let known = same.filter(|_| !is_pipe).map(|same| same.rate.clone());
+        let mut rate = known.unwrap_or_else(|| Rate::new(passed, now));
+        rate.update(passed, now);
         Ok(Some(Followed {
             fd,
             identity: identity(&found),
@@ -439,11 +439,11 @@ fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u6
 ///
 /// # Errors
 /// `ENXIO` if it is a FIFO without a reader.
-fn fullness(process: &Process, fd: i32) -> io::Result<(u64, u64)> {
+fn fullness(process: &Process, fd: i32) -> io::Result<(u64, Option<u64>)> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let end = rustix::fs::open(path_of(process, "fd", fd), flags, Mode::empty())?;
     let pipe = PipeEnd::new(end.as_fd())?;
-    Ok((pipe.queued()? as u64, pipe.capacity()? as u64))
+    Ok((pipe.queued()? as u64, Some(pipe.capacity()? as u64)))
 }
 
 /// Returns whether a thread of the process lives, perhaps not the first one. The open directory of the process never
