@@ -18,7 +18,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a process that calls `undo` when this process ends, unless it is [dismissed](Self::dismiss).
+    /// Starts a process that calls `undo` when this process ends, unless the guard was dropped before.
     /// It has a session of its own, so that signals of the terminal, and for the process group, do not reach
     /// it.
     ///
@@ -43,9 +43,11 @@ impl Guard {
         };
         Ok(Self { pid, socket: ours })
     }
+}
 
+impl Drop for Guard {
     /// Ends the guard; nothing is undone.
-    pub fn dismiss(mut self) {
+    fn drop(&mut self) {
         // If it has been killed, there is nobody to be told.
         let _ = self.socket.write_all(&[1]);
         let _ = waitpid(Some(self.pid), WaitOptions::empty());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const HALF_LIFE: f64 = 10.0;
 
 /// How a count has changed over time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rate {
     /// The count at the beginning.
     first: (Instant, u64),

@@ -12,10 +12,9 @@ use rustix::io::Errno;
 
 use crate::words::{Failed, shown};
 
-/// Where the bytes are held.
+/// The file that holds the bytes.
 #[derive(Debug, Clone)]
 pub enum Holding {
-    Memory,
     /// A temporary file in this directory.
     Temporary(PathBuf),
     /// This file, which must not exist.
@@ -23,17 +22,12 @@ pub enum Holding {
 }
 
 impl Holding {
-    pub fn is_memory(&self) -> bool {
-        matches!(self, Self::Memory)
-    }
-
-    /// Creates the file that holds so many bytes, if there is to be one. It has no name any more.
+    /// Creates the file for so many bytes. It has no name any more.
     ///
     /// # Errors
     /// Those of creating it, and that the disk has no room.
-    pub fn create(&self, bytes: usize) -> anyhow::Result<Option<OwnedFd>> {
+    pub fn create(&self, bytes: usize) -> anyhow::Result<OwnedFd> {
         let created = match self {
-            Self::Memory => return Ok(None),
             Self::Temporary(directory) => tempfile::tempfile_in(directory),
             Self::Named(path) => {
                 let mut options = File::options();
@@ -54,7 +48,7 @@ impl Holding {
                 refused.failed(format_args!("the buffer's file {shown} needs {needs}"))?;
             }
         }
-        Ok(Some(file))
+        Ok(file)
     }
 
     /// Returns the error if it is that the file could not be reached.
@@ -63,7 +57,7 @@ impl Holding {
         let is_fault = matches!(error, Error::Moving { errno, .. }
             if Errno::from_io_error(errno) == Some(Errno::FAULT));
         let shown = self.shown();
-        (is_fault && !self.is_memory()).then(|| {
+        is_fault.then(|| {
             anyhow!(
                 "the buffer's file {shown} cannot be read or written: its disk is full or has failed, or it was \
                  shortened"
@@ -73,9 +67,7 @@ impl Holding {
 
     /// Returns the name of the file, or of the directory that it is in.
     fn shown(&self) -> String {
-        match self {
-            Self::Memory => String::new(),
-            Self::Temporary(path) | Self::Named(path) => format!("'{}'", shown(path)),
-        }
+        let (Self::Temporary(path) | Self::Named(path)) = self;
+        format!("'{}'", shown(path))
     }
 }

@@ -35,9 +35,7 @@ impl History {
             percent,
         });
         if self.samples.len() >= MOST {
-            let mut numbers = 0..;
-            let is_even = |number| number % 2 == 0;
-            self.samples.retain(|_| numbers.next().is_some_and(is_even));
+            self.samples = self.samples.drain(..).step_by(2).collect();
             self.interval *= 2;
         }
         self.due = at + self.interval;

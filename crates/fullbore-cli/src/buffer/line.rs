@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fullbore::buffer::Level;
 use fullbore_host::size::amount;
 use fullbore_host::text::{columns, cut};
 
@@ -15,8 +16,9 @@ pub struct Reading {
     pub comes: f64,
     /// Bytes per second that go out, now.
     pub goes: f64,
-    /// Bytes that came in.
+    /// Bytes that came in, and that went out.
     pub taken: u64,
+    pub sent: u64,
     /// Percent of the memory that is full.
     pub percent: f64,
     /// Percent at earlier times, the oldest first.
@@ -25,6 +27,35 @@ pub struct Reading {
     pub elapsed: Duration,
     /// Which side is slow.
     pub hint: &'static str,
+}
+
+impl Reading {
+    /// Returns what happened `since` another level. What was `before` is not in it.
+    pub fn of(level: &Level, since: &Level) -> Self {
+        let elapsed = level.elapsed - since.elapsed;
+        let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();
+        let sent = |level: &Level| level.taken.saturating_sub(level.held);
+        let percent = percent(level);
+        Self {
+            comes: level.taken.saturating_sub(since.taken) as f64 / seconds,
+            goes: sent(level).saturating_sub(sent(since)) as f64 / seconds,
+            taken: level.taken,
+            sent: sent(level),
+            percent,
+            before: Vec::new(),
+            elapsed: level.elapsed,
+            hint: match percent {
+                90.0.. => "slow: reader",
+                ..5.0 => "slow: writer",
+                _ => "",
+            },
+        }
+    }
+}
+
+/// Returns how much of the memory is full.
+pub fn percent(level: &Level) -> f64 {
+    100.0 * level.held as f64 / level.capacity.max(1) as f64
 }
 
 /// The parts of a line, the least important first.
@@ -111,6 +142,7 @@ mod tests {
             comes: 1.2 * 1073741824.0,
             goes: 0.9 * 1073741824.0,
             taken: 12 << 30,
+            sent: 11 << 30,
             percent: 45.0,
             before: (0..50).map(|i| f64::from(i) * 2.0).collect(),
             elapsed: Duration::from_secs(83),

@@ -1,8 +1,8 @@
 //! The words of mbuffer, with which a buffer speaks if it was called by that name.
 
-use std::time::Duration;
-
 use fullbore::buffer::Level;
+
+use super::line::Reading;
 
 /// Returns what stands before a message: an `error` or a `warning`.
 pub fn before(as_mbuffer: bool, kind: &str) -> String {
@@ -61,27 +61,25 @@ fn several(outputs: usize, sign: &str) -> String {
 /// Returns the line of mbuffer while it runs: what came in and went out `since` another level, and how much is done if
 /// the `size` of the input is known.
 pub fn status(level: &Level, since: &Level, outputs: usize, size: Option<u64>) -> String {
-    let elapsed = level.elapsed - since.elapsed;
-    let seconds = elapsed.max(Duration::from_millis(1)).as_secs_f64();
-    let sent = |level: &Level| level.taken.saturating_sub(level.held);
-    let comes = level.taken.saturating_sub(since.taken) as f64 / seconds;
-    let goes = sent(level).saturating_sub(sent(since)) as f64 / seconds;
+    let reading = Reading::of(level, since);
     let times = several(outputs, " x ");
     let done = match size {
-        Some(size @ 1..) => format!(", {:>3.0}% done", 100.0 * sent(level) as f64 / size as f64),
+        Some(size @ 1..) => format!(", {:>3.0}% done", 100.0 * reading.sent as f64 / size as f64),
         _ => String::new(),
     };
     format!(
         "in @ {}B/s, out @ {}B/s, {times}{}B total, buffer {:>3.0}% full{done}",
-        amount(comes),
-        amount(goes * outputs.max(1) as f64),
-        amount(sent(level) as f64),
-        100.0 * level.held as f64 / level.capacity.max(1) as f64,
+        amount(reading.comes),
+        amount(reading.goes * outputs.max(1) as f64),
+        amount(reading.sent as f64),
+        reading.percent,
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn level(taken: u64, held: u64, seconds: u64) -> Level {

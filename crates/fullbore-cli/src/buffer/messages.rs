@@ -1,10 +1,9 @@
 //! Where the messages of a buffer go, and in whose words.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use fullbore_host::text::{clean, error_text};
 use rustix::fs::OFlags;
@@ -12,7 +11,6 @@ use rustix::fs::OFlags;
 use super::manner::before;
 use crate::inherited::descriptor;
 use crate::terminal::lines::{Screen, say_line};
-use crate::terminal::stderr;
 use crate::words::{Failed, shown};
 
 /// Where messages go.
@@ -25,9 +23,9 @@ pub struct Messages {
 
 /// The file for messages, and its name in quotes.
 struct Log {
-    file: Mutex<File>,
+    file: File,
     name: String,
-    has_failed: AtomicBool,
+    has_failed: Cell<bool>,
 }
 
 impl Messages {
@@ -40,8 +38,8 @@ impl Messages {
             let opened = descriptor(path, OFlags::WRONLY).unwrap_or_else(|| File::create(path));
             let name = format!("'{}'", shown(path));
             anyhow::Ok(Log {
-                file: Mutex::new(opened.failed(format_args!("open the log {name}"))?),
-                has_failed: AtomicBool::new(false),
+                file: opened.failed(format_args!("open the log {name}"))?,
+                has_failed: Cell::new(false),
                 name,
             })
         };
@@ -59,8 +57,7 @@ impl Messages {
 
     /// Whether the log did not take a line.
     pub fn has_failed(&self) -> bool {
-        let log = self.log.as_ref();
-        log.is_some_and(|log| log.has_failed.load(Ordering::Relaxed))
+        self.log.as_ref().is_some_and(|log| log.has_failed.get())
     }
 
     pub fn error(&self, error: &anyhow::Error) {
@@ -83,7 +80,7 @@ impl Messages {
 
     fn prefixed(&self, kind: &str, text: &str) {
         let line = before(self.as_mbuffer, kind) + &clean(text);
-        if self.try_line(&line).is_err() {
+        if self.log_takes(&line) != Some(true) {
             say_line(line);
         }
     }
@@ -96,38 +93,35 @@ impl Messages {
         }
     }
 
-    /// Writes a line, on stderr if the log does not take it.
+    /// Writes a line, on stderr if there is no log or the log does not take it.
     pub fn line(&self, line: &str) {
-        if self.try_line(line).is_err() && self.has_failed() {
-            say_line(line);
+        match self.log_takes(line) {
+            Some(true) => {}
+            // mbuffer says nothing, and ends as if its log were complete.
+            Some(false) if self.as_mbuffer => {}
+            _ => say_line(line),
         }
     }
 
-    fn try_line(&self, line: &str) -> io::Result<()> {
-        let Some(log) = &self.log else {
-            return writeln!(stderr(), "{line}");
+    /// Whether the log takes a line; `None` if there is none.
+    fn log_takes(&self, line: &str) -> Option<bool> {
+        let log = self.log.as_ref()?;
+        let Err(error) = log.write(line) else {
+            return Some(true);
         };
-        let written = log.write(line);
-        if let Err(error) = &written {
-            // mbuffer says nothing, and ends as if its log were complete.
-            if self.as_mbuffer {
-                return written;
-            }
-            let is_first = !log.has_failed.swap(true, Ordering::Relaxed);
-            if is_first && self.level > 0 {
-                let (who, why) = (before(false, "error"), error_text(error));
-                say_line(format!("{who}write the log {}: {why}", log.name));
-            }
+        let is_first = !self.as_mbuffer && !log.has_failed.replace(true);
+        if is_first && self.level > 0 {
+            let (who, why) = (before(false, "error"), error_text(&error));
+            say_line(format!("{who}write the log {}: {why}", log.name));
         }
-        written
+        Some(false)
     }
 }
 
 impl Log {
     fn write(&self, line: &str) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(file, "{line}")?;
+        writeln!(&self.file, "{line}")?;
         // Each close(2) reports the errors of the file, that of a duplicate too.
-        fullbore::close(file.try_clone()?).map_err(Into::into)
+        fullbore::close(self.file.try_clone()?).map_err(Into::into)
     }
 }

@@ -8,8 +8,7 @@
 //! | `outputs.rs` | the options that name outputs and connections |
 //! | `options.rs` | the options |
 //! | `opening.rs` | opens files and connections |
-//! | `running.rs` | moves the bytes |
-//! | `closing.rs` | closes the outputs |
+//! | `running.rs` | moves the bytes, and closes the outputs |
 //! | `network.rs` | TCP connections |
 //! | `file.rs` | the file that holds the bytes instead of memory |
 //! | `hashing.rs` | the digest of what passes |
@@ -19,8 +18,7 @@
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |
 
-pub mod closing;
-pub mod file;
+mod file;
 pub mod hashing;
 mod history;
 mod line;

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -63,10 +62,7 @@ impl Options {
                 Err(error) => failures.push(error),
             }
         }
-        let last = match sinks.is_empty() {
-            true => failures.pop(),
-            false => None,
-        };
+        let last = sinks.is_empty().then(|| failures.pop()).flatten();
         failures.iter().for_each(|error| messages.error(error));
         match last {
             Some(error) => Err(error),
@@ -81,8 +77,7 @@ impl Options {
 
     fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, Arc<File>)> {
         let Some(address) = &self.outputs.listen else {
-            let named: Vec<PathBuf> = self.input.iter().cloned().collect();
-            let input = Input::all(&named).remove(0);
+            let input = Input::all(self.input.as_slice()).remove(0);
             let source = input.open()?;
             return Ok((input, source));
         };

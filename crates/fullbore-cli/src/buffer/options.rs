@@ -160,13 +160,7 @@ pub struct Options {
     #[arg(skip)]
     pub as_mbuffer: bool,
 
-    #[command(flatten)]
-    refused: Refused,
-}
-
-/// Options of mbuffer that this verb does not have: each is refused with what to use instead.
-#[derive(Debug, Args)]
-struct Refused {
+    // Options of mbuffer that this verb does not have: each is refused, unless its value asks for nothing.
     #[arg(short = 'n', hide = true)]
     volumes: Vec<String>,
     #[arg(short = 'D', hide = true)]
@@ -180,51 +174,41 @@ struct Refused {
 }
 
 impl Options {
-    /// Refuses options that this verb does not have.
+    /// Refuses options that this verb does not have, and thresholds between which reading would stop and go on all the
+    /// time.
     ///
     /// # Errors
-    /// If one was given.
-    pub fn check_refused(&self) -> Result<(), Usage> {
-        // Each with the value that asks for nothing, and is accepted.
+    /// If such were given.
+    pub fn check(&self) -> Result<(), Usage> {
         let asks = |values: &[String], nothing: &str| values.iter().any(|value| value != nothing);
         let given = [
-            ("-n", asks(&self.refused.volumes, "1")),
-            ("-D", asks(&self.refused.device_size, "")),
-            ("-A", asks(&self.refused.autoload_command, "/bin/false")),
-            ("-a", asks(&self.refused.autoload_time, "")),
-            ("--tapeaware", self.refused.tapeaware),
+            ("-n", asks(&self.volumes, "1")),
+            ("-D", asks(&self.device_size, "")),
+            ("-A", asks(&self.autoload_command, "/bin/false")),
+            ("-a", asks(&self.autoload_time, "")),
+            ("--tapeaware", self.tapeaware),
         ];
-        match given.into_iter().find(|(_, is_given)| *is_given) {
-            None => Ok(()),
-            Some((option, _)) => Err(Usage(format!(
+        if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(Usage(format!(
                 "{option} is not offered: tapes of several volumes are not handled; use mbuffer itself"
-            ))),
+            )));
         }
-    }
-
-    /// Returns where the bytes are held; a temporary file is in `$TMPDIR` or /var/tmp.
-    pub fn holding(&self) -> Holding {
-        match &self.file {
-            Some(file) => Holding::Named(file.clone()),
-            None if !self.temporary_file => Holding::Memory,
-            None => {
-                let directory = std::env::var_os("TMPDIR").filter(|name| !name.is_empty());
-                Holding::Temporary(directory.unwrap_or_else(|| "/var/tmp".into()).into())
-            }
-        }
-    }
-
-    /// Checks the thresholds of -p and -P.
-    ///
-    /// # Errors
-    /// If reading would stop and go on all the time.
-    pub fn check_thresholds(&self) -> Result<(), Usage> {
         match (self.start_writing, self.start_reading) {
             (Some(start), Some(resume)) if resume >= start => Err(Usage(format!(
                 "-p {resume} has to be below -P {start}: reading would stop and go on all the time"
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the file that holds the bytes, if they are not in memory; a temporary one is in `$TMPDIR` or /var/tmp.
+    pub fn holding(&self) -> Option<Holding> {
+        if let Some(file) = &self.file {
+            return Some(Holding::Named(file.clone()));
+        }
+        let directory = std::env::var_os("TMPDIR").filter(|name| !name.is_empty());
+        let directory = directory.unwrap_or_else(|| "/var/tmp".into());
+        (self.temporary_file).then(|| Holding::Temporary(directory.into()))
     }
 
     /// Returns what becomes of output files that exist.

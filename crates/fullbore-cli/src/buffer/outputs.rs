@@ -27,15 +27,16 @@ pub enum Place<File> {
     Connection(Address),
 }
 
-const OUTPUT: &str = "output";
-const CONNECT: &str = "connect";
-const LISTEN: &str = "listen";
-/// The versions of IP, for the options that follow.
-const FAMILIES: [(&str, Family); 3] = [
-    ("ipv4", Family::V4),
-    ("ipv6", Family::V6),
-    ("any_ip", Family::Any),
-];
+/// An option whose place on the command line matters.
+#[derive(Debug, Clone)]
+enum Given {
+    Existing(Existing),
+    Family(Family),
+    Watchdog,
+    Output(PathBuf),
+    Connect(Address),
+    Listen(Address),
+}
 
 impl Outputs {
     /// Returns the outputs, which are not open yet, unless they replace files; stdout if none was named. A file
@@ -66,7 +67,7 @@ impl Outputs {
 #[derive(Args)]
 #[group(skip)]
 #[allow(dead_code, reason = "the values are read in their order, by the names")]
-struct Given {
+struct Options {
     /// Write to FILE instead of stdout; '-' means stdout. Can be given several times, and every output gets all bytes
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
@@ -102,7 +103,7 @@ struct Given {
 
 impl Args for Outputs {
     fn augment_args(command: Command) -> Command {
-        Given::augment_args(command)
+        Options::augment_args(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -113,53 +114,48 @@ impl Args for Outputs {
 impl FromArgMatches for Outputs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let at = |name| matches.indices_of(name).into_iter().flatten();
-        let paths = matches.get_many::<PathBuf>(OUTPUT).into_iter().flatten();
-        let paths = paths.map(|path| Place::File(path.clone()));
-        // The last version of IP that stands before.
-        let family = |to: usize| {
-            let last = |name| at(name).filter(|&at| at < to).max();
-            // Without any, it is the last of the table.
-            let last = FAMILIES.into_iter().max_by_key(|&(name, _)| last(name));
-            last.map_or(Family::Any, |(_, family)| family)
-        };
-        let addresses = |name: &'static str| {
-            let all = matches.get_many::<Address>(name).into_iter().flatten();
-            all.zip(at(name)).map(|(address, to)| Address {
-                family: family(to),
-                ..address.clone()
-            })
-        };
-        let connections = addresses(CONNECT).map(Place::Connection);
-        let mut all: Vec<(usize, Place<PathBuf>)> = at(OUTPUT).zip(paths).collect();
-        all.extend(at(CONNECT).zip(connections));
-        all.sort_by_key(|&(at, _)| at);
-        let mut from = 0;
-        let all = all.into_iter().map(|(to, place)| {
-            let is_given = |name| at(name).any(|at| (from..to).contains(&at));
-            let existing = match (is_given("append"), is_given("truncate")) {
-                (true, _) => Some(Existing::Append),
-                (false, true) => Some(Existing::Replace),
-                (false, false) => None,
-            };
-            if matches!(place, Place::File(_)) {
-                from = to;
-            }
-            (place, existing)
-        });
-        let all = all.collect();
-        if let Some(address) = addresses(CONNECT).find(|address| !address.has_host()) {
-            let words = format!("-O {address}: expected HOST:PORT\n");
-            return Err(Error::raw(clap::error::ErrorKind::ValueValidation, words));
+        let addresses = |name| matches.get_many::<Address>(name).into_iter().flatten();
+        let paths = matches.get_many("output").into_iter().flatten();
+        let mut all: Vec<(usize, Given)> = Vec::new();
+        for (name, given) in [
+            ("append", Given::Existing(Existing::Append)),
+            ("truncate", Given::Existing(Existing::Replace)),
+            ("ipv4", Given::Family(Family::V4)),
+            ("ipv6", Given::Family(Family::V6)),
+            ("any_ip", Given::Family(Family::Any)),
+            // The option of the watchdog is not defined here.
+            ("watchdog", Given::Watchdog),
+        ] {
+            all.extend(at(name).map(|at| (at, given.clone())));
         }
-        let listen = addresses(LISTEN).last();
-        let listens_at = at(LISTEN).last();
-        // The option of the watchdog is not defined here.
-        let is_watched = at("watchdog").any(|at| Some(at) < listens_at);
-        Ok(Self {
-            all,
-            listen,
-            is_watched,
-        })
+        all.extend(at("output").zip(paths.cloned().map(Given::Output)));
+        all.extend(at("connect").zip(addresses("connect").cloned().map(Given::Connect)));
+        all.extend(at("listen").zip(addresses("listen").cloned().map(Given::Listen)));
+        all.sort_by_key(|&(at, _)| at);
+        let mut outputs = Self::default();
+        let (mut existing, mut family, mut has_watchdog) = (None, Family::Any, false);
+        for (_, given) in all {
+            match given {
+                Given::Existing(_) if existing == Some(Existing::Append) => {}
+                Given::Existing(given) => existing = Some(given),
+                Given::Family(given) => family = given,
+                Given::Watchdog => has_watchdog = true,
+                Given::Output(path) => outputs.all.push((Place::File(path), existing.take())),
+                Given::Connect(address) if !address.has_host() => {
+                    let words = format!("-O {address}: expected HOST:PORT\n");
+                    return Err(Error::raw(clap::error::ErrorKind::ValueValidation, words));
+                }
+                Given::Connect(address) => {
+                    let place = Place::Connection(Address { family, ..address });
+                    outputs.all.push((place, None));
+                }
+                Given::Listen(address) => {
+                    outputs.listen = Some(Address { family, ..address });
+                    outputs.is_watched = has_watchdog;
+                }
+            }
+        }
+        Ok(outputs)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -1,5 +1,6 @@
-//! Runs a buffer: moves the bytes, and does meanwhile what the options ask for.
+//! Runs a buffer: moves the bytes, does meanwhile what the options ask for, and closes the outputs.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -7,15 +8,19 @@ use fullbore::buffer::BufferReport;
 use fullbore::tee::Policy;
 use fullbore::{Buffer, Cancel, Error};
 use fullbore_host::refusal::Usage;
+use fullbore_results::buffer::Destination;
 
 use super::file::Holding;
 use super::hashing::Hashing;
 use super::messages::Messages;
-use super::opening::{Ends, device_block, lock_memory};
+use super::network;
+use super::opening::{Ends, Sink, device_block, lock_memory};
 use super::options::Options;
 use super::show::{Show, TICK};
 use super::sizes::Sizes;
-use crate::moving::{self, WriteBack};
+use crate::moving::failure::Broken;
+use crate::moving::{self, Input, WriteBack};
+use crate::words::Failed;
 
 /// How a buffer ended.
 pub struct Ended {
@@ -24,6 +29,16 @@ pub struct Ended {
     pub failed_at: Option<usize>,
     /// Why it ended early.
     pub failure: Option<anyhow::Error>,
+}
+
+impl Ended {
+    /// Tells the other side of a connection that it has got everything, if it has.
+    fn tell(&self, at: usize, sink: &Sink) -> Option<io::Result<()>> {
+        let report = self.report.sinks.get(at)?;
+        let is_whole = self.failure.is_none() && report.error.is_none();
+        let connection = sink.connection.as_ref().filter(|_| is_whole);
+        connection.map(network::end)
+    }
 }
 
 impl Options {
@@ -74,7 +89,7 @@ impl Options {
         Ok(Ended {
             report,
             failed_at,
-            failure: error.map(|error| named(error, failed_at, ends, &self.holding())),
+            failure: error.map(|error| named(error, failed_at, ends, self.holding())),
         })
     }
 
@@ -103,11 +118,82 @@ impl Options {
         }
         buffer
     }
+
+    /// Closes the outputs, and reports errors. Returns what became of each, and whether nothing went wrong.
+    pub fn close(
+        &self,
+        ends: Ends,
+        ended: &Ended,
+        messages: &Messages,
+    ) -> (Vec<Destination>, bool) {
+        let (mut destinations, mut all_well) = (Vec::new(), ends.all_opened);
+        // All of them before one is waited for: its reader may wait for the end of another.
+        let told = ends.sinks.iter().enumerate();
+        let told: Vec<_> = told.map(|(at, sink)| ended.tell(at, sink)).collect();
+        for (at, (sink, told)) in ends.sinks.into_iter().zip(told).enumerate() {
+            let (destination, is_well) =
+                self.close_one(at, ended, messages, sink, told, &ends.input);
+            destinations.push(destination);
+            all_well &= is_well;
+        }
+        (destinations, all_well)
+    }
+
+    fn close_one(
+        &self,
+        at: usize,
+        ended: &Ended,
+        messages: &Messages,
+        Sink { output, connection }: Sink,
+        told: Option<io::Result<()>>,
+        input: &Input,
+    ) -> (Destination, bool) {
+        let report = ended.report.sinks.get(at);
+        let error = report.and_then(|sink| sink.error.as_ref());
+        let broken = error.and_then(|error| Broken::moving(error, input, &output));
+        let broken = broken.map(|broken| broken.to_string());
+        let is_ignored = report.is_some_and(|sink| sink.ignored);
+        let mut is_well = broken.is_none() || is_ignored;
+        if let Some(broken) = broken.as_ref().filter(|_| !is_ignored) {
+            let fault = error.and_then(|error| self.holding()?.fault(error));
+            let fault = fault.map(|fault| fault.to_string());
+            messages.text(fault.as_ref().unwrap_or(broken));
+        }
+        let last = ended.failure.as_ref();
+        let last = last.filter(|_| ended.failed_at == Some(at));
+        let before = last.map(|failure| format!("{failure:#}")).or(broken);
+        let is_complete = ended.failure.is_none() && before.is_none();
+        let name = output.to_string();
+        let finished = match (connection, told) {
+            (Some(stream), Some(told)) => told
+                .and_then(|()| network::wait(&stream))
+                .failed(format_args!("write to {name}")),
+            _ => Ok(()),
+        };
+        let closed = finished.and_then(|()| output.close(is_complete, self.sync));
+        let closed = closed.err().map(|error| format!("{error:#}"));
+        if let Some(text) = closed.as_ref().filter(|_| before.is_none()) {
+            messages.text(text);
+            is_well = false;
+        }
+        let destination = Destination {
+            name,
+            bytes: report.map_or(0, |sink| sink.bytes),
+            error: before.or(closed),
+        };
+        (destination, is_well)
+    }
 }
 
 /// Adds the names of input and output to an error of the library at this sink.
-fn named(error: Error, sink: Option<usize>, ends: &Ends, holding: &Holding) -> anyhow::Error {
-    let (fault, sink) = (holding.fault(&error), ends.sinks.get(sink.unwrap_or(0)));
+fn named(
+    error: Error,
+    sink: Option<usize>,
+    ends: &Ends,
+    holding: Option<Holding>,
+) -> anyhow::Error {
+    let fault = holding.and_then(|file| file.fault(&error));
+    let sink = ends.sinks.get(sink.unwrap_or(0));
     match (fault, sink, error) {
         (Some(fault), ..) => fault,
         (None, None, error) => anyhow::Error::new(error).context("compute the digest"),

@@ -11,7 +11,7 @@ use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
 
 use super::history::History;
-use super::line::{Reading, line};
+use super::line::{Reading, line, percent};
 use super::manner::status;
 use super::opening::Ends;
 use super::options::Options;
@@ -110,22 +110,8 @@ impl Show {
         let Some((screen, _)) = &mut self.screen else {
             return;
         };
-        let seconds = (level.elapsed - since.elapsed).as_secs_f64();
-        let sent = |level: &Level| level.taken - level.held;
-        let percent = percent(level);
-        let reading = Reading {
-            comes: (level.taken - since.taken) as f64 / seconds,
-            goes: sent(level).saturating_sub(sent(&since)) as f64 / seconds,
-            taken: level.taken,
-            percent,
-            before: self.history.samples.iter().map(|s| s.percent).collect(),
-            elapsed: level.elapsed,
-            hint: match percent {
-                90.0.. => "slow: reader",
-                ..5.0 => "slow: writer",
-                _ => "",
-            },
-        };
+        let mut reading = Reading::of(level, &since);
+        reading.before = self.history.samples.iter().map(|s| s.percent).collect();
         let (columns, _) = screen.size();
         screen.draw(&[line(&reading, columns)]);
     }
@@ -192,10 +178,6 @@ fn small_pipe(input: &File) -> Option<PipeIdentity> {
     let is_small = pipe.capacity().is_ok_and(|capacity| capacity < ROOMY);
     let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
     pipe.identity().ok().filter(|_| is_small && has_room)
-}
-
-fn percent(level: &Level) -> f64 {
-    100.0 * level.held as f64 / level.capacity.max(1) as f64
 }
 
 /// Enlarges a pipe as `fullbore tune` does.

@@ -7,8 +7,6 @@ use fullbore::EndReason;
 use fullbore::buffer::Level;
 
 use super::json;
-use crate::buffer::closing::Closing;
-use crate::buffer::file::Holding;
 use crate::buffer::hashing::Hashing;
 use crate::buffer::manner;
 use crate::buffer::messages::Messages;
@@ -54,14 +52,12 @@ impl Buffer {
 
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let options = &self.options;
-        options.check_refused()?;
+        options.check()?;
         json::check(&options.json, "the bytes")?;
-        let holding = options.holding();
-        let sizes = options.sizes(holding.is_memory())?;
-        options.check_thresholds()?;
+        let sizes = options.sizes(options.holding().is_none())?;
         let level = options.verbose.unwrap_or(2);
         let messages = Messages::new(options.log.as_deref(), options.as_mbuffer, level)?;
-        match self.pass(&sizes, &holding, &messages) {
+        match self.pass(&sizes, &messages) {
             Err(error) if messages.has_log() => {
                 let Some(code) = exit::code(&error) else {
                     return Ok(ExitCode::SUCCESS);
@@ -74,18 +70,14 @@ impl Buffer {
         }
     }
 
-    fn pass(
-        &self,
-        sizes: &Sizes,
-        holding: &Holding,
-        messages: &Messages,
-    ) -> anyhow::Result<ExitCode> {
+    fn pass(&self, sizes: &Sizes, messages: &Messages) -> anyhow::Result<ExitCode> {
         let options = &self.options;
         if options.pid {
             messages.line(&format!("PID is {}", std::process::id()));
         }
         let is_plain = moving::is_plain()?;
-        let file = holding.create(sizes.memory)?;
+        let holding = options.holding();
+        let file = holding.map(|file| file.create(sizes.memory)).transpose()?;
         let ends = options.open(messages)?;
         let hashing = options.algorithm().map(Hashing::start).transpose()?;
         let mut buffer = options.between(&ends, sizes, is_plain);
@@ -97,13 +89,7 @@ impl Buffer {
         let is_stdout =
             |at: usize| matches!(ends.sinks.get(at), Some(sink) if sink.output.is_stdout());
         let is_of_stdout = ended.failed_at.is_none_or(is_stdout);
-        let closing = Closing {
-            ended: &ended,
-            holding,
-            messages,
-            is_synced: options.sync,
-        };
-        let (destinations, mut all_well) = closing.close(ends);
+        let (destinations, mut all_well) = options.close(ends, &ended, messages);
         if let Some(hashing) = hashing {
             let digest = hashing.finish()?;
             let has_failed = ended.failed_at == Some(destinations.len());

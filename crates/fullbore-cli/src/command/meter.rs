@@ -152,12 +152,7 @@ impl Meter {
             bail!(Usage(text));
         }
         let _pid_file = self.others.pidfile.clone().map(PidFile::new).transpose()?;
-        let watch = Watches::new(&self.others.watch, self.line.clone(), self.manner.is_pv())?;
-        if self.line.numeric {
-            watch.numbers();
-        } else {
-            watch.lines(self.line.force);
-        }
+        Watches::new(&self.others.watch, self.line.clone(), self.manner.is_pv())?.run();
         Ok(ExitCode::SUCCESS)
     }
 
@@ -220,8 +215,7 @@ impl Meter {
             true => self.line.size,
             false => fills.filter(|_| known.is_none()),
         };
-        let mut meter = self.meter(known.or(fills), &output);
-        meter.listen();
+        let meter = self.meter(known.or(fills), &output);
         let mut passing = Passing::new(&meter, &self.transfer, stop, is_plain);
         passing.lines_end_with = self.line.lines_end_with();
         // As with pv, it has no effect where nothing is stored.
@@ -229,15 +223,13 @@ impl Meter {
             passing.write_back.begin(&output)?;
         }
         let bits = Cell::new(0);
-        let passed = join(
-            inputs,
-            &mut output,
-            |error| {
-                bits.set(bits.get() | Manner::bit(error));
-                meter.say(self.manner.line(error));
-            },
-            |input, output| passing.pass(input, output),
-        );
+        let say = |error: &anyhow::Error| {
+            bits.set(bits.get() | Manner::bit(error));
+            meter.say(self.manner.line(error));
+        };
+        let passed = join(inputs, &mut output, say, |input, output| {
+            passing.pass(input, output)
+        });
         let skipped = passing.has_skipped;
         let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
         let unreported = passing.write_back.unreported;
@@ -251,14 +243,14 @@ impl Meter {
             Err(error) if self.line.cursor || self.manner.is_pv() => {
                 let code = exit::code(&error);
                 if code.is_some() {
-                    bits.set(bits.get() | Manner::bit(&error));
-                    meter.say(self.manner.line(&error));
+                    say(&error);
                 }
                 Ok(code.unwrap_or(ExitCode::SUCCESS))
             }
             passed => passed,
         };
-        meter.finish();
+        // Shows the final line, and which side was slow.
+        drop(meter);
         let code = passed?;
         Ok(match skipped {
             _ if self.manner.is_pv() => ExitCode::from(bits.get()),
@@ -283,7 +275,8 @@ impl Meter {
         let sink = output.as_fd().try_clone_to_owned().ok();
         let is_drawn = !self.line.numeric && !self.line.quiet;
         let display = is_drawn.then(|| self.display()).flatten();
-        let options = self.line.with_size(total);
+        let mut options = self.line.clone();
+        options.size = total;
         meter::Meter::new(options, limit, display, sink, self.manner)
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use fullbore::EndReason;
-use fullbore::tee::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
+use fullbore::tee::{OnError, Policy};
 
 use crate::exit;
 use crate::moving::{self, Existing, Input, Output, WriteBack};
@@ -120,31 +120,29 @@ impl Tee {
         if self.sync {
             tee = tee.limit(WINDOW);
         }
-        let mut write_backs = self.write_backs(&outputs)?;
-        let mut ran = tee.run();
-        let taken_at_limit = |ran: &Result<TeeReport, TeeFailure>| {
-            let report = ran.as_ref().ok()?;
-            (self.sync && report.ended == EndReason::AtLimit).then_some(report.taken)
+        let mut write_backs = match self.sync {
+            true => WriteBack::of_stored(&outputs)?,
+            false => Vec::new(),
         };
-        while let Some(taken) = taken_at_limit(&ran) {
-            for write_back in &mut write_backs {
-                write_back.wait()?;
-            }
-            tee = tee.limit(taken + WINDOW);
-            ran = tee.run();
+        if self.sync && write_backs.is_empty() {
+            let text = "--sync needs a file or a block device to write to, and no output is one";
+            bail!(Usage(text.into()));
         }
-        let (report, failure) = match ran {
-            Ok(report) => (report, None),
-            Err(failure) => (failure.report, Some((failure.sink, failure.error))),
+        let (report, failure) = loop {
+            match tee.run() {
+                Ok(report) if self.sync && report.ended == EndReason::AtLimit => {
+                    for write_back in &mut write_backs {
+                        write_back.wait()?;
+                    }
+                    tee = tee.limit(report.taken + WINDOW);
+                }
+                Ok(report) => break (report, None),
+                Err(failure) => break (failure.report, Some((failure.sink, failure.error))),
+            }
         };
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
-        let was_dropped = |i: usize| report.sinks.get(i).is_some_and(|sink| sink.error.is_some());
-        let failed = (0..outputs.len())
-            .map(|i| was_dropped(i) || failed_at == Some(i))
-            .collect();
         // One that has not failed lacks bytes if the tee has ended early.
         let has_ended = failure.is_none();
-        all_well &= say_which_failed(report.sinks, &outputs);
         let failure = failure.map(|(_, error)| {
             let sink = &outputs[failed_at.unwrap_or(0)];
             moving::named(error, &Input::Stdin, sink)
@@ -152,8 +150,21 @@ impl Tee {
         // That stdout has no reader is not reported, unless the mode asks for it, or files are not complete.
         let is_of_stdout = failed_at.is_none_or(|sink| outputs[sink].is_stdout());
         let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout || self.atomic;
-        // Closed whatever happened before, so that the other outputs are complete.
-        all_well &= self.close(outputs, failed, has_ended);
+        let mut sinks = report.sinks.into_iter();
+        // All are closed whatever happened before, so that the others are complete.
+        for (at, output) in outputs.into_iter().enumerate() {
+            let sink = sinks.next();
+            let has_failed =
+                failed_at == Some(at) || sink.as_ref().is_some_and(|sink| sink.error.is_some());
+            let dropped = sink
+                .filter(|sink| !sink.ignored)
+                .and_then(|sink| sink.error);
+            if let Some(error) = dropped {
+                all_well = is_well(Err(moving::named(error, &Input::Stdin, &output)));
+            }
+            let closed = output.close(has_ended && !has_failed, self.sync);
+            all_well &= has_failed || is_well(closed);
+        }
         match failure {
             None => Ok(ExitCode::from(u8::from(!all_well))),
             Some(error) if exit::code(&error).is_none() && (is_news || !all_well) => {
@@ -193,30 +204,6 @@ impl Tee {
         Ok((outputs, all_well))
     }
 
-    /// Returns what writes each output back to its disk, if that was asked for.
-    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
-        if !self.sync {
-            return Ok(Vec::new());
-        }
-        let begun = WriteBack::of_stored(outputs)?;
-        if begun.is_empty() {
-            let text = "--sync needs a file or a block device to write to, and no output is one";
-            bail!(Usage(text.into()));
-        }
-        Ok(begun)
-    }
-
-    /// Closes the outputs, and reports errors of those that had not `failed` before. Returns whether there
-    /// were none. Without a failure, each has all bytes if the input `has_ended`.
-    fn close(&self, outputs: Vec<Output>, failed: Vec<bool>, has_ended: bool) -> bool {
-        let mut all_well = true;
-        for (output, failed) in outputs.into_iter().zip(failed) {
-            let closed = output.close(has_ended && !failed, self.sync);
-            all_well &= failed || is_well(closed);
-        }
-        all_well
-    }
-
     fn mode(&self) -> Option<Mode> {
         self.output_error.or(self.pipes.then_some(Mode::WarnNopipe))
     }
@@ -228,17 +215,6 @@ pub fn ignore_interrupts() -> anyhow::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, flag)
         .context("cannot ignore SIGINT")?;
     Ok(())
-}
-
-/// Reports the outputs that failed and did not stop the others. Returns whether there are none.
-fn say_which_failed(sinks: Vec<SinkReport>, outputs: &[Output]) -> bool {
-    let mut none = true;
-    for (sink, output) in sinks.into_iter().zip(outputs) {
-        if let Some(error) = sink.error.filter(|_| !sink.ignored) {
-            none = is_well(Err(moving::named(error, &Input::Stdin, output)));
-        }
-    }
-    none
 }
 
 /// Reports an error, and returns whether there was none.

@@ -40,12 +40,11 @@ fn percent(reading: &Reading) -> Option<u64> {
 
 /// Returns how full the bar is in percent; `None` if it moves to and fro.
 fn fill(reading: &Reading, appearance: &Appearance) -> Option<f64> {
-    let total = reading.total.filter(|&total| total > 0);
-    match total {
-        Some(total) => Some(100.0 * reading.passed as f64 / total as f64),
-        None if !appearance.gauge => None,
-        None if reading.fastest > 0.0 => Some(100.0 * reading.rate() / reading.fastest),
-        None => Some(0.0),
+    match reading.total {
+        Some(total) if total > 0 => Some(100.0 * reading.passed as f64 / total as f64),
+        _ if !appearance.gauge => None,
+        _ if reading.fastest > 0.0 => Some(100.0 * reading.rate() / reading.fastest),
+        _ => Some(0.0),
     }
 }
 

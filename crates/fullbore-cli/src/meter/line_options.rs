@@ -174,14 +174,6 @@ pub struct Changes {
 }
 
 impl LineOptions {
-    /// Returns the same options for this size, if it is known.
-    pub fn with_size(&self, size: Option<u64>) -> Self {
-        Self {
-            size,
-            ..self.clone()
-        }
-    }
-
     /// Returns what a running meter is told to change.
     pub fn changes(&self, rate_limit: Option<u64>) -> Changes {
         Changes {
@@ -258,21 +250,15 @@ impl LineOptions {
                 (self.bytes, "%b"),
                 (self.rate, "%r"),
             ];
-            return Some(Look::Number {
-                format: self.format.clone().unwrap_or_else(|| joined(&numbers)),
-                wanders: self.wanders && self.format.is_none(),
-            });
+            let format = self.format.clone().unwrap_or_else(|| joined(&numbers));
+            return Some(Look::Number(format, self.wanders && self.format.is_none()));
         }
         let tab = match self.conemu {
             true => "%{progress-conemu}",
             false => "",
         };
         if let Some(format) = &self.format {
-            return Some(Look::Format {
-                format: format!("{format}{tab}"),
-                is_named: false,
-                appearance,
-            });
+            return Some(Look::Format(format!("{format}{tab}"), appearance));
         }
         let last = self.last_written.map(|number| format!("%{number}A"));
         let switches = [
@@ -293,11 +279,7 @@ impl LineOptions {
         if shown.is_empty() {
             shown = "%b %t %r %p %e".to_owned();
         }
-        Some(Look::Format {
-            format: shown + tab,
-            is_named: true,
-            appearance,
-        })
+        Some(Look::Parts(shown + tab, appearance))
     }
 }
 
@@ -315,13 +297,12 @@ fn expected(text: &str) -> Result<u64, String> {
     };
     let path_error = |error: std::io::Error| format!("'{path}': {}", error_text(&error));
     let file = File::open(path).map_err(path_error)?;
-    if file.metadata().is_ok_and(|file| file.is_dir()) {
+    let found = file.metadata().map_err(path_error)?;
+    if found.is_dir() {
         return size_below(Path::new(path)).map_err(path_error);
     }
     // The end of an empty file is not known by its size.
-    let is_empty = file
-        .metadata()
-        .is_ok_and(|file| file.is_file() && file.len() == 0);
+    let is_empty = found.is_file() && found.len() == 0;
     let size = moving::end(&file).or(is_empty.then_some(0));
     size.ok_or_else(|| {
         format!("'{path}' is neither a regular file nor a block device nor a directory")

@@ -67,7 +67,8 @@ struct Shared {
 
 impl Meter {
     /// Returns a meter that draws a line on `display`, if there is one, or prints numbers, unless it is to be quiet.
-    /// `sink` is a duplicate of the output, which is sampled.
+    /// `sink` is a duplicate of the output, which is sampled. Others can change the meter while it runs, and ask how far it
+    /// is.
     pub fn new(
         options: LineOptions,
         rate_limit: u64,
@@ -101,21 +102,17 @@ impl Meter {
             // If no thread can be started, nothing is shown; the bytes are moved all the same.
             thread::Builder::new().spawn(draw).ok()
         });
+        // The thread that answers outlives the meter, and must not keep the output open.
+        let asked = Arc::downgrade(&shared);
+        remote::answer(move |request| match asked.upgrade() {
+            Some(shared) => shared.answer(request),
+            None => Err("it has ended".into()),
+        });
         Self {
             shared,
             thread,
             manner,
         }
-    }
-
-    /// Lets others change this meter while it runs, and ask how far it is.
-    pub fn listen(&self) {
-        // The thread that answers outlives the meter, and must not keep the output open.
-        let shared = Arc::downgrade(&self.shared);
-        remote::answer(move |request| match shared.upgrade() {
-            Some(shared) => shared.answer(request),
-            None => Err("it has ended".into()),
-        });
     }
 
     /// Returns the limit in bytes per second; 0 is none.
@@ -165,20 +162,16 @@ impl Meter {
             None => say_line(line),
         }
     }
+}
 
+impl Drop for Meter {
     /// Shows the final line, and which side was slow.
-    pub fn finish(&mut self) {
+    fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.shared.ended.store(true, Ordering::Release);
             thread.thread().unpark();
             let _ = thread.join();
         }
-    }
-}
-
-impl Drop for Meter {
-    fn drop(&mut self) {
-        self.finish();
     }
 }
 
@@ -226,10 +219,6 @@ impl Shared {
         };
         let held = self.sink.as_ref().and_then(|sink| of(sink).ok());
         held.unwrap_or((0, 0))
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
     }
 
     fn sample(&self) -> Seen {
@@ -291,7 +280,7 @@ impl<'a> Drawing<'a> {
                 true => SAMPLING_INTERVAL,
                 false => SAMPLING_INTERVAL.min(due.saturating_duration_since(Instant::now())),
             });
-            if self.shared.has_ended() {
+            if shared.ended.load(Ordering::Acquire) {
                 break;
             }
             if waiting && self.shared.passed() == 0 {
@@ -312,14 +301,14 @@ impl<'a> Drawing<'a> {
             // A change of the interval has an effect before the old one is over.
             due = due.min(now + interval());
             if is_due && began.elapsed() >= delay {
-                self.draw();
+                self.draw(false);
             } else if let Some(display) = &mut *locked(&self.shared.display) {
                 display.turn();
             }
         }
         // Skipped if the first line was not due yet.
         if !(waiting && self.shared.passed() == 0) && began.elapsed() >= delay {
-            self.finish();
+            self.draw(true);
         }
         let options = locked(&self.shared.options);
         if options.stats {
@@ -329,33 +318,26 @@ impl<'a> Drawing<'a> {
         self.interrupt.obey();
     }
 
-    fn draw(&mut self) {
-        let reading = self.reading(false);
+    /// Draws the line; for the last one, also which side was slow.
+    fn draw(&mut self, ended: bool) {
+        let reading = self.reading(ended);
         let options = locked(&self.shared.options).clone();
-        let mut display = locked(&self.shared.display);
-        show(display.as_mut(), &options, &reading, None);
-        self.recent = self.recent.fading();
-        self.tick += 1;
-    }
-
-    fn finish(&mut self) {
-        let reading = self.reading(true);
-        let options = locked(&self.shared.options).clone();
-        let verdict = match &reading.name {
+        let verdict = || match &reading.name {
             Some(name) => format!("{}: {}", clean(name), self.seen.verdict().text),
             None => self.seen.verdict().text,
         };
-        let below = Some(verdict).filter(|_| options.look() == Look::Ours);
+        let below = (ended && options.look() == Look::Ours).then(verdict);
         let mut display = locked(&self.shared.display);
         show(display.as_mut(), &options, &reading, below);
-        if display.is_some()
-            && options
-                .look()
-                .format()
-                .is_some_and(|format| format.sets_tab())
-        {
+        let format = options
+            .look()
+            .format()
+            .filter(|_| ended && display.is_some());
+        if format.is_some_and(|format| format.sets_tab()) {
             say(NO_TAB);
         }
+        self.recent = self.recent.fading();
+        self.tick += 1;
     }
 
     fn reading(&mut self, ended: bool) -> Reading {

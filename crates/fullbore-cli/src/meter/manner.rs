@@ -1,11 +1,10 @@
 //! As whom a meter speaks: with its own words and exit codes, or with those of pv if it was called by that name.
 
-use fullbore::TransferSide;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
 use crate::exit;
-use crate::moving::failure::{BadInput, Broken, CloseFailed};
+use crate::moving::failure::{Broken, Doing};
 use crate::moving::same_file;
 
 /// As whom a meter speaks.
@@ -52,33 +51,29 @@ impl Manner {
         if let Some(usage) = error.downcast_ref::<Usage>() {
             return same_file(usage).map_or(WRONG, |_| SAME_FILE);
         }
-        match error.downcast_ref::<BadInput>() {
-            Some(bad) if bad.is_about_reading => NOT_TRANSFERRED,
-            _ if error.is::<Broken>() => NOT_TRANSFERRED,
-            _ if error.is::<CloseFailed>() => NOT_CLOSED,
-            _ => NOT_ACCESSED,
+        match error.downcast_ref().map(|broken: &Broken| broken.doing) {
+            Some(Doing::Read | Doing::Write | Doing::WriteToNobody) => NOT_TRANSFERRED,
+            Some(Doing::Close) => NOT_CLOSED,
+            Some(Doing::Open) | None => NOT_ACCESSED,
         }
     }
 }
 
 /// Returns what pv says about an error, if it has words for it.
 fn words_of_pv(error: &anyhow::Error) -> Option<String> {
-    if let Some(broken) = error.downcast_ref::<Broken>() {
-        let why = &broken.why;
-        return Some(match broken.side {
-            TransferSide::Source => format!("{}: read failed: {why}", plain(&broken.name)),
-            TransferSide::Sink => format!("write failed: {why}"),
-        });
+    let Some(Broken {
+        doing, name, why, ..
+    }) = error.downcast_ref()
+    else {
+        let name = error.downcast_ref::<Usage>().and_then(same_file)?;
+        return Some(format!("input file is output file: {}", plain(name)));
+    };
+    match doing {
+        Doing::Open => Some(format!("{}: {why}", plain(name))),
+        Doing::Read => Some(format!("{}: read failed: {why}", plain(name))),
+        Doing::Write | Doing::WriteToNobody => Some(format!("write failed: {why}")),
+        Doing::Close => None,
     }
-    if let Some(bad) = error.downcast_ref::<BadInput>() {
-        let failed = match bad.is_about_reading {
-            true => "read failed: ",
-            false => "",
-        };
-        return Some(format!("{}: {failed}{}", plain(&bad.name), bad.why));
-    }
-    let name = error.downcast_ref::<Usage>().and_then(same_file)?;
-    Some(format!("input file is output file: {}", plain(name)))
 }
 
 /// Returns the name of an input as pv writes it.

@@ -19,7 +19,7 @@
 //! | `query.rs` | the line of a meter that is running, shown by another one |
 //! | `skip.rs` | how far to go on behind a read error |
 //! | `pid_file.rs` | the file with the PID |
-//! | `watch.rs`, `found.rs` | the files of a process that is already running; what the kernel tells about them |
+//! | `watch.rs` | the files of a process that is already running |
 
 mod appearance;
 mod bar;
@@ -27,7 +27,6 @@ mod colour;
 mod display;
 mod extra;
 mod format;
-mod found;
 mod line_options;
 mod lines;
 mod live;

@@ -10,7 +10,8 @@ use crate::words::{Failed, shown};
 pub struct PidFile {
     path: PathBuf,
     text: String,
-    guard: Option<Guard>,
+    /// Ended after the file was removed.
+    _guard: Guard,
 }
 
 impl PidFile {
@@ -26,7 +27,7 @@ impl PidFile {
         let file = Self {
             path,
             text,
-            guard: Some(guard),
+            _guard: guard,
         };
         std::fs::write(&file.path, &file.text).failed(&writing)?;
         Ok(file)
@@ -36,9 +37,6 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         remove(&self.path, &self.text);
-        if let Some(guard) = self.guard.take() {
-            guard.dismiss();
-        }
     }
 }
 

@@ -41,14 +41,12 @@ impl Skipping {
     pub fn failed(&mut self, position: u64, end: Option<u64>) -> Option<u64> {
         let left = end.map_or(u64::MAX, |end| end.saturating_sub(position).max(1));
         let small = aligned(position, self.step().max(BLOCK)).min(left);
-        if self.reach.is_none_or(|reach| reach > small) {
-            self.reach = Some(small);
-            return None;
-        }
         let skip = aligned(position, self.step()).min(left);
-        if self.reach.is_none_or(|reach| reach > skip) {
-            self.reach = Some(skip);
-            return None;
+        for fewer in [small, skip] {
+            if self.reach.is_none_or(|reach| reach > fewer) {
+                self.reach = Some(fewer);
+                return None;
+            }
         }
         self.errors += 1;
         self.reach = Some(aligned(position + skip, self.step()));

@@ -4,25 +4,26 @@
 //! The kernel reports the position of each fd in /proc/PID/fdinfo (proc_pid_fdinfo(5)). Reads that name
 //! their own position (pread(2)) and memory maps do not move it.
 
+use std::fs::read_link;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
-use fullbore_linux::live_thread;
+use anyhow::{anyhow, bail};
+use fullbore::PipeEnd;
+use fullbore_linux::{live_thread, proc_directory};
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::found::{Found, lives};
 use super::line_options::LineOptions;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, gauge};
 use crate::terminal::lines::{Screen, say_line};
-use crate::waiting::wait_for;
 use crate::words::Failed;
 use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::text::{clean, cut, error_text};
@@ -83,26 +84,19 @@ pub struct Watches {
 struct Watch {
     process: Process,
     target: One,
-    /// Becomes readable when the process ends, on kernels that have pidfds (Linux 5.3).
-    pidfd: Option<OwnedFd>,
     followed: Vec<Followed>,
+    is_over: bool,
 }
 
-/// One fd.
+/// One fd: where it stands in a file of some size, or how many bytes are in a pipe of some capacity.
+#[derive(Clone)]
 struct Followed {
     fd: i32,
     identity: (u32, u32, u64),
     path: String,
-    state: State,
-}
-
-enum State {
-    File {
-        rate: Rate,
-        total: Option<u64>,
-    },
-    /// How many bytes it holds, and how many it can hold.
-    Pipe(usize, usize),
+    is_pipe: bool,
+    rate: Rate,
+    total: Option<u64>,
 }
 
 impl Watches {
@@ -125,32 +119,61 @@ impl Watches {
         })
     }
 
-    /// Draws a line for each fd if stderr is a terminal, or if `anyway` is set, until it is over.
-    pub fn lines(mut self, anyway: bool) {
-        let mut screen = Screen::new(anyway);
-        let interrupt = Interrupt::noted();
-        self.each_interval(&interrupt, |watch, ended| {
-            let Some(screen) = &mut screen else { return };
-            screen.height = watch.options.height.map(usize::from);
-            let (columns, rows) = screen.size();
-            let lines = watch.rows(columns, rows, ended);
-            if ended {
-                screen.leave(&lines);
-            } else {
-                screen.draw(&lines);
+    /// Shows each fd until it is over: in a line if stderr is a terminal or the options ask for it anyway, or as a
+    /// number.
+    pub fn run(mut self) {
+        let (mut screen, interrupt) = match self.options.numeric {
+            true => (None, Interrupt::default()),
+            false => (Screen::new(self.options.force), Interrupt::noted()),
+        };
+        let mut due = Instant::now() + self.options.interval();
+        self.show(screen.as_mut(), false);
+        loop {
+            let now = Instant::now();
+            thread::sleep(due.saturating_duration_since(now).min(NOTICE));
+            let now = Instant::now();
+            let is_due = now >= due;
+            if interrupt.came() || !self.goes_on(is_due) {
+                break;
             }
-        });
+            if is_due {
+                due = now + self.options.interval();
+                self.show(screen.as_mut(), false);
+            }
+        }
+        // The last ones are shown once more.
+        self.show(screen.as_mut(), true);
         interrupt.obey();
     }
 
-    /// Prints the position, one number per line, until it is over.
-    pub fn numbers(mut self) {
-        self.each_interval(&Interrupt::default(), |watch, _| {
-            for followed in watch.all.iter().flat_map(|one| &one.followed) {
-                let reading = followed.reading(&watch.options, None, false);
-                say_line(watch.options.line(&reading, 0));
+    /// Takes samples if they are due. Returns whether there is still something to watch.
+    fn goes_on(&mut self, is_due: bool) -> bool {
+        for one in &mut self.all {
+            one.is_over = !one.goes_on(&self.options, is_due);
+        }
+        let is_over = self.all.iter().all(|one| one.is_over);
+        self.all.retain(|one| is_over || !one.is_over);
+        !is_over
+    }
+
+    fn show(&self, screen: Option<&mut Screen>, ended: bool) {
+        let options = &self.options;
+        if options.numeric {
+            for one in &self.all {
+                for followed in &one.followed {
+                    let reading = followed.reading(options, self.name(one, followed), false);
+                    say_line(options.line(&reading, 0));
+                }
             }
-        });
+        }
+        let Some(screen) = screen else { return };
+        screen.height = options.height.map(usize::from);
+        let (columns, rows) = screen.size();
+        let lines = self.rows(columns, rows, ended);
+        match ended {
+            true => screen.leave(&lines),
+            false => screen.draw(&lines),
+        }
     }
 
     /// Returns a line for each file, at most as many as there are rows.
@@ -162,8 +185,11 @@ impl Watches {
                 lines.push(cut(&text, columns));
             }
             for followed in &one.followed {
-                let name = self.name_for_pv(one, followed);
-                lines.push(followed.line(&self.options, name, columns, ended));
+                let reading = followed.reading(&self.options, self.name(one, followed), ended);
+                lines.push(match followed.is_pipe {
+                    true => gauge(&reading, columns),
+                    false => self.options.line(&reading, columns),
+                });
             }
         }
         if lines.len() >= rows {
@@ -174,51 +200,16 @@ impl Watches {
         lines
     }
 
-    /// Returns the name that pv gives a file, if it is to be named so: with the PID if there are several targets, and
-    /// without anything if there is one fd only.
-    fn name_for_pv(&self, one: &Watch, followed: &Followed) -> Option<String> {
+    /// Returns the name of a file. In a line of pv, it has the PID if there are several targets, and is empty if there is
+    /// one fd only.
+    fn name(&self, one: &Watch, followed: &Followed) -> String {
         let Followed { fd, path, .. } = followed;
-        self.as_pv
-            .then(|| match (self.all.len() > 1, one.target.fd) {
-                (true, _) => format!("{:>8}:{fd:>4}:{path}", one.target.pid),
-                (false, None) => format!("{fd:>4}:{path}"),
-                (false, Some(_)) => String::new(),
-            })
-    }
-
-    /// Calls `show` in each interval, and once more when it is over.
-    fn each_interval(&mut self, interrupt: &Interrupt, mut show: impl FnMut(&Self, bool)) {
-        let mut due = Instant::now();
-        loop {
-            let now = Instant::now();
-            if now >= due {
-                show(self, false);
-                due = now + self.options.interval();
-            }
-            self.sleep(due.saturating_duration_since(now).min(NOTICE));
-            // A sleep that was interrupted does not mean that the process has ended.
-            let is_due = Instant::now() >= due;
-            if interrupt.came() {
-                return show(self, true);
-            }
-            let options = &self.options;
-            let goes_on: Vec<bool> = (self.all.iter_mut())
-                .map(|one| one.update(options, is_due))
-                .collect();
-            if !goes_on.contains(&true) {
-                // The last ones are shown once more.
-                return show(self, true);
-            }
-            let mut goes_on = goes_on.into_iter();
-            self.all.retain(|_| goes_on.next() == Some(true));
+        match (self.all.len() > 1, one.target.fd) {
+            _ if !self.as_pv || self.options.numeric => format!("{fd}: {path}"),
+            (true, _) => format!("{:>8}:{fd:>4}:{path}", one.target.pid),
+            (false, None) => format!("{fd:>4}:{path}"),
+            (false, Some(_)) => String::new(),
         }
-    }
-
-    /// Sleeps for this time, or until the process ends or a signal arrives.
-    fn sleep(&self, time: Duration) {
-        let pidfds = self.all.iter().filter_map(|one| one.pidfd.as_ref());
-        let pidfds: Vec<_> = pidfds.map(AsFd::as_fd).collect();
-        wait_for(&pidfds, Some(time));
     }
 }
 
@@ -229,19 +220,13 @@ impl Watch {
         if !lives(&process) {
             return Err(target.cannot(ProcError::NotFound(None)));
         }
-        let pidfd =
-            Pid::from_raw(target.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let mut watch = Self {
             process,
             target,
-            pidfd,
             followed: Vec::new(),
+            is_over: false,
         };
-        let cannot = |error| target.cannot(error);
-        match target.fd {
-            Some(fd) => watch.follow_one(fd, options)?,
-            None => watch.follow_all(options).map_err(cannot)?,
-        }
+        watch.follow(options)?;
         Ok(watch)
     }
 
@@ -269,58 +254,104 @@ impl Watch {
         }
     }
 
-    /// Takes a sample, of new fds too if `is_due`. Returns whether there is still something to watch.
-    fn update(&mut self, options: &LineOptions, is_due: bool) -> bool {
-        if !lives(&self.process) {
-            return false;
-        }
-        if self.target.fd.is_some() {
-            // If nothing has changed, the last sample is kept.
-            let process = &self.process;
-            let mut all = self.followed.iter_mut();
-            return all.all(|followed| followed.update(process, options, is_due).is_some());
-        }
-        !is_due || self.follow_all(options).is_ok()
+    /// Takes a sample if one is due. Returns whether there is still something to watch.
+    fn goes_on(&mut self, options: &LineOptions, is_due: bool) -> bool {
+        let is_open = |followed: &Followed| {
+            let found = status(&self.process, followed.fd);
+            found.is_ok_and(|found| identity(&found) == followed.identity)
+        };
+        lives(&self.process)
+            && match is_due {
+                true => self.follow(options).is_ok(),
+                false => self.target.fd.is_none() || self.followed.iter().all(is_open),
+            }
     }
 
-    fn follow_one(&mut self, fd: i32, options: &LineOptions) -> anyhow::Result<()> {
+    /// Takes a sample of the fd, or of all regular files that are open now. If that fails, the last samples are kept.
+    fn follow(&mut self, options: &LineOptions) -> anyhow::Result<()> {
         let target = self.target;
-        let found = match Found::at(&self.process, fd) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                bail!("{target}: no such file descriptor")
-            }
-            found => found.failed(target)?,
+        let fds = match target.fd {
+            Some(fd) => vec![fd],
+            None => self.fds().map_err(|error| target.cannot(error))?,
         };
-        let followed = Followed::new(&found, options).failed(target)?;
-        let followed =
-            followed.with_context(|| format!("{target}: neither a regular file nor a pipe"))?;
-        self.followed.push(followed);
+        let mut all = Vec::new();
+        for fd in fds {
+            let before = self.followed.iter().find(|followed| followed.fd == fd);
+            match self.sample(fd, before, options) {
+                Ok(Some(followed)) => all.push(followed),
+                // It is no regular file, or was closed meanwhile.
+                _ if target.fd.is_none() => {}
+                Ok(None) => bail!("{target}: neither a regular file nor a pipe"),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    bail!("{target}: no such file descriptor")
+                }
+                failed => drop(failed.failed(target)?),
+            }
+        }
+        self.followed = all;
         Ok(())
     }
 
-    /// Takes a sample of all regular files that are open now.
-    fn follow_all(&mut self, options: &LineOptions) -> Result<(), ProcError> {
-        let mut before = std::mem::take(&mut self.followed);
+    /// Returns the fds that are open now.
+    fn fds(&self) -> Result<Vec<i32>, ProcError> {
         let thread = live_thread(self.process.pid().unsigned_abs());
         let thread = thread.ok_or(ProcError::NotFound(None))?;
-        for info in Process::new(thread as i32)?.fd()? {
-            // It was closed meanwhile.
-            let Ok(info) = info else { continue };
-            let known = before.iter().position(|followed| followed.fd == info.fd);
-            let known = known.map(|at| before.swap_remove(at));
-            let known = known.and_then(|mut followed| {
-                followed.update(&self.process, options, true)?;
-                Some(followed)
-            });
-            let new = || {
-                let found = Found::at(&self.process, info.fd).ok();
-                let found = found.filter(|found| found.kind == FileType::RegularFile)?;
-                Followed::new(&found, options).ok()?
-            };
-            self.followed.extend(known.or_else(new));
+        let found = Process::new(thread as i32)?.fd()?;
+        let mut fds: Vec<i32> = found.flatten().map(|info| info.fd).collect();
+        fds.sort_unstable();
+        Ok(fds)
+    }
+
+    /// Takes a sample, after that of `before` if it is the same file. Returns `None` if the fd is nothing that can be
+    /// watched, or the only one and refers to another file now.
+    fn sample(
+        &self,
+        fd: i32,
+        before: Option<&Followed>,
+        options: &LineOptions,
+    ) -> io::Result<Option<Followed>> {
+        let (process, is_only) = (&self.process, self.target.fd.is_some());
+        let found = status(process, fd)?;
+        let kind = FileType::from_raw_mode(found.stx_mode.into());
+        let is_pipe = kind == FileType::Fifo && is_only;
+        let same = before.filter(|before| before.identity == identity(&found));
+        if !is_pipe && kind != FileType::RegularFile
+            || is_only && before.is_some() != same.is_some()
+        {
+            return Ok(None);
         }
-        self.followed.sort_by_key(|followed| followed.fd);
-        Ok(())
+        let is_unread = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::NXIO);
+        let (passed, total) = match is_pipe {
+            false => {
+                let (position, size) = position(process, fd, found.stx_size)?;
+                (position, options.size.or(size))
+            }
+            true => match fullness(process, fd) {
+                // It is shown as it was last seen.
+                Err(error) if is_unread(&error) && same.is_some() => return Ok(same.cloned()),
+                found => found?,
+            },
+        };
+        let path = match same {
+            Some(same) => same.path.clone(),
+            None => {
+                let path = read_link(path_of(process, "fd", fd))?;
+                path.display().to_string()
+            }
+        };
+        let now = Instant::now();
+        // The rate of a pipe that is filled and emptied says nothing.
+        let known = same.filter(|_| !is_pipe).map(|same| same.rate.clone());
+        let mut rate = known.unwrap_or_else(|| Rate::new(passed, now));
+        rate.update(passed, now);
+        Ok(Some(Followed {
+            fd,
+            identity: identity(&found),
+            path,
+            is_pipe,
+            rate,
+            total,
+        }))
     }
 }
 
@@ -357,67 +388,8 @@ impl std::fmt::Display for One {
 }
 
 impl Followed {
-    /// Returns `None` if the fd is neither a regular file nor a pipe.
-    fn new(found: &Found<'_>, options: &LineOptions) -> io::Result<Option<Self>> {
-        let state = match found.kind {
-            FileType::RegularFile => {
-                let (position, total) = found.position(options.size)?;
-                State::File {
-                    rate: Rate::new(position, Instant::now()),
-                    total,
-                }
-            }
-            FileType::Fifo => {
-                let (queued, capacity) = found.fullness()?;
-                State::Pipe(queued, capacity)
-            }
-            _ => return Ok(None),
-        };
-        let target = std::fs::read_link(found.path())?;
-        Ok(Some(Self {
-            fd: found.fd,
-            identity: found.identity,
-            path: target.display().to_string(),
-            state,
-        }))
-    }
-
-    /// Takes a sample. Returns `None` if the fd is closed, or refers to another file now. Rates are measured
-    /// from one sample that is `due` to the next.
-    fn update(&mut self, process: &Process, options: &LineOptions, is_due: bool) -> Option<()> {
-        let found = Found::at(process, self.fd).ok()?;
-        if found.identity != self.identity {
-            return None;
-        }
-        match &mut self.state {
-            _ if !is_due => {}
-            State::File { rate, total } => {
-                let (position, size) = found.position(options.size).ok()?;
-                rate.update(position, Instant::now());
-                *total = size;
-            }
-            state @ State::Pipe(..) => match found.fullness() {
-                Ok((queued, capacity)) => *state = State::Pipe(queued, capacity),
-                // It is shown as it was last seen.
-                Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
-                Err(_) => return None,
-            },
-        }
-        Some(())
-    }
-
-    /// Returns what is shown, under a name that is not its own if there is one.
-    fn reading(&self, options: &LineOptions, name: Option<String>, ended: bool) -> Reading {
-        let own = || format!("{}: {}", self.fd, self.path);
-        let name = name.unwrap_or_else(own);
-        let found = match &self.state {
-            State::File { rate, total } => Reading::of(rate, *total),
-            State::Pipe(queued, capacity) => Reading {
-                passed: *queued as u64,
-                total: Some(*capacity as u64),
-                ..Reading::default()
-            },
-        };
+    /// Returns what is shown, under this name, which may be empty.
+    fn reading(&self, options: &LineOptions, name: String, ended: bool) -> Reading {
         Reading {
             name: match &options.name {
                 Some(given) if name.is_empty() => Some(given.clone()),
@@ -425,23 +397,64 @@ impl Followed {
                 None => Some(name).filter(|name| !name.is_empty()),
             },
             ended,
-            ..found
+            ..Reading::of(&self.rate, self.total)
         }
     }
+}
 
-    fn line(
-        &self,
-        options: &LineOptions,
-        name: Option<String>,
-        columns: usize,
-        ended: bool,
-    ) -> String {
-        let reading = self.reading(options, name, ended);
-        match self.state {
-            State::File { .. } => options.line(&reading, columns),
-            State::Pipe(..) => gauge(&reading, columns),
-        }
-    }
+/// Returns what the kernel knows about an fd. The server of a file system that hangs (FUSE, a network) is not
+/// asked (`AT_STATX_DONT_SYNC`, statx(2)); the kernel has kept what it told the process itself
+/// when that opened the file and read from it.
+fn status(process: &Process, fd: i32) -> io::Result<Statx> {
+    let asked = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    let path = path_of(process, "fd", fd);
+    Ok(statx(CWD, path, AtFlags::STATX_DONT_SYNC, asked)?)
+}
+
+/// Returns the device and the inode.
+fn identity(found: &Statx) -> (u32, u32, u64) {
+    (found.stx_dev_major, found.stx_dev_minor, found.stx_ino)
+}
+
+/// Returns where the fd stands in a file of this size, and how much there is, where that can be known: of a file that is
+/// only written to, nobody knows how long it will be.
+fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u64>)> {
+    let text = std::fs::read_to_string(path_of(process, "fdinfo", fd))?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.map(str::trim)
+    };
+    let position = field("pos:").and_then(|position| position.parse().ok());
+    let position = position.unwrap_or(0);
+    let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+    let mode = OFlags::from_bits_retain(flags.unwrap_or(0)) & OFlags::RWMODE;
+    // A file that was truncated is shorter than what was written to it or read from it.
+    let is_known = size > 0 && size >= position && mode != OFlags::WRONLY;
+    Ok((position, Some(size).filter(|_| is_known)))
+}
+
+/// Returns how many bytes the pipe holds, and how many it can hold. It is opened for writing for that, for some
+/// microseconds: an additional writer can only delay the end of file for that time, while an additional reader
+/// could keep a writer from learning that its last reader has gone.
+///
+/// # Errors
+/// `ENXIO` if it is a FIFO without a reader.
+fn fullness(process: &Process, fd: i32) -> io::Result<(u64, Option<u64>)> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let end = rustix::fs::open(path_of(process, "fd", fd), flags, Mode::empty())?;
+    let pipe = PipeEnd::new(end.as_fd())?;
+    Ok((pipe.queued()? as u64, Some(pipe.capacity()? as u64)))
+}
+
+/// Returns whether a thread of the process lives, perhaps not the first one. The open directory of the process never
+/// shows another one that has got its number since.
+fn lives(process: &Process) -> bool {
+    let stat = process.stat();
+    stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X') || stat.num_threads > 1)
+}
+
+fn path_of(process: &Process, directory: &str, fd: i32) -> PathBuf {
+    proc_directory(process.pid().unsigned_abs()).join(format!("{directory}/{fd}"))
 }
 
 #[cfg(test)]

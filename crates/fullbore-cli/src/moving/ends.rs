@@ -14,16 +14,13 @@ use fullbore_linux::descriptor_of;
 use rustix::fs::{Access, FileType, OFlags, Stat, major, minor};
 use rustix::io::Errno;
 
-use super::failure::{BadInput, close_failed};
+use super::failure::{Broken, Doing, close_failed};
 use super::replacement::{Replacement, directory_of};
 use super::sync::{is_stored, sync_directory, sync_file};
 use crate::inherited;
 use crate::words::{Failed, shown};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
-
-/// What is done to an input that is open.
-const READ: &str = "read from";
 
 /// An input as it was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,14 +51,15 @@ impl Input {
         let file = match self {
             // Rust has opened /dev/null in its place, which would be an input without bytes.
             Input::Stdin if inherited::stdin_was_closed() => {
-                bail!(self.bad(None, "standard input is closed".into()))
+                let why = "standard input is closed";
+                bail!(Broken::new(Doing::Open, "", self, why.into()))
             }
             Input::Stdin => stdin().as_fd().try_clone_to_owned().map(File::from),
             Input::File(path) => {
                 inherited::descriptor(path, OFlags::RDONLY).unwrap_or_else(|| File::open(path))
             }
         };
-        let file = file.map_err(|error| self.bad(Some("open"), error_text(&error)))?;
+        let file = file.map_err(|error| self.bad(Doing::Open, "open", &error))?;
         let file = Arc::new(file);
         // Found out here, so that no output is truncated for a directory.
         self.refuse_directory(rustix::fs::fstat(&*file))?;
@@ -73,28 +71,19 @@ impl Input {
     }
 
     /// Returns the error that something could not be done to the input.
-    fn bad(&self, what: Option<&str>, why: String) -> BadInput {
-        BadInput {
-            what: what.map_or_else(|| self.to_string(), |what| format!("{what} {self}")),
-            name: self.to_string(),
-            why,
-            is_about_reading: what == Some(READ),
-        }
+    fn bad(&self, doing: Doing, what: &str, error: &io::Error) -> Broken {
+        Broken::new(doing, what, self, error_text(error))
     }
 
     /// Returns the error that what was read is damaged.
-    pub fn damaged(&self, why: String) -> BadInput {
-        BadInput {
-            is_about_reading: true,
-            ..self.bad(None, why)
-        }
+    pub fn damaged(&self, why: String) -> Broken {
+        Broken::new(Doing::Read, "", self, why)
     }
 
-    fn refuse_directory(&self, stat: rustix::io::Result<Stat>) -> Result<(), BadInput> {
-        let bad = |what, errno: Errno| self.bad(Some(what), error_text(&errno.into()));
-        let stat = stat.map_err(|errno| bad("stat", errno))?;
+    fn refuse_directory(&self, stat: rustix::io::Result<Stat>) -> Result<(), Broken> {
+        let stat = stat.map_err(|errno| self.bad(Doing::Open, "stat", &errno.into()))?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Err(bad(READ, Errno::ISDIR)),
+            FileType::Directory => Err(self.bad(Doing::Read, "read from", &Errno::ISDIR.into())),
             _ => Ok(()),
         }
     }
@@ -109,7 +98,7 @@ impl Input {
             // What the file allows does not matter for a descriptor that is open.
             Input::File(path) if descriptor_of(path).is_some() => drop(self.open()?),
             Input::File(path) => rustix::fs::access(path, Access::READ_OK)
-                .map_err(|errno| self.bad(Some("open"), error_text(&errno.into())))?,
+                .map_err(|errno| self.bad(Doing::Open, "open", &errno.into()))?,
         }
         Ok(self.refuse_directory(self.stat())?)
     }

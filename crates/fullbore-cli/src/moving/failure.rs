@@ -11,15 +11,24 @@ use rustix::io::Errno;
 use fullbore_host::size::amount;
 use fullbore_host::text::error_text;
 
-/// The failure of one side, with the name of its file.
+/// What was to be done when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// To open an input.
+    Open,
+    Read,
+    Write,
+    /// To write where no reader is left.
+    WriteToNobody,
+    Close,
+}
+
+/// What could not be done to a file.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Broken {
-    /// The side.
-    pub side: TransferSide,
-    /// Whether the failure is that the output has no reader left.
-    pub is_closed_output: bool,
-    /// The name of its file.
+    pub doing: Doing,
+    /// The name of the file.
     pub name: String,
     /// The words of the kernel.
     pub why: String,
@@ -27,8 +36,19 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Describes the failure: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
-    pub fn new(
+    /// Describes that `what`, if it is not empty, has failed with this file.
+    pub fn new(doing: Doing, what: &str, name: &dyn fmt::Display, why: String) -> Self {
+        let before = if what.is_empty() { "" } else { " " };
+        Self {
+            doing,
+            name: name.to_string(),
+            text: format!("{what}{before}{name}: {why}"),
+            why,
+        }
+    }
+
+    /// Describes the failure of one side: `write to 'out.bin': No space left on device (after 1.20 GiB)`.
+    pub fn moving(
         error: &Error,
         source: &dyn fmt::Display,
         sink: &(impl fmt::Display + AsFd),
@@ -42,27 +62,23 @@ impl Broken {
         else {
             return None;
         };
-        let (what, name) = match side {
-            TransferSide::Source => ("read from", source.to_string()),
-            TransferSide::Sink => ("write to", sink.to_string()),
+        let is_broken_pipe = errno.kind() == io::ErrorKind::BrokenPipe;
+        let (doing, what, name): (_, _, &dyn fmt::Display) = match side {
+            TransferSide::Source => (Doing::Read, "read from", source),
+            TransferSide::Sink if is_broken_pipe && is_pipe_or_socket(sink) => {
+                (Doing::WriteToNobody, "write to", sink)
+            }
+            TransferSide::Sink => (Doing::Write, "write to", sink),
         };
-        let why = error_text(errno);
+        let mut broken = Self::new(doing, what, name, error_text(errno));
         let after = format!("after {}", amount(*moved as f64));
-        let more = match (*operation, *moved) {
+        broken.text += &match (*operation, *moved) {
             ("read" | "write", 0) => String::new(),
             ("read" | "write", _) => format!(" ({after})"),
             (operation, 0) => format!(" ({operation})"),
             (operation, _) => format!(" ({operation}, {after})"),
         };
-        Some(Self {
-            side: *side,
-            is_closed_output: *side == TransferSide::Sink
-                && errno.kind() == io::ErrorKind::BrokenPipe
-                && is_pipe_or_socket(sink),
-            text: format!("{what} {name}: {why}{more}"),
-            name,
-            why,
-        })
+        Some(broken)
     }
 }
 
@@ -82,33 +98,18 @@ pub fn words_of(error: &Error) -> String {
     }
 }
 
-/// An input that could not be opened or read. Other inputs are not affected.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}: {why}")]
-pub struct BadInput {
-    /// What could not be done: `open 'a'`.
-    pub what: String,
-    /// The name of the input.
-    pub name: String,
-    pub why: String,
-    /// Whether it was open.
-    pub is_about_reading: bool,
+fn doing(error: &anyhow::Error) -> Option<Doing> {
+    error.downcast_ref().map(|broken: &Broken| broken.doing)
 }
 
 /// Whether the error concerns one input only, so that the others can still be copied.
 pub fn is_about_an_input(error: &anyhow::Error) -> bool {
-    let side = error.downcast_ref().map(|broken: &Broken| broken.side);
-    error.is::<BadInput>() || side == Some(TransferSide::Source)
+    matches!(doing(error), Some(Doing::Open | Doing::Read))
 }
-
-/// The error of close(2) on an output.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CloseFailed(String);
 
 /// Returns the error of close(2) on `what`.
 pub fn close_failed(what: &str, error: Error) -> anyhow::Error {
-    CloseFailed(format!("close {what}: {}", words_of(&error))).into()
+    Broken::new(Doing::Close, "close", &what, words_of(&error)).into()
 }
 
 /// Whether it is a pipe or a socket that nothing reads any more (poll(2), `POLLERR`). A file or a device may answer
@@ -119,8 +120,8 @@ fn has_lost_reader(output: impl AsFd) -> bool {
 
 /// Whether the error is that the output, or else stdout or stderr, has no reader left.
 pub fn is_closed_output(error: &anyhow::Error) -> bool {
-    if let Some(broken) = error.downcast_ref::<Broken>() {
-        return broken.is_closed_output;
+    if let Some(doing) = doing(error) {
+        return doing == Doing::WriteToNobody;
     }
     let is_broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
         // serde_json does not return the writer's error as its source.

@@ -53,6 +53,7 @@ pub struct Replacement {
 struct Temporary {
     directory: OwnedFd,
     name: OsString,
+    /// Ended after the name was removed.
     guard: Option<Guard>,
 }
 
@@ -211,9 +212,6 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         // After a rename(2) there is no such name.
         let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
-        if let Some(guard) = self.guard.take() {
-            guard.dismiss();
-        }
     }
 }
 

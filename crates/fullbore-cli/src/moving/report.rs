@@ -16,7 +16,7 @@ pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
     match error {
         // The only invalid request that these verbs can make.
         Error::Invalid(_) => both_ends(input).into(),
-        error => Broken::new(&error, input, output).map_or_else(|| error.into(), Into::into),
+        error => Broken::moving(&error, input, output).map_or_else(|| error.into(), Into::into),
     }
 }
 

@@ -31,9 +31,8 @@ pub struct WriteBack {
     /// The offset up to which the file is on the disk, and up to which it was handed to it.
     synced: u64,
     handed: u64,
-    /// Bytes that were written after the last fdatasync(2), and after the last part.
+    /// Bytes that were written after the last fdatasync(2).
     since_sync: u64,
-    since_part: u64,
     last: Option<Instant>,
     /// What was counted, and is not on the disk.
     pub unreported: u64,
@@ -92,22 +91,22 @@ impl WriteBack {
             return Ok(count);
         };
         self.unreported += count;
+        let parts = self.since_sync / PART;
         self.since_sync += bytes;
-        self.since_part += bytes;
         let is_due = self.last.is_none_or(|last| last.elapsed() >= INTERVAL);
         if is_due || self.since_sync >= WINDOW {
             let at = place_in(file);
             fdatasync(file).failed(format_args!("sync {name}"))?;
             release(file, self.synced, at);
             (self.synced, self.handed) = (at, at);
-            (self.since_sync, self.since_part) = (0, 0);
+            self.since_sync = 0;
             self.last = Some(Instant::now());
             return Ok(std::mem::take(&mut self.unreported));
         }
-        if self.since_part >= PART {
+        if self.since_sync / PART > parts {
             let at = place_in(file);
             release(file, self.handed, at);
-            (self.handed, self.since_part) = (at, 0);
+            self.handed = at;
         }
         Ok(0)
     }

@@ -40,9 +40,6 @@ impl Lines {
 
     /// Appends to `out` what becomes of these bytes.
     pub fn add(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        if self.options == Options::default() {
-            return out.extend_from_slice(bytes);
-        }
         for &byte in bytes {
             self.byte(byte, out);
         }

@@ -74,11 +74,9 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
         true => wrong(error.to_string()),
         false => own.failed(error),
     })?;
+    let mut given = parsed.options.iter();
+    let tells = given.any(|(id, _)| matches!(id, 'R' | 'Q'));
     let words = words(parsed, &specs).map_err(wrong)?;
-    let tells = words.iter().any(|word| {
-        let word = word.to_string_lossy();
-        word.starts_with("--remote=") || word.starts_with("--query=")
-    });
     let meter = options_of::<Meter>(words).map_err(wrong)?;
     let code = match exit::closed(meter.speaking_as_pv().run()) {
         Ok(code) => code,
