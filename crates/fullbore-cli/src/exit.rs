@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::moving::failure::{close_failed, is_closed_output};
+use crate::copying::failure::{close_failed, is_closed_output};
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;

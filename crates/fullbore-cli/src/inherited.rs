@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::words::shown;
+use crate::error_text::shown;
 use anyhow::Context;
 use fullbore_linux::descriptor_of;
 use nix::libc;

@@ -1,6 +1,6 @@
 //! Defines what the catalogue consists of: experiments, and groups of them.
 
-use crate::part::Part;
+use crate::task::Part;
 use crate::work::Work;
 use fullbore_results::run::Unit;
 

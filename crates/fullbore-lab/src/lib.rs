@@ -31,15 +31,16 @@
 //! | [`experiment`], [`work`], [`measurement`] | what an experiment is and does, and one measurement's result |
 //! | [`runner`] | shuffled rounds of experiments |
 //! | [`program`], [`parent`] | how processes of an experiment are started, and how they end |
-//! | [`endpoint`], [`part`], [`middleman`] | what these processes do |
+//! | [`endpoint`], [`task`], [`middleman`] | what these processes do |
 //! | [`peers`] | programs in C that do the same, measured next to an experiment |
 //! | [`trials`] | each technique that a machine may refuse, tried |
-//! | [`placement`] | a writer and a reader on two CPUs, and both on one |
+//! | [`one_cpu`] | a writer and a reader on two CPUs, and both on one |
 //! | [`other_work`] | how much CPU time other processes use meanwhile |
 
 #![deny(unsafe_code)]
 
 pub mod catalogue;
+mod cpu_distance;
 mod cpu_time;
 pub mod endpoint;
 pub mod experiment;
@@ -47,17 +48,16 @@ mod limit;
 pub mod measurement;
 mod memory;
 pub mod middleman;
-mod near;
+pub mod one_cpu;
 pub mod other_work;
 mod overall;
 pub mod parent;
-pub mod part;
 pub mod peers;
-pub mod placement;
 mod process;
 pub mod program;
 mod rounds;
 pub mod runner;
 mod soundness;
+pub mod task;
 pub mod trials;
 pub mod work;

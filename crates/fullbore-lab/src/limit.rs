@@ -12,7 +12,7 @@ use fullbore_host::machine::CpuPair;
 use fullbore_linux::Pages;
 use fullbore_ring::copy_past_caches;
 
-use crate::endpoint::{prepare, words};
+use crate::endpoint::{pattern, prepare};
 
 /// The sizes of a block. Which one is best depends on the caches.
 const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];
@@ -51,7 +51,7 @@ pub fn take(samples: &mut Vec<f64>, cpus: &CpuPair, run: Duration) {
     };
     // Which stores are fastest depends on how far the CPUs are apart.
     let stores: [Store; 3] = [
-        |_, to| words::fill(to, 0),
+        |_, to| pattern::fill(to, 0),
         |from, to| to.copy_from_slice(from),
         copy_past_caches,
     ];

@@ -21,8 +21,8 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 use serde_json::Value;
 
-use crate::part::Task;
 use crate::process::Process;
+use crate::task::Task;
 
 /// Returns what a process does for an experiment, by the command line with which this process's own
 /// executable was started: `writer`, `reader`, the role in the task of a part, or the name of the part or of

@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use rustix::io::Errno;
 
+use crate::cpu_distance::Near;
 use crate::cpu_time::CpuTime;
 use crate::experiment::Experiment;
 use crate::limit;
 use crate::measurement::{Measured, Stop};
-use crate::near::Near;
 use crate::other_work::OtherWork;
 use crate::overall::overall;
 use crate::peers::{Beside, Peers};

@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::measurement::Measured;
-use crate::part::Timing;
 use crate::program::Program;
+use crate::task::Timing;
 use fullbore_host::machine::CpuPair;
 use fullbore_results::run::{Outcome, Settings};
 use fullbore_results::soundness::Soundness;

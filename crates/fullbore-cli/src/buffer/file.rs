@@ -10,7 +10,7 @@ use fullbore::Error;
 use fullbore_host::size;
 use rustix::io::Errno;
 
-use crate::words::{Failed, shown};
+use crate::error_text::{Failed, shown};
 
 /// The file that holds the bytes.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use fullbore_linux::Pipe;
 
-use crate::moving::hash::{Algorithm, Digest};
+use crate::copying::hash::{Algorithm, Digest};
 
 /// The bytes that are read at a time.
 const CHUNK: usize = 256 << 10;

@@ -8,10 +8,10 @@ use std::path::Path;
 use fullbore_host::text::{clean, error_text};
 use rustix::fs::OFlags;
 
-use super::manner::before;
+use super::as_mbuffer::before;
+use crate::error_text::{Failed, shown};
 use crate::inherited::descriptor;
 use crate::terminal::lines::{Screen, say_line};
-use crate::words::{Failed, shown};
 
 /// Where messages go.
 pub struct Messages {

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `line.rs` | the line, fitted to the terminal |
+//! | `status_line.rs` | the line, fitted to the terminal |
 //! | `history.rs` | how full it was over time |
 //! | `memory.rs` | how much memory it may use |
 //! | `outputs.rs` | the options that name outputs and connections |
@@ -13,16 +13,15 @@
 //! | `file.rs` | the file that holds the bytes instead of memory |
 //! | `hashing.rs` | the digest of what passes |
 //! | `messages.rs` | where messages go |
-//! | `manner.rs` | the words of mbuffer |
+//! | `as_mbuffer.rs` | the words of mbuffer |
 //! | `sizes.rs` | the memory, and how much of it is moved at a time |
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |
 
+pub mod as_mbuffer;
 mod file;
 pub mod hashing;
 mod history;
-mod line;
-pub mod manner;
 mod memory;
 pub mod messages;
 mod network;
@@ -32,4 +31,5 @@ mod outputs;
 pub mod running;
 pub mod show;
 pub mod sizes;
+mod status_line;
 pub mod summary;

@@ -17,8 +17,8 @@ use rustix::net::sockopt::{
     set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_user_timeout,
 };
 
+use crate::error_text::Failed;
 use crate::waiting::wait_for;
-use crate::words::Failed;
 
 /// The time between two looks at what the other side has not got yet.
 const LOOK: Duration = Duration::from_millis(2);

@@ -15,7 +15,7 @@ use super::messages::Messages;
 use super::network::Address;
 use super::options::Options;
 use super::outputs::Place;
-use crate::moving::{Input, Output};
+use crate::copying::{Input, Output};
 
 /// What a buffer reads from, and writes to.
 pub struct Ends {

@@ -13,8 +13,8 @@ use super::file::Holding;
 use super::memory::Asked;
 use super::network;
 use super::outputs::Outputs;
-use crate::moving::hash::Algorithm;
-use crate::moving::{Existing, Output};
+use crate::copying::hash::Algorithm;
+use crate::copying::{Existing, Output};
 
 /// What to copy, through how much memory, and what to say about it.
 #[derive(Args)]

@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::network::{Address, Family};
-use crate::moving::{Existing, Output};
+use crate::copying::{Existing, Output};
 use fullbore_host::refusal::Usage;
 
 /// The outputs, in the order of the command line, and an input that is a connection.

@@ -18,9 +18,9 @@ use super::opening::{Ends, Sink, device_block, lock_memory};
 use super::options::Options;
 use super::show::{Show, TICK};
 use super::sizes::Sizes;
-use crate::moving::failure::Broken;
-use crate::moving::{self, Input, WriteBack};
-use crate::words::Failed;
+use crate::copying::failure::Broken;
+use crate::copying::{self, Input, WriteBack};
+use crate::error_text::Failed;
 
 /// How a buffer ended.
 pub struct Ended {
@@ -198,6 +198,6 @@ fn named(
         (Some(fault), ..) => fault,
         (None, None, error) => anyhow::Error::new(error).context("compute the digest"),
         (None, Some(_), Error::Invalid(text)) => Usage(text).into(),
-        (None, Some(sink), error) => moving::named(error, &ends.input, &sink.output),
+        (None, Some(sink), error) => copying::named(error, &ends.input, &sink.output),
     }
 }

@@ -10,13 +10,13 @@ use fullbore::buffer::Level;
 use fullbore_linux as linux;
 use fullbore_observe::tune::{self, outcome, target::Target};
 
+use super::as_mbuffer::status;
 use super::history::History;
-use super::line::{Reading, line, percent};
-use super::manner::status;
 use super::opening::Ends;
 use super::options::Options;
+use super::status_line::{Reading, line, percent};
+use crate::copying::Input;
 use crate::interrupt::Interrupt;
-use crate::moving::Input;
 use crate::terminal::lines::{Screen, say};
 
 /// The time between two calls of [`Show::tick`].

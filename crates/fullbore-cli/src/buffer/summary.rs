@@ -6,7 +6,7 @@ use fullbore::buffer::{Level, Waits};
 use fullbore_host::size::{self, amount};
 use fullbore_results::buffer::{BufferSummary, Destination, Fill, Shortage, Slow};
 
-use crate::moving::rate;
+use crate::copying::rate;
 use fullbore_host::text::duration;
 
 /// A side that waited for less than this part of the time was not held up.

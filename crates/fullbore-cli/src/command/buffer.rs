@@ -7,15 +7,15 @@ use fullbore::EndReason;
 use fullbore::buffer::Level;
 
 use super::json;
+use crate::buffer::as_mbuffer;
 use crate::buffer::hashing::Hashing;
-use crate::buffer::manner;
 use crate::buffer::messages::Messages;
 use crate::buffer::options::Options;
 use crate::buffer::show::Show;
 use crate::buffer::sizes::Sizes;
 use crate::buffer::summary;
+use crate::copying;
 use crate::exit;
-use crate::moving;
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::Usage;
 use fullbore_results::buffer::Destination;
@@ -75,7 +75,7 @@ impl Buffer {
         if options.pid {
             messages.line(&format!("PID is {}", std::process::id()));
         }
-        let is_plain = moving::is_plain()?;
+        let is_plain = copying::is_plain()?;
         let holding = options.holding();
         let file = holding.map(|file| file.create(sizes.memory)).transpose()?;
         let ends = options.open(messages)?;
@@ -149,7 +149,7 @@ impl Buffer {
             None => !options.quiet,
         };
         if options.as_mbuffer {
-            let line = manner::summary(level, outputs);
+            let line = as_mbuffer::summary(level, outputs);
             if is_shown {
                 messages.line(&line);
             }

@@ -11,10 +11,10 @@ use anyhow::Context;
 use clap::Args;
 use fullbore::Transfer;
 
+use crate::copying::hash::{Algorithm, Digest};
+use crate::copying::{self, Existing, Input, Output, Sealing, Total, WriteBack, join};
 use crate::exit;
 use crate::inherited;
-use crate::moving::hash::{Algorithm, Digest};
-use crate::moving::{self, Existing, Input, Output, Sealing, Total, WriteBack, join};
 use crate::terminal::bar::Bar;
 use fullbore_host::size;
 
@@ -128,7 +128,7 @@ impl Copying {
 
 impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let is_plain = moving::is_plain()?;
+        let is_plain = copying::is_plain()?;
         let inputs = Input::all(&self.files);
         let mut output = match &self.output {
             None => Output::Stdout,
@@ -214,7 +214,7 @@ impl Copy {
             copied?;
         } else {
             let mut transfer = Transfer::new(&source, &*output)
-                .guarantee(moving::guarantee(self.by_reference))
+                .guarantee(copying::guarantee(self.by_reference))
                 .plain(copying.is_plain)
                 .visible(copying.digest.is_some());
             if let Some(most) = most {

@@ -14,13 +14,13 @@ use fullbore_host::number;
 use rustix::fs::SeekFrom;
 use rustix::io::FdFlags;
 
+use crate::copying::{self, Existing, Input, Output, join};
 use crate::exit;
-use crate::meter::manner::{self, Manner};
+use crate::meter::as_pv::{self, Manner};
 use crate::meter::remote::{Request, ask};
 use crate::meter::{
     self, Display, LineOptions, Passing, PidFile, Target, TransferOptions, Watches, lines_of_all,
 };
-use crate::moving::{self, Existing, Input, Output, join};
 use fullbore_host::refusal::Usage;
 
 /// Copy files, or stdin, to stdout, and show progress, rate and which side is slow
@@ -176,7 +176,7 @@ impl Meter {
         let _pid_file = match self.others.pidfile.clone().map(PidFile::new).transpose() {
             Err(error) if self.manner.is_pv() => {
                 exit::say(self.manner.who(), &error);
-                return Ok(ExitCode::from(manner::NOT_TOLD));
+                return Ok(ExitCode::from(as_pv::NOT_TOLD));
             }
             pid_file => pid_file?,
         };
@@ -206,9 +206,9 @@ impl Meter {
 
     /// Passes the inputs on to one output; no more than the expected size, if it `stops` there.
     fn stage(&self, inputs: &[Input], mut output: Output, stops: bool) -> anyhow::Result<ExitCode> {
-        let is_plain = moving::is_plain()?;
+        let is_plain = copying::is_plain()?;
         output.open(inputs)?;
-        let fills = moving::block_size(&output)
+        let fills = copying::block_size(&output)
             .filter(|_| self.line.size.is_none() && !self.line.counts_lines());
         let known = self.known_size(inputs);
         let stop = match stops {
@@ -219,7 +219,7 @@ impl Meter {
         let mut passing = Passing::new(&meter, &self.transfer, stop, is_plain);
         passing.lines_end_with = self.line.lines_end_with();
         // As with pv, it has no effect where nothing is stored.
-        if self.transfer.sync && moving::is_stored(&output) {
+        if self.transfer.sync && copying::is_stored(&output) {
             passing.write_back.begin(&output)?;
         }
         let bits = Cell::new(0);

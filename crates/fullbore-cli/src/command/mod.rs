@@ -15,12 +15,12 @@ pub mod meter;
 pub mod middleman;
 mod output;
 #[cfg(feature = "lab")]
-pub mod part;
-#[cfg(feature = "lab")]
 pub mod read;
 #[cfg(feature = "lab")]
 mod reports;
 pub mod run;
+#[cfg(feature = "lab")]
+pub mod task;
 pub mod tee;
 pub mod top;
 pub mod tune;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, anyhow};
 use fullbore_linux::descriptor_of;
 use rustix::fs::OFlags;
 
+use crate::copying::directory_of;
+use crate::copying::failure::is_closed_output;
 use crate::inherited;
-use crate::moving::directory_of;
-use crate::moving::failure::is_closed_output;
 
 /// What writes a report.
 type Writing<'a> = &'a dyn Fn(&mut dyn Write) -> Result<()>;

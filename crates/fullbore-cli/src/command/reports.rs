@@ -11,7 +11,7 @@ use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 
 use super::output::{is_stdout, place_of, takes_bytes_as_they_come};
-use crate::moving::directory_of;
+use crate::copying::directory_of;
 use crate::{inherited, terminal};
 
 /// Returns a table with the width and the colours of the terminal, if `out` is one.

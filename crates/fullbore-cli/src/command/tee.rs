@@ -11,8 +11,8 @@ use clap::{Args, ValueEnum};
 use fullbore::EndReason;
 use fullbore::tee::{OnError, Policy};
 
+use crate::copying::{self, Existing, Input, Output, WriteBack};
 use crate::exit;
-use crate::moving::{self, Existing, Input, Output, WriteBack};
 use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout, and to each of the files
@@ -100,7 +100,7 @@ pub const BY_DEFAULT: Policy = Policy {
 
 impl Tee {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let is_plain = moving::is_plain()?;
+        let is_plain = copying::is_plain()?;
         if self.ignore_interrupts {
             ignore_interrupts()?;
         }
@@ -145,7 +145,7 @@ impl Tee {
         let has_ended = failure.is_none();
         let failure = failure.map(|(_, error)| {
             let sink = &outputs[failed_at.unwrap_or(0)];
-            moving::named(error, &Input::Stdin, sink)
+            copying::named(error, &Input::Stdin, sink)
         });
         // That stdout has no reader is not reported, unless the mode asks for it, or files are not complete.
         let is_of_stdout = failed_at.is_none_or(|sink| outputs[sink].is_stdout());
@@ -160,7 +160,7 @@ impl Tee {
                 .filter(|sink| !sink.ignored)
                 .and_then(|sink| sink.error);
             if let Some(error) = dropped {
-                all_well = is_well(Err(moving::named(error, &Input::Stdin, &output)));
+                all_well = is_well(Err(copying::named(error, &Input::Stdin, &output)));
             }
             let closed = output.close(has_ended && !has_failed, self.sync);
             all_well &= has_failed || is_well(closed);

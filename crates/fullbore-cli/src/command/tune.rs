@@ -13,7 +13,7 @@ use fullbore_host::size;
 
 use super::json;
 use super::output::print;
-use crate::enlarged::Report;
+use crate::tune_report::Report;
 use fullbore_observe::tune::outcome::Options;
 use fullbore_observe::tune::target::Target;
 use fullbore_observe::tune::tune;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::appearance::{Appearance, Style};
 use super::extra::Extra;
 use super::look::Look;
-use crate::moving;
+use crate::copying;
 use crate::terminal::line::{Reading, Unit};
 
 /// What a meter shows.
@@ -303,7 +303,7 @@ fn expected(text: &str) -> Result<u64, String> {
     }
     // The end of an empty file is not known by its size.
     let is_empty = found.is_file() && found.len() == 0;
-    let size = moving::end(&file).or(is_empty.then_some(0));
+    let size = copying::end(&file).or(is_empty.then_some(0));
     size.ok_or_else(|| {
         format!("'{path}' is neither a regular file nor a block device nor a directory")
     })

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use crate::moving::Input;
+use crate::copying::Input;
 
 /// The bytes of a file that are read at a time.
 const CHUNK: usize = 1 << 20;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use fullbore::PipeEnd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::as_pv::{self, Manner};
 use super::display::{Display, show};
 use super::line_options::LineOptions;
 use super::look::Look;
-use super::manner::{self, Manner};
 use super::remote::{self, Request, State};
 use super::sample;
 use super::stats::Stats;
@@ -93,7 +93,7 @@ impl Meter {
         });
         // Before the thread starts, so that a signal in between is noted too.
         let interrupt = is_needed.then(|| match manner.is_pv() {
-            true => Interrupt::of(&SIGNALS).ending_with(manner::SIGNAL),
+            true => Interrupt::of(&SIGNALS).ending_with(as_pv::SIGNAL),
             false => Interrupt::noted(),
         });
         let thread = interrupt.and_then(|interrupt| {

@@ -7,7 +7,7 @@
 //! | `pass.rs`, `lines.rs` | passing the bytes on; the lines among them |
 //! | `live.rs` | the meter of what passes |
 //! | `display.rs` | where lines are drawn |
-//! | `manner.rs` | the words and exit codes: its own, or those of pv |
+//! | `as_pv.rs` | the words and exit codes: its own, or those of pv |
 //! | `look.rs` | how a reading is shown |
 //! | `format.rs`, `bar.rs`, `colour.rs`, `appearance.rs` | pv's line: its formats, bars, colours, and units |
 //! | `extra.rs` | the line in the title of the window |
@@ -22,6 +22,7 @@
 //! | `watch.rs` | the files of a process that is already running |
 
 mod appearance;
+pub mod as_pv;
 mod bar;
 mod colour;
 mod display;
@@ -31,7 +32,6 @@ mod line_options;
 mod lines;
 mod live;
 mod look;
-pub mod manner;
 mod pass;
 mod pid_file;
 mod pipeline;

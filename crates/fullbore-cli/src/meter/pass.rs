@@ -20,9 +20,9 @@ use super::lines::pieces_of;
 use super::live::Meter;
 use super::skip::Skipping;
 use super::transfer_options::TransferOptions;
-use crate::moving::failure::{side_of, words_of};
-use crate::moving::{self, Input, Output, WriteBack, named, of_side};
-use crate::words::Failed;
+use crate::copying::failure::{side_of, words_of};
+use crate::copying::{self, Input, Output, WriteBack, named, of_side};
+use crate::error_text::Failed;
 
 /// What has passed so far.
 pub struct Passing<'a> {
@@ -157,7 +157,7 @@ impl<'a> Passing<'a> {
     fn skip(&mut self, route: &mut Route<'_>, error: &Error) -> anyhow::Result<()> {
         let Route { source, skips, .. } = route;
         let position = rustix::fs::tell(&*source)?;
-        let Some(bytes) = skips.skipping.failed(position, moving::end(&*source)) else {
+        let Some(bytes) = skips.skipping.failed(position, copying::end(&*source)) else {
             return Ok(());
         };
         let bytes = match (self.left(), self.lines_end_with) {
@@ -250,7 +250,7 @@ impl<'a> Passing<'a> {
             || self.how.direct_io;
         let mut transfer = Transfer::new(Arc::clone(source), *output)
             .plain(self.is_plain)
-            .guarantee(moving::guarantee(self.how.by_reference))
+            .guarantee(copying::guarantee(self.how.by_reference))
             .visible(is_visible);
         if let Some(bytes) = self.how.pipe_buffer_size {
             transfer = transfer.pipe_size(bytes);

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error_text::{Failed, shown};
 use crate::guard::Guard;
-use crate::words::{Failed, shown};
 
 /// A file that is removed with this value, or with this process.
 pub struct PidFile {

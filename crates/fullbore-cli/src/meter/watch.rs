@@ -21,10 +21,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx}
 use rustix::io::Errno;
 
 use super::line_options::LineOptions;
+use crate::error_text::Failed;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::{Reading, gauge};
 use crate::terminal::lines::{Screen, say_line};
-use crate::words::Failed;
 use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::text::{clean, cut, error_text};
 use fullbore_observe::Rate;

@@ -10,10 +10,10 @@ use fullbore_host::text::clean;
 use nix::libc::SIGPIPE;
 
 use super::getopt::{self, Parsed, Spec};
+use crate::copying::is_plain;
 use crate::exit;
 use crate::inherited;
 use crate::interrupt::die_of;
-use crate::moving::is_plain;
 use crate::terminal::lines::say_line;
 
 /// A call of a program.

@@ -14,9 +14,9 @@ use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek, tell};
 use super::call::{Call, lost_reader, quoted, version};
 use super::getopt::{self, Spec, Value, flag, long};
 use super::lines::{Lines, Options};
+use crate::copying::failure::{side_of, words_of};
 use crate::exit;
 use crate::inherited;
-use crate::moving::failure::{side_of, words_of};
 
 #[rustfmt::skip]
 fn options() -> [Spec<'static>; 12] {

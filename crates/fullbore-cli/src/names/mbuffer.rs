@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use super::call::{Call, options_of, version, word};
 use crate::buffer::hashing::name;
 use crate::command::buffer::Buffer;
+use crate::copying::hash::Algorithm;
 use crate::exit;
-use crate::moving::hash::Algorithm;
 use crate::terminal::lines::{say, say_line};
 use fullbore_host::text::clean;
 

@@ -13,7 +13,7 @@ use rustix::stdio::{dup2_stdin, dup2_stdout};
 
 use super::call::word;
 use super::getopt::Parsed;
-use crate::words::{Failed, shown};
+use crate::error_text::{Failed, shown};
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use super::call::{Call, options_of, version, word};
 use super::getopt::{self, Spec, Value, flag, valued};
 use super::monitor;
 use crate::command::meter::Meter;
+use crate::error_text::Failed;
 use crate::exit;
-use crate::meter::manner::{Manner, NOT_TOLD, WRONG};
-use crate::words::Failed;
+use crate::meter::as_pv::{Manner, NOT_TOLD, WRONG};
 use fullbore_host::refusal::Usage;
 
 /// Returns the options of pv: its own, and those of the meter that have a letter.

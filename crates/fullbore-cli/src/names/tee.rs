@@ -17,8 +17,8 @@ use rustix::fs::{FileType, OFlags, fstat, tell};
 use super::call::{Call, lost_reader, quoted, version};
 use super::getopt::{self, Spec, Value, flag, long};
 use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
+use crate::copying::failure::{side_of, words_of};
 use crate::inherited::{self, was_ignored};
-use crate::moving::failure::{side_of, words_of};
 
 #[rustfmt::skip]
 fn options() -> [Spec<'static>; 6] {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use super::start::Command;
-use crate::words::shown;
+use crate::error_text::shown;
 use fullbore_host::text::error_text;
 
 /// The exit code if `run` itself failed, and not one of its stages.

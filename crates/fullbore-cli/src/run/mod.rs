@@ -3,10 +3,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `plan.rs` | the stages that a command line asks for |
-//! | `line.rs` | … from a line for the shell, which is cut at its pipes |
+//! | `command_line.rs` | … from a line for the shell, which is cut at its pipes |
 //! | `scan.rs` | … the borders of the line's tokens |
-//! | `words.rs` | … from words, without a shell |
-//! | `keeper.rs` | the process that the user started, which watches the runner |
+//! | `argv.rs` | … from words, without a shell |
+//! | `supervisor.rs` | the process that the user started, which watches the runner |
 //! | `runner.rs` | the process that runs the pipeline |
 //! | `observer.rs` | … and observes it, for a report |
 //! | `background.rs` | … and how it waits for processes in the background |
@@ -25,11 +25,11 @@
 //! the pipes, and all processes stay in the process group that the user's shell made, where the terminal and
 //! job control find them.
 
+mod argv;
 mod background;
+mod command_line;
 mod enlarge;
 mod failure;
-mod keeper;
-mod line;
 mod observer;
 mod options;
 mod place;
@@ -41,11 +41,11 @@ mod shelf;
 mod signals;
 mod start;
 mod status;
+mod supervisor;
 mod whole;
-mod words;
 
 pub use failure::{FAILED, Failure};
-pub use keeper::keep;
 pub use options::Options;
 pub use plan::Plan;
 pub use runner::run;
+pub use supervisor::keep;

@@ -9,12 +9,12 @@ use std::process::{Output, Stdio};
 
 use anyhow::{Result, bail};
 
+use super::argv;
+use super::command_line::{self, BLANKS, CommandLine, StageSource};
 use super::failure::Failure;
-use super::line::{self, BLANKS, CommandLine, StageSource};
 use super::scan::Dialect;
 use super::start::Command;
-use super::words;
-use crate::words::shown;
+use crate::error_text::shown;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
@@ -44,7 +44,7 @@ impl Plan {
     /// Returns [`Usage`] if a stage is empty.
     pub fn of_words(words: &[OsString]) -> Result<Self, Usage> {
         Ok(Self {
-            stages: words::stages(words)?,
+            stages: argv::stages(words)?,
             ..Self::default()
         })
     }
@@ -78,7 +78,7 @@ impl Plan {
         let cut = dialect(shell).map(|dialect| match dialect {
             // The command before `|&` is a coprocess in ksh.
             Dialect::Posix if shown.contains("ksh") && contains(line, "|&") => CommandLine::Unclear,
-            dialect => line::cut(line, dialect),
+            dialect => command_line::cut(line, dialect),
         });
         let in_background = matches!(cut, Some(CommandLine::Background));
         let why = match cut {
@@ -159,7 +159,7 @@ fn refused_stage(
     shell: &OsStr,
 ) -> Result<Option<String>> {
     let is_unknown = |(stage, planned): &(&StageSource, &Command)| {
-        planned.or_else.is_none() && !line::is_plain(&stage.text)
+        planned.or_else.is_none() && !command_line::is_plain(&stage.text)
     };
     let unknown = stages.iter().zip(planned).filter(is_unknown);
     let mut refused = unknown.map(|(stage, _)| refusal(&stage.text, shell));
@@ -198,7 +198,7 @@ fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
     text[..text.len() - ended.count()]
         .split(|byte| matches!(byte, b' ' | b'\t'))
         .filter(|word| !word.is_empty())
-        .map(|word| words::is_plain(word).then(|| OsStr::from_bytes(word).to_owned()))
+        .map(|word| argv::is_plain(word).then(|| OsStr::from_bytes(word).to_owned()))
         .collect()
 }
 

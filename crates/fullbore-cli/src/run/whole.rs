@@ -14,7 +14,7 @@ use fullbore_linux::is_closed;
 
 use super::options::Options;
 use super::shelf::{MOST, Shelf};
-use crate::moving::{Replacement, WriteBack};
+use crate::copying::{Replacement, WriteBack};
 use fullbore_host::refusal::Usage;
 use fullbore_observe::census::ProcessId;
 

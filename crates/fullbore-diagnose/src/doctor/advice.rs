@@ -6,7 +6,7 @@
 //! The value of each other change is a ratio of two experiments of the groups `ladder` and `produce`, as in the
 //! README: it is exact for the machine on which it was measured, and approximate elsewhere.
 
-use super::placement::{COMMAND, gain};
+use super::cpu_sharing::{COMMAND, gain};
 use super::settings::HALT_POLL;
 use fullbore_results::doctor::{Advice, Examination};
 use fullbore_results::placement::Placement;

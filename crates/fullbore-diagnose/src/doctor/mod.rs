@@ -7,7 +7,7 @@
 //! | `settings.rs` | the limits and settings that matter: a table |
 //! | `topology.rs` | pairs of CPUs |
 //! | `allowance.rs` | how much of the user's allowance for pipes is in use |
-//! | `placement.rs` | whether one CPU for both ends of a pipe is faster than two |
+//! | `cpu_sharing.rs` | whether one CPU for both ends of a pipe is faster than two |
 //! | `advice.rs` | the change that would gain the most: a table |
 //! | `text.rs` | the report as text |
 //!
@@ -17,7 +17,7 @@ mod advice;
 mod allowance;
 mod causes;
 mod circumstances;
-mod placement;
+mod cpu_sharing;
 mod settings;
 pub mod text;
 mod topology;
@@ -52,7 +52,7 @@ pub fn examine(program: &Program) -> Examination {
         trials: TRIALS.iter().map(try_it).collect(),
         settings: settings::read(&Root::system(), &around),
         cpus: topology::measure(&topology),
-        placement: placement::measure(&cpus, program),
+        placement: cpu_sharing::measure(&cpus, program),
         circumstances: around.conditions,
         allowance,
         other_work: None,
@@ -138,5 +138,5 @@ fn fixture(refused: &[&str]) -> Examination {
 fn fixture_placement(ratio: f64) -> fullbore_results::placement::PlacementReport {
     use fullbore_results::placement::Placement;
     let figures = Placement::of("write_read", 1, &[1.0], &[ratio], Some(20.0));
-    placement::report(figures.expect("a ratio above 0"))
+    cpu_sharing::report(figures.expect("a ratio above 0"))
 }

@@ -2,13 +2,12 @@
 //!
 //! `record` runs it and watches: `sampling` takes samples, `processes` reads the kernel's accounts.
 //! `profile` groups them by side, with the names of `symbols`; `classes` maps a sample to a class; `side`
-//! and `verdict` compute the result, and `advice` says what reduces the time. `placement` decides whether the
+//! and `verdict` compute the result, and `advice` says what reduces the time. `turns` decides whether the
 //! sides could share one CPU. `report` shows it.
 
 mod advice;
 mod classes;
 mod permission;
-mod placement;
 mod processes;
 mod profile;
 mod record;
@@ -16,6 +15,7 @@ pub mod report;
 mod sampling;
 mod side;
 mod symbols;
+mod turns;
 mod verdict;
 
 use std::time::Duration;
@@ -27,17 +27,17 @@ use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
 use fullbore_lab::experiment::Experiment;
 use fullbore_lab::measurement::{Stop, until_bytes_arrive};
-use fullbore_lab::placement::{measure, plain_pipe};
+use fullbore_lab::one_cpu::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
 use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport, SideReport};
 use fullbore_results::run::Settings;
 
 use advice::Subject;
-use placement::Turns;
 use profile::Side;
 use record::{Recording, merge, record};
 use symbols::Kernel;
+use turns::Turns;
 use verdict::{of_samples, without_samples};
 
 /// Measures an experiment with and without samples, alternately, and also on one CPU if its writer and its

@@ -16,7 +16,7 @@ use fullbore_host::refusal::Usage;
 use fullbore_results::names::Patterns;
 
 use crate::experiment::{Experiment, Group};
-use crate::part::Part;
+use crate::task::Part;
 
 /// The group that runs when none is named.
 pub const DEFAULT_GROUP: &str = "ladder";

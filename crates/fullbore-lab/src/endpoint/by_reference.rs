@@ -21,7 +21,7 @@ use rustix::pipe::SpliceFlags;
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
 use super::progress::{EndpointProgress, Role, reader_has_gone};
-use super::{prepare, words};
+use super::{pattern, prepare};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
 
@@ -65,7 +65,7 @@ fn write_buffers(
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
         if options.data() == Data::Words {
-            words::fill(&mut buffer[..most], progress.moved());
+            pattern::fill(&mut buffer[..most], progress.moved());
         }
         let mut written = 0;
         while written < most && progress.next(1).is_some() {
@@ -102,7 +102,7 @@ pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result
             while send_queue(sink)? > sent_last {
                 thread::sleep(Duration::from_micros(20));
             }
-            words::fill(&mut buffer[..most], progress.moved());
+            pattern::fill(&mut buffer[..most], progress.moved());
         }
         let mut written = 0;
         while written < most {
@@ -231,7 +231,7 @@ pub fn produce(
             match options.data() {
                 Data::Constant => piece.fill(prepare::CONSTANT),
                 Data::Words => {
-                    words::fill(piece, position);
+                    pattern::fill(piece, position);
                     position += piece.len() as u64;
                 }
             }

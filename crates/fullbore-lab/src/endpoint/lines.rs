@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::options::{Data, Options};
 use super::progress::{EndpointProgress, Role, reader_has_gone};
-use super::{prepare, words};
+use super::{pattern, prepare};
 use fullbore_results::run::EndpointReport;
 
 /// Writes lines of `len` bytes, one call per line, as a program that prints does.
@@ -22,7 +22,7 @@ pub fn write_lines(
     let mut progress = EndpointProgress::begin(options, Role::Writer);
     'stream: while let Some(most) = progress.next(lines.len()) {
         if options.data() == Data::Words {
-            words::fill(&mut lines[..most], progress.moved());
+            pattern::fill(&mut lines[..most], progress.moved());
         }
         for line in lines[..most].chunks(len) {
             match out.write_all(line) {

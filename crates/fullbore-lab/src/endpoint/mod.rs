@@ -5,10 +5,10 @@ mod check;
 mod lines;
 mod options;
 mod pair;
+pub mod pattern;
 pub mod prepare;
 mod progress;
 pub mod reader;
-pub mod words;
 pub mod writer;
 
 pub use by_reference::{check_way, open as open_producer};

@@ -5,12 +5,12 @@ use fullbore::Pipe;
 
 use fullbore_host::size;
 
-use super::words;
+use super::pattern;
 use crate::experiment::Experiment;
 use crate::measurement::{Measured, Stop};
-use crate::part::Timing;
 use crate::process::{self, Ended};
 use crate::soundness;
+use crate::task::Timing;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
 use fullbore_results::soundness::Soundness;
@@ -116,7 +116,7 @@ impl Pair {
         let reader: EndpointReport = process::report(&read.output.stdout)?;
         let writer: EndpointReport = process::report(&written.output.stderr)?;
         let has_words = self.writer.contains("--data words");
-        let is_wrong = |sum| has_words && sum != words::sum_of_stream(reader.moved);
+        let is_wrong = |sum| has_words && sum != pattern::sum_of_stream(reader.moved);
         if reader.sum.is_some_and(is_wrong) {
             return Err(Stop::Failed(format!(
                 "wrong bytes: the sum of the words read differs from the sum of the first {} \

@@ -16,7 +16,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::options::{Options, WayName};
 use super::progress::{EndpointProgress, Role};
-use super::{by_reference, prepare, words};
+use super::{by_reference, pattern, prepare};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_results::run::EndpointReport;
 
@@ -235,13 +235,13 @@ fn look(
         check(options, bytes, progress.moved())?;
     }
     if options.sum {
-        *sum = sum.wrapping_add(words::sum(bytes, progress.moved()));
+        *sum = sum.wrapping_add(pattern::sum(bytes, progress.moved()));
     }
     Ok(())
 }
 
 fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {
-    match words::first_wrong_of_period(bytes, position, options.period) {
+    match pattern::first_wrong_of_period(bytes, position, options.period) {
         None => Ok(()),
         Some(at) => bail!("wrong byte at position {at} of the stream"),
     }

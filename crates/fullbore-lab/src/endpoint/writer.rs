@@ -11,7 +11,7 @@ use rustix::fs::{FileType, fstat};
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
 use super::progress::{EndpointProgress, Role, reader_has_gone};
-use super::{by_reference, prepare, words};
+use super::{by_reference, pattern, prepare};
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_host::size;
 use fullbore_results::run::EndpointReport;
@@ -110,7 +110,7 @@ fn repeat(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointRep
         Data::Words => vec![0; options.period.unwrap_or(PERIOD)],
     };
     if options.data() == Data::Words {
-        words::fill(&mut pattern, 0);
+        pattern::fill(&mut pattern, 0);
     }
     let mut repeat = ProducerOptions::new()
         .pipe_size(0)

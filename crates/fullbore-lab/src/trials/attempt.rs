@@ -10,7 +10,7 @@ use fullbore_linux::page_size;
 use fullbore_results::doctor::{Refusal, TrialOutcome};
 use rustix::io::Errno;
 
-use crate::endpoint::words;
+use crate::endpoint::pattern;
 
 /// Bytes that most trials move: some pages, and part of another one.
 pub const BYTES: usize = 3 * 4096 + 5;
@@ -102,7 +102,7 @@ impl From<anyhow::Error> for Stop {
 /// Returns bytes that depend on their position, so that a byte that is lost, doubled or moved is noticed.
 pub fn pattern(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    words::fill(&mut bytes, 0);
+    pattern::fill(&mut bytes, 0);
     bytes
 }
 

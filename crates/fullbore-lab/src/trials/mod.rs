@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 use attempt::Stop;
 use fullbore_results::doctor::{Refusal, TrialOutcome};
 
-use crate::part::{self, Part, Task};
 use crate::process;
 use crate::program::Program;
+use crate::task::{self, Part, Task};
 
 /// How long a trial may take; none needs a tenth of a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ impl Task for TrialTask {
         let trial = TRIALS.iter().find(|trial| trial.name == *name);
         let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
         let outcome = (trial.try_it)().map_or_else(Stop::outcome, TrialOutcome::Works);
-        part::say(&outcome)
+        task::say(&outcome)
     }
 }
 

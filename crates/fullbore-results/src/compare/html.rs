@@ -6,7 +6,7 @@ use std::io;
 use askama::Template;
 
 use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
-use super::words::{closing, described, fields, missing, name, tables};
+use super::sentences::{closing, described, fields, missing, name, tables};
 use crate::report::html::Html;
 use crate::report::html::page::{Page, Section, Table};
 use crate::report::{Report, one_line};

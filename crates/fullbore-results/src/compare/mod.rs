@@ -11,8 +11,8 @@ mod figures;
 mod html;
 mod read;
 mod select;
+mod sentences;
 mod table;
-mod words;
 
 use comparison::label;
 use facts::{differences, warnings};

@@ -6,7 +6,7 @@
 use std::io;
 
 use super::comparison::{ComparedFigure, Comparison, Verdict};
-use super::words::{closing, described, fields, missing, name, tables};
+use super::sentences::{closing, described, fields, missing, name, tables};
 use crate::report::fields::Field;
 use crate::report::table::Table;
 use crate::report::text::{GAP, Style, TextPage};

@@ -17,9 +17,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 
-use crate::enlarged::Report;
 use crate::interrupt::Interrupt;
 use crate::terminal::size_of;
+use crate::tune_report::Report;
 use fullbore::PipeIdentity;
 use fullbore_host::text::clean;
 use fullbore_observe::Monitor;

@@ -19,7 +19,7 @@ use crate::catalogue::transports::{Shape, TRANSPORTS, Transport, shared};
 use crate::endpoint::WaitName;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
-use crate::part::{Part, Timing};
+use crate::task::{Part, Timing};
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Settings, Unit};
 use percentiles::Percentiles;

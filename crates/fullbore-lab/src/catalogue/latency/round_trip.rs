@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::percentiles::Times;
 use crate::catalogue::transports::carry::Carry;
 use crate::catalogue::transports::link::Link;
-use crate::endpoint::{WaitName, words};
-use crate::part::{self, Task, Timing};
+use crate::endpoint::{WaitName, pattern};
+use crate::task::{self, Task, Timing};
 
 /// Round trips at the start whose bytes are checked, and whose times do not count.
 const CHECKED: u64 = 64;
@@ -57,7 +57,7 @@ fn ping(mut link: Box<dyn Carry + '_>, message: usize, timing: Timing) -> Result
     let mut checked = 0;
     let began = Instant::now();
     while checked < CHECKED || began.elapsed() < Duration::from_secs_f64(timing.warm_up_seconds) {
-        words::fill(&mut there, checked * message as u64 + 1);
+        pattern::fill(&mut there, checked * message as u64 + 1);
         once(&there, &mut back).context("a round trip")?;
         if back != there {
             bail!("wrong bytes came back from round trip {checked}");
@@ -74,7 +74,7 @@ fn ping(mut link: Box<dyn Carry + '_>, message: usize, timing: Timing) -> Result
         last = now;
     }
     link.check()?;
-    part::say(&times.percentiles())
+    task::say(&times.percentiles())
 }
 
 fn pong(mut link: Box<dyn Carry + '_>, message: usize) -> Result<()> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::percentiles::Times;
 use crate::catalogue::transports::shared;
-use crate::part::{self, Task, Timing};
+use crate::task::{self, Task, Timing};
 
 /// The pause after the sleeper has announced its sleep, so that it does sleep, and its CPU becomes idle.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -102,7 +102,7 @@ fn wake(memory: &shared::Shared, timing: Timing) -> Result<()> {
             break;
         }
     }
-    part::say(&(to_running.percentiles(), waker.percentiles()))
+    task::say(&(to_running.percentiles(), waker.percentiles()))
 }
 
 /// Returns nanoseconds of a clock that is the same on all CPUs and in all processes.

@@ -16,7 +16,7 @@ use fullbore_linux::page_size;
 use super::descriptors::{Descriptors, start_mover};
 use super::files;
 use super::table::{End, Job, Mover};
-use crate::endpoint::words;
+use crate::endpoint::pattern;
 use crate::memory::memory_file;
 use crate::process;
 use crate::program::Program;
@@ -140,7 +140,7 @@ fn compared(mut stream: File, len: u64) -> Result<Result<(), String>> {
     let mut position = 0;
     loop {
         let n = stream.read(&mut buffer)?;
-        if let Some(at) = words::first_wrong(&buffer[..n], position) {
+        if let Some(at) = pattern::first_wrong(&buffer[..n], position) {
             return Ok(Err(format!("wrong byte at position {at} of the stream")));
         }
         position += n as u64;

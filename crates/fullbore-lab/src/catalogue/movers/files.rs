@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
-use crate::endpoint::words;
+use crate::endpoint::pattern;
 use crate::memory::{self, memory_file};
 
 /// Opens the same file again, with its own offset.
@@ -66,7 +66,7 @@ pub fn write_pattern(file: &mut File, position: u64, len: u64) -> io::Result<()>
     let mut done = 0;
     while done < len {
         let n = (len - done).min(buffer.len() as u64) as usize;
-        words::fill(&mut buffer[..n], position + done);
+        pattern::fill(&mut buffer[..n], position + done);
         file.write_all(&buffer[..n])?;
         done += n as u64;
     }

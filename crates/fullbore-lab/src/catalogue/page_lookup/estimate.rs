@@ -23,7 +23,7 @@ use rustix::pipe::SpliceFlags;
 
 use super::memory::{Found, Memory, WINDOW, Which};
 use crate::endpoint::prepare::{dev_null, failed, splice_all};
-use crate::part::Timing;
+use crate::task::Timing;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::statistics::Spread;
 

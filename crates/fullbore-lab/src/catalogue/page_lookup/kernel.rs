@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use super::memory::{Found, Memory, WINDOW, Which};
-use crate::part::Timing;
+use crate::task::Timing;
 use fullbore_results::statistics::Spread;
 
 /// The size of the memory whose pages are looked up in one call: the kernel's clock counts whole microseconds.

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
-use crate::part::{self, Part, Task, Timing};
 use crate::process::Ended;
+use crate::task::{self, Part, Task, Timing};
 use crate::work::{Bench, Work};
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::{Settings, Unit};
@@ -105,7 +105,7 @@ impl Task for LookupTask {
                     .into(),
             );
         }
-        part::say(&found)
+        task::say(&found)
     }
 }
 

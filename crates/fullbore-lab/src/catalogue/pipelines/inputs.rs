@@ -22,9 +22,9 @@ use super::table::{Input, PIPELINES, Pipeline, SHELL, WAYS};
 use crate::catalogue::text::{SEED, log_lines};
 use crate::measurement::Stop;
 use crate::memory::{self, memory_file};
-use crate::part::{Task, wait_for_the_end_of_stdin};
 use crate::process::{self, Process, on_path};
 use crate::program::Program;
+use crate::task::{Task, wait_for_the_end_of_stdin};
 use fullbore_results::run::Settings;
 
 /// The size of the block that files repeat: larger than the window of the compressors.

@@ -14,7 +14,7 @@ use anyhow::Result;
 use crate::catalogue::movers::version;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::Measured;
-use crate::part::Part;
+use crate::task::Part;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
 use inputs::Kept;

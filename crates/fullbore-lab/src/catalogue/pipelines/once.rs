@@ -22,9 +22,9 @@ use super::table::{Pipeline, Way};
 use crate::cpu_time::CpuTime;
 use crate::measurement::Stop;
 use crate::memory::memory_file;
-use crate::part::{self, Task, wait_for_the_end_of_stdin};
 use crate::process::{Process, ended};
 use crate::program::Program;
+use crate::task::{self, Task, wait_for_the_end_of_stdin};
 use fullbore_results::run::Settings;
 
 /// The input of a line, and its expected output.
@@ -130,7 +130,7 @@ impl Task for Once {
         stderr.rewind()?;
         stderr.read_to_end(&mut said)?;
         let said = String::from_utf8_lossy(&said);
-        part::say(&Ran {
+        task::say(&Ran {
             seconds,
             spent: CpuTime::of_children(),
             status: status.into_raw(),

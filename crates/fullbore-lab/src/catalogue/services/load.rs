@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::latency::percentiles::{Percentiles, Times};
-use crate::part::{self, Task, Timing};
+use crate::task::{self, Task, Timing};
 
 /// Bytes of one write of a stream, and of the server's reads.
 const PIECE: usize = 256 * 1024;
@@ -128,7 +128,7 @@ impl Task for LoadTask {
             bail!("{wrong}");
         }
         let times = locked(&shared.times).percentiles();
-        part::say(&Carried {
+        task::say(&Carried {
             bytes,
             seconds,
             cpu: cpu.as_secs_f64(),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::shared::Shared;
 use super::stream::{CHUNK, Clock, Moved};
 use crate::endpoint::prepare::huge_pages;
-use crate::part::{self, Task, Timing};
+use crate::task::{self, Task, Timing};
 
 /// The size of the file: many times the size of most caches.
 const FILE: usize = 256 << 20;
@@ -102,7 +102,7 @@ impl Task for AloneTask {
     const NAME: &'static str = "alone";
 
     fn play(self) -> Result<()> {
-        part::say(&self.what.play(self.timing)?)
+        task::say(&self.what.play(self.timing)?)
     }
 }
 

@@ -13,9 +13,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat}
 
 use super::link::Link;
 use crate::endpoint::{WaitName, prepare};
-use crate::part::Task;
 use crate::process::Process;
 use crate::program::Program;
+use crate::task::Task;
 
 /// The properties that a transport is to have.
 #[derive(Debug, Clone, Copy)]

@@ -224,7 +224,7 @@ mod tests {
     use fullbore::Wait;
 
     use super::*;
-    use crate::endpoint::words;
+    use crate::endpoint::pattern;
 
     const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
 
@@ -250,7 +250,7 @@ mod tests {
                 let mut near = Rings::open(memory.as_fd(), 0, Waiter::new(here)).unwrap();
                 let (mut sent, mut back) = (vec![0; BLOCK], vec![0; BLOCK]);
                 for (turn, len) in lengths().enumerate() {
-                    words::fill(&mut sent[..len], (turn * BLOCK) as u64);
+                    pattern::fill(&mut sent[..len], (turn * BLOCK) as u64);
                     near.send_all(&sent[..len]).unwrap();
                     near.receive_all(&mut back[..len]).unwrap();
                     assert_eq!(sent[..len], back[..len], "{here:?} {there:?} {turn}");
@@ -269,7 +269,7 @@ mod tests {
                     let mut sender = Rings::open(memory.as_fd(), 0, Waiter::new(wait)).unwrap();
                     let mut message = vec![0; 4096];
                     for turn in 0..messages {
-                        words::fill(&mut message, turn * 4096);
+                        pattern::fill(&mut message, turn * 4096);
                         sender.send_all(&message).unwrap();
                         if turn % 97 == 0 {
                             thread::sleep(Duration::from_millis(1));
@@ -283,7 +283,7 @@ mod tests {
                         thread::sleep(Duration::from_millis(1));
                     }
                     receiver.receive_all(&mut message).unwrap();
-                    assert_eq!(words::first_wrong(&message, turn * 4096), None);
+                    assert_eq!(pattern::first_wrong(&message, turn * 4096), None);
                 }
             });
         }
@@ -343,7 +343,7 @@ mod tests {
         let (mut sender, mut receiver) = (open(0), InPlace::new(open(1)));
         let mut message = vec![0; 1000];
         for turn in 0..3 * u64::from(BLOCKS) {
-            words::fill(&mut message, turn * 1000);
+            pattern::fill(&mut message, turn * 1000);
             sender.send_all(&message).unwrap();
             for (from, to) in [(0, 10), (10, 999), (999, 1000)] {
                 assert_eq!(receiver.fill_buf().unwrap(), &message[from..]);

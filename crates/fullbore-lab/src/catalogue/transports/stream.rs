@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::link::Link;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::{WaitName, words};
+use crate::endpoint::{WaitName, pattern};
 use crate::measurement::{Measured, Stop};
-use crate::part::{self, Task, Timing};
+use crate::task::{self, Task, Timing};
 
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
 pub const CHUNK: usize = 64 << 10;
@@ -42,7 +42,7 @@ impl Task for SendTask {
         let mut sent = 0;
         loop {
             if sent < CHECKED {
-                words::fill(&mut buffer, sent);
+                pattern::fill(&mut buffer, sent);
             }
             match link.send_all(&buffer) {
                 Ok(()) => sent += message as u64,
@@ -75,13 +75,13 @@ impl Task for ReceiveTask {
             let n = n.with_context(|| format!("receive (after {position} bytes)"))?;
             if progress.is_checking() {
                 let looked_at = n.min((CHECKED - position) as usize);
-                if let Some(at) = words::first_wrong(&buffer[..looked_at], position) {
+                if let Some(at) = pattern::first_wrong(&buffer[..looked_at], position) {
                     bail!("wrong byte at position {at} of the stream");
                 }
             }
             if let Some(moved) = progress.add(n)? {
                 link.check()?;
-                return part::say(&moved);
+                return task::say(&moved);
             }
         }
     }

@@ -14,7 +14,7 @@ use rustix::net::{RecvFlags, recv};
 use super::receiver::{Through, check_object};
 use crate::catalogue::transports::stream::{Clock, Moved};
 use crate::cpu_time::CpuTime;
-use crate::part::{self, Timing};
+use crate::task::{self, Timing};
 use fullbore_results::run::Sizes;
 
 /// The client's report: the bytes and the time of the measurement, and the cost of all bytes, with those of the
@@ -32,7 +32,7 @@ pub fn front(sizes: &Sizes) -> Result<()> {
     let (storage, client) = (stdin(), stdout());
     let mut through = Through::new(sizes.pipe_size)?;
     while through.pass(storage.as_fd(), client.as_fd())? > 0 {}
-    part::say(&through.received())
+    task::say(&through.received())
 }
 
 /// Checks the first object, drops the following ones or checks them too, and measures.
@@ -68,7 +68,7 @@ pub fn client(sizes: &Sizes, timing: Timing) -> Result<()> {
         bytes += n as u64;
         if let Some(moved) = clock.add(n) {
             let all = Moved::since(began, before, bytes);
-            return part::say(&(moved, all));
+            return task::say(&(moved, all));
         }
     }
 }

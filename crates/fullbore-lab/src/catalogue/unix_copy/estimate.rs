@@ -11,7 +11,7 @@ use fullbore_results::run::Sizes;
 use fullbore_ring::copy_past_caches;
 
 use super::sender::{pages, send_and_walk};
-use crate::part::{self, Timing};
+use crate::task::{self, Timing};
 
 /// Bytes of one buffer of the kernel: `UNIX_SKB_FRAGS_SZ` (net/unix/af_unix.c).
 const PIECE: usize = 32 * 1024;
@@ -45,5 +45,5 @@ pub fn measure(past_the_caches: bool, sizes: &Sizes, timing: Timing) -> Result<(
     if buffer[last..last + rest] != object[object.len() - rest..] {
         bail!("the copy differs from the object");
     }
-    part::say(&sent)
+    task::say(&sent)
 }

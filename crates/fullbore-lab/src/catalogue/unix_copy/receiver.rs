@@ -14,9 +14,9 @@ use rustix::pipe::SpliceFlags;
 
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
+use crate::endpoint::pattern;
 use crate::endpoint::prepare::{dev_null, failed, splice_all};
-use crate::endpoint::words;
-use crate::part;
+use crate::task;
 use fullbore_host::size;
 use fullbore_results::run::Sizes;
 
@@ -42,7 +42,7 @@ pub fn drop_all(sizes: &Sizes) -> Result<()> {
             false => through.pass(socket, null.as_fd())? > 0,
         } {}
     }
-    part::say(&through.received())
+    task::say(&through.received())
 }
 
 /// Reads an object, and returns whether it was complete.
@@ -57,7 +57,7 @@ pub fn check_object(socket: BorrowedFd<'_>, object: usize) -> Result<bool> {
         match rustix::io::read(socket, &mut buffer[..most]) {
             Ok(0) | Err(Errno::CONNRESET) => return Ok(false),
             Ok(n) => {
-                if let Some(wrong) = words::first_wrong(&buffer[..n], at as u64) {
+                if let Some(wrong) = pattern::first_wrong(&buffer[..n], at as u64) {
                     bail!("wrong byte at position {wrong} of the object");
                 }
                 at += n;
@@ -156,13 +156,13 @@ mod tests {
         for wrong in [None, Some(0), Some(65536), Some(99_999)] {
             let (mut near, far) = UnixStream::pair().unwrap();
             let mut object = vec![0; 100_000];
-            words::fill(&mut object, 0);
+            pattern::fill(&mut object, 0);
             if let Some(at) = wrong {
                 object[at] ^= 0x80;
             }
             // The second object follows a right one. What comes after it is not checked.
             let mut both = vec![0; 100_000];
-            words::fill(&mut both, 0);
+            pattern::fill(&mut both, 0);
             both.extend(object);
             both.push(7);
             let sending = thread::spawn(move || near.write_all(&both));
@@ -195,7 +195,7 @@ mod tests {
         let len = 300_000;
         let sending = thread::spawn(move || {
             let mut bytes = vec![0; len];
-            words::fill(&mut bytes, 0);
+            pattern::fill(&mut bytes, 0);
             near.write_all(&bytes)
         });
         let checking = thread::spawn(move || check_object(last.as_fd(), len).unwrap());

@@ -24,9 +24,9 @@ use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
+use crate::endpoint::pattern;
 use crate::endpoint::prepare::{self, failed};
-use crate::endpoint::words;
-use crate::part::{self, Timing};
+use crate::task::{self, Timing};
 use fullbore_results::run::Sizes;
 
 /// The size of the pipe through which the object's pages are moved into the socket: what an ordinary
@@ -77,7 +77,7 @@ pub fn measure(mode: Mode, sizes: &Sizes, timing: Timing) -> Result<()> {
     // The receiver checks every byte of the first object.
     send()?;
     let sent = send_and_walk(&mut send, || wait_until_received(socket), sizes, timing)?;
-    part::say(&sent)
+    task::say(&sent)
 }
 
 /// Warms up, and sends for a time or a number of objects; then sends and walks in turn. Calls `settle` before the
@@ -125,7 +125,7 @@ pub fn serve(mode: Mode, sizes: &Sizes) -> Result<()> {
     while object.send(socket.as_fd())? {
         bytes += sizes.object as u64;
     }
-    part::say(&Moved::since(began, before, bytes))
+    task::say(&Moved::since(began, before, bytes))
 }
 
 /// Waits until the other side has read everything from the socket, so that a measurement begins and
@@ -239,7 +239,7 @@ impl Way {
 /// Allocates memory that holds the object, on huge pages if the kernel provides them.
 pub fn pages(len: usize) -> Result<Pages> {
     let mut pages = prepare::huge_pages(len)?;
-    words::fill(&mut pages, 0);
+    pattern::fill(&mut pages, 0);
     Ok(pages)
 }
 
@@ -273,7 +273,7 @@ mod tests {
                 assert!(sending.join().unwrap());
                 assert_eq!(received.len(), 3 * len, "{mode:?}");
                 assert_eq!(
-                    words::first_wrong_of_period(&received, 0, Some(len)),
+                    pattern::first_wrong_of_period(&received, 0, Some(len)),
                     None,
                     "{mode:?} {len}"
                 );

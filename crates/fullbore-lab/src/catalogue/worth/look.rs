@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::data::{check, seen};
 use super::table::Use;
 use crate::catalogue::transports::stream::{Moved, ReadProgress};
-use crate::endpoint::words;
+use crate::endpoint::pattern;
 
 /// Reads and uses bytes until the time is up.
 ///
@@ -43,7 +43,7 @@ pub fn look(source: impl BufRead, to: Use, progress: ReadProgress) -> Result<Mov
         _ => {
             let mut sum = 0u64;
             let moved = each(source, progress, |bytes, position| {
-                sum = sum.wrapping_add(words::sum(bytes, position));
+                sum = sum.wrapping_add(pattern::sum(bytes, position));
             });
             black_box(sum);
             moved

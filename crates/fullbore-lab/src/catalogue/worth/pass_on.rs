@@ -18,7 +18,7 @@ use super::table::Use;
 use crate::catalogue::transports::stream::{Moved, ReadProgress};
 use crate::endpoint::prepare::dev_null;
 use crate::memory::memory_file;
-use crate::part::Task;
+use crate::task::Task;
 
 /// The most bytes of one splice(2).
 const CHUNK: usize = 1 << 20;

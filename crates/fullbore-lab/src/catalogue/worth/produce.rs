@@ -13,7 +13,7 @@ use super::table::{Use, WayName};
 use crate::catalogue::transports::carry::Carry;
 use crate::catalogue::transports::ring::Rings;
 use crate::endpoint::{check_way, open_producer};
-use crate::part::Task;
+use crate::task::Task;
 
 /// The bytes of one buffer.
 const CHUNK: usize = 512 << 10;

@@ -17,7 +17,7 @@ use super::pass_on::{pass_on, splice_on};
 use super::table::{Use, WayName};
 use crate::catalogue::transports::ring::{InPlace, Rings};
 use crate::catalogue::transports::stream::{Moved, ReadProgress};
-use crate::part::{self, Task, Timing};
+use crate::task::{self, Task, Timing};
 use fullbore_host::refusal::Unsupported;
 
 /// The bytes of the buffer into which a pipe is read.
@@ -60,7 +60,7 @@ impl Task for ReadTask {
             let consumer = ConsumerOptions::new().buffer(BUFFER).open(source)?;
             read(consumer, self.to, progress)?
         };
-        part::say(&moved)
+        task::say(&moved)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Measures whether both ends of a pipe on one CPU carry more than on two, and says what to do about it.
 
 use fullbore_host::machine::{CpuPair, Relation};
-use fullbore_lab::placement::{self, plain_pipe};
+use fullbore_lab::one_cpu::{self, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_results::placement::{PRICE, Placement, PlacementReport, Verdict};
 use fullbore_results::report::figure;
@@ -18,7 +18,7 @@ pub fn measure(cpus: &CpuPair, program: &Program) -> PlacementReport {
             cpus.writer
         ));
     }
-    match placement::measure(plain_pipe(), cpus, program) {
+    match one_cpu::measure(plain_pipe(), cpus, program) {
         Ok(figures) => report(figures),
         Err(error) => without(format!("It could not be measured: {error:#}.")),
     }

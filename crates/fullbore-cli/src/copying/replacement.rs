@@ -25,9 +25,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::failure::close_failed;
 use super::sync::{sync_directory, sync_file};
+use crate::error_text::{self, Failed};
 use crate::guard::Guard;
 use crate::interrupt::Interrupt;
-use crate::words::{self, Failed};
 
 /// The extended attribute that holds the ACL of a file (acl(5)).
 const ACL: &str = "system.posix_acl_access";
@@ -67,7 +67,7 @@ impl Replacement {
     /// If `path` cannot be replaced: it is no regular file, may not be written to, is a mount point, or exists and is
     /// not to be replaced; or its directory allows no new file.
     pub fn new(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
-        let shown = words::shown(path);
+        let shown = error_text::shown(path);
         if descriptor_of(path).is_some() {
             bail!("'{shown}' is an open descriptor, which cannot be replaced atomically");
         }
@@ -84,7 +84,7 @@ impl Replacement {
         };
         let creating = format!(
             "create a file in '{}' to replace '{shown}'",
-            words::shown(&parent)
+            error_text::shown(&parent)
         );
         let of_directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &parent, of_directory, Mode::empty());
@@ -174,7 +174,7 @@ impl Replacement {
 
 impl fmt::Display for Replacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}'", words::shown(&self.path))
+        write!(f, "'{}'", error_text::shown(&self.path))
     }
 }
 
@@ -241,7 +241,7 @@ fn place_of(path: &Path) -> anyhow::Result<PathBuf> {
     if !is_link {
         return Ok(path.to_owned());
     }
-    let shown = words::shown(path);
+    let shown = error_text::shown(path);
     fs::canonicalize(path).failed(format_args!(
         "'{shown}' is a symbolic link that leads nowhere"
     ))

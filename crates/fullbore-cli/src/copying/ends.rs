@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use super::failure::{Broken, Doing, close_failed};
 use super::replacement::{Replacement, directory_of};
 use super::sync::{is_stored, sync_directory, sync_file};
+use crate::error_text::{Failed, shown};
 use crate::inherited;
-use crate::words::{Failed, shown};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
 

@@ -2,7 +2,7 @@
 
 use fullbore::buffer::Level;
 
-use super::line::Reading;
+use super::status_line::Reading;
 
 /// Returns what stands before a message: an `error` or a `warning`.
 pub fn before(as_mbuffer: bool, kind: &str) -> String {

@@ -14,7 +14,7 @@ use fullbore_host::refusal::Usage;
 use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fdatasync, fsync, openat};
 use rustix::io::Errno;
 
-use crate::words::Failed;
+use crate::error_text::Failed;
 
 /// The bytes that are handed to the disk at a time.
 const PART: u64 = 8 << 20;

@@ -3,9 +3,9 @@
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
+use crate::copying::failure::{Broken, Doing};
+use crate::copying::same_file;
 use crate::exit;
-use crate::moving::failure::{Broken, Doing};
-use crate::moving::same_file;
 
 /// As whom a meter speaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
