@@ -48,7 +48,7 @@ impl Interrupt {
             .into_iter()
             .filter(|&signal| !was_ignored(signal))
         {
-            // Registered after the flag, it is called after it: whoever wakes up finds the flag set.
+            // Registered after the flag, it is called after it: the thread that it wakes finds the flag set.
             signal_hook::low_level::pipe::register(signal, wakes.try_clone()?)?;
         }
         Ok(woken)

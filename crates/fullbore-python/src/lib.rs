@@ -22,11 +22,11 @@ mod children;
 mod consumer;
 mod errors;
 mod file;
-mod moving;
 mod observe;
 mod pipes;
 mod producer;
 mod sizes;
+mod transfers;
 mod turn;
 
 /// The fast part of the package fullbore.

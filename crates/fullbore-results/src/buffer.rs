@@ -17,7 +17,7 @@ pub struct BufferSummary {
     pub empty: Shortage,
     /// Waits of the input for room.
     pub full: Shortage,
-    /// The side that made the other one wait.
+    /// The slow side.
     pub slow: Slow,
     /// Seconds that a larger buffer could have saved at most.
     pub could_save_seconds: f64,
@@ -38,7 +38,7 @@ pub struct Shortage {
     pub seconds: f64,
 }
 
-/// The side that made the other one wait.
+/// The slow side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Slow {

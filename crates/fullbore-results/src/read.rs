@@ -1,4 +1,4 @@
-//! Reading a run from JSON that somebody else may have written. What is not a run is refused with an
+//! Reading a run from JSON of another program. What is not a run is refused with an
 //! error of one line.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! How much memory a buffer may use: what was asked for, or as mbuffer does, 2% of what there is.
+//! How much memory a buffer may use: what was asked for, or as mbuffer does, 2% of the total memory.
 
 use std::str::FromStr;
 
@@ -40,7 +40,7 @@ impl FromStr for Asked {
     }
 }
 
-/// The memory that there is.
+/// The total memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
     /// Bytes of this machine.

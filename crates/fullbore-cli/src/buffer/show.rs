@@ -1,4 +1,4 @@
-//! What happens again and again while bytes are moved: the line is drawn, samples are taken, and a pipe on
+//! What happens periodically while bytes are moved: the line is drawn, samples are taken, and a pipe on
 //! stdin that is small is enlarged.
 
 use std::fs::File;

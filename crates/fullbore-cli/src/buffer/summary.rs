@@ -75,7 +75,7 @@ fn waits(waits: Waits) -> String {
     }
 }
 
-/// Returns the side that made the other one wait.
+/// Returns the slow side.
 fn slow(level: &Level) -> Slow {
     let matters = |waits: Waits| waits.time.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();
     match (matters(level.empty), matters(level.full)) {

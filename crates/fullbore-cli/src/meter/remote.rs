@@ -110,8 +110,7 @@ pub fn ask(pid: u32, request: &Request) -> anyhow::Result<State> {
     let stream = address(pid).and_then(|at| UnixStream::connect_addr(&at));
     let stream = stream.map_err(|_| {
         anyhow!(
-            "process {pid} is not a 'fullbore meter' that is running here and passes bytes on \
-             (one in another container cannot be reached)"
+            "no running fullbore meter has PID {pid} (one in another container cannot be reached)"
         )
     })?;
     // Another process may have taken the name, which depends on the PID only.

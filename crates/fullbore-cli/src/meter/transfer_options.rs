@@ -43,7 +43,7 @@ pub struct TransferOptions {
     #[arg(short = 'B', long, value_name = "SIZE", value_parser = positive)]
     pub buffer_size: Option<usize>,
 
-    /// Let the pipe behind hold SIZE bytes, as far as this user may, instead of 1 MiB; it is never shrunk
+    /// Capacity of the output pipe, within the user's limit, instead of 1 MiB; it is never shrunk
     #[arg(short = 'J', long, value_name = "SIZE", value_parser = size::parse_in_memory)]
     pub pipe_buffer_size: Option<usize>,
 

@@ -1,5 +1,5 @@
 //! `pv -M SIDE COMMAND`: a command whose input, output or both are watched. This process becomes the pv on one side of
-//! it, and starts the others, so that whoever signals or waits for it does so as for any pv.
+//! it, and starts the others, so that a caller that signals or waits for it does so as for any pv.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -60,7 +60,7 @@ impl Runner<'_> {
                 }
             }
             // No event reports that a process has created a session (setsid(2)), so the processes are listed
-            // again and again.
+            // periodically.
             self.wait(
                 known.then_some(LISTING_INTERVAL),
                 |runner, came| match came.signal {

@@ -1,4 +1,4 @@
-//! The last rows of the terminal, reserved for lines that are drawn again and again while programs write
+//! The last rows of the terminal, reserved for lines that are redrawn while programs write
 //! above them.
 //!
 //! Nothing reports that a program has written to the terminal, or where its cursor is. So the terminal itself

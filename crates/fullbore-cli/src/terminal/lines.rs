@@ -1,4 +1,4 @@
-//! Lines on stderr that are drawn again and again in the same place.
+//! Lines on stderr that are redrawn in place.
 //!
 //! Each drawing is one write, so that the output of other programs does not split it. If stderr is no
 //! terminal and lines are shown nevertheless, a single line is followed by a carriage return, as in other

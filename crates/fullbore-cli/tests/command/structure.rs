@@ -46,6 +46,28 @@ fn no_two_files_of_a_crate_import_each_other_in_a_circle() {
     }
 }
 
+/// A name says what is inside, and these were found on several files, or said nothing.
+#[test]
+fn files_are_named_for_what_is_inside() {
+    let mut found = Vec::new();
+    for root in crate_roots() {
+        names_below(root.parent().unwrap(), &mut found);
+    }
+    let most = [
+        ("placement", 1),
+        ("line", 1),
+        ("keeper", 0),
+        ("words", 0),
+        ("manner", 0),
+        ("part", 0),
+    ];
+    let silent = ["moving", "moved", "enlarged", "kept", "near"].map(|name| (name, 0));
+    for (name, most) in most.into_iter().chain(silent) {
+        let count = found.iter().filter(|found| *found == name).count();
+        assert!(count <= most, "{count} files or folders are named {name}");
+    }
+}
+
 /// The libraries that observe, or that show results, can be used without a command line and a
 /// terminal.
 #[test]
@@ -327,6 +349,17 @@ fn crate_roots() -> Vec<PathBuf> {
         .collect();
     assert!(roots.len() > 1, "{roots:?}");
     roots
+}
+
+/// Adds the names of all files and folders below this one, without `.rs`.
+fn names_below(folder: &Path, names: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+        if path.is_dir() {
+            names_below(&path, names);
+        }
+    }
 }
 
 /// Returns the sets of files that can be reached from each other.

@@ -1,4 +1,4 @@
-//! Every pipe and FIFO whose ends this user may see, observed again and again.
+//! Every pipe and FIFO whose ends this user may see, observed periodically.
 //!
 //! A *scan* ([`Monitor::scan`]) takes a census of all processes, finds the pipelines, and makes an
 //! [`Overview`]. A *sample* between two scans only reads what the known processes do and how full their
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// unknown.
 const STOPPED: Duration = Duration::from_secs(2);
 
-/// Observes pipelines again and again, and keeps what later verdicts need.
+/// Observes pipelines periodically, and keeps what later verdicts need.
 #[derive(Debug)]
 pub struct Monitor {
     scope: Scope,

@@ -123,7 +123,7 @@ pub struct PipeState {
     pub writer_waits: Option<f64>,
     /// The share of the last seconds in which its reader waited for bytes.
     pub reader_waits: Option<f64>,
-    /// The side that the other one waits for, by the chain's verdict.
+    /// The slow side, by the chain's verdict.
     pub slow: Slow,
     /// When it was first seen, in seconds since 1970.
     pub first_seen: f64,

@@ -119,7 +119,7 @@ fn of_pipeline(pid: u32, census: &Census) -> Result<TargetPipes, Error> {
     Ok(TargetPipes::only(pipes.collect()))
 }
 
-/// Returns the pipes between the descendants of a process, of which nobody else has an end.
+/// Returns the pipes between the descendants of a process, which are held only by them.
 fn started(pid: u32, census: &Census) -> TargetPipes {
     let started = descendants(pid);
     let is_theirs = |holder: &Holder| started.contains(&census.processes[holder.process].id.pid);

@@ -1,4 +1,4 @@
-//! Reading the runs to be compared from files that somebody else may have written. What is not a run is
+//! Reading the runs to be compared from files of another program. What is not a run is
 //! refused with an error of one line.
 
 use std::fs::File;

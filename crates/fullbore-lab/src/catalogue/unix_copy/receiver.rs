@@ -103,7 +103,7 @@ impl Through {
         })
     }
 
-    /// Passes on what there is, up to the pipe's capacity, and returns how many bytes; 0 means that
+    /// Forwards the queued bytes, up to the pipe's capacity, and returns how many bytes; 0 means that
     /// the sender or the sink has been closed.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The bytes that are brought to a reader: a block of text or of compressed text, again and again.
+//! The bytes that are brought to a reader: a block of text or of compressed text, repeated.
 
 use anyhow::{Result, bail};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
