@@ -3,7 +3,7 @@
 //! | file | contains |
 //! |---|---|
 //! | `producer.rs`, `consumer.rs` | the file objects |
-//! | `moving.rs` | copy and tee, between descriptors |
+//! | `transfers.rs` | copy and tee, between descriptors |
 //! | `pipes.rs` | pipes: their capacity and queued bytes |
 //! | `children.rs` | processes that must not keep running |
 //! | `observe.rs` | the thread that watches a pipeline, and the overview of all pipelines |
@@ -42,7 +42,7 @@ mod _fullbore {
     #[pymodule_export]
     use super::consumer::PyConsumer;
     #[pymodule_export]
-    use super::moving::{Canceller, split, transfer};
+    use super::transfers::{Canceller, split, transfer};
     #[pymodule_export]
     use super::observe::{Watcher, affordable, overview};
     #[pymodule_export]
