@@ -42,8 +42,6 @@ mod _fullbore {
     #[pymodule_export]
     use super::consumer::PyConsumer;
     #[pymodule_export]
-    use super::transfers::{Canceller, split, transfer};
-    #[pymodule_export]
     use super::observe::{Watcher, affordable, overview};
     #[pymodule_export]
     use super::pipes::{capacity, descriptor_of, grow, pipe, queued};
@@ -51,6 +49,8 @@ mod _fullbore {
     use super::producer::PyProducer;
     #[pymodule_export]
     use super::sizes::parse_size;
+    #[pymodule_export]
+    use super::transfers::{Canceller, split, transfer};
     #[pymodule_export]
     use super::turn::_after_fork;
 }
