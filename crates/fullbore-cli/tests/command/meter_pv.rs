@@ -400,7 +400,7 @@ fn a_running_meter_can_be_changed_and_asked() {
     assert_code(&gone, 1);
     let line = one_line(stderr(&gone));
     assert!(
-        line.contains(&format!("process {pid} is not a 'fullbore meter'")),
+        line.contains(&format!("no running fullbore meter has PID {pid}")),
         "{line}"
     );
 }

@@ -1,5 +1,5 @@
 //! The census: every pipe and FIFO whose ends this user may see, and the processes that have them open.
-//! `walk.rs` takes it.
+//! `walk/` takes it.
 //!
 //! A pipe is identified by device and inode, and a process by its id and its start time, because ids are
 //! reused.
