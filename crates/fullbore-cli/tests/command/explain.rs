@@ -376,7 +376,7 @@ fn a_file_for_the_report_that_cannot_be_written_is_noticed_before_anything_runs(
 #[test]
 fn on_a_busy_machine_no_placement_is_advised() {
     let load = Load::new();
-    let explanation = explained(&run("explain write_read --rounds 1 --seconds 0.3 --json"));
+    let explanation = explained(&run("explain write_read --rounds 1 --seconds 0.1 --json"));
     drop(load);
     if let Some(placement) = explanation.placement {
         assert!(!placement.advised, "{placement:?}");
