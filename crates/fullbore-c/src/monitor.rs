@@ -119,9 +119,9 @@ fn tell(
 ) -> Result<(), Failure> {
     let place = place("overview", overview)?;
     place.write(ptr::null_mut());
-    let json = serde_json::to_string(&find()?).unwrap_or_default();
-    // JSON has no NUL.
-    place.write(CString::new(json).unwrap_or_default().into_raw());
+    let json = serde_json::to_string(&find()?).expect("an overview can be written as JSON");
+    let json = CString::new(json).expect("JSON has no NUL");
+    place.write(json.into_raw());
     Ok(())
 }
 

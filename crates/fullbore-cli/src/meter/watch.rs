@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
-use fullbore::PipeEnd;
 use fullbore_linux::{live_thread, proc_directory};
+use fullbore_observe::census::link::Fill;
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx};
@@ -416,8 +416,8 @@ fn identity(found: &Statx) -> (u32, u32, u64) {
     (found.stx_dev_major, found.stx_dev_minor, found.stx_ino)
 }
 
-/// Returns where the fd stands in a file of this size, and how much there is, where that can be known: of a file that is
-/// only written to, nobody knows how long it will be.
+/// Returns the position of the fd in a file of this size, and the size, unless the file is still growing: an fd that only
+/// writes does not tell the size at the end.
 fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u64>)> {
     let text = std::fs::read_to_string(path_of(process, "fdinfo", fd))?;
     let field = |name: &str| {
@@ -440,10 +440,10 @@ fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u6
 /// # Errors
 /// `ENXIO` if it is a FIFO without a reader.
 fn fullness(process: &Process, fd: i32) -> io::Result<(u64, Option<u64>)> {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let end = rustix::fs::open(path_of(process, "fd", fd), flags, Mode::empty())?;
-    let pipe = PipeEnd::new(end.as_fd())?;
-    Ok((pipe.queued()? as u64, Some(pipe.capacity()? as u64)))
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(path_of(process, "fd", fd), flags, Mode::empty())?;
+    let fill = Fill::of(handle.as_fd())?;
+    Ok((fill.queued as u64, Some(fill.capacity as u64)))
 }
 
 /// Returns whether a thread of the process lives, perhaps not the first one. The open directory of the process never
