@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(short, long)]
     pub force: bool,
 
-    /// Put each output file in its place at once when it is complete; until then, and after any failure, a file that
+    /// Replace each output file in one step when it is complete; until then, and after any failure, a file that
     /// exists (-f) is as it was. The input may be an output
     #[arg(long, requires = "output")]
     pub atomic: bool,

@@ -53,12 +53,12 @@ pub struct Copy {
     #[arg(short, long, requires = "output")]
     append: bool,
 
-    /// Replace the output file at once when it is complete; until then, and after any failure, it is as it was. An
+    /// Replace the output file in one step when it is complete; until then, and after any failure, it is as it was. An
     /// input may be the output
     #[arg(long, requires = "output", conflicts_with = "append")]
     atomic: bool,
 
-    /// Wait until the bytes are on the disk: --progress shows what is, and at the end the file and its directory are
+    /// Wait until the bytes are on the disk: --progress counts only bytes that are on the disk, and at the end the file and its directory are
     /// synced. The output has to be a file or a block device
     #[arg(long)]
     sync: bool,

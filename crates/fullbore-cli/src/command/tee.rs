@@ -40,7 +40,7 @@ pub struct Tee {
     #[arg(short, long)]
     append: bool,
 
-    /// Replace each of the files at once when it is complete; until then, and after any failure, it is as it was
+    /// Replace each of the files in one step when it is complete; until then, and after any failure, it is as it was
     #[arg(long, requires = "files", conflicts_with = "append")]
     atomic: bool,
 

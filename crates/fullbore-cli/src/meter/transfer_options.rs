@@ -16,13 +16,13 @@ pub struct TransferOptions {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Replace the output file at once when it is complete; until then, and after any failure, it is as it was. An
+    /// Replace the output file in one step when it is complete; until then, and after any failure, it is as it was. An
     /// input may be the output
     #[arg(long, requires = "output")]
     pub atomic: bool,
 
-    /// Wait until the bytes are on the disk, if the output is a file or a block device: the line shows what is, and
-    /// at the end the file and its directory are synced
+    /// Wait until the bytes are on the disk, if the output is a file or a block device: the line counts only bytes
+    /// that are on the disk, and at the end the file and its directory are synced
     #[arg(short = 'Y', long)]
     pub sync: bool,
 
