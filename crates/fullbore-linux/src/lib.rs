@@ -9,6 +9,7 @@
 //! | module | contains |
 //! |---|---|
 //! | [`Calls`] | read, write, splice, tee and vmsplice, each with a [`Wait`] |
+//! | [`outcome`] | what a result of a call means: the one place that decides it |
 //! | [`wait`] | how to wait while a pipe is full or empty |
 //! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
 //! | [`pages`] | page-aligned memory, and what the kernel backs it with |
@@ -25,6 +26,7 @@ mod cgroup;
 pub mod error;
 mod geometry;
 mod named;
+pub mod outcome;
 #[allow(unsafe_code)]
 mod own;
 #[allow(unsafe_code)]

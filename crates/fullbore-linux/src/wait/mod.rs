@@ -7,6 +7,7 @@
 
 mod budget;
 mod cancel;
+mod nap;
 mod pace;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,6 +23,7 @@ use rustix::thread::futex;
 pub use crate::error::Stopped;
 use budget::Budget;
 pub use cancel::Cancel;
+pub use nap::Nap;
 pub use pace::Pace;
 
 /// How to wait while a pipe is full (for a writer) or empty (for a reader).

@@ -1,0 +1,633 @@
+//! What the result of a call that moves bytes means. This one place decides it, for every engine.
+//!
+//! The result alone says little. `EAGAIN` of splice(2) does not name the side that is not ready. A 0 is the end of the
+//! source, or the mark of urgent data in a socket, or a file that read(2) only can read. poll(2) reports a socket as
+//! ready whose error queue has a message. [`of`] is a pure function: where the answer depends on poll(2), it returns
+//! [`Outcome::Ask`], and the caller asks ([`ask`]) and calls it again. It never guesses.
+//!
+//! The function is a table: the first row that fits decides. The tests try every combination.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::error::TransferSide;
+use crate::refusal::is_refusal;
+use crate::wait::uninterrupted;
+
+/// What is at one side of a call, as far as it decides what a result means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The memory of this process.
+    Memory,
+    /// A private pipe, which no other process has: empty before it is filled. It never blocks and never fails.
+    Own,
+    /// A pipe or FIFO.
+    Pipe,
+    /// A stream socket.
+    Socket,
+    /// A socket that preserves message boundaries.
+    Messages,
+    /// A regular file or block device.
+    File,
+    /// A character device.
+    Device,
+    /// Any other file descriptor.
+    Other,
+}
+
+/// The call that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// read(2), recv(2): into [`End::Memory`].
+    Read,
+    /// write(2), send(2): out of [`End::Memory`].
+    Write,
+    /// vmsplice(2): out of [`End::Memory`] into a pipe.
+    Vmsplice,
+    /// splice(2), tee(2).
+    Splice,
+    /// sendfile(2).
+    Sendfile,
+    /// copy_file_range(2).
+    CopyFileRange,
+}
+
+/// What poll(2) says about one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Polled {
+    /// Nothing to read, or no room.
+    NotReady,
+    /// Bytes to read, or room, or the other end is closed.
+    Ready,
+    /// Only `POLLERR`: the error queue of a socket has a message (recv(2), `MSG_ERRQUEUE`). As long as nobody reads the
+    /// message, poll(2) returns at once, so sleeping in it would be a busy loop.
+    Queued,
+    /// The source is at its end, and has no message left.
+    Ended,
+}
+
+/// The meaning of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// This many bytes were moved.
+    Moved(usize),
+    /// The source has ended.
+    End,
+    /// An empty message was read, which is not the end.
+    EmptyMessage,
+    /// The call moved nothing, and a read(2) shows why: it returns bytes that this call cannot move (behind the mark
+    /// of urgent data, out of a file of /proc), or 0 at the end. It must not wait for the source.
+    ReadOnce,
+    /// This side is not ready. poll(2) will say when it is.
+    WouldBlock(TransferSide),
+    /// This side is not ready, and poll(2) says that it is: pause before the next try ([`Nap`](crate::wait::Nap)).
+    InVain(TransferSide),
+    /// The kernel, a sandbox or this pair of descriptors does not support the call: use another.
+    Refused,
+    /// A signal has interrupted the call.
+    Interrupted,
+    /// This side has failed.
+    Failed(TransferSide, Errno),
+    /// One side has failed. It is the sink if a byte of the source can be read.
+    FailedSomewhere(Errno),
+    /// It depends on poll(2).
+    Ask,
+}
+
+/// Returns what `result` of `call` between these ends means. `polled` is what poll(2) says about source and sink, once
+/// it was asked. Bytes in memory and in an [`End::Own`] are [`Polled::Ready`].
+pub fn of(
+    call: Call,
+    (source, sink): (End, End),
+    result: Result<usize, Errno>,
+    polled: Option<(Polled, Polled)>,
+) -> Outcome {
+    use TransferSide::{Sink, Source};
+    match (call, source, sink, result) {
+        (_, _, _, Ok(n @ 1..)) => Outcome::Moved(n),
+
+        (Call::Read, End::Messages, _, Ok(0)) => match polled {
+            None => Outcome::Ask,
+            Some((Polled::Ended, _)) => Outcome::End,
+            Some(_) => Outcome::EmptyMessage,
+        },
+        (Call::Read, _, _, Ok(0)) => Outcome::End,
+        // No call of these may return 0 for more than 0 bytes.
+        (Call::Write | Call::Vmsplice, _, _, Ok(0)) => Outcome::Failed(Sink, Errno::IO),
+        // The pipe holds bytes: write(2) either writes them, or returns the reason why not.
+        (_, End::Own, _, Ok(0)) => Outcome::Refused,
+        // Reading a terminal again after its end of file would wait for more input.
+        (_, End::Device, _, Ok(0)) => Outcome::End,
+        (_, _, _, Ok(0)) => Outcome::ReadOnce,
+
+        (_, _, _, Err(Errno::INTR)) => Outcome::Interrupted,
+        (_, _, _, Err(Errno::AGAIN)) => not_ready(call, (source, sink), polled),
+
+        (Call::Read, _, _, Err(errno)) => Outcome::Failed(Source, errno),
+        (Call::Write, _, _, Err(errno)) => Outcome::Failed(Sink, errno),
+        (_, _, _, Err(errno)) if is_refused(call, errno) => Outcome::Refused,
+        (Call::Vmsplice, _, _, Err(errno)) => Outcome::Failed(Sink, errno),
+
+        // A pipe has no errors of its own except EPIPE, and a private one has none at all.
+        (_, End::Own, _, Err(errno)) => Outcome::Failed(Sink, errno),
+        (_, _, End::Own, Err(errno)) => Outcome::Failed(Source, errno),
+        (_, _, _, Err(errno @ (Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT))) => {
+            Outcome::Failed(Sink, errno)
+        }
+        (_, _, _, Err(Errno::ROFS)) => Outcome::Failed(Sink, Errno::ROFS),
+        // One of the two is not open for this, and only their flags show which.
+        (_, _, _, Err(Errno::BADF)) => Outcome::FailedSomewhere(Errno::BADF),
+        (Call::Splice, End::Pipe, End::Pipe, Err(errno)) => Outcome::Failed(Source, errno),
+        (Call::Splice, End::Pipe, _, Err(errno)) => Outcome::Failed(Sink, errno),
+        (Call::Splice, _, End::Pipe, Err(errno)) => Outcome::Failed(Source, errno),
+        (_, _, _, Err(errno)) => Outcome::FailedSomewhere(errno),
+    }
+}
+
+/// Returns what `EAGAIN` means.
+fn not_ready(call: Call, (source, sink): (End, End), polled: Option<(Polled, Polled)>) -> Outcome {
+    use TransferSide::{Sink, Source};
+    // Only one of the two can block.
+    let only = match (call, source, sink) {
+        (Call::Read, _, _) => Some(Source),
+        (_, End::Memory | End::Own | End::File, _) => Some(Sink),
+        (_, _, End::Own | End::File) => Some(Source),
+        _ => None,
+    };
+    let by_reading = source == End::Socket && call != Call::Read;
+    let Some((of_source, of_sink)) = polled else {
+        return match only {
+            // At the mark of urgent data, splice(2) returns EAGAIN however many bytes follow.
+            Some(side) if !by_reading => Outcome::WouldBlock(side),
+            _ => Outcome::Ask,
+        };
+    };
+    match (of_source, of_sink) {
+        (Polled::Queued, _) if only != Some(Sink) => Outcome::InVain(Source),
+        (Polled::NotReady, _) if only != Some(Sink) => Outcome::WouldBlock(Source),
+        (_, Polled::Queued) if only != Some(Source) => Outcome::InVain(Sink),
+        (_, Polled::NotReady) if only != Some(Source) => Outcome::WouldBlock(Sink),
+        _ if by_reading => Outcome::ReadOnce,
+        // Another process was faster, or the driver does not support poll(2).
+        _ => Outcome::InVain(only.unwrap_or(Source)),
+    }
+}
+
+/// Returns whether `errno` means that a call other than read(2) and write(2) is not supported for these descriptors,
+/// rather than that it failed.
+pub fn is_refused(call: Call, errno: Errno) -> bool {
+    is_refusal(errno)
+        || match call {
+            Call::Read | Call::Write | Call::Vmsplice => false,
+            // The descriptors are on two file systems, the sink is in append mode, or the file is a swap file or is
+            // being executed.
+            Call::CopyFileRange => matches!(
+                errno,
+                Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
+            ),
+            // An offset was given for a file that is not seekable: read(2) reports this better.
+            Call::Splice | Call::Sendfile => errno == Errno::SPIPE,
+        }
+}
+
+/// Asks poll(2) about both sides; without a descriptor, a side is ready.
+///
+/// # Errors
+/// As poll(2), without `EINTR`.
+pub fn ask(
+    source: Option<BorrowedFd<'_>>,
+    sink: Option<BorrowedFd<'_>>,
+) -> Result<(Polled, Polled), Errno> {
+    let (read, write) = (PollFlags::IN, PollFlags::OUT);
+    let sides = [(source, read), (sink, write)];
+    let mut fds = Vec::with_capacity(2);
+    for (fd, events) in sides {
+        fds.extend(fd.map(|fd| PollFd::from_borrowed_fd(fd, events)));
+    }
+    uninterrupted(|| poll(&mut fds, Some(&Timespec::default())))?;
+    let mut found = fds.iter().map(PollFd::revents);
+    let mut answer = |fd: Option<_>, wanted| match fd.and_then(|_| found.next()) {
+        None => Polled::Ready,
+        Some(found) => polled(found, wanted),
+    };
+    Ok((answer(source, read), answer(sink, write)))
+}
+
+/// Returns what these events of one descriptor mean, of which `wanted` were asked for.
+pub fn polled(found: PollFlags, wanted: PollFlags) -> Polled {
+    match found {
+        _ if found.intersects(wanted | PollFlags::HUP) => Polled::Ready,
+        _ if found.contains(PollFlags::ERR) => Polled::Queued,
+        _ if found.is_empty() => Polled::NotReady,
+        _ => Polled::Ready,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Call::{CopyFileRange, Read, Sendfile, Splice, Vmsplice, Write};
+    use End::{Device, File, Memory, Messages, Other, Own, Pipe, Socket};
+    use Polled::{Ended, NotReady, Queued, Ready};
+    use TransferSide::{Sink, Source};
+
+    const ENDS: [End; 8] = [Memory, Own, Pipe, Socket, Messages, File, Device, Other];
+    const CALLS: [Call; 6] = [Read, Write, Vmsplice, Splice, Sendfile, CopyFileRange];
+    const POLLED: [Polled; 4] = [NotReady, Ready, Queued, Ended];
+    const ERRNOS: [Errno; 20] = [
+        Errno::INTR,
+        Errno::AGAIN,
+        Errno::NOSYS,
+        Errno::PERM,
+        Errno::INVAL,
+        Errno::OPNOTSUPP,
+        Errno::ACCESS,
+        Errno::XDEV,
+        Errno::BADF,
+        Errno::TXTBSY,
+        Errno::OVERFLOW,
+        Errno::SPIPE,
+        Errno::PIPE,
+        Errno::NOSPC,
+        Errno::FBIG,
+        Errno::DQUOT,
+        Errno::ROFS,
+        Errno::IO,
+        Errno::CONNRESET,
+        Errno::NOMEM,
+    ];
+
+    /// Calls `check` with every combination that a call can have.
+    fn every(
+        mut check: impl FnMut(Call, (End, End), Result<usize, Errno>, Option<(Polled, Polled)>, Outcome),
+    ) {
+        let mut results: Vec<_> = ERRNOS.map(Err).to_vec();
+        results.extend([Ok(0), Ok(1), Ok(1 << 30)]);
+        let mut polls = vec![None];
+        polls.extend(POLLED.iter().flat_map(|&a| POLLED.map(|b| Some((a, b)))));
+        for call in CALLS {
+            for source in ENDS {
+                for sink in ENDS {
+                    let fits = match call {
+                        Read => source != Memory && sink == Memory,
+                        Write => source == Memory && sink != Memory,
+                        Vmsplice => source == Memory && matches!(sink, Own | Pipe),
+                        _ => source != Memory && sink != Memory,
+                    };
+                    for &result in results.iter().filter(|_| fits) {
+                        for &polled in &polls {
+                            let outcome = of(call, (source, sink), result, polled);
+                            check(call, (source, sink), result, polled, outcome);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_outcome_fits_its_call_and_its_result_in_every_combination() {
+        let mut tried = 0;
+        every(|call, (source, sink), result, polled, outcome| {
+            tried += 1;
+            let row = format!("{call:?} {source:?} {sink:?} {result:?} {polled:?}: {outcome:?}");
+            let ok = match outcome {
+                Outcome::Moved(n) => result == Ok(n) && n > 0,
+                Outcome::End => result == Ok(0) && (call == Read || source == Device),
+                Outcome::EmptyMessage => call == Read && source == Messages && result == Ok(0),
+                Outcome::ReadOnce => {
+                    !matches!(call, Read | Write | Vmsplice)
+                        && source != Own
+                        && (result == Ok(0) || result == Err(Errno::AGAIN) && source == Socket)
+                }
+                Outcome::WouldBlock(side) => {
+                    let may = match side {
+                        Source => source != Memory && (source != Own || call == Read),
+                        Sink => sink != Memory,
+                    };
+                    may && result == Err(Errno::AGAIN)
+                        && polled
+                            .is_none_or(|(a, b)| NotReady == if side == Source { a } else { b })
+                }
+                // poll(2) was asked, and does not say that this side is not ready.
+                Outcome::InVain(side) => {
+                    result == Err(Errno::AGAIN)
+                        && polled
+                            .is_some_and(|(a, b)| NotReady != if side == Source { a } else { b })
+                }
+                Outcome::Refused => match result {
+                    Ok(n) => n == 0 && source == Own,
+                    Err(errno) => {
+                        !matches!(call, Read | Write)
+                            && !matches!(
+                                errno,
+                                Errno::INTR | Errno::AGAIN | Errno::PIPE | Errno::IO
+                            )
+                    }
+                },
+                Outcome::Interrupted => result == Err(Errno::INTR),
+                Outcome::Failed(side, errno) => {
+                    let only = match call {
+                        Read => side == Source,
+                        Write | Vmsplice => side == Sink,
+                        _ => true,
+                    };
+                    only && !matches!(errno, Errno::INTR | Errno::AGAIN)
+                        && match (source, sink) {
+                            (Own, Own) => true,
+                            (Own, _) => side == Sink || call == Read,
+                            (_, Own) => side == Source || call == Write || call == Vmsplice,
+                            _ => true,
+                        }
+                }
+                Outcome::FailedSomewhere(errno) => {
+                    result == Err(errno) && !matches!(call, Read | Write | Vmsplice)
+                }
+                Outcome::Ask => polled.is_none(),
+            };
+            assert!(ok, "{row}");
+        });
+        assert!(tried > 40_000, "{tried}");
+    }
+
+    #[test]
+    fn a_call_that_would_block_is_never_repeated_without_a_wait_or_a_pause() {
+        every(|call, (source, sink), result, polled, outcome| {
+            if result == Err(Errno::AGAIN) {
+                let waits = match outcome {
+                    Outcome::WouldBlock(_) | Outcome::InVain(_) => true,
+                    // A read(2) follows, and that one waits.
+                    Outcome::ReadOnce => source == Socket && !matches!(call, Read),
+                    Outcome::Ask => polled.is_none(),
+                    _ => false,
+                };
+                assert!(
+                    waits,
+                    "{call:?} {source:?} {sink:?} {polled:?}: {outcome:?}"
+                );
+            }
+        });
+    }
+
+    /// The rows that the engines rely on, as they stand in the documentation.
+    #[test]
+    fn the_rows_of_the_table() {
+        let again = Err(Errno::AGAIN);
+        let (asked, both) = (Some, Some((Ready, Ready)));
+        let rows = [
+            // End of file: a 0 of splice(2) is not one.
+            (Read, Pipe, Memory, Ok(0), None, Outcome::End),
+            (Splice, Pipe, Own, Ok(0), None, Outcome::ReadOnce),
+            (Splice, Socket, Own, Ok(0), None, Outcome::ReadOnce),
+            (Splice, File, Own, Ok(0), None, Outcome::ReadOnce),
+            (Sendfile, File, Socket, Ok(0), None, Outcome::ReadOnce),
+            (CopyFileRange, File, File, Ok(0), None, Outcome::ReadOnce),
+            (Splice, Device, Own, Ok(0), None, Outcome::End),
+            (Splice, Own, Socket, Ok(0), None, Outcome::Refused),
+            (
+                Write,
+                Memory,
+                Pipe,
+                Ok(0),
+                None,
+                Outcome::Failed(Sink, Errno::IO),
+            ),
+            // Messages.
+            (Read, Messages, Memory, Ok(0), None, Outcome::Ask),
+            (
+                Read,
+                Messages,
+                Memory,
+                Ok(0),
+                asked((Ended, Ready)),
+                Outcome::End,
+            ),
+            (
+                Read,
+                Messages,
+                Memory,
+                Ok(0),
+                asked((NotReady, Ready)),
+                Outcome::EmptyMessage,
+            ),
+            // Would block: with one side that can, it is that side; with two, poll(2) is asked.
+            (Read, Pipe, Memory, again, None, Outcome::WouldBlock(Source)),
+            (
+                Write,
+                Memory,
+                Socket,
+                again,
+                None,
+                Outcome::WouldBlock(Sink),
+            ),
+            (Splice, Pipe, Own, again, None, Outcome::WouldBlock(Source)),
+            (Splice, Own, Socket, again, None, Outcome::WouldBlock(Sink)),
+            (Splice, Pipe, File, again, None, Outcome::WouldBlock(Source)),
+            (Splice, File, Pipe, again, None, Outcome::WouldBlock(Sink)),
+            (
+                Sendfile,
+                File,
+                Socket,
+                again,
+                None,
+                Outcome::WouldBlock(Sink),
+            ),
+            (Splice, Pipe, Pipe, again, None, Outcome::Ask),
+            (
+                Splice,
+                Pipe,
+                Pipe,
+                again,
+                asked((NotReady, Ready)),
+                Outcome::WouldBlock(Source),
+            ),
+            (
+                Splice,
+                Pipe,
+                Pipe,
+                again,
+                asked((Ready, NotReady)),
+                Outcome::WouldBlock(Sink),
+            ),
+            (Splice, Pipe, Pipe, again, both, Outcome::InVain(Source)),
+            // Urgent data: readable, and splice(2) moves nothing.
+            (Splice, Socket, Own, again, None, Outcome::Ask),
+            (
+                Splice,
+                Socket,
+                Own,
+                again,
+                asked((NotReady, Ready)),
+                Outcome::WouldBlock(Source),
+            ),
+            (Splice, Socket, Own, again, both, Outcome::ReadOnce),
+            (
+                Splice,
+                Socket,
+                Pipe,
+                again,
+                asked((Ready, NotReady)),
+                Outcome::WouldBlock(Sink),
+            ),
+            (Splice, Socket, Pipe, again, both, Outcome::ReadOnce),
+            (Read, Socket, Memory, again, both, Outcome::InVain(Source)),
+            // A message in the error queue: poll(2) returns at once.
+            (
+                Write,
+                Memory,
+                Socket,
+                again,
+                asked((Ready, Queued)),
+                Outcome::InVain(Sink),
+            ),
+            (
+                Splice,
+                Own,
+                Socket,
+                again,
+                asked((Ready, Queued)),
+                Outcome::InVain(Sink),
+            ),
+            (
+                Splice,
+                Socket,
+                Own,
+                again,
+                asked((Queued, Ready)),
+                Outcome::InVain(Source),
+            ),
+            (
+                Read,
+                Socket,
+                Memory,
+                again,
+                asked((Queued, Ready)),
+                Outcome::InVain(Source),
+            ),
+            // Refusals.
+            (Splice, Own, File, Err(Errno::INVAL), None, Outcome::Refused),
+            (
+                CopyFileRange,
+                File,
+                File,
+                Err(Errno::XDEV),
+                None,
+                Outcome::Refused,
+            ),
+            (Splice, File, Own, Err(Errno::SPIPE), None, Outcome::Refused),
+            (
+                Vmsplice,
+                Memory,
+                Pipe,
+                Err(Errno::PERM),
+                None,
+                Outcome::Refused,
+            ),
+            (
+                Read,
+                File,
+                Memory,
+                Err(Errno::INVAL),
+                None,
+                Outcome::Failed(Source, Errno::INVAL),
+            ),
+            // Failures, with their side.
+            (
+                Splice,
+                Socket,
+                Own,
+                Err(Errno::CONNRESET),
+                None,
+                Outcome::Failed(Source, Errno::CONNRESET),
+            ),
+            (
+                Splice,
+                Own,
+                Socket,
+                Err(Errno::CONNRESET),
+                None,
+                Outcome::Failed(Sink, Errno::CONNRESET),
+            ),
+            (
+                Splice,
+                Pipe,
+                Pipe,
+                Err(Errno::PIPE),
+                None,
+                Outcome::Failed(Sink, Errno::PIPE),
+            ),
+            (
+                Splice,
+                Pipe,
+                File,
+                Err(Errno::IO),
+                None,
+                Outcome::Failed(Sink, Errno::IO),
+            ),
+            (
+                Sendfile,
+                File,
+                Socket,
+                Err(Errno::PIPE),
+                None,
+                Outcome::Failed(Sink, Errno::PIPE),
+            ),
+            (
+                Sendfile,
+                File,
+                Socket,
+                Err(Errno::IO),
+                None,
+                Outcome::FailedSomewhere(Errno::IO),
+            ),
+            (
+                Splice,
+                Pipe,
+                File,
+                Err(Errno::BADF),
+                None,
+                Outcome::FailedSomewhere(Errno::BADF),
+            ),
+            (
+                CopyFileRange,
+                File,
+                File,
+                Err(Errno::NOSPC),
+                None,
+                Outcome::Failed(Sink, Errno::NOSPC),
+            ),
+            (
+                Splice,
+                Pipe,
+                Own,
+                Err(Errno::INTR),
+                None,
+                Outcome::Interrupted,
+            ),
+        ];
+        for (call, source, sink, result, polled, expected) in rows {
+            let outcome = of(call, (source, sink), result, polled);
+            let row = format!("{call:?} {source:?} {sink:?} {result:?} {polled:?}");
+            assert_eq!(outcome, expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn poll_is_asked_about_both_sides() {
+        use std::os::fd::AsFd;
+        let pipe = crate::Pipe::new().unwrap();
+        let (reader, writer) = (pipe.reader.as_fd(), pipe.writer.as_fd());
+        assert_eq!(ask(Some(reader), Some(writer)), Ok((NotReady, Ready)));
+        assert_eq!(ask(None, Some(writer)), Ok((Ready, Ready)));
+        rustix::io::write(writer, &[1]).unwrap();
+        assert_eq!(ask(Some(reader), None), Ok((Ready, Ready)));
+        assert_eq!(polled(PollFlags::ERR, PollFlags::OUT), Queued);
+        assert_eq!(
+            polled(PollFlags::ERR | PollFlags::OUT, PollFlags::OUT),
+            Ready
+        );
+        assert_eq!(polled(PollFlags::HUP, PollFlags::IN), Ready);
+    }
+}
