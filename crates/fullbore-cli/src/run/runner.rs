@@ -86,6 +86,9 @@ pub(super) struct Runner<'a> {
     pub(super) noted: Option<Signal>,
     /// The signal that ended the pipeline.
     pub(super) ended_by: Option<Signal>,
+    /// Whether this process is ending or has ended the whole pipeline, so that the statuses of its processes count no
+    /// more, and no stage is to see the end of its input.
+    pub(super) is_ended: bool,
 }
 
 /// The first process of a stage.
@@ -131,6 +134,7 @@ impl<'a> Runner<'a> {
             stop_by: None,
             noted: None,
             ended_by: None,
+            is_ended: false,
         };
         let unsplit = plan.unsplit.as_ref().map(|unsplit| unsplit.note.as_str());
         for note in unsplit.into_iter().chain(without_proc()) {
@@ -333,6 +337,18 @@ impl<'a> Runner<'a> {
     pub(super) fn end_all(&mut self, signal: Signal) {
         self.ended_by = Some(signal);
         let left = ending::end_all(signal, self.options.grace, || self.reap());
+        say_left(&left);
+    }
+
+    /// Ends the whole pipeline, and returns when it has ended or cannot be ended. With `--whole`, no stage sees an end of
+    /// its input. The statuses of the stages do not count any more: the caller decides the exit code.
+    #[allow(
+        dead_code,
+        reason = "a limit on how long the pipeline may move nothing needs it"
+    )]
+    pub(super) fn end_pipeline(&mut self) {
+        self.is_ended = true;
+        let left = ending::end_all(Signal::TERM, self.options.grace, || self.reap());
         say_left(&left);
     }
 

@@ -20,7 +20,8 @@ impl Runner<'_> {
     pub(super) fn settle(&mut self, stage: usize, status: ExitStatus) {
         let sigpipe_fails = self.options.sigpipe_fails;
         // If everything is being ended, nobody is to see an end.
-        let Some(whole) = self.whole.as_mut().filter(|_| self.ended_by.is_none()) else {
+        let is_ended = self.is_ended || self.ended_by.is_some();
+        let Some(whole) = self.whole.as_mut().filter(|_| !is_ended) else {
             return;
         };
         if whole.broken.is_some_and(|broken| stage > broken) {
