@@ -23,7 +23,8 @@ use fullbore_host::refusal::Usage;
 Examples:
   fullbore run 'zcat access.log.gz | sort | uniq -c | sort -rn | head'
   fullbore run --report 'tar c src | gzip -9 | wc -c'
-  fullbore run --whole -o src.tgz 'tar c src | gzip'
+  fullbore run -o src.tgz 'tar c src | gzip'
+  fullbore run -o errors.gz --accept grep=1 'grep error access.log | gzip'
   fullbore run --live 'cat disk.img | gzip > disk.img.gz'
   fullbore run --json=report.json 'zcat access.log.gz | sort | uniq -c'
   fullbore run --place together 'zcat access.log.gz | wc -l'
@@ -33,7 +34,7 @@ Examples:
 Exit codes: the exit code of the last stage that failed (128 plus the signal number if a signal \
 ended it), or 0 if none failed; with --no-pipefail, the exit code of the last stage. A stage \
 that SIGPIPE ended because a later stage had read enough has not failed, unless --sigpipe-fails \
-is given. A '!' before the pipeline inverts the exit code. Also: 2 for an invalid command line \
+is given, and one that --accept names has not. A '!' before the pipeline inverts the exit code. Also: 2 for an invalid command line \
 or a shell syntax error; 125 if fullbore itself failed; 126 if a program cannot be run; 127 if \
 it is not found.")]
 pub struct Run {

@@ -26,6 +26,10 @@ pub enum CommandLine {
     Other {
         /// Whether the line contains pipes.
         has_pipes: bool,
+        /// The name of a single simple command.
+        name: Option<OsString>,
+        /// Whether a `!` precedes a single command.
+        negated: bool,
     },
     /// A line that only the shell can interpret.
     Unclear,
@@ -36,6 +40,8 @@ pub enum CommandLine {
 pub struct StageSource {
     /// The source of the stage, for the shell.
     pub text: OsString,
+    /// The name of a simple command, if that is a plain word.
+    pub name: Option<OsString>,
     /// For one simple command without assignments: its name, which may be a program's, and the source with
     /// `exec` before the name.
     pub program: Option<(OsString, OsString)>,
@@ -104,6 +110,8 @@ struct Stage {
     end: usize,
     is_empty: bool,
     name: Option<Range<usize>>,
+    /// Whether the name is the first word of the stage, so that `exec` may stand before it.
+    is_bare: bool,
     is_compound: bool,
     /// Whether something in it runs in the background.
     has_background: bool,
@@ -211,7 +219,12 @@ impl Cutter<'_> {
             Place::End => return None,
             Place::Arguments => {}
             Place::Prefix if is_assignment(word) => {}
-            Place::Prefix => self.place = Place::Arguments,
+            Place::Prefix => {
+                self.place = Place::Arguments;
+                if self.open.is_empty() {
+                    self.stage.name = Some(place.clone());
+                }
+            }
             Place::Start => match word {
                 b"{" => self.open(Closer::Brace)?,
                 b"if" => self.open(Closer::Fi)?,
@@ -234,6 +247,7 @@ impl Cutter<'_> {
                     self.place = Place::Arguments;
                     if self.open.is_empty() {
                         self.stage.name = Some(place.clone());
+                        self.stage.is_bare = true;
                     }
                 }
             },
@@ -279,8 +293,11 @@ impl Cutter<'_> {
         // A single command does not run in a subshell, as the stages of a pipeline do: it can end the shell, even
         // with a '!' before it.
         if self.is_list || self.stages.is_empty() {
+            let name = self.name_of(&self.stage);
             return Some(CommandLine::Other {
                 has_pipes: self.pipes > 0,
+                name: name.filter(|_| !self.is_list),
+                negated: self.negated && !self.is_list,
             });
         }
         if self.in_background {
@@ -325,16 +342,24 @@ impl Cutter<'_> {
             let blanks = text.iter().take_while(|byte| BLANKS.contains(byte)).count();
             OsString::from_vec(text[blanks..].to_vec())
         };
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-".contains(byte);
-        let name = stage.name.clone();
-        let name = name.filter(|name| self.line[name.clone()].iter().all(plain));
+        let name = self.name_of(stage);
+        let bare = name.clone().zip(stage.name.clone());
         StageSource {
             text: text(b"", stage.source.start),
-            program: name.map(|name| {
-                let text = text(b"exec ", name.start);
-                (OsStr::from_bytes(&self.line[name]).to_owned(), text)
-            }),
+            program: bare
+                .filter(|_| stage.is_bare)
+                .map(|(name, place)| (name, text(b"exec ", place.start))),
+            name,
         }
+    }
+
+    /// Returns the name of the simple command that a stage is, if that is a plain word.
+    fn name_of(&self, stage: &Stage) -> Option<OsString> {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-".contains(byte);
+        let name = &self.line[stage.name.clone()?];
+        name.iter()
+            .all(plain)
+            .then(|| OsStr::from_bytes(name).to_owned())
     }
 }
 

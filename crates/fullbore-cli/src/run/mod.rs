@@ -11,6 +11,7 @@
 //! | `observer.rs` | … and observes it, for a report |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
+//! | `accept.rs` | `--accept`: what a stage that has ended was |
 //! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
 //! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
@@ -25,6 +26,7 @@
 //! the pipes, and all processes stay in the process group that the user's shell made, where the terminal and
 //! job control find them.
 
+mod accept;
 mod argv;
 mod background;
 mod command_line;

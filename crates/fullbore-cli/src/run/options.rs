@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use fullbore_host::{seconds, size};
 
+use super::accept::Accept;
 use super::place::Place;
 
 /// How to run a pipeline, and what to report about it.
@@ -22,8 +23,8 @@ pub struct Options {
     #[arg(long, conflicts_with = "no_pipefail")]
     pub whole: bool,
 
-    /// Replace FILE with the output of the last stage, when all stages have succeeded and not before
-    #[arg(short, long, value_name = "FILE", requires = "whole")]
+    /// Replace FILE with the output of the last stage, when all stages have succeeded and not before; implies --whole
+    #[arg(short, long, value_name = "FILE", conflicts_with = "no_pipefail")]
     pub output: Option<PathBuf>,
 
     /// Wait until FILE and its name are on the disk; bytes are handed to the disk while the pipeline runs
@@ -33,6 +34,13 @@ pub struct Options {
     /// Time between SIGTERM and SIGKILL when processes are ended
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds::within(0.0..=86_400.0))]
     pub grace: Duration,
+
+    /// Take a failure of STAGE for a success. STAGE is its number, or the name of its program, which stands for all
+    /// stages that run it; a stage in parentheses has only a number. CODES are exit codes and ranges of them, and
+    /// 'early': any failure, if the next stage succeeded without reading to the end, as head does. Can be given
+    /// several times
+    #[arg(long, value_name = "STAGE=CODES", value_parser = Accept::parse)]
+    pub accept: Vec<Accept>,
 
     /// Exit with the code of the last stage, even if another stage failed
     #[arg(long)]
@@ -87,6 +95,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns whether the pipeline is all or nothing: a file is only replaced by the output of such a one.
+    pub fn is_whole(&self) -> bool {
+        self.whole || self.output.is_some()
+    }
+
     /// Returns whether the pipeline has to be observed for a report.
     pub fn watched(&self) -> bool {
         self.report || self.live || self.progress || self.json.is_some()

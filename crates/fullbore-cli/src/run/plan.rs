@@ -23,8 +23,12 @@ use fullbore_host::text::clean;
 pub struct Plan {
     /// The stages, at least one.
     pub stages: Vec<Command>,
+    /// The names of their programs as they were written, where a stage is one simple command.
+    pub names: Vec<Option<OsString>>,
     /// Whether a `!` inverts the exit code.
     pub negated: bool,
+    /// Whether the shell inverts the exit code of a single command.
+    pub shell_negates: bool,
     /// Why a line with pipes was not split.
     pub unsplit: Option<Unsplit>,
 }
@@ -43,23 +47,41 @@ impl Plan {
     /// # Errors
     /// Returns [`Usage`] if a stage is empty.
     pub fn of_words(words: &[OsString]) -> Result<Self, Usage> {
+        let stages = argv::stages(words)?;
+        let names = stages.iter().map(|stage| Some(stage.program.clone()));
         Ok(Self {
-            stages: argv::stages(words)?,
+            names: names.collect(),
+            stages,
             ..Self::default()
         })
     }
 
-    /// Refuses a line that was not split.
+    /// Refuses a line that was not split, for an option that needs its stages.
     ///
     /// # Errors
     /// Returns [`Usage`] if the line has pipes that only the shell makes.
-    pub fn require_stages(&self) -> Result<(), Usage> {
+    pub fn require_stages(&self, option: &str) -> Result<(), Usage> {
         match &self.unsplit {
             Some(Unsplit { why, .. }) => Err(Usage(format!(
-                "--whole needs one pipeline that can be split into its stages: {why}; put a stage that is more than \
+                "{option} needs one pipeline that can be split into its stages: {why}; put a stage that is more than \
                  one command into parentheses or a script, and run each pipeline by itself"
             ))),
             None => Ok(()),
+        }
+    }
+
+    /// Refuses a line whose success the shell inverts, where a file is to be replaced only after a success.
+    ///
+    /// # Errors
+    /// Returns [`Usage`].
+    pub fn require_success(&self) -> Result<(), Usage> {
+        match self.shell_negates {
+            true => Err(Usage(
+                "-o needs to know whether the command succeeds, and the shell inverts that of a single command after \
+                 '!': omit the '!'"
+                    .into(),
+            )),
+            false => Ok(()),
         }
     }
 
@@ -81,6 +103,7 @@ impl Plan {
             dialect => command_line::cut(line, dialect),
         });
         let in_background = matches!(cut, Some(CommandLine::Background));
+        let (mut names, mut shell_negates) = (Vec::new(), false);
         let why = match cut {
             Some(CommandLine::Pipeline { stages, negated }) => {
                 let planned = stages.iter().map(|stage| stage_by_shell(shell, stage));
@@ -89,6 +112,7 @@ impl Plan {
                     None => {
                         return Ok(Self {
                             stages: planned,
+                            names: stages.into_iter().map(|stage| stage.name).collect(),
                             negated,
                             ..Self::default()
                         });
@@ -99,7 +123,13 @@ impl Plan {
                 }
             }
             Some(CommandLine::Background) => Some("the line ends with '&'"),
-            Some(CommandLine::Other { has_pipes }) => {
+            Some(CommandLine::Other {
+                has_pipes,
+                name,
+                negated,
+            }) => {
+                names.push(name);
+                shell_negates = negated;
                 has_pipes.then_some("the line is more than one pipeline")
             }
             Some(CommandLine::Unclear) => {
@@ -128,6 +158,8 @@ impl Plan {
         });
         Ok(Self {
             stages: vec![by_shell(shell, line)],
+            names,
+            shell_negates,
             unsplit,
             ..Self::default()
         })

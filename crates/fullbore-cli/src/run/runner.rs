@@ -18,6 +18,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 
+use super::accept::{Accept, Codes, Held, Outcome};
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
 use super::observer::{self, Observer};
@@ -77,9 +78,12 @@ pub(super) struct Runner<'a> {
     pub(super) stages: Vec<Started>,
     /// What `--whole` needs, if it was asked for.
     pub(super) whole: Option<Whole<'a>>,
+    /// The failures of each stage that are accepted, and what they need.
+    pub(super) accepted: Vec<Codes>,
+    pub(super) held: Held,
     negated: bool,
     /// `None` if no report was asked for.
-    observer: Option<Observer>,
+    pub(super) observer: Option<Observer>,
     /// The time until which to wait for the stages to stop, before this process stops as well.
     stop_by: Option<Instant>,
     /// A signal that the stages have received, and that may or may not end them.
@@ -96,7 +100,9 @@ pub(super) struct Started {
     /// The source of the stage, as it is printed.
     pub(super) text: String,
     pid: Pid,
-    status: Option<ExitStatus>,
+    pub(super) status: Option<ExitStatus>,
+    /// What it was, once that is clear.
+    pub(super) outcome: Option<Outcome>,
 }
 
 impl<'a> Runner<'a> {
@@ -115,10 +121,14 @@ impl<'a> Runner<'a> {
         set_parent_process_death_signal(Some(Signal::CONT)).context("PR_SET_PDEATHSIG")?;
         let plan = plan()?;
         let cpus = options.place.cpus(plan.stages.len())?;
-        let whole = match options.whole {
+        let accepted = Accept::of_stages(&options.accept, &plan)?;
+        let whole = match options.is_whole() {
             false => None,
             true => {
-                plan.require_stages()?;
+                plan.require_stages(if options.whole { "--whole" } else { "-o" })?;
+                if options.output.is_some() {
+                    plan.require_success()?;
+                }
                 Some(Whole::new(shelf, plan.stages.len(), options)?)
             }
         };
@@ -129,6 +139,8 @@ impl<'a> Runner<'a> {
             signals,
             stages: Vec::with_capacity(plan.stages.len()),
             whole,
+            held: accepted.iter().map(|_| None).collect(),
+            accepted,
             negated: plan.negated,
             observer: None,
             stop_by: None,
@@ -175,6 +187,7 @@ impl<'a> Runner<'a> {
                 whole.hold(number, &pipe.writer)?;
             }
             if let Some((pipe, growth)) = &pipe {
+                self.hold_for_early(number, &pipe.writer)?;
                 if self.options.watched() {
                     links.push(start::link(number, pipe, growth.after, wanted)?);
                 }
@@ -199,6 +212,7 @@ impl<'a> Runner<'a> {
                 text,
                 pid,
                 status: None,
+                outcome: None,
             });
             stdin = next;
         }
@@ -276,7 +290,9 @@ impl<'a> Runner<'a> {
         }
         reported?;
         let ending = self.ending();
-        if let (Ending::Code(0), Some(whole)) = (&ending, &mut self.whole) {
+        // A '!' inverts the code, and not what became of the stages.
+        let all_succeeded = matches!(ending, Ending::Code(_)) && self.status().success();
+        if let Some(whole) = self.whole.as_mut().filter(|_| all_succeeded) {
             whole.put_in_place()?;
         }
         Ok(ending)
@@ -366,6 +382,11 @@ impl<'a> Runner<'a> {
 
     /// Waits for all children that have ended: stages, and processes that have become children of this one.
     pub(super) fn reap(&mut self) {
+        self.reap_ended();
+        self.judge_all();
+    }
+
+    fn reap_ended(&mut self) {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         loop {
             let ended = match waitid(Id::All, flags) {
@@ -387,7 +408,6 @@ impl<'a> Runner<'a> {
                 if let Some(observer) = &mut self.observer {
                     observer.watch.status(stage, status);
                 }
-                self.settle(stage, status);
             }
         }
     }
@@ -398,14 +418,18 @@ impl<'a> Runner<'a> {
         self.stages.iter().position(is)
     }
 
+    /// Returns the status that follows from those of the stages.
+    fn status(&self) -> ExitStatus {
+        let failed = self.whole.as_ref().and_then(|whole| whole.failed);
+        failed.unwrap_or_else(|| whole(&self.statuses(), self.options))
+    }
+
     /// Returns the exit code or the signal that follows from the statuses of the stages.
     pub(super) fn ending(&self) -> Ending {
         if let Some(signal) = self.ended_by {
             return Ending::Signal(signal.as_raw());
         }
-        let statuses: Vec<ExitStatus> = self.stages.iter().filter_map(|s| s.status).collect();
-        let failed = self.whole.as_ref().and_then(|whole| whole.failed);
-        let status = failed.unwrap_or_else(|| whole(&statuses, self.options));
+        let status = self.status();
         match (status.signal(), self.noted) {
             // The stages have died of Ctrl-C, and the parent of this process should see the same signal.
             (Some(signal), Some(noted)) if signal == noted.as_raw() => Ending::Signal(signal),

@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::runner::{Runner, say};
-use super::status::{code, was_ended_by_sigpipe};
+use super::status::code;
 use crate::ending;
 use fullbore_observe::census::ProcessId;
 use fullbore_observe::descendants;
@@ -17,8 +17,7 @@ use fullbore_observe::descendants;
 impl Runner<'_> {
     /// Acts on the end of a stage: a success lets the next stage see the end of its input, and a failure ends
     /// all stages behind.
-    pub(super) fn settle(&mut self, stage: usize, status: ExitStatus) {
-        let sigpipe_fails = self.options.sigpipe_fails;
+    pub(super) fn settle(&mut self, stage: usize, status: ExitStatus, succeeded: bool) {
         // If everything is being ended, nobody is to see an end.
         let is_ended = self.is_ended || self.ended_by.is_some();
         let Some(whole) = self.whole.as_mut().filter(|_| !is_ended) else {
@@ -27,9 +26,6 @@ impl Runner<'_> {
         if whole.broken.is_some_and(|broken| stage > broken) {
             return;
         }
-        let succeeded = status.success()
-            // SIGPIPE can also come from another pipe than that to the next stage.
-            || was_ended_by_sigpipe(status) && !sigpipe_fails && !whole.has_reader(stage);
         if succeeded {
             if let Err(error) = whole.release(stage) {
                 say(&format!("{error:#}; the pipeline is ended"));
@@ -65,7 +61,11 @@ impl Runner<'_> {
         };
         let text = &self.stages[failed].text;
         if self.noted.is_none() {
-            say(&format!("stage {}, {text}, {how}{ended}", failed + 1));
+            let early = self.about_early(failed);
+            say(&format!(
+                "stage {}, {text}, {how}{early}{ended}",
+                failed + 1
+            ));
         }
         let grace = self.options.grace;
         if let Some(whole) = self.whole.as_mut().filter(|_| !asked.is_empty()) {

@@ -1,7 +1,7 @@
 //! Makes the pipes of a pipeline, and starts its stages.
 //!
 //! A program gets what a shell would give it: the environment, the working directory, the blocked and the
-//! ignored signals, and the open file descriptors, of which 0 and 1 are ends of pipes.
+//! ignored signals but for those of [`RESTORED`], and the open file descriptors, of which 0 and 1 are ends of pipes.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -50,6 +50,11 @@ impl Command {
     }
 }
 
+/// The signals that stages neither ignore nor block when they start, whatever the parent of this process did. Python
+/// restores the same ones (`restore_signals`): who ignores them does so for itself, and passes it on by accident. An
+/// ignored SIGHUP or SIGINT is meant for what is started: nohup(1), `&` in a script.
+const RESTORED: [Signal; 2] = [Signal::SIGPIPE, Signal::SIGXFSZ];
+
 /// The attributes that all programs started by this process share.
 pub struct Starting {
     environment: Vec<CString>,
@@ -57,17 +62,17 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Prepares to start programs with these signals blocked.
+    /// Prepares to start programs with these signals blocked, but for those of [`RESTORED`].
     ///
     /// # Errors
     /// Fails if there is no memory.
     pub fn new(blocked: &SigSet) -> Result<Self> {
         inherited::close_for_children();
         let mut attributes = PosixSpawnAttr::init().context("posix_spawnattr_init")?;
-        attributes.set_sigmask(blocked)?;
-        // The Rust runtime ignores SIGPIPE in this process.
-        let pipe = (!inherited::was_ignored(Signal::SIGPIPE as i32)).then_some(Signal::SIGPIPE);
-        attributes.set_sigdefault(&SigSet::from_iter(pipe))?;
+        let mut blocked = *blocked;
+        RESTORED.iter().for_each(|&signal| blocked.remove(signal));
+        attributes.set_sigmask(&blocked)?;
+        attributes.set_sigdefault(&SigSet::from_iter(RESTORED))?;
         attributes.set_flags(
             PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
         )?;

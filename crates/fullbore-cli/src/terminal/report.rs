@@ -18,6 +18,14 @@ pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) 
     if !findings.numbers.pipes.is_empty() {
         tables.extend(pipes(&findings.numbers.pipes));
     }
+    let accepted = findings.numbers.stages.iter().filter_map(|stage| {
+        let what = match stage.accepted.as_deref()? {
+            "early" => "failed after the next stage had read enough".to_owned(),
+            code => format!("ended with {code}"),
+        };
+        Some(format!("stage {} {what}: accepted", stage.number))
+    });
+    tables.extend(accepted);
     (tables, wrapped(&findings.verdict.to_string(), columns))
 }
 

@@ -44,6 +44,7 @@ mod plain;
 mod quoted_figures;
 mod ring;
 mod run;
+mod run_accept;
 mod run_signals;
 mod run_whole;
 mod seal;

@@ -211,7 +211,6 @@ fn the_output_file_is_replaced_only_if_all_stages_have_succeeded() {
         ("sh -c 'echo a; exit 3' | cat", 3),
         ("echo a | sh -c 'cat; exit 4'", 4),
         ("echo a | sh -c 'cat; kill -9 $$'", 137),
-        ("! echo a | cat", 1),
         ("echo a | no-such-program", 127),
     ] {
         let output = place.run("-o out", line);
@@ -233,7 +232,14 @@ fn the_output_file_is_replaced_only_if_all_stages_have_succeeded() {
     let output = place.run("-o /dev/full", "echo a | cat");
     assert_code(&output, 125);
     assert!(stderr(&output).contains("/dev/full"), "{}", said(&output));
-    assert_code(&finish(start(fullbore("run -o out").arg("echo a"))), 2);
+    // It implies --whole.
+    let mut command = fullbore("run -o out");
+    let line = "sh -c 'echo a; exit 3' | cat";
+    assert_code(
+        &finish(start(command.arg(line).current_dir(place.path()))),
+        3,
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "x\n2\n3\nlate\n");
 }
 
 #[test]

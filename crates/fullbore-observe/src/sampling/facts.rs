@@ -40,6 +40,8 @@ pub struct StageFacts {
     pub ways: Ways,
     /// How it ended.
     pub status: Option<ExitStatus>,
+    /// What was accepted of its failure.
+    pub accepted: Option<String>,
     /// Whether it may also use other pipes.
     pub mixes: Mixes,
     /// Whether the caller names its processes, so that they are not searched for.

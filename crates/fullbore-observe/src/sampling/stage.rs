@@ -91,6 +91,7 @@ impl WatchedStage {
                 started,
                 ways: Ways::default(),
                 status: None,
+                accepted: None,
                 mixes: Mixes::default(),
                 told: false,
             },

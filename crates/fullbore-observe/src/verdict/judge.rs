@@ -210,6 +210,7 @@ mod tests {
                 is_mixed: false,
                 exit_code: Some(0),
                 signal: None,
+                accepted: None,
             };
         let pipe = |(at, &(empty, full)): (usize, &(f64, f64))| PipeNumbers {
             number: at + 1,

@@ -69,6 +69,9 @@ pub struct StageNumbers {
     /// The signal that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+    /// What was accepted of its failure (`run --accept`): its exit code, or `early`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<String>,
 }
 
 /// What a stage did, as shares of its time.
@@ -218,6 +221,7 @@ impl StageNumbers {
             is_mixed: sums.doubtful.is_mixed(time),
             exit_code: facts.status.and_then(|status| status.code()),
             signal: facts.status.and_then(|status| status.signal()),
+            accepted: facts.accepted.clone(),
         }
     }
 }

@@ -177,6 +177,13 @@ impl Watch {
         }
     }
 
+    /// Sets what was accepted of a stage that has failed: its exit code, or why else it counts as a success.
+    pub fn accepted(&mut self, number: usize, what: String) {
+        if let Some(stage) = self.pipeline.stages.get_mut(number) {
+            stage.facts.accepted = Some(what);
+        }
+    }
+
     /// Excludes the time in which the whole pipeline was stopped. It is called when the pipeline
     /// continues.
     pub fn paused(&mut self) {

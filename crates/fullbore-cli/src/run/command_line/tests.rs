@@ -173,7 +173,11 @@ fn what_is_no_single_pipeline_is_left_whole() {
         "a & b | c",
         "a | b || c",
     ] {
-        let expected = CommandLine::Other { has_pipes: true };
+        let expected = CommandLine::Other {
+            has_pipes: true,
+            name: None,
+            negated: false,
+        };
         assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
     }
     for line in ["a | b &", "! a | b&\n", "a 2>f | b & # c\n"] {
@@ -193,7 +197,12 @@ fn what_is_no_single_pipeline_is_left_whole() {
         );
     }
     for line in ["", "a", "! a", "# a | b", "a; b", "\n"] {
-        let expected = CommandLine::Other { has_pipes: false };
+        let is_one = !line.is_empty() && line.ends_with('a');
+        let expected = CommandLine::Other {
+            has_pipes: false,
+            name: is_one.then(|| "a".into()),
+            negated: line.starts_with('!'),
+        };
         assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
     }
 }
@@ -286,7 +295,11 @@ fn bash_has_more() {
     );
     // In POSIX the first half is a command in the background.
     assert_eq!(stages_of("a &> f | b", Dialect::Bash), ["a &> f ", "b"]);
-    let list = CommandLine::Other { has_pipes: true };
+    let list = CommandLine::Other {
+        has_pipes: true,
+        name: None,
+        negated: false,
+    };
     assert_eq!(cut("a &> f | b".as_ref(), Dialect::Posix), list);
 }
 
