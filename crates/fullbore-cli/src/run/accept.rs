@@ -1,23 +1,13 @@
-//! `--accept`: failures of a stage that are taken for successes, and what a stage that has ended was.
-//!
-//! `early` needs to know that the next stage succeeded without having read to the end. So the write end of the pipe
-//! between them stays open here until the end of the first one is judged: until then, the next stage cannot have seen
-//! an end of its input. With `--whole` it is on the shelf anyway.
+//! `--accept`: the failures of a stage that are taken for successes.
 
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
-use fullbore_linux::is_closed;
 
 use super::plan::Plan;
-use super::runner::Runner;
-use super::status::{code, was_ended_by_sigpipe};
 
 /// One `--accept STAGE=CODES`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +19,7 @@ pub struct Accept {
 /// The failures of a stage that are accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Codes {
-    codes: Vec<RangeInclusive<u8>>,
+    pub codes: Vec<RangeInclusive<u8>>,
     /// Any failure, if the next stage has succeeded without reading to the end.
     pub early: bool,
 }
@@ -139,119 +129,6 @@ fn unknown(stage: &str, plan: &Plan) -> Usage {
         named.collect::<Vec<_>>().join(", ")
     ))
 }
-
-impl Runner<'_> {
-    /// Keeps the write end of the pipe after a stage open, if that has to be done here.
-    ///
-    /// # Errors
-    /// Those of dup(2).
-    pub(super) fn hold_for_early(&mut self, stage: usize, end: impl AsFd) -> std::io::Result<()> {
-        if self.accepted[stage].early && self.whole.is_none() {
-            self.held[stage] = Some(end.as_fd().try_clone_to_owned()?);
-        }
-        Ok(())
-    }
-
-    /// Judges the stages that have ended and were not judged yet, and does what follows.
-    pub(super) fn judge_all(&mut self) {
-        for stage in 0..self.stages.len() {
-            let started = &self.stages[stage];
-            let (Some(status), None) = (started.status, &started.outcome) else {
-                continue;
-            };
-            let Some(outcome) = self.judge(stage) else {
-                continue;
-            };
-            if let (Outcome::Accepted(what), Some(observer)) = (&outcome, &mut self.observer) {
-                observer.watch.accepted(stage, what.clone());
-            }
-            self.stages[stage].outcome = Some(outcome.clone());
-            if outcome != Outcome::FailedAfterNext {
-                self.settle(stage, status, outcome.is_success());
-            }
-            self.held[stage] = None;
-        }
-    }
-
-    /// Returns what a stage was; `None` if it has not ended, or if that depends on the next stage, which has not.
-    fn judge(&self, stage: usize) -> Option<Outcome> {
-        let started = self.stages.get(stage)?;
-        let status = started.status?;
-        if started.outcome.is_some() {
-            return started.outcome.clone();
-        }
-        let by_sigpipe = was_ended_by_sigpipe(status) && !self.options.sigpipe_fails;
-        // With --whole, SIGPIPE may not have come from another pipe than that to the next stage.
-        if status.success() || by_sigpipe && !(self.whole.is_some() && self.has_reader(stage)) {
-            return Some(Outcome::Succeeded);
-        }
-        // A signal of the terminal ends the pipeline, and what was ended here did not end by itself.
-        let broken = self.whole.as_ref().and_then(|whole| whole.broken);
-        let is_ended = self.ended_by.is_some() || broken.is_some_and(|broken| stage > broken);
-        let noted = self.noted.map(|signal| signal.as_raw());
-        if is_ended || noted.is_some() && status.signal() == noted {
-            return Some(Outcome::Failed);
-        }
-        let accepted = &self.accepted[stage];
-        let code = code(status);
-        if accepted.codes.iter().any(|codes| codes.contains(&code)) {
-            return Some(Outcome::Accepted(code.to_string()));
-        }
-        if !accepted.early {
-            return Some(Outcome::Failed);
-        }
-        match (self.judge(stage + 1), self.has_reader(stage)) {
-            // Its input has not ended yet, so it has not read to the end.
-            (Some(next), _) if next.is_success() => Some(Outcome::Accepted("early".to_owned())),
-            (Some(_), false) => Some(Outcome::FailedAfterNext),
-            // Nothing reads its output any more; the next stage may still succeed.
-            (None, false) => None,
-            (_, true) => Some(Outcome::Failed),
-        }
-    }
-
-    /// Returns whether the pipe after a stage still has a reader, if that is known; the last stage has none.
-    fn has_reader(&self, stage: usize) -> bool {
-        match (&self.whole, &self.held[stage]) {
-            (Some(whole), _) => whole.has_reader(stage),
-            // poll(2) reports POLLERR for a write end without readers.
-            (None, Some(end)) => is_closed(end.as_fd()) != Ok(true),
-            (None, None) => true,
-        }
-    }
-
-    /// Returns what `early` has to do with a failure that was not accepted.
-    pub(super) fn about_early(&self, stage: usize) -> String {
-        let number = stage + 1;
-        let is_about = number < self.stages.len() && !self.has_reader(stage);
-        match self.stages.get(number) {
-            Some(next) if is_about && next.status.is_some_and(|status| status.success()) => {
-                format!(
-                    " after stage {} had succeeded without reading to the end (--accept {number}=early accepts this)",
-                    number + 1
-                )
-            }
-            Some(next) if is_about && next.status.is_none() => format!(
-                " after stage {} had stopped reading (if that is right, --accept {number}=early accepts this)",
-                number + 1
-            ),
-            _ => String::new(),
-        }
-    }
-
-    /// Returns the statuses of the stages; those that count as success are one.
-    pub(super) fn statuses(&self) -> Vec<ExitStatus> {
-        let stages = self.stages.iter();
-        let counted = stages.filter_map(|stage| match stage.outcome {
-            Some(Outcome::Accepted(_)) => Some(ExitStatus::default()),
-            _ => stage.status,
-        });
-        counted.collect()
-    }
-}
-
-/// The write ends that are kept open for `early`, one for each stage.
-pub type Held = Vec<Option<OwnedFd>>;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,8 @@
 //! | `observer.rs` | … and observes it, for a report |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
-//! | `accept.rs` | `--accept`: what a stage that has ended was |
+//! | `accept.rs` | `--accept`: failures that are none |
+//! | `judge.rs` | … and what a stage that has ended was |
 //! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
 //! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
@@ -32,6 +33,7 @@ mod background;
 mod command_line;
 mod enlarge;
 mod failure;
+mod judge;
 mod observer;
 mod options;
 mod place;

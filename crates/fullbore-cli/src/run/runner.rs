@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -18,7 +18,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 
-use super::accept::{Accept, Codes, Held, Outcome};
+use super::accept::{Accept, Codes, Outcome};
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
 use super::observer::{self, Observer};
@@ -28,7 +28,6 @@ use super::plan::Plan;
 use super::shelf::Shelf;
 use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
-use super::status::{code, whole};
 use super::whole::Whole;
 use crate::ending;
 use crate::interrupt::die_of;
@@ -78,10 +77,10 @@ pub(super) struct Runner<'a> {
     pub(super) stages: Vec<Started>,
     /// What `--whole` needs, if it was asked for.
     pub(super) whole: Option<Whole<'a>>,
-    /// The failures of each stage that are accepted, and what they need.
+    /// The failures of each stage that are accepted, and the write ends that are kept open to judge that.
     pub(super) accepted: Vec<Codes>,
-    pub(super) held: Held,
-    negated: bool,
+    pub(super) held: Vec<Option<OwnedFd>>,
+    pub(super) negated: bool,
     /// `None` if no report was asked for.
     pub(super) observer: Option<Observer>,
     /// The time until which to wait for the stages to stop, before this process stops as well.
@@ -416,28 +415,6 @@ impl<'a> Runner<'a> {
     fn stage_of(&self, pid: Option<Pid>) -> Option<usize> {
         let is = |stage: &Started| Some(stage.pid) == pid && stage.status.is_none();
         self.stages.iter().position(is)
-    }
-
-    /// Returns the status that follows from those of the stages.
-    fn status(&self) -> ExitStatus {
-        let failed = self.whole.as_ref().and_then(|whole| whole.failed);
-        failed.unwrap_or_else(|| whole(&self.statuses(), self.options))
-    }
-
-    /// Returns the exit code or the signal that follows from the statuses of the stages.
-    pub(super) fn ending(&self) -> Ending {
-        if let Some(signal) = self.ended_by {
-            return Ending::Signal(signal.as_raw());
-        }
-        let status = self.status();
-        match (status.signal(), self.noted) {
-            // The stages have died of Ctrl-C, and the parent of this process should see the same signal.
-            (Some(signal), Some(noted)) if signal == noted.as_raw() => Ending::Signal(signal),
-            _ => Ending::Code(match self.negated {
-                true => u8::from(status.success()),
-                false => code(status),
-            }),
-        }
     }
 
     pub(super) fn say_unless_quiet(&self, text: &str) {
