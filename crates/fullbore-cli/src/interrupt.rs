@@ -2,7 +2,7 @@
 //! ended it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::{Resource, Rlimit, getpid, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -11,21 +11,37 @@ use crate::inherited::was_ignored;
 
 /// The signal that is to end this process, after it has arrived.
 #[derive(Debug, Clone, Default)]
-pub struct Interrupt(Arc<AtomicUsize>, Option<u8>);
+pub struct Interrupt(Arc<Noted>, Option<u8>);
+
+/// What the handlers write to and read.
+#[derive(Debug, Default)]
+struct Noted {
+    signal: Arc<AtomicUsize>,
+    /// Whether nobody looks at the signal any more: then it has its usual effect again.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Interrupt {
-    /// Notes SIGINT and SIGTERM from now on. Signals that are ignored (nohup, `&` in a script) stay ignored.
+    /// Notes SIGINT and SIGTERM, as [`of`](Self::of) does. Signals that are ignored (nohup, `&` in a script) stay ignored.
     pub fn noted() -> Self {
         Self::of(&[SIGINT, SIGTERM])
     }
 
-    /// Notes these signals from now on, unless they are ignored.
+    /// Notes these signals from now on, unless they are ignored, until the last clone of this value is dropped.
     pub fn of(signals: &[i32]) -> Self {
         let noted = Self::default();
         for &signal in signals.iter().filter(|&&signal| !was_ignored(signal)) {
-            let flag = Arc::clone(&noted.0);
-            // It fails only for signals that cannot be handled.
+            let flag = Arc::clone(&noted.0.signal);
+            // They fail only for signals that cannot be handled.
             let _ = signal_hook::flag::register_usize(signal, flag, signal as usize);
+            let is_over = Arc::clone(&noted.0.is_over);
+            let _ = signal_hook::flag::register_conditional_default(signal, is_over);
         }
         noted
     }
@@ -56,12 +72,12 @@ impl Interrupt {
 
     /// Whether a signal has arrived.
     pub fn came(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.0.signal.load(Ordering::Relaxed) != 0
     }
 
     /// Ends this process as the signal would have, if one has arrived.
     pub fn obey(&self) {
-        match (self.0.load(Ordering::Relaxed), self.1) {
+        match (self.0.signal.load(Ordering::Relaxed), self.1) {
             (0, _) => {}
             (_, Some(code)) => std::process::exit(code.into()),
             (signal, None) => die_of(signal as i32),

@@ -55,7 +55,7 @@ pub use owner::Owner;
 pub use pages::{BackedBy, Backing, Pages, PagesOptions};
 pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
-pub use refusal::{is_pipe_or_socket, is_refusal};
+pub use refusal::{is_network, is_pipe_or_socket, is_reader_gone, is_refusal};
 /// The kernel's error number, from rustix.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), from rustix.

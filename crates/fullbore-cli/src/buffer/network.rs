@@ -14,7 +14,8 @@ use anyhow::{Context, bail};
 use fullbore_linux::unacknowledged;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_user_timeout,
+    set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size,
+    set_tcp_user_timeout,
 };
 
 use crate::error_text::Failed;
@@ -164,6 +165,9 @@ impl Address {
     ) -> anyhow::Result<TcpStream> {
         let stream = TcpStream::connect(&self.addresses()?[..]);
         let stream = stream.failed(format_args!("connect to {self}"))?;
+        // Whatever ends this process, SIGKILL too, the kernel now closes the connection by a reset (socket(7)), which the
+        // peer cannot take for the end of the stream. `end` switches it off.
+        set_socket_linger(&stream, Some(Duration::ZERO)).context("set SO_LINGER")?;
         if let Some(bytes) = buffer {
             set_socket_send_buffer_size(&stream, bytes)
                 .context("set the size of the TCP buffer")?;
@@ -183,14 +187,16 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock)
 }
 
-/// Tells the other side that nothing more comes.
+/// Tells the other side that it has got everything: from now on, the end of this process is no reset.
 ///
 /// # Errors
 /// If the connection was reset.
 pub fn end(stream: &TcpStream) -> io::Result<()> {
+    set_socket_linger(stream, None)?;
     let Err(error) = stream.shutdown(Shutdown::Write) else {
         return Ok(());
     };
+    set_socket_linger(stream, Some(Duration::ZERO))?;
     // It was reset before.
     let is_gone = error.kind() == io::ErrorKind::NotConnected;
     let reset = || is_gone.then(|| Errno::CONNRESET.into());

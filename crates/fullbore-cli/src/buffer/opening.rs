@@ -4,8 +4,11 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
 use rustix::fs::FileType;
@@ -50,11 +53,22 @@ impl Options {
         let (mut sinks, mut failures) = (Vec::new(), Vec::new());
         for output in all {
             let opened = match output {
-                Place::File(mut output) => output.open(inputs).map(|()| Sink {
-                    output,
-                    connection: None,
-                }),
-                Place::Connection(address) => self.connect(&address),
+                Place::File(mut output) => {
+                    let inputs = inputs.to_vec();
+                    let what = format!("{output} could not be opened");
+                    self.within(what, move || {
+                        output.open(&inputs)?;
+                        Ok(Sink {
+                            output,
+                            connection: None,
+                        })
+                    })
+                }
+                Place::Connection(address) => {
+                    let (buffer, timeout) = (self.tcpbuffer, self.tcptimeo);
+                    let what = format!("there was no connection to {address}");
+                    self.within(what, move || connect(&address, buffer, timeout))
+                }
             };
             match opened {
                 Ok(sink) => sinks.push(sink),
@@ -78,23 +92,58 @@ impl Options {
     fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, Arc<File>)> {
         let Some(address) = &self.outputs.listen else {
             let input = Input::all(self.input.as_slice()).remove(0);
-            let source = input.open()?;
+            let opened = input.clone();
+            let what = format!("{input} could not be opened");
+            let source = self.within(what, move || opened.open())?;
             return Ok((input, source));
         };
-        let within = self.watchdog.filter(|_| self.outputs.is_watched);
+        // mbuffer's stands before -I if it is about that too.
+        let is_watched = self.outputs.is_watched || !self.as_mbuffer;
+        let within = self.watchdog.filter(|_| is_watched);
         let stream = address.accept(self.tcpbuffer, within, |text| messages.warn(&text))?;
         let input = Input::File(address.to_string().into());
         Ok((input, Arc::new(OwnedFd::from(stream).into())))
     }
 
-    fn connect(&self, address: &Address) -> anyhow::Result<Sink> {
-        let stream = address.connect(self.tcpbuffer, self.tcptimeo)?;
-        let file = stream.try_clone().context("dup a connection")?;
-        Ok(Sink {
-            output: Output::File(address.to_string().into(), OwnedFd::from(file).into()),
-            connection: Some(stream),
-        })
+    /// Returns what `open` returns, if it does so within the time of the watchdog. Otherwise it is left waiting: open(2) of
+    /// a FIFO waits for its other end, and that of a network file system for a server.
+    ///
+    /// # Errors
+    /// Those of `open`; `what` has not been done if it takes too long.
+    pub fn within<T: Send + 'static>(
+        &self,
+        what: String,
+        open: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let Some(limit) = self.watchdog else {
+            return open();
+        };
+        let (done, opened) = channel();
+        let opening = thread::Builder::new().spawn(move || {
+            let _ = done.send(open());
+        });
+        let opening = opening.context("start a thread")?;
+        let Ok(outcome) = opened.recv_timeout(limit) else {
+            let seconds = limit.as_secs_f64();
+            bail!("watchdog: {what} within {seconds} s");
+        };
+        // What is opened next may have to be opened by the only thread.
+        let _ = opening.join();
+        outcome
     }
+}
+
+fn connect(
+    address: &Address,
+    buffer: Option<usize>,
+    timeout: Option<Duration>,
+) -> anyhow::Result<Sink> {
+    let stream = address.connect(buffer, timeout)?;
+    let file = stream.try_clone().context("dup a connection")?;
+    Ok(Sink {
+        output: Output::File(address.to_string().into(), OwnedFd::from(file).into()),
+        connection: Some(stream),
+    })
 }
 
 /// Returns the block size of an output that is a device.

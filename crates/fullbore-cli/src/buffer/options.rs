@@ -14,7 +14,7 @@ use super::memory::Asked;
 use super::network;
 use super::outputs::Outputs;
 use crate::copying::hash::Algorithm;
-use crate::copying::{Existing, Output};
+use crate::copying::{Existing, Output, policy_of};
 
 /// What to copy, through how much memory, and what to say about it.
 #[derive(Args)]
@@ -85,7 +85,7 @@ pub struct Options {
     #[arg(short = 'e', long)]
     pub stop_on_error: bool,
 
-    /// Fail if nothing was read, or nothing was written, for SECONDS
+    /// Fail if nothing was read, or nothing was written, for SECONDS, or if an input or output takes as long to open
     #[arg(short = 'W', long, value_name = "SECONDS", value_parser = seconds::within(0.1..=31_536_000.0))]
     pub watchdog: Option<Duration>,
 
@@ -235,7 +235,7 @@ impl Options {
             Output::Stdout if !self.as_mbuffer => OnError::Ignore,
             _ => other,
         };
-        Policy { closed, other }
+        policy_of(Policy { closed, other }, output)
     }
 }
 

@@ -111,7 +111,7 @@ impl Options {
         let mut devices = ends.sinks.iter().filter(|_| self.device_block);
         let device = devices.find_map(|sink| device_block(&sink.output));
         if let Some(block) = device.or(sizes.block) {
-            buffer = buffer.chunk(block);
+            buffer = buffer.chunk(block).whole_chunks(self.as_mbuffer);
         }
         for sink in &ends.sinks {
             buffer = buffer.sink(sink.output.as_fd(), self.policy_of(&sink.output));

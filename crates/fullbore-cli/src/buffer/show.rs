@@ -130,7 +130,8 @@ impl Show {
         if self.as_mbuffer.is_some() && !self.drawn.elapsed.is_zero() {
             say("\n");
         }
-        if let Some((screen, _)) = &mut self.screen {
+        // With the interrupt: what follows may wait, and a signal then has its usual effect.
+        if let Some((mut screen, _)) = self.screen.take() {
             screen.clear();
         }
     }

@@ -56,7 +56,11 @@ impl Buffer {
         json::check(&options.json, "the bytes")?;
         let sizes = options.sizes(options.holding().is_none())?;
         let level = options.verbose.unwrap_or(2);
-        let messages = Messages::new(options.log.as_deref(), options.as_mbuffer, level)?;
+        let (log, as_mbuffer) = (options.log.clone(), options.as_mbuffer);
+        let what = "the log could not be opened".to_owned();
+        let messages = options.within(what, move || {
+            Messages::new(log.as_deref(), as_mbuffer, level)
+        })?;
         match self.pass(&sizes, &messages) {
             Err(error) if messages.has_log() => {
                 let Some(code) = exit::code(&error) else {
@@ -142,7 +146,8 @@ impl Buffer {
         let outputs = are_well.count();
         if options.json.is_some() {
             let summary = summary::summary(level, destinations, &show.history.samples);
-            json::write(&options.json, &summary)?;
+            let (json, what) = (options.json.clone(), "the report could not be written");
+            options.within(what.to_owned(), move || json::write(&json, &summary))?;
         }
         let is_shown = match options.log {
             Some(_) => !options.quiet_log,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::json;
 use crate::exit;
-use crate::run::{FAILED, Failure, Options, Plan, keep, run};
+use crate::run::{FAILED, Failure, Options, Plan, keep, open_fifo, run};
 use fullbore_host::refusal::Usage;
 
 /// Run a pipeline in larger pipes, whole or not at all if asked, and name the slow stage
@@ -51,13 +51,15 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub fn run(mut self) -> anyhow::Result<ExitCode> {
         self.check()?;
-        let ran = keep(
-            self.options.live || self.options.progress,
-            self.options.grace,
-            |keeper, signals, shelf| run(keeper, signals, shelf, || self.plan(), &self.options),
-        );
+        let ran = open_fifo(&mut self.options).and_then(|()| {
+            keep(
+                self.options.live || self.options.progress,
+                self.options.grace,
+                |keeper, signals, shelf| run(keeper, signals, shelf, || self.plan(), &self.options),
+            )
+        });
         ran.or_else(|error| {
             if error.is::<Usage>() {
                 return Err(error);
@@ -86,9 +88,13 @@ impl Run {
     }
 
     fn plan(&self) -> anyhow::Result<Plan> {
-        match self.line.as_slice() {
-            [line] => Plan::of_line(line, &self.options.shell),
-            _ => Ok(Plan::of_words(&self.words)?),
+        let plan = match self.line.as_slice() {
+            [line] => Plan::of_line(line, &self.options.shell)?,
+            _ => Plan::of_words(&self.words)?,
+        };
+        if self.options.whole && !self.options.quiet {
+            plan.warn_of_another_machine();
         }
+        Ok(plan)
     }
 }

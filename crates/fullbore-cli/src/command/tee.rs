@@ -115,7 +115,7 @@ impl Tee {
             .plain(is_plain)
             .fail_without_readers(self.mode().is_some());
         for output in &outputs {
-            tee = tee.sink(output.as_fd(), policy);
+            tee = tee.sink(output.as_fd(), copying::policy_of(policy, output));
         }
         if self.sync {
             tee = tee.limit(WINDOW);

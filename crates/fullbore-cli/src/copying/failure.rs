@@ -4,8 +4,9 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
+use fullbore::tee::Policy;
 use fullbore::{Error, TransferSide};
-use fullbore_linux::{is_closed, is_pipe_or_socket};
+use fullbore_linux::{is_closed, is_network, is_pipe_or_socket, is_reader_gone};
 use rustix::io::Errno;
 
 use fullbore_host::size::amount;
@@ -62,12 +63,13 @@ impl Broken {
         else {
             return None;
         };
-        let is_broken_pipe = errno.kind() == io::ErrorKind::BrokenPipe;
+        // The shell shows how the reader of a pipe or a Unix socket has ended. What became of the peer of a network
+        // connection, nobody would say.
+        let is_left = Errno::from_io_error(errno)
+            .is_some_and(|errno| is_reader_gone(errno, sink) && !is_network(sink));
         let (doing, what, name): (_, _, &dyn fmt::Display) = match side {
             TransferSide::Source => (Doing::Read, "read from", source),
-            TransferSide::Sink if is_broken_pipe && is_pipe_or_socket(sink) => {
-                (Doing::WriteToNobody, "write to", sink)
-            }
+            TransferSide::Sink if is_left => (Doing::WriteToNobody, "write to", sink),
             TransferSide::Sink => (Doing::Write, "write to", sink),
         };
         let mut broken = Self::new(doing, what, name, error_text(errno));
@@ -79,6 +81,18 @@ impl Broken {
             (operation, _) => format!(" ({operation}, {after})"),
         };
         Some(broken)
+    }
+}
+
+/// Returns the policy of this output: the peer of a network connection that leaves is an error, as in
+/// [`Broken::moving`].
+pub fn policy_of(policy: Policy, output: impl AsFd) -> Policy {
+    match is_network(output) {
+        true => Policy {
+            closed: policy.other,
+            ..policy
+        },
+        false => policy,
     }
 }
 
@@ -112,10 +126,10 @@ pub fn close_failed(what: &str, error: Error) -> anyhow::Error {
     Broken::new(Doing::Close, "close", &what, words_of(&error)).into()
 }
 
-/// Whether it is a pipe or a socket that nothing reads any more (poll(2), `POLLERR`). A file or a device may answer
+/// Whether it is a pipe or a Unix socket that nothing reads any more (poll(2), `POLLERR`). A file or a device may answer
 /// EPIPE too.
 fn has_lost_reader(output: impl AsFd) -> bool {
-    is_pipe_or_socket(&output) && is_closed(output.as_fd()) == Ok(true)
+    is_pipe_or_socket(&output) && !is_network(&output) && is_closed(output.as_fd()) == Ok(true)
 }
 
 /// Whether the error is that the output, or else stdout or stderr, has no reader left.
@@ -123,7 +137,7 @@ pub fn is_closed_output(error: &anyhow::Error) -> bool {
     if let Some(doing) = doing(error) {
         return doing == Doing::WriteToNobody;
     }
-    let is_broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+    let is_gone = |cause: &(dyn std::error::Error + 'static)| {
         // serde_json does not return the writer's error as its source.
         let of_json = cause
             .downcast_ref()
@@ -132,8 +146,9 @@ pub fn is_closed_output(error: &anyhow::Error) -> bool {
         let of_std = cause.downcast_ref().map(io::Error::kind);
         let of_library = cause.downcast_ref().map(Error::kind);
         let kinds = [of_json, of_errno, of_std, of_library];
-        kinds.contains(&Some(io::ErrorKind::BrokenPipe))
+        let gone = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
+        kinds.into_iter().flatten().any(|kind| gone.contains(&kind))
     };
     let is_closed = has_lost_reader(io::stdout()) || has_lost_reader(io::stderr());
-    is_closed && error.chain().any(is_broken_pipe)
+    is_closed && error.chain().any(is_gone)
 }

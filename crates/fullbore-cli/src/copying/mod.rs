@@ -11,6 +11,7 @@ mod sealing;
 mod sync;
 
 pub use ends::{Existing, Input, Output, block_size, end, same_file};
+pub use failure::policy_of;
 pub use join::join;
 pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};

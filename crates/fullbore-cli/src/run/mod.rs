@@ -16,6 +16,7 @@
 //! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
 //! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
+//! | `elsewhere.rs` | the warning about a last stage that passes its input to another machine |
 //! | `start.rs` | making pipes, starting programs |
 //! | `enlarge.rs` | enlarging the pipes that a shell has made |
 //! | `place.rs` | the CPUs on which the stages run |
@@ -31,6 +32,7 @@ mod accept;
 mod argv;
 mod background;
 mod command_line;
+mod elsewhere;
 mod enlarge;
 mod failure;
 mod judge;
@@ -49,6 +51,7 @@ mod supervisor;
 mod whole;
 
 pub use failure::{FAILED, Failure};
+pub use observer::open_fifo;
 pub use options::Options;
 pub use plan::Plan;
 pub use runner::run;

@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -124,6 +126,21 @@ pub fn prepare(options: &Options) -> Result<Option<File>> {
              ('mount -t proc proc /proc'), or run without these options"
         );
     }
+    if let Some(fifo) = &options.fifo {
+        return Ok(Some(fifo.try_clone().context("dup the FIFO of --json")?));
+    }
     let json = options.json.iter().flatten().next();
     json.map(|path| inherited::create(path)).transpose()
+}
+
+/// Opens the file of `--json` if it is a FIFO, which waits for a reader: while signals have their usual effect.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_fifo(options: &mut Options) -> Result<()> {
+    let json = options.json.iter().flatten().next();
+    let is_fifo = |path: &&PathBuf| path.metadata().is_ok_and(|data| data.file_type().is_fifo());
+    let fifo = json.filter(is_fifo);
+    options.fifo = fifo.map(|path| inherited::create(path)).transpose()?;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The options that a caller of `run` chooses.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,6 +84,10 @@ pub struct Options {
     /// Write the report as one JSON object to FILE; docs/run.md describes its fields
     #[arg(long, value_name = "FILE", require_equals = true)]
     pub json: Option<Option<PathBuf>>,
+
+    /// The file of --json, if it is a FIFO.
+    #[arg(skip)]
+    pub fifo: Option<File>,
 
     /// Do not warn about pipes that could not be enlarged, or about processes left in the
     /// background

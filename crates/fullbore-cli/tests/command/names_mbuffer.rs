@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -705,4 +707,38 @@ fn is_listened_at(port: &str) -> bool {
             words.len() > 3 && format!("{} ", words[1]).ends_with(&port) && words[3] == "0A"
         })
     })
+}
+
+#[test]
+fn only_the_last_block_of_a_given_size_is_short_as_with_mbuffer() {
+    let links = links(&["mbuffer"]);
+    let ours = links.path().join("mbuffer").display().to_string();
+    let has_mbuffer = output_of(Command::new("mbuffer").arg("-V")).is_ok();
+    for program in std::iter::once(ours.as_str()).chain(has_mbuffer.then_some("mbuffer")) {
+        for (block, expected) in [
+            ("16384", vec![16384, 16384, 7232]),
+            ("10001", vec![10001, 10001, 10001, 9997]),
+            ("20000", vec![20000, 20000]),
+        ] {
+            // A socket that preserves the borders between writes.
+            let (ours, theirs) = UnixDatagram::pair().unwrap();
+            let (stdin, mut writer) = pipe();
+            let mut command = called(Path::new(program), &format!("-q -s {block} -m 1M"));
+            let child = start(command.stdin(stdin).stdout(OwnedFd::from(ours)));
+            for _ in 0..4 {
+                writer.write_all(&[7; 10_000]).unwrap();
+                // Each piece is read by itself.
+                wait_for("it was read", || {
+                    (rustix::io::ioctl_fionread(&writer) == Ok(0)).then_some(())
+                });
+            }
+            drop(writer);
+            let mut room = vec![0; 100_000];
+            let written: Vec<usize> = (expected.iter())
+                .map(|_| theirs.recv(&mut room).unwrap())
+                .collect();
+            assert_eq!(written, expected, "{program} -s {block}");
+            assert_code(&finish(child), 0);
+        }
+    }
 }

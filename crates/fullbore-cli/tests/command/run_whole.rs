@@ -338,3 +338,58 @@ fn no_stage_sees_an_end_when_run_itself_is_ended() {
         assert_eq!(place.seen(), NONE, "{signal:?}, to the group: {in_group}");
     }
 }
+
+#[test]
+fn a_last_stage_on_another_machine_is_warned_about_unless_the_stream_is_sealed() {
+    let directory = tempfile::tempdir().unwrap();
+    // Stands for all of them: they only pass on what they read.
+    let clients = ["ssh", "docker", "kubectl", "nc", "socat"];
+    for client in clients {
+        std::os::unix::fs::symlink("/bin/cat", directory.path().join(client)).unwrap();
+    }
+    let path = format!(
+        "{}:{}",
+        directory.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let warned = |options: &str, line: &str| {
+        let mut command = fullbore(&format!("run --whole {options}"));
+        let output = finish(start(command.arg(line).env("PATH", &path)));
+        assert_code(&output, 0);
+        stderr(&output)
+            .lines()
+            .filter(|line| line.contains("ordinary end"))
+            .count()
+    };
+    for client in clients {
+        assert_eq!(warned("", &format!("echo a | {client}")), 1, "{client}");
+        assert_eq!(
+            warned("", &format!("echo a | LC_ALL=C {client} \"-\"")),
+            1,
+            "{client}"
+        );
+        assert_eq!(
+            warned("--quiet", &format!("echo a | {client}")),
+            0,
+            "{client}"
+        );
+        assert_eq!(
+            warned("", &format!("{client} /etc/hostname | cat")),
+            0,
+            "{client}"
+        );
+        let sealed = format!("echo a | {FULLBORE} copy --seal | {client}");
+        assert_eq!(warned("", &sealed), 0, "{client}");
+    }
+    let direct = format!("echo a | {}/ssh", directory.path().display());
+    assert_eq!(warned("", &direct), 1);
+    let output = finish(start(
+        fullbore("run --whole -- echo a | nc").env("PATH", &path),
+    ));
+    assert!(
+        stderr(&output).contains("what nc passes its input to"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(warned("", "echo ssh | cat"), 0);
+}

@@ -75,6 +75,7 @@ pub struct Buffer<Source: AsFd, Sink: AsFd> {
 struct Options {
     memory: usize,
     chunk: usize,
+    whole_chunks: bool,
     start: f64,
     resume: f64,
     read_rate: Option<u64>,
@@ -102,6 +103,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             options: Options {
                 memory: MEMORY,
                 chunk: CHUNK,
+                whole_chunks: false,
                 start: 0.0,
                 resume: 100.0,
                 read_rate: None,
@@ -138,6 +140,14 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     /// Sets the most bytes that one system call moves. The default is 1 MiB.
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.options.chunk = bytes;
+        self
+    }
+
+    /// Sets whether each write has exactly [`chunk`](Self::chunk) bytes, and only the last one fewer, as tapes and sockets
+    /// that preserve message boundaries need it. Bytes then wait until a chunk is full. If a sink takes a part of one, the
+    /// rest follows in the next write. The memory has to hold at least five chunks.
+    pub fn whole_chunks(mut self, whole: bool) -> Self {
+        self.options.whole_chunks = whole;
         self
     }
 
@@ -343,6 +353,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let Options {
             memory,
             chunk,
+            whole_chunks,
             start,
             resume,
             ..
@@ -378,6 +389,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             outputs: self.sinks.len(),
             start,
             resume,
+            block: whole_chunks.then_some(chunk),
             file: self.file.take(),
         })?;
         let ends = Ends {

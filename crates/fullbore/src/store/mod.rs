@@ -35,8 +35,8 @@ pub(crate) struct Store {
     start: NonNull<u8>,
     /// The mapping. It is used only to release memory, never to access it.
     pages: Mutex<Pages>,
-    /// Bytes of a slot.
-    slot: usize,
+    /// Bytes from one slot to the next.
+    stride: usize,
     /// Whether pipes may refer to parts of it.
     may_be_given: bool,
     inner: Mutex<Inner>,
@@ -117,6 +117,8 @@ pub(crate) struct Layout {
     pub(crate) start: f64,
     /// After the memory was full, reading continues once at most this many percent are in use.
     pub(crate) resume: f64,
+    /// The bytes that an output sends at a time, if it sends no fewer before the end.
+    pub(crate) block: Option<usize>,
     /// The file that holds the bytes, instead of memory.
     pub(crate) file: Option<OwnedFd>,
 }
@@ -148,7 +150,10 @@ impl Store {
             let small = layout.bytes / SMALL_SLOTS / page * page;
             small.clamp(page, geometry.given_back_at_once(false))
         });
-        let slots = layout.bytes / slot;
+        let block = layout.block.unwrap_or(0);
+        let whole_pages = block.checked_next_multiple_of(huge.unwrap_or(page));
+        let stride = slot.max(whole_pages.unwrap_or(usize::MAX));
+        let slots = layout.bytes / stride;
         if slots < 2 {
             return Err(Error::Invalid(format!(
                 "memory of {} bytes is too small for a buffer: it needs at least {}",
@@ -156,20 +161,23 @@ impl Store {
                 2 * page
             )));
         }
-        let len = slots * slot;
+        let len = slots * stride;
+        // What is left behind the last block of a slot is not used.
+        let slot = stride - stride % block.max(1);
         let mut pages = match layout.file {
             Some(file) => in_file(file, len)?,
             None => Memory::map(len, huge.is_some())?,
         };
-        let part = |percent: f64| (len as f64 * percent / 100.0) as u64;
+        let part = |percent: f64| ((slots * slot) as f64 * percent / 100.0) as u64;
         let (start, resume) = (part(layout.start), part(layout.resume));
         Ok(Self {
             start: NonNull::from(&mut pages[..]).cast(),
             pages: Mutex::new(pages),
-            slot,
+            stride,
             may_be_given: huge.is_some() && linux::shares_pages(),
             inner: Mutex::new(Inner {
-                state: State::new(slot, slots, layout.outputs, start, resume),
+                state: State::new(slot, slots, layout.outputs, start, resume)
+                    .in_blocks(block, stride),
                 counts: Counts::default(),
                 outputs_asleep: 0,
                 reader_sleeps: false,
@@ -247,9 +255,9 @@ impl Store {
         while let Some(released) = inner.state.release() {
             if let Released::GiveBack(slot) = released {
                 drop(inner);
-                let start = slot * self.slot;
+                let start = slot * self.stride;
                 let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-                let given_back = pages.give_back(start..start + self.slot);
+                let given_back = pages.give_back(start..start + self.stride);
                 drop(pages);
                 inner = self.lock();
                 match given_back {

@@ -20,8 +20,13 @@ const WARM: usize = 4;
 /// The state of the memory of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    /// Bytes of a slot.
+    /// Bytes of the stream in a slot.
     slot: usize,
+    /// Bytes from one slot to the next.
+    stride: usize,
+    /// An output sends so many bytes at a time, and fewer only at the end; 0 if it sends what there is. A slot holds a
+    /// multiple of it.
+    block: usize,
     /// Size of the memory in bytes.
     capacity: u64,
     /// The slots of the pieces that some output still needs, in the order of the stream.
@@ -88,6 +93,8 @@ impl State {
         };
         Self {
             slot,
+            stride: slot,
+            block: 0,
             capacity: (slot * slots) as u64,
             pieces: VecDeque::new(),
             first: 0,
@@ -101,6 +108,12 @@ impl State {
             resume,
             paused: false,
         }
+    }
+
+    /// Makes outputs send blocks of this many bytes: `slot` is a multiple of it, and slots begin `stride` bytes apart.
+    pub(crate) fn in_blocks(mut self, block: usize, stride: usize) -> Self {
+        (self.block, self.stride) = (block, stride);
+        self
     }
 
     /// Returns the size of the memory in bytes.
@@ -163,7 +176,7 @@ impl State {
         }
         self.paused = false;
         let at = used % self.slot;
-        let start = self.pieces[used / self.slot].slot * self.slot + at;
+        let start = self.pieces[used / self.slot].slot * self.stride + at;
         Some(start..start + most.min(self.slot - at))
     }
 
@@ -205,10 +218,18 @@ impl State {
         if holds_back && there < self.start && !self.ended && !self.paused {
             return Next::Wait;
         }
+        let mut most = most;
+        if self.block > 0 {
+            // A block of which a part was sent goes on.
+            most = self.block - (sent % self.block as u64) as usize;
+            if there < most as u64 && !self.ended {
+                return Next::Wait;
+            }
+        }
         self.outputs[output].holds_back = false;
         let from = usize::try_from(sent - self.first).expect("it is in memory");
         let at = from % self.slot;
-        let start = self.pieces[from / self.slot].slot * self.slot + at;
+        let start = self.pieces[from / self.slot].slot * self.stride + at;
         let there = usize::try_from(there).unwrap_or(usize::MAX);
         Next::Send(start..start + most.min(self.slot - at).min(there))
     }
@@ -299,7 +320,7 @@ mod tests {
 
         /// Appends the states after every possible next event.
         fn successors(&self, all: &mut Vec<Self>) {
-            let State { slot, .. } = self.state;
+            let State { stride, .. } = self.state;
             // The reader takes room, and fills some of it, or finds the end.
             match &self.room {
                 None if !self.state.has_ended() => {
@@ -371,12 +392,20 @@ mod tests {
             if let Some(&number) = self.returning.last() {
                 let mut next = self.clone();
                 next.returning.pop();
-                for at in number * slot..(number + 1) * slot {
+                for at in number * stride..(number + 1) * stride {
                     (next.memory[at], next.given[at]) = (None, false);
                 }
                 next.state.gave_back(number);
                 all.push(next);
             }
+        }
+
+        /// The same in blocks, in slots with a byte that is not used.
+        fn in_blocks(mut self, block: usize, slots: usize) -> Self {
+            let stride = self.state.slot + 1;
+            self.state = self.state.in_blocks(block, stride);
+            (self.memory, self.given) = (vec![None; stride * slots], vec![false; stride * slots]);
+            self
         }
 
         fn is_over(&self) -> bool {
@@ -429,6 +458,38 @@ mod tests {
             let states = explore(Model::new(2, 2, 2, start, resume, 4));
             assert!(states > 1000, "{states}");
         }
+    }
+
+    #[test]
+    fn every_order_of_events_is_right_in_blocks() {
+        for (start, resume) in [(0, 8), (1, 8), (8, 8), (0, 0), (5, 2)] {
+            for length in [7, 8] {
+                let model = Model::new(4, 2, 1, start, resume, length).in_blocks(2, 2);
+                assert!(explore(model) > 100);
+            }
+        }
+        explore(Model::new(2, 2, 2, 3, 4, 5).in_blocks(2, 2));
+    }
+
+    #[test]
+    fn only_the_last_block_is_short() {
+        let mut state = State::new(6, 2, 1, 0, 12).in_blocks(3, 8);
+        let mut fill = |state: &mut State, n| {
+            for _ in 0..n {
+                state.room(1).unwrap();
+                state.fill(1);
+            }
+        };
+        fill(&mut state, 2);
+        assert_eq!(state.next(0, 99), Next::Wait);
+        fill(&mut state, 6);
+        for (expected, sent) in [(0..3, 3), (3..6, 1), (4..6, 2)] {
+            assert_eq!(state.next(0, 99), Next::Send(expected));
+            state.send(0, sent, false);
+        }
+        assert_eq!(state.next(0, 99), Next::Wait, "two bytes are no block");
+        state.end();
+        assert_eq!(state.next(0, 99), Next::Send(8..10));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
-use fullbore_linux::is_pipe_or_socket;
+use fullbore_linux::is_reader_gone;
 
 /// How an error of one sink affects the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub enum OnError {
 /// How the errors of one sink affect the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// For a pipe, FIFO or socket whose reader has closed it (`EPIPE`).
+    /// For a pipe, FIFO or socket whose reader has closed it (`EPIPE`; for a socket with unread bytes `ECONNRESET`).
     pub closed: OnError,
     /// For any other error.
     pub other: OnError,
@@ -45,7 +45,7 @@ impl Policy {
 
     /// Returns what happens after a write to `sink` failed with `errno`.
     pub(crate) fn after(self, errno: Errno, sink: BorrowedFd<'_>) -> OnError {
-        match errno == Errno::PIPE && is_pipe_or_socket(sink) {
+        match is_reader_gone(errno, sink) {
             true => self.closed,
             false => self.other,
         }
