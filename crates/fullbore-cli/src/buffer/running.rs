@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use fullbore::buffer::BufferReport;
+use fullbore::buffer::{BufferReport, Chunk};
 use fullbore::tee::Policy;
 use fullbore::{Buffer, Cancel, Error};
 use fullbore_host::refusal::Usage;
@@ -111,7 +111,10 @@ impl Options {
         let mut devices = ends.sinks.iter().filter(|_| self.device_block);
         let device = devices.find_map(|sink| device_block(&sink.output));
         if let Some(block) = device.or(sizes.block) {
-            buffer = buffer.chunk(block).whole_chunks(self.as_mbuffer);
+            buffer = buffer.chunk(match self.as_mbuffer {
+                true => Chunk::Exactly(block),
+                false => Chunk::AtMost(block),
+            });
         }
         for sink in &ends.sinks {
             buffer = buffer.sink(sink.output.as_fd(), self.policy_of(&sink.output));

@@ -378,7 +378,10 @@ fn a_last_stage_on_another_machine_is_warned_about_unless_the_stream_is_sealed()
             0,
             "{client}"
         );
-        let sealed = format!("echo a | {FULLBORE} copy --seal | {client}");
+        let sealed = format!(
+            "echo a | {} copy --seal | {client}",
+            crate::common::FULLBORE
+        );
         assert_eq!(warned("", &sealed), 0, "{client}");
     }
     let direct = format!("echo a | {}/ssh", directory.path().display());

@@ -6,12 +6,14 @@
 //! | `reading.rs` | the side that reads |
 //! | `writing.rs` | the sides that write, one for each output |
 //! | `ends.rs` | how the threads are ended |
+//! | `chunk.rs` | how much is moved at a time |
 //! | `report.rs` | what a buffer reports, while it runs and at its end |
 //! | this one | the options |
 //!
 //! Bytes are copied once, from the source into memory. Pipes get references to this memory, which is never written to
 //! again; other sinks get copies. The memory itself is in `store/`.
 
+mod chunk;
 mod ends;
 mod reading;
 mod report;
@@ -29,6 +31,7 @@ use crate::outlet::Outlet;
 use crate::store::{Layout, Store};
 use crate::tee::{Policy, SinkReport};
 use crate::transfer::{self, EndReason};
+pub use chunk::Chunk;
 use ends::{AtLast, Ends, Writer};
 use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, TransferSide};
@@ -74,8 +77,7 @@ pub struct Buffer<Source: AsFd, Sink: AsFd> {
 #[derive(Debug, Clone)]
 struct Options {
     memory: usize,
-    chunk: usize,
-    whole_chunks: bool,
+    chunk: Chunk,
     start: f64,
     resume: f64,
     read_rate: Option<u64>,
@@ -102,8 +104,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             sinks: Vec::new(),
             options: Options {
                 memory: MEMORY,
-                chunk: CHUNK,
-                whole_chunks: false,
+                chunk: Chunk::AtMost(CHUNK),
                 start: 0.0,
                 resume: 100.0,
                 read_rate: None,
@@ -137,17 +138,10 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self
     }
 
-    /// Sets the most bytes that one system call moves. The default is 1 MiB.
-    pub fn chunk(mut self, bytes: usize) -> Self {
-        self.options.chunk = bytes;
-        self
-    }
-
-    /// Sets whether each write has exactly [`chunk`](Self::chunk) bytes, and only the last one fewer, as tapes and sockets
-    /// that preserve message boundaries need it. Bytes then wait until a chunk is full. If a sink takes a part of one, the
-    /// rest follows in the next write. The memory has to hold at least five chunks.
-    pub fn whole_chunks(mut self, whole: bool) -> Self {
-        self.options.whole_chunks = whole;
+    /// Sets the most bytes that one system call moves, or with [`Chunk::Exactly`] the bytes of each write. The default is
+    /// 1 MiB at most.
+    pub fn chunk(mut self, chunk: impl Into<Chunk>) -> Self {
+        self.options.chunk = chunk.into();
         self
     }
 
@@ -259,7 +253,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             filler,
             calls: calls(),
             source: self.source.as_fd(),
-            chunk: options.chunk,
+            chunk: options.chunk.bytes(),
             pace: pace(options.read_rate),
             messages,
             taken: 0,
@@ -273,7 +267,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 outlet: Outlet::new(calls()),
                 sink: sink.as_fd(),
                 policy: *policy,
-                chunk: options.chunk,
+                chunk: options.chunk.bytes(),
                 pipe_size: options.pipe_size.unwrap_or_else(roomy),
                 pace: pace(options.write_rate),
                 pause: options.pause,
@@ -353,13 +347,12 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let Options {
             memory,
             chunk,
-            whole_chunks,
             start,
             resume,
             ..
         } = self.options;
         let invalid = |text: String| Err(Error::Invalid(text));
-        if chunk == 0 {
+        if chunk.bytes() == 0 {
             return invalid("a chunk of 0 bytes moves nothing".into());
         }
         for (option, percent) in [("start at", start), ("resume at", resume)] {
@@ -389,7 +382,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             outputs: self.sinks.len(),
             start,
             resume,
-            block: whole_chunks.then_some(chunk),
+            block: matches!(chunk, Chunk::Exactly(_)).then_some(chunk.bytes()),
             file: self.file.take(),
         })?;
         let ends = Ends {
