@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn only_the_last_block_is_short() {
         let mut state = State::new(6, 2, 1, 0, 12).in_blocks(3, 8);
-        let mut fill = |state: &mut State, n| {
+        let fill = |state: &mut State, n| {
             for _ in 0..n {
                 state.room(1).unwrap();
                 state.fill(1);
