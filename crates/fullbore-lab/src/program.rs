@@ -7,7 +7,7 @@
 //! | `read OPTIONS --json --cpu=N TIED` | reads from stdin (`endpoint::reader`), and reports on stdout |
 //! | `middleman HABIT [FILE…] [TIED]` | passes stdin on to stdout (`middleman`) |
 //! | `part NAME JSON [--cpu=N] [TIED]` | does the task in the JSON, as the part of this name (`part::Part`) |
-//! | `copy`, `tee`, `buffer`, `run` | as the verbs of the command: only the groups `move`, `buffer` and `pipelines` use them |
+//! | `copy`, `tee`, `meter`, `buffer`, `run` | as the verbs of the command: only the groups `move`, `between`, `buffer` and `pipelines` use them |
 //!
 //! TIED is `--die-with-parent=PID`: the process ends when its starter, the process PID, ends, and
 //! also if that had ended before the options were read (`parent::ParentOptions`).

@@ -48,6 +48,7 @@ Examples:
   fullbore bench --cost --limit           CPU time, and what the CPUs could do at most
   fullbore bench move                     copy and tee compared with cat, tee, pv
   fullbore bench 'pipe_pipe_*'            one job of the group 'move'
+  fullbore bench between --cost           the same between ordinary programs
   fullbore bench pipelines --seconds 1    fullbore run compared with bash
   fullbore bench sweep --svg sweep.svg    a heat map of call and pipe sizes
   fullbore bench unix_copy --object 256K --sndbuf 1M
@@ -89,7 +90,7 @@ pub struct Bench {
     #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.01..=3600.0))]
     seconds: Option<Duration>,
 
-    /// Measure briefly: 10 seconds for the ladder, about 4 minutes for all groups. The figures are
+    /// Measure briefly: 10 seconds for the ladder, about 7 minutes for all groups. The figures are
     /// less reliable
     #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
     quick: bool,

@@ -14,6 +14,7 @@ mod article;
 mod atomic;
 mod bad_days;
 mod bench;
+mod between;
 mod buffer;
 mod bytes;
 mod compare;

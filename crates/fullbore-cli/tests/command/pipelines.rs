@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Options for the shortest possible run.
-const SHORT: &str = "--rounds 1 --seconds 0.01";
+pub const SHORT: &str = "--rounds 1 --seconds 0.01";
 
 const WAYS: [&str; 4] = ["bash", "run", "report", "together"];
 
@@ -27,7 +27,7 @@ fn listed() -> Vec<String> {
 }
 
 /// Makes a directory for PATH that contains the installed versions of these programs.
-fn path_with(programs: &[&str]) -> tempfile::TempDir {
+pub fn path_with(programs: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for program in programs {
         let places = std::env::var_os("PATH").unwrap();
@@ -41,7 +41,7 @@ fn path_with(programs: &[&str]) -> tempfile::TempDir {
 }
 
 /// Writes a script to that directory.
-fn script(path: &Path, name: &str, text: &str) {
+pub fn script(path: &Path, name: &str, text: &str) {
     let file = path.join(name);
     let _ = fs::remove_file(&file);
     fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -49,7 +49,7 @@ fn script(path: &Path, name: &str, text: &str) {
 }
 
 /// Runs these experiments briefly with another PATH, and returns the exit code and the JSON.
-fn short_json_with(path: &Path, words: &str) -> (Option<i32>, Run) {
+pub fn short_json_with(path: &Path, words: &str) -> (Option<i32>, Run) {
     let words = format!("bench --json {SHORT} {words}");
     let output = finish(start(fullbore(&words).env("PATH", path)));
     (output.status.code(), bench_json(&output))
@@ -269,7 +269,7 @@ fn nothing_is_left_of_a_run_that_ends_or_is_killed() {
         let (mut parts, directory) = wait_for("who cleans up", || {
             cleaning_up(id).filter(|(parts, _)| parts.len() == 2)
         });
-        assert!(directory.join("cat_wc/big").exists());
+        assert!(directory.join("big-1000/big").exists());
         match signal {
             None => fs::write(&go_on, "").unwrap(),
             Some(signal) => kill_process(Pid::from_child(&bench), signal).unwrap(),

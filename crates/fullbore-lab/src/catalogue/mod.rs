@@ -1,6 +1,7 @@
 //! Lists the experiments, as data. A group is a folder or a file here, and a row in [`Catalogue::default`];
 //! an experiment is a row in its group.
 
+mod between;
 mod latency;
 pub(crate) mod movers;
 mod page_lookup;
@@ -35,6 +36,7 @@ impl Default for Catalogue {
             pairs::ladder(),
             pairs::produce(),
             worth::group(),
+            between::group(),
             movers::buffers(),
             movers::group(),
             pipelines::group(),

@@ -55,6 +55,14 @@ fn of_jobs(group: &'static str, shows: &'static str, jobs: &'static [Job]) -> Gr
     Group::new(group, shows, &[], rows)
 }
 
+/// Checks whether a program's bytes, between two pipes, are right even behind a writer that reuses its pages.
+///
+/// # Errors
+/// Fails if processes or pipes cannot be made.
+pub fn check_between_pipes(words: &'static str, bench: &Bench<'_>) -> Result<Option<Soundness>> {
+    check::check(&JOBS[1], &Mover::of(words), bench)
+}
+
 /// The work of one mover at one job.
 #[derive(Debug)]
 struct Move {

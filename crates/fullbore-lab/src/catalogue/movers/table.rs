@@ -205,6 +205,11 @@ impl Job {
 }
 
 impl Mover {
+    /// Returns the mover with this command line.
+    pub fn of(words: &'static str) -> Self {
+        peer("", words)
+    }
+
     /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
         let mut words = self.words.split_whitespace();

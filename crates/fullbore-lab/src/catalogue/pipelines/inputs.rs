@@ -18,7 +18,7 @@ use rustix::fs::{statvfs, syncfs};
 use serde::{Deserialize, Serialize};
 
 use super::once::{Made, run};
-use super::table::{Input, PIPELINES, Pipeline, SHELL, WAYS};
+use super::table::{Input, Pipeline, SHELL, WAYS};
 use crate::catalogue::text::{SEED, log_lines};
 use crate::measurement::Stop;
 use crate::memory::{self, memory_file};
@@ -44,6 +44,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Inputs {
     made: BTreeMap<&'static str, Made>,
+    /// The directories that are filled, and how many bytes are in each.
+    filled: BTreeMap<PathBuf, u64>,
     path: PathBuf,
     /// The fraction of the wanted bytes for which there is space.
     share: f64,
@@ -54,7 +56,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Returns what a pipeline reads, and the expected output.
+    /// Returns what a pipeline reads, and the expected output: what bash prints for this `line` of so many bytes.
     ///
     /// # Errors
     /// Fails if a process cannot be started or waited for.
@@ -62,6 +64,7 @@ impl Inputs {
         &mut self,
         program: &Program,
         pipeline: &'static Pipeline,
+        line: impl FnOnce(u64) -> String,
         settings: &Settings,
     ) -> Result<&Made> {
         if !self.made.contains_key(pipeline.name) {
@@ -74,16 +77,39 @@ impl Inputs {
             let made = self.fill(pipeline, settings).context("create its input");
             let made = made.map_err(Stop::skipped)?;
             let expected = made.expected.try_clone()?;
-            run(program, pipeline, &WAYS[0], &made, expected, settings)?;
+            let line = line(made.bytes);
+            run(program, line, &WAYS[0], &made, expected, settings)?;
             self.made.insert(pipeline.name, made);
         }
         Ok(&self.made[pipeline.name])
     }
 
-    fn fill(&self, pipeline: &'static Pipeline, settings: &Settings) -> Result<Made> {
-        let directory = self.path.join(pipeline.name);
+    /// Makes the files of a pipeline, unless they were made for another one.
+    fn fill(&mut self, pipeline: &'static Pipeline, settings: &Settings) -> Result<Made> {
+        let directory = self.path.join(pipeline.directory());
+        let bytes = match self.filled.get(&directory) {
+            Some(&bytes) => bytes,
+            None => self.make_files(pipeline, &directory, settings)?,
+        };
+        self.filled.insert(directory.clone(), bytes);
+        Ok(Made {
+            directory,
+            bytes,
+            expected: memory_file()?,
+        })
+    }
+
+    fn make_files(
+        &self,
+        pipeline: &'static Pipeline,
+        directory: &Path,
+        settings: &Settings,
+    ) -> Result<u64> {
         // It may be left from an attempt that was given up.
-        fs::create_dir_all(&directory)?;
+        fs::create_dir_all(directory)?;
+        for (name, text) in pipeline.scripts {
+            fs::write(directory.join(name), text)?;
+        }
         let wanted = |share| pipeline.bytes(settings.seconds * share);
         let bytes = wanted(self.share);
         let bytes = match pipeline.input {
@@ -97,11 +123,11 @@ impl Inputs {
                 let lines = whole_lines(text, bytes);
                 repeated(lines, lines.len(), bytes, &directory.join(name))?
             }
-            // The concatenation of gzip files is a gzip file (RFC 1952, 2.2).
+            // The concatenation of gzip files is a gzip file (RFC 1952, 2.2), and so it is with zstd (RFC 8878, 3.1).
             Input::Compressed(name) => {
                 let lines = whole_lines(&self.lines, bytes);
                 repeated(
-                    &compressed(lines)?,
+                    &compressed(lines, name)?,
                     lines.len(),
                     bytes,
                     &directory.join(name),
@@ -110,21 +136,24 @@ impl Inputs {
             Input::Tree => tree(&self.words, bytes, &directory.join("tree"))?,
         };
         // Write the files back now, so that the kernel does not do it during a measurement.
-        syncfs(File::open(&directory)?)?;
-        Ok(Made {
-            directory,
-            bytes,
-            expected: memory_file()?,
-        })
+        syncfs(File::open(directory)?)?;
+        Ok(bytes)
     }
 
-    /// Makes the directory, in the place with the most room.
+    /// Makes the directory for the files of these pipelines, in the place with the most room.
     ///
     /// # Errors
     /// Fails if there is no such place.
-    pub fn make(program: &Program, settings: &Settings) -> Result<Self> {
-        let made = PIPELINES.iter().filter(|p| p.input != Input::Nothing);
-        let wanted: u64 = made.map(|pipeline| pipeline.bytes(settings.seconds)).sum();
+    pub fn make<'a>(
+        program: &Program,
+        settings: &Settings,
+        pipelines: impl IntoIterator<Item = &'a Pipeline>,
+    ) -> Result<Self> {
+        let made = pipelines.into_iter().filter(|p| p.input != Input::Nothing);
+        let made: BTreeMap<String, u64> = made
+            .map(|pipeline| (pipeline.directory(), pipeline.bytes(settings.seconds)))
+            .collect();
+        let wanted: u64 = made.values().sum();
         let share = |place: &Path| {
             let room = room(place) / PART_OF_THE_ROOM;
             (room as f64 / wanted as f64).min(1.0)
@@ -147,6 +176,7 @@ impl Inputs {
         let keeper = Process::start(command)?;
         Ok(Self {
             made: BTreeMap::new(),
+            filled: BTreeMap::new(),
             share: share(&place),
             path: directory.keep(),
             lines: log_lines(BLOCK),
@@ -218,14 +248,18 @@ fn repeated(block: &[u8], lines: usize, bytes: u64, path: &Path) -> Result<u64> 
     Ok(blocks * lines as u64)
 }
 
-/// Returns lines as gzip compresses them.
-fn compressed(lines: &[u8]) -> Result<Vec<u8>> {
+/// Returns lines as gzip or zstd compresses them, by the end of the file's name.
+fn compressed(lines: &[u8], name: &str) -> Result<Vec<u8>> {
+    let compressor = match name.ends_with(".zst") {
+        true => "zstd",
+        false => "gzip",
+    };
     let mut plain = memory_file()?;
     plain.write_all(lines)?;
     plain.rewind()?;
-    let mut gzip = Command::new("gzip");
-    let (status, packed) = process::printed(gzip.arg("-c").stdin(plain))?;
-    anyhow::ensure!(status.success(), "gzip: {status}");
+    let mut command = Command::new(compressor);
+    let (status, packed) = process::printed(command.arg("-c").stdin(plain))?;
+    anyhow::ensure!(status.success(), "{compressor}: {status}");
     Ok(packed)
 }
 

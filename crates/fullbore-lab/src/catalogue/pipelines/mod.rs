@@ -4,10 +4,10 @@
 //! product: a new pipeline or another way to run one is a new row. A line is run unchanged in a directory
 //! that contains the files it names (`inputs.rs`), and timed from its start to its end (`measure.rs`).
 
-mod inputs;
-mod measure;
+pub(super) mod inputs;
+pub(super) mod measure;
 mod once;
-mod table;
+pub(super) mod table;
 
 use anyhow::Result;
 

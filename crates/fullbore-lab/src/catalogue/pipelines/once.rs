@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, getpgrp, kill_process_group, setsid};
 use serde::{Deserialize, Serialize};
 
-use super::table::{Pipeline, Way};
+use super::table::Way;
 use crate::cpu_time::CpuTime;
 use crate::measurement::Stop;
 use crate::memory::memory_file;
@@ -38,19 +38,18 @@ pub struct Made {
     pub expected: File,
 }
 
-/// Runs a line once, with this stdout.
+/// Runs a line once, in this way and with this stdout.
 ///
 /// # Errors
 /// Fails if a process cannot be started or waited for.
 pub fn run(
     program: &Program,
-    pipeline: &'static Pipeline,
+    line: String,
     way: &'static Way,
     made: &Made,
     stdout: File,
     settings: &Settings,
 ) -> Result<Ran> {
-    let line = pipeline.line_for(made.bytes);
     let options = way.options.iter().map(|&word| word.to_owned());
     let once = Once {
         program: way.program.map_or_else(|| program.path(), Path::new).into(),

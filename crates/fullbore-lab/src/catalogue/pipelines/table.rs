@@ -5,7 +5,7 @@
 pub enum Input {
     /// A file of this name, with the lines of a web server's log.
     Lines(&'static str),
-    /// The same lines, compressed by gzip.
+    /// The same lines, compressed by gzip, or by zstd if the name ends with `.zst`.
     Compressed(&'static str),
     /// A file of this name, with the words of a text.
     Words(&'static str),
@@ -44,6 +44,8 @@ pub struct Pipeline {
     pub mb_per_s: f64,
     /// The programs that it requires.
     pub programs: &'static [&'static str],
+    /// The scripts that the line names, and their text.
+    pub scripts: &'static [(&'static str, &'static str)],
 }
 
 /// The pipelines, in the order of display.
@@ -52,52 +54,52 @@ pub const PIPELINES: &[Pipeline] = &[
     Pipeline {
         name: "cat_wc", line: "cat big | wc -l",
         shows: "two programs that do little work besides the pipe",
-        input: Input::Lines("big"), mb_per_s: 1000.0, programs: &["cat", "wc"],
+        input: Input::Lines("big"), mb_per_s: 1000.0, programs: &["cat", "wc"], scripts: &[],
     },
     Pipeline {
         name: "cat_cat_cat_wc", line: "cat big | cat | cat | wc -l",
         shows: "three pipes, and more programs than many machines have CPUs to spare",
-        input: Input::Lines("big"), mb_per_s: 1000.0, programs: &["cat", "wc"],
+        input: Input::Lines("big"), mb_per_s: 1000.0, programs: &["cat", "wc"], scripts: &[],
     },
     Pipeline {
         name: "head_wc", line: "head -c 8G /dev/zero | wc -l",
         shows: "a writer that generates its data, 8 KiB at a time",
-        input: Input::Nothing, mb_per_s: 1600.0, programs: &["head", "wc"],
+        input: Input::Nothing, mb_per_s: 1600.0, programs: &["head", "wc"], scripts: &[],
     },
     Pipeline {
         name: "tar_cat_sha1sum", line: "tar c tree | cat | sha1sum",
         shows: "many small files, and a checksum that takes its time",
-        input: Input::Tree, mb_per_s: 400.0, programs: &["tar", "cat", "sha1sum"],
+        input: Input::Tree, mb_per_s: 400.0, programs: &["tar", "cat", "sha1sum"], scripts: &[],
     },
     Pipeline {
         name: "tar_zstd", line: "tar c tree | zstd -T0",
         shows: "a backup: a compressor that uses several CPUs, into a file",
-        input: Input::Tree, mb_per_s: 170.0, programs: &["tar", "zstd"],
+        input: Input::Tree, mb_per_s: 170.0, programs: &["tar", "zstd"], scripts: &[],
     },
     Pipeline {
         name: "zcat_grep", line: "zcat log.gz | grep ' 404 ' | wc -l",
         shows: "searching a compressed log; the decompressor is slow",
-        input: Input::Compressed("log.gz"), mb_per_s: 240.0, programs: &["zcat", "gzip", "grep", "wc"],
+        input: Input::Compressed("log.gz"), mb_per_s: 240.0, programs: &["zcat", "gzip", "grep", "wc"], scripts: &[],
     },
     Pipeline {
         name: "cat_grep", line: "cat log | grep ' 404 ' | wc -l",
         shows: "a log, searched",
-        input: Input::Lines("log"), mb_per_s: 650.0, programs: &["cat", "grep", "wc"],
+        input: Input::Lines("log"), mb_per_s: 650.0, programs: &["cat", "grep", "wc"], scripts: &[],
     },
     Pipeline {
         name: "cat_awk", line: "cat log | awk '{ bytes += $10 } END { print bytes }'",
         shows: "a column of a log, added up",
-        input: Input::Lines("log"), mb_per_s: 250.0, programs: &["cat", "awk"],
+        input: Input::Lines("log"), mb_per_s: 250.0, programs: &["cat", "awk"], scripts: &[],
     },
     Pipeline {
         name: "cut_sort_uniq", line: "cut -d' ' -f1 log | sort | uniq -c | sort -rn",
         shows: "the most frequent clients; sort writes nothing before it has read everything",
-        input: Input::Lines("log"), mb_per_s: 150.0, programs: &["cut", "sort", "uniq"],
+        input: Input::Lines("log"), mb_per_s: 150.0, programs: &["cut", "sort", "uniq"], scripts: &[],
     },
     Pipeline {
         name: "words", line: "tr -cs A-Za-z '\\n' < text | tr A-Z a-z | sort | uniq -c | sort -rn",
         shows: "McIlroy's words by frequency: five programs",
-        input: Input::Words("text"), mb_per_s: 10.0, programs: &["tr", "sort", "uniq"],
+        input: Input::Words("text"), mb_per_s: 10.0, programs: &["tr", "sort", "uniq"], scripts: &[],
     },
 ];
 
@@ -128,6 +130,17 @@ pub const WAYS: &[Way] = &[
 pub const SHELL: &str = "bash";
 
 impl Pipeline {
+    /// Returns the name of the directory with its files: pipelines that read the same share them.
+    pub fn directory(&self) -> String {
+        match self.input {
+            Input::Nothing => "nothing".to_owned(),
+            Input::Tree => format!("tree-{}", self.mb_per_s),
+            Input::Lines(name) | Input::Compressed(name) | Input::Words(name) => {
+                format!("{name}-{}", self.mb_per_s)
+            }
+        }
+    }
+
     /// Returns the bytes of its input for a measurement of `seconds`.
     pub fn bytes(&self, seconds: f64) -> u64 {
         let bytes = (self.mb_per_s * 1e6 * seconds) as u64;

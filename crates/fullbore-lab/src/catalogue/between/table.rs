@@ -1,0 +1,205 @@
+//! Lists the pipelines between whose programs a program is put, and these programs, as tables.
+
+use crate::catalogue::pipelines::table::{Input, Pipeline, WAYS, Way};
+
+/// What stands for the program in a line.
+const PLACE: &str = "X";
+
+/// A program in the middle.
+#[derive(Debug)]
+pub struct Middle {
+    /// The suffix of its experiments' names.
+    pub name: &'static str,
+    /// Its command line; empty for no program at all.
+    pub words: &'static str,
+}
+
+impl Middle {
+    /// Returns the program that has to be on PATH, if it is not this one.
+    pub fn program(&self) -> Option<&'static str> {
+        let first = self.words.split(' ').find(|word| !word.contains('='));
+        first.filter(|&word| word != OWN && !word.is_empty())
+    }
+}
+
+const OWN: &str = "fullbore";
+
+/// A line, in the pipes that a way of running it makes.
+#[derive(Debug)]
+pub struct Between {
+    /// The line with its place for a program, and what it reads.
+    pub pipeline: Pipeline,
+    /// The name of its table, if the line does not say it all.
+    pub table: Option<&'static str>,
+    /// How it is run.
+    pub way: &'static Way,
+    /// The programs that are put there; ratios are relative to the first one.
+    pub middles: &'static [Middle],
+}
+
+impl Between {
+    /// Returns the line for an input of `bytes` with this program, or without one.
+    pub fn line(&self, middle: &Middle, bytes: u64) -> String {
+        let line = self.pipeline.line_for(bytes);
+        match middle.words {
+            "" => line.replace(" | X |", " |"),
+            words => line.replacen(PLACE, words, 1),
+        }
+    }
+}
+
+const fn x(name: &'static str, words: &'static str) -> Middle {
+    Middle { name, words }
+}
+
+const CAT: Middle = x("cat", "cat");
+const NOTHING: Middle = x("nothing", "");
+const UUTILS: Middle = x("uutils", "coreutils cat");
+const PV: Middle = x("pv", "pv -q");
+const MBUFFER: Middle = x("mbuffer", "mbuffer -q -m 64M");
+const DD: Middle = x("dd", "dd bs=128K status=none");
+const COPY: Middle = x("copy", "fullbore copy");
+const REFERENCE: Middle = x("reference", "fullbore copy --by-reference");
+const PLAIN: Middle = x("plain", "FULLBORE_PLAIN=1 fullbore copy");
+const TEE: Middle = x("own_tee", "fullbore tee");
+const METER: Middle = x("meter", "fullbore meter -q");
+const BUFFER: Middle = x("buffer", "fullbore buffer -q -m 64M");
+
+/// Every program and every way. The names `cat-new`, `pv-new` and `mbuffer-new` are for newer versions than those of
+/// the distribution.
+const ALL: &[Middle] = &[
+    CAT,
+    NOTHING,
+    x("cat_new", "cat-new"),
+    UUTILS,
+    PV,
+    x("pv_new", "pv-new -q"),
+    MBUFFER,
+    x("mbuffer_new", "mbuffer-new -q -m 64M"),
+    DD,
+    x("tee", "tee"),
+    COPY,
+    REFERENCE,
+    PLAIN,
+    TEE,
+    x("own_tee_plain", "FULLBORE_PLAIN=1 fullbore tee"),
+    METER,
+    x("meter_reference", "fullbore meter -q --by-reference"),
+    x("meter_plain", "FULLBORE_PLAIN=1 fullbore meter -q"),
+    BUFFER,
+    x("buffer_plain", "FULLBORE_PLAIN=1 fullbore buffer -q -m 64M"),
+];
+
+/// The programs that people put in most pipelines.
+const USUAL: &[Middle] = &[CAT, NOTHING, MBUFFER, DD, COPY, METER, BUFFER];
+
+/// Programs that copy from or into something that is no pipe.
+const COPIERS: &[Middle] = &[CAT, UUTILS, PV, MBUFFER, COPY, REFERENCE, METER, BUFFER];
+
+/// Those that people connect to sockets.
+const WITH_SOCKETS: &[Middle] = &[CAT, MBUFFER, COPY, REFERENCE, METER, BUFFER];
+
+const SCRIPTS: &[(&str, &str)] = &[("ends.py", include_str!("ends.py"))];
+
+/// The usual rate in 10^6 bytes per second, as [`Pipeline::mb_per_s`].
+const FAST: f64 = 1000.0;
+
+/// The rate of readers and writers that take their time.
+const SLOW: f64 = 250.0;
+
+const fn row(
+    name: &'static str,
+    line: &'static str,
+    shows: &'static str,
+    input: Input,
+    mb_per_s: f64,
+    programs: &'static [&'static str],
+    middles: &'static [Middle],
+) -> Between {
+    let pipeline = Pipeline {
+        name,
+        line,
+        shows,
+        input,
+        mb_per_s,
+        programs,
+        scripts: SCRIPTS,
+    };
+    Between {
+        pipeline,
+        table: None,
+        way: &WAYS[0],
+        middles,
+    }
+}
+
+/// The same line in pipes of 1 MiB, which `fullbore run` makes.
+const fn roomy(name: &'static str, table: &'static str, row: Between) -> Between {
+    Between {
+        pipeline: Pipeline {
+            name,
+            ..row.pipeline
+        },
+        table: Some(table),
+        way: &WAYS[1],
+        ..row
+    }
+}
+
+const BIG: Input = Input::Lines("big");
+
+#[rustfmt::skip]
+const CAT_CAT: Between = row("between_cat_cat", "cat big | X | cat > /dev/null", "a writer and a reader that do little work", BIG, FAST, &["cat"], ALL);
+#[rustfmt::skip]
+const CAT_WC: Between = row("between_cat_wc", "cat big | X | wc -l", "a reader that looks at every byte", BIG, FAST, &["cat", "wc"], USUAL);
+
+/// The lines, in the order of display.
+#[rustfmt::skip]
+pub const LINES: &[Between] = &[
+    CAT_CAT,
+    roomy("between_cat_cat_roomy", "cat big | X | cat > /dev/null, in pipes of 1 MiB", CAT_CAT),
+    CAT_WC,
+    roomy("between_cat_wc_roomy", "cat big | X | wc -l, in pipes of 1 MiB", CAT_WC),
+    row("between_cat_grep", "cat big | X | grep -c ' 404 '", "a log, searched", BIG, SLOW, &["cat", "grep"], USUAL),
+    row("between_cat_sha1sum", "cat big | X | sha1sum", "a checksum, which takes its time", BIG, SLOW, &["cat", "sha1sum"], USUAL),
+    row("between_cat_gzip", "cat big | X | gzip -1n", "a compressor, which is slow", BIG, SLOW / 4.0, &["cat", "gzip"], USUAL),
+    row("between_head_cat", "head -c 8G /dev/zero | X | cat > /dev/null", "a writer that writes 8 KiB at a time", Input::Nothing, FAST, &["head", "cat"], USUAL),
+    row("between_zstd_wc", "zstd -dc big.zst | X | wc -l", "a decompressor", Input::Compressed("big.zst"), FAST, &["zstd", "wc"], USUAL),
+    row("between_tar_cat", "tar c tree | X | cat > /dev/null", "many small files", Input::Tree, SLOW, &["tar", "cat"], USUAL),
+    row("between_python_wc", "python3 ends.py write big | X | wc -l", "a writer in Python", BIG, SLOW, &["python3", "wc"], USUAL),
+    row("between_cat_python", "cat big | X | python3 ends.py read", "a reader in Python", BIG, SLOW, &["cat", "python3"], USUAL),
+    row("between_file_cat", "X < big | cat > /dev/null", "a file as the source", BIG, FAST, &["cat"], COPIERS),
+    row("between_file_wc", "X < big | wc -l", "a file as the source of a reader that looks at every byte", BIG, FAST, &["wc"], COPIERS),
+    row("between_cat_file", "cat big | X > out; cksum < out; rm out", "a file as the sink", BIG, SLOW, &["cat", "cksum", "rm"], COPIERS),
+    row("between_unix_wc", "python3 ends.py from unix big X | wc -l", "a Unix socket as the source", BIG, SLOW, &["python3", "wc"], WITH_SOCKETS),
+    row("between_tcp_wc", "python3 ends.py from tcp big X | wc -l", "a TCP connection as the source", BIG, SLOW, &["python3", "wc"], WITH_SOCKETS),
+    row("between_cat_unix", "cat big | python3 ends.py into unix X", "a Unix socket as the sink", BIG, SLOW, &["python3", "cat"], WITH_SOCKETS),
+    row("between_cat_tcp", "cat big | python3 ends.py into tcp X", "a TCP connection as the sink", BIG, SLOW, &["python3", "cat"], WITH_SOCKETS),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_has_one_place_for_a_program() {
+        for line in LINES {
+            let places = line.pipeline.line.matches(PLACE).count();
+            assert_eq!(places, 1, "{}", line.pipeline.line);
+            for middle in line.middles {
+                let typed = line.line(middle, 1 << 20);
+                assert!(!typed.contains(PLACE), "{typed}");
+                assert!(typed.contains(middle.words), "{typed}");
+            }
+            assert_eq!(line.middles[0].name, CAT.name, "ratios need a base");
+        }
+    }
+
+    #[test]
+    fn the_program_that_is_needed_is_the_first_word_that_sets_no_variable() {
+        assert_eq!(PV.program(), Some("pv"));
+        assert_eq!(UUTILS.program(), Some("coreutils"));
+        assert_eq!(PLAIN.program(), None);
+        assert_eq!(NOTHING.program(), None);
+    }
+}
