@@ -82,6 +82,19 @@ pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
     descriptor_of(path).map(|number| duplicate(number, mode))
 }
 
+/// Opens a file for reading as a program in C does. A name of one of the first three descriptors, such as `/dev/stdin`,
+/// names no file if that descriptor was closed; Rust's runtime has opened /dev/null there.
+///
+/// # Errors
+/// Those of open(2).
+pub fn open(path: &Path) -> io::Result<File> {
+    let number = descriptor_of(path).and_then(|number| usize::try_from(number).ok());
+    match number {
+        Some(number @ 0..3) if was_closed(number) => Err(Errno::NOENT.into()),
+        _ => File::open(path),
+    }
+}
+
 /// Creates a file, or returns a duplicate of the descriptor that `path` names.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ pub mod hashing;
 mod history;
 mod memory;
 pub mod messages;
-mod network;
+pub mod network;
 pub mod opening;
 pub mod options;
 mod outputs;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use crate::completion::{pids, pids_and_names};
 use anyhow::{Context, bail};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap_complete::ArgValueCandidates;
 use fullbore_host::number;
 use rustix::fs::SeekFrom;
@@ -56,7 +57,7 @@ or written (also if --skip-errors went on), or a process could not be watched or
 command line is invalid, or an input is also the output.")]
 pub struct Meter {
     /// Files to copy, in order; '-' means stdin [default: stdin]
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -211,10 +212,7 @@ impl Meter {
         let fills = copying::block_size(&output)
             .filter(|_| self.line.size.is_none() && !self.line.counts_lines());
         let known = self.known_size(inputs);
-        let stop = match stops {
-            true => self.line.size,
-            false => fills.filter(|_| known.is_none()),
-        };
+        let stop = self.line.size.filter(|_| stops);
         let meter = self.meter(known.or(fills), &output);
         let mut passing = Passing::new(&meter, &self.transfer, stop, is_plain);
         passing.lines_end_with = self.line.lines_end_with();
@@ -222,14 +220,19 @@ impl Meter {
         if self.transfer.sync && copying::is_stored(&output) {
             passing.write_back.begin(&output)?;
         }
-        let bits = Cell::new(0);
+        let (bits, failed) = (Cell::new(0), Cell::new(0));
         let say = |error: &anyhow::Error| {
             bits.set(bits.get() | Manner::bit(error));
+            failed.set(failed.get() + 1);
             meter.say(self.manner.line(error));
         };
         let passed = join(inputs, &mut output, say, |input, output| {
             passing.pass(input, output)
         });
+        // As with pv, no input at all is also an output that could not be closed.
+        if failed.get() == inputs.len() && bits.get() == Manner::NOT_ACCESSED {
+            bits.set(Manner::NO_INPUT);
+        }
         let skipped = passing.has_skipped;
         let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
         let unreported = passing.write_back.unreported;

@@ -18,7 +18,6 @@ pub enum Manner {
 /// The exit codes of pv, which are bits except for the first. An invalid command line counts as memory that cannot be
 /// had.
 pub const NOT_TOLD: u8 = 1;
-const NOT_ACCESSED: u8 = 2;
 const SAME_FILE: u8 = 4;
 const NOT_CLOSED: u8 = 8;
 const NOT_TRANSFERRED: u8 = 16;
@@ -26,6 +25,11 @@ pub const SIGNAL: u8 = 32;
 pub const WRONG: u8 = 64;
 
 impl Manner {
+    /// An input could not be opened.
+    pub const NOT_ACCESSED: u8 = 2;
+    /// None could be opened.
+    pub const NO_INPUT: u8 = Self::NOT_ACCESSED | NOT_CLOSED;
+
     pub fn is_pv(self) -> bool {
         self == Self::Pv
     }
@@ -54,7 +58,7 @@ impl Manner {
         match error.downcast_ref().map(|broken: &Broken| broken.doing) {
             Some(Doing::Read | Doing::Write | Doing::WriteToNobody) => NOT_TRANSFERRED,
             Some(Doing::Close) => NOT_CLOSED,
-            Some(Doing::Open) | None => NOT_ACCESSED,
+            Some(Doing::Open) | None => Self::NOT_ACCESSED,
         }
     }
 }

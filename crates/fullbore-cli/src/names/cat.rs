@@ -1,9 +1,9 @@
 //! `cat` of GNU coreutils 9.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::ExitCode;
 
 use fullbore::{Producer, ProducerOptions, Transfer, TransferSide, Way};
@@ -109,7 +109,7 @@ impl Cat<'_> {
         if is_stdin {
             return self.copy(name, io::stdin());
         }
-        match File::open(name) {
+        match inherited::open(Path::new(name)) {
             Ok(file) => return self.copy(name, file),
             Err(error) => self.failed(name, &error_text(&error)),
         }

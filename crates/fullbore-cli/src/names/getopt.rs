@@ -65,12 +65,22 @@ pub struct Parsed {
     pub operands: Vec<OsString>,
 }
 
-/// Reads a command line.
+/// Reads a command line. All programs print their help (`h`) and their version (`V`) as soon as they come to that
+/// option, so a mistake behind it is none.
 ///
 /// # Errors
 /// What getopt_long(3) would print about a mistake, without the name of the program.
 pub fn parse(specs: &[Spec<'_>], args: &[OsString]) -> Result<Parsed, String> {
     let mut parsed = Parsed::default();
+    let read = read(specs, args, &mut parsed);
+    let ends_before = parsed.options.iter().any(|(id, _)| matches!(id, 'h' | 'V'));
+    match read {
+        Err(mistake) if !ends_before => Err(mistake),
+        _ => Ok(parsed),
+    }
+}
+
+fn read(specs: &[Spec<'_>], args: &[OsString], parsed: &mut Parsed) -> Result<(), String> {
     let in_order = std::env::var_os("POSIXLY_CORRECT").is_some();
     let mut args: VecDeque<&OsStr> = args.iter().map(OsString::as_os_str).collect();
     while let Some(arg) = args.pop_front() {
@@ -123,7 +133,7 @@ pub fn parse(specs: &[Spec<'_>], args: &[OsString]) -> Result<Parsed, String> {
     }
     let rest = args.into_iter().map(OsStr::to_owned);
     parsed.operands.extend(rest);
-    Ok(parsed)
+    Ok(())
 }
 
 /// Splits a long option at its `=`.

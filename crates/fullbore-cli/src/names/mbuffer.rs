@@ -9,6 +9,7 @@ use clap::ValueEnum;
 
 use super::call::{Call, options_of, version, word};
 use crate::buffer::hashing::name;
+use crate::buffer::network;
 use crate::command::buffer::Buffer;
 use crate::copying::hash::Algorithm;
 use crate::exit;
@@ -70,8 +71,11 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
         ExitCode::FAILURE
     };
     let (mut words, warnings) = configured();
-    match read(&call.args).map_err(fatal)? {
-        Read::Words(own) => words.extend(own),
+    let errors = match read(&call.args).map_err(fatal)? {
+        Read::Words(own, errors) => {
+            words.extend(own);
+            errors
+        }
         Read::Help => return Ok(call.print(&help())),
         // mbuffer has it on stderr.
         Read::Version => {
@@ -85,22 +89,30 @@ pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
-    }
+    };
     let levels = words.iter().rev();
     let mut level = levels.filter_map(|word| word.to_str()?.strip_prefix("-v"));
     let is_quiet = level.next().is_some_and(|level| level < "2");
     for text in warnings.iter().filter(|_| !is_quiet) {
         say_line(format_args!("mbuffer: warning: {}", clean(text)));
     }
+    for text in &errors {
+        say_line(format_args!("mbuffer: error: {text}"));
+    }
     let buffer = options_of::<Buffer>(words).map_err(fatal)?;
     let ended = exit::closed(buffer.speaking_as_mbuffer().run());
-    ended.map_err(|error| fatal(format!("{error:#}")))
+    let ended = ended.map_err(|error| fatal(format!("{error:#}")))?;
+    Ok(match errors.is_empty() {
+        true => ended,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq)]
 enum Read {
-    Words(Vec<OsString>),
+    /// With the mistakes that mbuffer prints before it goes on without the option; it ends with 1 then.
+    Words(Vec<OsString>, Vec<String>),
     Help,
     Version,
     Algorithms,
@@ -109,7 +121,7 @@ enum Read {
 /// Returns the command line of `fullbore buffer` for that of mbuffer.
 fn read(args: &[OsString]) -> Result<Read, String> {
     let (mut words, mut at): (Vec<OsString>, usize) = (Vec::new(), 0);
-    let mut thresholds = [false; 2];
+    let (mut thresholds, mut errors) = ([false; 2], Vec::new());
     while let Some(arg) = args.get(at) {
         at += 1;
         let shown = arg.to_string_lossy();
@@ -149,17 +161,67 @@ fn read(args: &[OsString]) -> Result<Read, String> {
                 "setting both low watermark and high watermark doesn't make any sense...".into(),
             );
         }
-        push(&mut words, option, value)?;
+        if let Err(mistake) = push(&mut words, option, value) {
+            match mistake {
+                Mistake::Fatal(text) => return Err(text),
+                Mistake::Error(text) => errors.push(text),
+            }
+        }
     }
-    Ok(Read::Words(words))
+    let given = |words: &[OsString], option: &str| {
+        let starts = |word: &OsString| word.as_bytes().starts_with(option.as_bytes());
+        words.iter().rposition(starts)
+    };
+    if given(&words, "-A").is_some() && given(&words, "-i").or(given(&words, "-o")).is_none() {
+        return Err(
+            "Setting autoloader time or command without using a device doesn't make any sense!"
+                .into(),
+        );
+    }
+    // The last value counts, whatever the others are.
+    let last = given(&words, "-b").map(|at| words[at].clone());
+    words.retain(|word| !word.as_bytes().starts_with(b"-b"));
+    let number = |word: &OsString| word.to_str()?[2..].parse::<u64>().ok();
+    if last
+        .as_ref()
+        .and_then(number)
+        .is_some_and(|blocks| blocks < 5)
+    {
+        return Err("Number of blocks must be at least 5.".into());
+    }
+    words.extend(last);
+    // The file of -T is that of -t, whichever is last.
+    if given(&words, "-T").is_some() {
+        words.retain(|word| word != "-t");
+    }
+    Ok(Read::Words(words, errors))
+}
+
+/// A mistake in the value of an option.
+#[derive(Debug)]
+enum Mistake {
+    /// mbuffer ends at once.
+    Fatal(String),
+    /// mbuffer goes on without the option.
+    Error(String),
+}
+
+impl From<String> for Mistake {
+    fn from(text: String) -> Self {
+        Self::Fatal(text)
+    }
 }
 
 /// Adds an option with its value.
-fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), String> {
+fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), Mistake> {
     let text = value.to_string_lossy().into_owned();
     let value: OsString = match option {
         "-s" | "-m" | "-r" | "-R" | "-D" | "--tcpbuffer" => size(option, &text)?.into(),
-        "-v" => level(&text)?.into(),
+        "-v" => level(&text).map_err(Mistake::Error)?.into(),
+        "--tcptimeo" if text == "0" => return Ok(()),
+        "--tcptimeo" if network::timeout(&text).is_err() => {
+            return Err(Mistake::Error(format!("invalid time argument \"{text}\"")));
+        }
         "-P" | "-p" => {
             let number = text.trim_end_matches('%').parse::<f64>().unwrap_or(-1.0);
             let (is_right, has_to) = match option {
@@ -173,15 +235,17 @@ fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), 
                 ),
             };
             if !is_right {
-                return Err(format!("error in argument {option}: must be {has_to}"));
+                return Err(format!("error in argument {option}: must be {has_to}").into());
             }
             value
         }
-        "-b" if text.parse::<u64>().is_ok_and(|blocks| blocks < 5) => {
-            return Err("Number of blocks must be at least 5.".into());
-        }
-        // For both, 0 is none.
-        "-u" | "-W" if text == "0" => return Ok(()),
+        "-b" | "-u" | "-W" => match (option, leading(&text)) {
+            ("-W", 0) => return Err("invalid argument to option -W".to_owned().into()),
+            ("-b", number) => number.max(0).to_string().into(),
+            // It is none.
+            (_, ..=0) => return Ok(()),
+            (_, number) => number.to_string().into(),
+        },
         _ => value,
     };
     let between = if option.starts_with("--") { "=" } else { "" };
@@ -189,34 +253,53 @@ fn push(words: &mut Vec<OsString>, option: &str, value: OsString) -> Result<(), 
     Ok(())
 }
 
+/// Returns the number at the beginning of a text, 0 without one (`strtol` in the C library).
+fn leading(text: &str) -> i64 {
+    let text = text.trim_start();
+    let signs = usize::from(text.starts_with(['-', '+']));
+    let digits = text[signs..].bytes().take_while(u8::is_ascii_digit).count();
+    text[..signs + digits].parse().unwrap_or(0)
+}
+
 /// Reads a size as mbuffer does: at least 101 without a suffix, and with a suffix in powers of 1024.
-fn size(option: &str, text: &str) -> Result<String, String> {
+fn size(option: &str, text: &str) -> Result<String, Mistake> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit() && c != '.');
     let suffix = &text[digits.len()..];
     let number = digits
         .parse::<f64>()
-        .map_err(|_| format!("unrecognized argument \"{text}\" for option \"{option}\""))?;
+        .map_err(|_| format!("unrecognized argument \"{text}\" for option \"{option}\""));
+    let number = match option {
+        // Without a size of the memory, mbuffer crashes.
+        "-m" => number?,
+        _ => number.map_err(Mistake::Error)?,
+    };
     if number <= 0.0 {
-        return Err("invalid argument - must be > 0".into());
+        return Err("invalid argument - must be > 0".to_owned().into());
     }
     let power = match suffix.chars().next().map(|c| c.to_ascii_lowercase()) {
         None if number <= 100.0 => {
-            return Err(format!(
-                "invalid low value for option \"{option}\" - missing suffix?"
-            ));
+            return Err(
+                format!("invalid low value for option \"{option}\" - missing suffix?").into(),
+            );
         }
-        Some('b') if number < 128.0 => return Err("invalid value for number of bytes".into()),
+        Some('b') if number < 128.0 => {
+            return Err("invalid value for number of bytes".to_owned().into());
+        }
         None | Some('b') => 0,
         Some('k') => 1,
         Some('m') => 2,
         Some('g') => 3,
         Some('t') => 4,
         Some('%') if option == "-m" && number < 90.0 => return Ok(format!("{number}%")),
-        Some('%') => return Err("invalid value for percentage (must be 0..90)".into()),
+        Some('%') => {
+            return Err("invalid value for percentage (must be 0..90)"
+                .to_owned()
+                .into());
+        }
         Some(other) => {
-            return Err(format!(
-                "unrecognized size charakter \"{other}\" for option \"{option}\""
-            ));
+            return Err(
+                format!("unrecognized size charakter \"{other}\" for option \"{option}\"").into(),
+            );
         }
     };
     Ok(((number * 1024f64.powi(power)) as u64).to_string())
@@ -269,8 +352,15 @@ fn entry(key: &str, value: &str) -> Result<Vec<OsString>, String> {
         if (value == "0" && lower != "verbose") || (&*lower, value) == ("startread", "100") {
             return Ok(Vec::new());
         }
+        if matches!(*option, "-b" | "-u" | "-W") && value.parse::<u64>().is_err() {
+            return Err(format!(
+                "ignoring invalid key/value pair ({key} = {value}): it is no number"
+            ));
+        }
         let mut words = Vec::new();
-        return push(&mut words, option, value.into())
+        let pushed = push(&mut words, option, value.into());
+        return pushed
+            .map_err(|(Mistake::Fatal(text) | Mistake::Error(text))| text)
             .and_then(|()| options_of::<Buffer>(words.clone()))
             .map(|_| words)
             .map_err(|why| format!("ignoring invalid key/value pair ({key} = {value}): {why}"));
@@ -313,7 +403,7 @@ mod tests {
         let words = |line: &str| -> Result<String, String> {
             let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             match read(&args)? {
-                Read::Words(words) => {
+                Read::Words(words, _) => {
                     let words: Vec<String> =
                         words.iter().map(|w| w.display().to_string()).collect();
                     Ok(words.join(" "))

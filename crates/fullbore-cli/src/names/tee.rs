@@ -152,10 +152,12 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
     false
 }
 
+/// Returns a duplicate of stdout. If stdout is closed, only a write fails, as in GNU's tee, which so ends with 0 if there
+/// is nothing to write: a descriptor that is open only for reading fails with the same EBADF.
 fn stdout() -> io::Result<OwnedFd> {
     match inherited::stdout() {
         Ok(stdout) => rustix::io::fcntl_dupfd_cloexec(stdout, 3).map_err(Into::into),
-        Err(_) => Err(rustix::io::Errno::BADF.into()),
+        Err(_) => Ok(File::open("/dev/null")?.into()),
     }
 }
 

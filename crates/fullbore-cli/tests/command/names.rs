@@ -217,7 +217,9 @@ fn cat_is_that_of_gnu() {
         cat a > /dev/full
         cat -n a > /dev/full
         cat <&-
+        cat /dev/stdin a <&-; cat /dev/fd/0 <&-; cat /proc/self/fd/0 <&-; cat -n /dev/stdin <&-; cat /dev/fd/2 2>&-
         cat a >&-
+        cat -n --version --foo > h; wc -l < h | sed 's/.*/x/'; cat --help -z > h; cat --foo --version
         cat < .
         cat -n a b; cat -b lines; cat -s lines; cat -ns lines b; cat -bs lines
         cat -E lines; cat -E crlf | od -c; cat -A crlf | od -c; cat -T a
@@ -274,6 +276,9 @@ fn tee_is_that_of_gnu() {
         tee x < .
         tee x <&-; od -c x
         tee x < a >&-; od -c x
+        tee < empty >&-; tee x < empty >&-; tee -p < empty >&-; tee --output-error=exit x < empty >&-; od -c x
+        tee --output-error=warn x y < a >&-; od -c x y
+        tee -a --version -z > h; tee -z --version
         tee --output-error=exit x < a >&-
         tee 'a b/c' < a
         tee a < a; od -c a

@@ -101,6 +101,13 @@ fn mbuffer_ends_as_the_one_of_this_machine() {
         mbuffer -P 50 -p 50
         mbuffer -m 95%
         mbuffer -b 4
+        mbuffer -q -b 1 -b 5 < a; mbuffer -q -b 5 -b 1 < a; mbuffer -q -b 5x < a; mbuffer -q -b x < a
+        mbuffer -q -t -T tmp -m 1M < a; mbuffer -q -T tmp2 -t -m 1M < a; mbuffer -q -T tmp3 -T tmp4 -m 1M < a
+        mbuffer -q -W 0 < a; mbuffer -q -W x < a; mbuffer -q -W -1 < a; mbuffer -q -u 0 < a; mbuffer -q -u x < a
+        for o in r R s D -tcpbuffer; do mbuffer -q -$o x < a; echo $?; mbuffer -q -$o x < empty; echo $?; done
+        for o in '-v x' '-v 9'; do mbuffer -q $o < a 2> /dev/null; echo $?; done; mbuffer -q --tcptimeo x < a
+        mbuffer -q --tcptimeo 0 < a
+        mbuffer -q -A /bin/false < a
         mbuffer -q -d < a
         mbuffer -q -L < a 2> /dev/null
         mbuffer -q -u 1 -b 10 -s 1k < a
@@ -166,7 +173,7 @@ fn mbuffer_differs_where_that_is_meant() {
             "mbuffer: fatal: -D is not offered:\nmbuffer: fatal: -n is not offered:\nmbuffer: fatal: -n is not offered:\nmbuffer: fatal: -a is not offered:\nmbuffer: fatal: --tapeaware is not offered:\n",
         ),
         (
-            "mbuffer -A true < a 2>&1; echo $?",
+            "mbuffer -A true -o x < a 2>&1; echo $?",
             "mbuffer: fatal: -A is not offered: tapes of several volumes are not handled; use mbuffer itself\n1\n",
         ),
         // mbuffer stops, or ends with 1.

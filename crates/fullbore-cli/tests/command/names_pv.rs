@@ -37,6 +37,9 @@ fn pv_ends_as_the_one_of_this_machine() {
         pv a c
         pv -q a - c < b
         pv -q nofile a
+        pv -q nofile; pv -q nofile nofile2; pv -q ''; pv -q '' a; pv -q a nofile; pv -q nofile .
+        pv -q nofile >> a; echo $?; cat a
+        pv -q --version --foo > h; pv -q --foo --version
         pv -q .
         pv -q a . c
         pv -q < .
