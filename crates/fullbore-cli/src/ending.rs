@@ -23,6 +23,7 @@ use rustix::process::{
     pidfd_send_signal, waitid,
 };
 
+use crate::guard::is_guard;
 use fullbore_observe::census::ProcessId;
 use fullbore_observe::descendants;
 
@@ -165,7 +166,7 @@ pub fn tell_all(signal: Signal) {
     }
 }
 
-/// Returns the descendants that are not zombies and are not spared. Without /proc, these are the children that were
+/// Returns the descendants that are not zombies, not spared, and no guards. Without /proc, these are the children that were
 /// [recorded](note_started).
 pub fn living() -> BTreeSet<u32> {
     let mut all = match proc_is_ours() {
@@ -177,7 +178,7 @@ pub fn living() -> BTreeSet<u32> {
         return started_children();
     }
     let spared = spared();
-    all.retain(|&pid| !spared.contains(&pid) && live_thread(pid).is_some());
+    all.retain(|&pid| !spared.contains(&pid) && !is_guard(pid) && live_thread(pid).is_some());
     all
 }
 

@@ -22,6 +22,20 @@ pub fn fork() -> Result<Option<Pid>, Errno> {
     }
 }
 
+/// As [`fork`], for a process that is no part of what this process does: no wait for children sees it, unless that asks
+/// for it (`__WALL`, wait(2)), and no signal tells of its end.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_aside() -> Result<Option<Pid>, Errno> {
+    // SAFETY: as in `fork`. Without flags, the child has a copy of everything, and goes on here with the same stack. The
+    // C library only remembers the id of the parent's thread, which nothing in the child asks for.
+    match unsafe { nix::libc::syscall(nix::libc::SYS_clone, 0, 0, 0, 0, 0) } {
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)),
+        child => Ok(Pid::from_raw(child as i32)),
+    }
+}
+
 /// Ends this process with _exit(2), without flushing or dropping anything that it shares with its parent.
 pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: it only ends the process.

@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 
-use rustix::process::{Pid, WaitOptions, setsid, waitpid};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use rustix::process::{Pid, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::fork::{exit_at_once, fork};
+use crate::fork::{exit_at_once, fork_aside};
 
 /// A process that waits for the end of this one.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ impl Guard {
     /// Fails if no more processes or files may be created.
     pub fn start(undo: impl FnOnce()) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let Some(pid) = fork()? else {
+        let Some(pid) = fork_aside()? else {
             drop(ours);
             let _ = setsid();
             // It must not hold the pipes of the pipeline that this process is a stage of.
@@ -41,8 +43,23 @@ impl Guard {
             }
             exit_at_once(0)
         };
+        pids(|all| all.push(number(pid)));
         Ok(Self { pid, socket: ours })
     }
+}
+
+/// Whether this is a guard of this process. It is none of the processes that were started for the user.
+pub fn is_guard(pid: u32) -> bool {
+    pids(|all| all.contains(&pid))
+}
+
+fn pids<T>(with: impl FnOnce(&mut Vec<u32>) -> T) -> T {
+    static GUARDS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    with(&mut GUARDS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get() as u32
 }
 
 impl Drop for Guard {
@@ -50,6 +67,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // If it has been killed, there is nobody to be told.
         let _ = self.socket.write_all(&[1]);
-        let _ = waitpid(Some(self.pid), WaitOptions::empty());
+        let pid = nix::unistd::Pid::from_raw(self.pid.as_raw_nonzero().get());
+        let _ = waitpid(pid, Some(WaitPidFlag::__WALL));
+        pids(|all| all.retain(|&guard| guard != number(self.pid)));
     }
 }

@@ -1,13 +1,17 @@
 //! Ctrl-C while a line is on the screen: the line is finished before the process ends, as the signal would have
 //! ended it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getpid, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::inherited::was_ignored;
+
+/// Whether the outcome of this process has been decided, so that a signal comes too late; and the flags of those who do
+/// not look at signals any more, by which a handler gives a signal its usual effect. They are down while it is decided.
+static DECIDED: Mutex<(bool, Vec<Arc<AtomicBool>>)> = Mutex::new((false, Vec::new()));
 
 /// The signal that is to end this process, after it has arrived.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +27,9 @@ struct Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        let mut decided = decided();
+        self.is_over.store(!decided.0, Ordering::SeqCst);
+        decided.1.push(Arc::clone(&self.is_over));
     }
 }
 
@@ -75,14 +81,44 @@ impl Interrupt {
         self.0.signal.load(Ordering::Relaxed) != 0
     }
 
-    /// Ends this process as the signal would have, if one has arrived.
+    /// Obeys a signal that has arrived, and decides that no later one ends this process: what follows is done, and the
+    /// exit code says so. All threads know it.
+    pub fn decide(&self) {
+        self.obey();
+        decide(true);
+    }
+
+    /// Takes back what was decided, because it could not be done.
+    pub fn undecide(&self) {
+        decide(false);
+        self.obey();
+    }
+
+    /// Ends this process as the signal would have, if one has arrived, and nothing has been decided.
     pub fn obey(&self) {
+        // Held until the process has ended: nobody decides anything meanwhile.
+        let decided = decided();
+        if decided.0 {
+            return;
+        }
         match (self.0.signal.load(Ordering::Relaxed), self.1) {
             (0, _) => {}
             (_, Some(code)) => std::process::exit(code.into()),
             (signal, None) => die_of(signal as i32),
         }
     }
+}
+
+fn decide(is: bool) {
+    let mut decided = decided();
+    decided.0 = is;
+    for is_over in &decided.1 {
+        is_over.store(!is, Ordering::SeqCst);
+    }
+}
+
+fn decided() -> MutexGuard<'static, (bool, Vec<Arc<AtomicBool>>)> {
+    DECIDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends this process as the signal would have ended it.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use fullbore_linux::descriptor_of;
-use rustix::fs::{Access, FileType, OFlags, Stat, major, minor};
+use rustix::fs::{Access, FileType, OFlags, SeekFrom, Stat, major, minor};
 use rustix::io::Errno;
 
 use super::failure::{Broken, Doing, close_failed};
@@ -343,6 +343,16 @@ fn size_of_device(stat: &Stat) -> Option<u64> {
 /// Returns the size in bytes if `fd` is a block device.
 pub fn block_size(fd: impl AsFd) -> Option<u64> {
     size_of_device(&rustix::fs::fstat(fd).ok()?)
+}
+
+/// Sets an input that can seek back to where it was passed on from, if more of it has been read: whatever has the same
+/// open file goes on there.
+pub fn set_back(source: impl AsFd, to: Option<u64>) {
+    let position = rustix::fs::tell(&source).ok();
+    if let Some(to) = to.filter(|&to| position.is_some_and(|position| position > to)) {
+        // What could tell its position can seek.
+        let _ = rustix::fs::seek(&source, SeekFrom::Start(to));
+    }
 }
 
 /// Returns where the bytes of a file or a block device end, if that is known.

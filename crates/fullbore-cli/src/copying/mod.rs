@@ -10,7 +10,7 @@ mod report;
 mod sealing;
 mod sync;
 
-pub use ends::{Existing, Input, Output, block_size, end, same_file};
+pub use ends::{Existing, Input, Output, block_size, end, same_file, set_back};
 pub use failure::policy_of;
 pub use join::join;
 pub use replacement::{Replacement, directory_of};

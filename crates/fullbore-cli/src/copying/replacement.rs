@@ -78,10 +78,17 @@ impl Replacement {
             bail!("open '{shown}': File exists (-f replaces it)");
         }
         let parent = directory_of(&place);
-        let name = match place.file_name() {
-            Some(name) if !place.as_os_str().as_bytes().ends_with(b"/") => name.to_owned(),
-            _ => bail!("open '{shown}': {}", error_text(&Errno::ISDIR.into())),
+        let bytes = place.as_os_str().as_bytes();
+        // As open(2) with O_CREAT says it of a directory that is not there.
+        let is_slash = |byte: &&u8| **byte == b'/';
+        let last = bytes.len() - bytes.iter().rev().take_while(is_slash).count();
+        let last = bytes[..last].rsplit(|&byte| byte == b'/').next();
+        let name = match (place.file_name(), last) {
+            (_, Some(b"" | b"." | b"..")) => Err(Errno::NOENT),
+            (Some(name), _) if !bytes.ends_with(b"/") => Ok(name.to_owned()),
+            _ => Err(Errno::ISDIR),
         };
+        let name = name.failed(format_args!("open '{shown}'"))?;
         let creating = format!(
             "create a file in '{}' to replace '{shown}'",
             error_text::shown(&parent)
@@ -125,12 +132,15 @@ impl Replacement {
         // A close(2) of a duplicate reports what the file system could not store.
         let duplicate = self.file.try_clone()?;
         fullbore::close(duplicate).map_err(|error| close_failed(&name, error))?;
-        // A signal between two calls would leave a temporary name.
+        // A signal between two calls would leave a temporary name, or end this process as if the file were not in place.
         let signals = Interrupt::of(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
+        signals.decide();
         let named = self.name_it().failed(format_args!("put in place {name}"));
         // Removes the temporary name if there still is one.
         drop(self.temporary.take());
-        signals.obey();
+        if named.is_err() {
+            signals.undecide();
+        }
         named?;
         match is_synced {
             true => sync_directory(&self.directory, &name),

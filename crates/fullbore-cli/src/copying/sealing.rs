@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use fullbore::{ConsumerOptions, Error, Producer, ProducerOptions, TransferSide, Way};
 use fullbore_seal::{Damage, Sealer, Unsealer};
 
-use super::ends::{Input, Output};
+use super::ends::{Input, Output, set_back};
 use super::report::named;
 
 /// The most bytes that are read at a time, and that a frame holds.
@@ -50,6 +50,9 @@ impl Sealing {
         mut passed: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
         let consumer = ConsumerOptions::new().buffer(FRAME).open(source)?;
+        // The bytes of a sealed stream are not those of its content.
+        let seals = matches!(self, Sealing::Sealed(_));
+        let began = rustix::fs::tell(source).ok().filter(|_| seals);
         let (mut from, to): (Box<dyn BufRead + '_>, &mut dyn Write) = match self {
             Sealing::Sealed(sealer) => (Box::new(consumer), sealer),
             Sealing::Content(producer) => (Box::new(Unsealer::new(consumer)), producer),
@@ -59,6 +62,7 @@ impl Sealing {
             let left = most.map_or(u64::MAX, |most| most - moved);
             let left = left.min(FRAME as u64) as usize;
             if left == 0 {
+                set_back(source, began.map(|began| began + moved));
                 return Ok(());
             }
             let content = from.fill_buf().map_err(|error| match Damage::of(&error) {

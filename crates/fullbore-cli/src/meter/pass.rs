@@ -199,6 +199,7 @@ impl<'a> Passing<'a> {
         }
         let mut onward = options.open(output)?;
         let (looks_at, mut sent) = (self.meter.looks_at(), 0);
+        let began = rustix::fs::tell(&source).ok();
         while !self.is_enough() {
             let most = self.chunk(&route.skips).unwrap_or(ROOM).min(ROOM);
             let mut consumer = ConsumerOptions::new().buffer(most).open(&*source)?;
@@ -228,6 +229,7 @@ impl<'a> Passing<'a> {
             let position = rustix::fs::tell(&source);
             route.skips.went_well(position.unwrap_or(0));
         }
+        copying::set_back(&source, began.map(|began| began + sent));
         Ok(None)
     }
 
