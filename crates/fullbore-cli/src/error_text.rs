@@ -6,10 +6,22 @@ use std::io;
 
 use anyhow::anyhow;
 use fullbore_host::text::{clean, error_text};
+use fullbore_linux::{limit_of_files, limit_of_processes};
+use rustix::io::Errno;
 
 /// Returns a name that others chose, without what a terminal would obey.
 pub fn shown(name: impl AsRef<OsStr>) -> String {
     clean(&name.as_ref().to_string_lossy())
+}
+
+/// Returns the words for an error of starting a process or a thread, with the limit that was hit, if one was.
+pub fn with_limit(error: &io::Error) -> String {
+    let text = error_text(error);
+    let limit = Errno::from_io_error(error).and_then(limit_of_processes);
+    match limit {
+        Some(limit) => format!("{text} ({limit})"),
+        None => text,
+    }
 }
 
 /// Adds what failed to an error of the system.
@@ -24,6 +36,13 @@ pub trait Failed<T> {
 
 impl<T, E: Into<io::Error>> Failed<T> for Result<T, E> {
     fn failed(self, what: impl Display) -> anyhow::Result<T> {
-        self.map_err(|error| anyhow!("{what}: {}", error_text(&error.into())))
+        self.map_err(|error| {
+            let error = error.into();
+            let text = error_text(&error);
+            match Errno::from_io_error(&error).and_then(limit_of_files) {
+                Some(limit) => anyhow!("{what}: {text} ({limit})"),
+                None => anyhow!("{what}: {text}"),
+            }
+        })
     }
 }

@@ -17,7 +17,10 @@ use crate::copying::failure::{close_failed, is_closed_output};
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
+use fullbore_linux::error::errno;
+use fullbore_linux::{limit_of_files, limit_of_processes};
 use fullbore_observe::Error;
+use rustix::io::Errno;
 
 /// Prefix of the exit-code section.
 pub const PREFIX: &str = "Exit codes: ";
@@ -35,8 +38,29 @@ pub fn say(who: &str, error: &anyhow::Error) {
 /// Returns the line about an error of `who`.
 pub fn line(who: &str, error: &anyhow::Error) -> String {
     // The text can contain names that others chose: files, arguments, programs.
-    let text = without_numbers(&format!("{error:#}"));
+    let mut text = without_numbers(&format!("{error:#}"));
+    if let Some(limit) = error.chain().find_map(limit_of) {
+        text += &format!(" ({limit})");
+    }
     format!("{who}: {}", clean(&text))
+}
+
+/// Returns the limit of open files or pipes that is the cause of an error.
+fn limit_of(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let number = |error: &io::Error| error.raw_os_error().map(Errno::from_raw_os_error);
+    let of_nix = |errno: &nix::errno::Errno| Errno::from_raw_os_error(*errno as i32);
+    if let Some(fullbore::Error::System {
+        operation: "start a thread",
+        errno,
+    }) = cause.downcast_ref()
+    {
+        return limit_of_processes(number(errno)?);
+    }
+    let errno = (cause.downcast_ref::<Errno>().copied())
+        .or_else(|| cause.downcast_ref().map(of_nix))
+        .or_else(|| cause.downcast_ref().and_then(number))
+        .or_else(|| cause.downcast_ref().and_then(errno));
+    limit_of_files(errno?)
 }
 
 /// Removes the numbers of errors, such as ' (os error 2)', which Rust appends to the kernel's words.
@@ -106,5 +130,12 @@ mod tests {
         let both = anyhow::anyhow!("{} and {}", of(2), of(13));
         let expected = "who: No such file or directory and Permission denied";
         assert_eq!(line("who", &both), expected);
+        let files = anyhow::Error::new(Errno::MFILE).context("create pipe 1 of 2");
+        let text = line("who", &files);
+        let limit = limit_of_files(Errno::MFILE).unwrap();
+        assert_eq!(
+            text,
+            format!("who: create pipe 1 of 2: Too many open files ({limit})")
+        );
     }
 }

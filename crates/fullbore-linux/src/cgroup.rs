@@ -21,6 +21,32 @@ pub fn memory_limit() -> Option<u64> {
     })
 }
 
+/// Returns the number of processes that this process's cgroup or an ancestor of it may have, if it has as many
+/// (`pids.max`).
+pub(crate) fn reached_processes() -> Option<u64> {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let hierarchies = [
+        (cgroup_of(&cgroups, ""), "cgroup2", ""),
+        (cgroup_of(&cgroups, "pids"), "cgroup", "pids"),
+    ];
+    hierarchies
+        .into_iter()
+        .filter_map(|(cgroup, kind, controller)| directories(cgroup?, &mounts, kind, controller))
+        .flatten()
+        .find_map(|directory| {
+            let number = |name| {
+                fs::read_to_string(directory.join(name))
+                    .ok()?
+                    .trim()
+                    .parse()
+                    .ok()
+            };
+            let most: u64 = number("pids.max")?;
+            (number("pids.current")? >= most).then_some(most)
+        })
+}
+
 /// Returns the limit, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a function that reads
 /// files.
 fn lowest_limit(

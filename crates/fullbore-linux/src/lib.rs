@@ -24,7 +24,10 @@
 mod calls;
 mod cgroup;
 pub mod error;
+#[allow(unsafe_code)]
+mod fill;
 mod geometry;
+mod limits;
 mod named;
 pub mod outcome;
 #[allow(unsafe_code)]
@@ -48,7 +51,9 @@ pub mod wait;
 pub use calls::{Calls, is_closed, is_ready};
 pub use cgroup::memory_limit;
 pub use error::{Error, Result, TransferSide};
+pub use fill::Fill;
 pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
+pub use limits::{limit_of_files, limit_of_processes};
 pub use named::descriptor_of;
 pub use own::{close, memfd, new_pipe, not_standard, null};
 pub use owner::Owner;

@@ -226,11 +226,19 @@ pub fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
 fn next_lower(target: usize) -> (PipeLimit, usize) {
     match sizes::pipe_max_size() {
         Some(max) if target > max => (PipeLimit::PipeMaxSize(max), max),
-        // Below pipe-max-size, the limit is that of all pipes of the user (pipe_set_size, fs/pipe.c).
-        _ => (
-            PipeLimit::PipeUserPages(sizes::pipe_user_pages_soft()),
-            target / 2,
-        ),
+        // Below pipe-max-size, the limit is that of all pipes of the user: the lower one of two, of which 0 is none
+        // (pipe_set_size, fs/pipe.c).
+        _ => {
+            let some = |pages: &usize| *pages > 0;
+            let soft = sizes::pipe_user_pages_soft();
+            let hard = sizes::pipe_user_pages_hard().filter(some);
+            let is_hard = |hard: &usize| soft.filter(some).is_none_or(|soft| *hard <= soft);
+            let limit = match hard.filter(is_hard) {
+                Some(hard) => PipeLimit::PipeUserPagesHard(hard),
+                None => PipeLimit::PipeUserPages(soft),
+            };
+            (limit, target / 2)
+        }
     }
 }
 
@@ -252,9 +260,11 @@ pub struct PipeGrowth {
 pub enum PipeLimit {
     /// `/proc/sys/fs/pipe-max-size`, with its value in bytes.
     PipeMaxSize(usize),
-    /// `/proc/sys/fs/pipe-user-pages-soft` (or `-hard`), which limits all pipes of this user; with the soft limit in
-    /// pages, if it can be read.
+    /// `/proc/sys/fs/pipe-user-pages-soft`, which limits all pipes of this user; with its value in pages, if it can be
+    /// read.
     PipeUserPages(Option<usize>),
+    /// `/proc/sys/fs/pipe-user-pages-hard`, with its value in pages: it is not above the soft limit.
+    PipeUserPagesHard(usize),
     /// The queued bytes would not fit (`EBUSY`).
     Busy,
 }
@@ -268,6 +278,10 @@ impl fmt::Display for PipeLimit {
             PipeLimit::PipeUserPages(Some(pages)) => write!(
                 f,
                 "this user's pipes hold what /proc/sys/fs/pipe-user-pages-soft allows ({pages} pages)"
+            ),
+            PipeLimit::PipeUserPagesHard(pages) => write!(
+                f,
+                "this user's pipes hold what /proc/sys/fs/pipe-user-pages-hard allows ({pages} pages)"
             ),
             PipeLimit::PipeUserPages(None) => {
                 f.write_str("this user may not enlarge pipes further")
@@ -376,7 +390,13 @@ mod tests {
         let max = sizes::pipe_max_size().unwrap();
         assert_eq!(next_lower(max * 4), (PipeLimit::PipeMaxSize(max), max));
         let (limit, next) = next_lower(max);
-        assert!(matches!(limit, PipeLimit::PipeUserPages(_)));
+        let is_of_user = |limit| {
+            matches!(
+                limit,
+                PipeLimit::PipeUserPages(_) | PipeLimit::PipeUserPagesHard(_)
+            )
+        };
+        assert!(is_of_user(limit));
         assert_eq!(next, max / 2);
     }
 }

@@ -75,7 +75,7 @@ pub fn cache_size() -> Option<usize> {
     })
 }
 
-fn number_in(path: impl AsRef<Path>) -> Option<usize> {
+pub(crate) fn number_in(path: impl AsRef<Path>) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 

@@ -6,12 +6,18 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use fullbore_linux::live_thread;
+use fullbore_observe::census::ProcessId;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+};
 
 use crate::errors::without_file;
 
@@ -19,8 +25,74 @@ use crate::errors::without_file;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AT_MOST_LOOKS: usize = 250;
 
-/// Processes by PID, each with a descriptor that still refers to the same process when the PID is reused.
-type Processes = BTreeMap<u32, Arc<OwnedFd>>;
+/// The interval between two looks at a process that has no descriptor.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Processes by PID.
+type Processes = BTreeMap<u32, Known>;
+
+/// A process, which is told from another one that has got its PID since.
+#[derive(Clone)]
+struct Known {
+    pid: Pid,
+    by: By,
+}
+
+/// What tells a process from others.
+#[derive(Clone)]
+enum By {
+    /// A descriptor of it.
+    Descriptor(Arc<OwnedFd>),
+    /// Its start time, where pidfd_open(2) is refused: by a kernel before 5.3, or a filter.
+    Start(ProcessId),
+}
+
+impl Known {
+    /// Finds the process that has this PID now.
+    fn new(number: u32) -> rustix::io::Result<Self> {
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(Errno::SRCH)?;
+        let by = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(opened) => By::Descriptor(Arc::new(opened)),
+            Err(Errno::SRCH) => return Err(Errno::SRCH),
+            Err(refused) => By::Start(ProcessId::of(number).ok_or(refused)?),
+        };
+        Ok(Self { pid, by })
+    }
+
+    /// Sends a signal to it, if it still runs.
+    fn signal(&self, signal: Signal) {
+        // It fails for a process that has ended.
+        let _ = match &self.by {
+            By::Descriptor(descriptor) => pidfd_send_signal(descriptor, signal),
+            By::Start(id) if ProcessId::of(id.pid) == Some(*id) => kill_process(self.pid, signal),
+            By::Start(_) => Ok(()),
+        };
+    }
+
+    /// Waits until it has ended, and returns whether it has.
+    fn ends_until(&self, until: Instant) -> bool {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match &self.by {
+                By::Descriptor(descriptor) => {
+                    let left = Timespec::try_from(left).ok();
+                    let mut polled = [PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::IN)];
+                    match poll(&mut polled, left.as_ref()) {
+                        Ok(count) => return count > 0,
+                        Err(Errno::INTR) => {}
+                        Err(_) => return false,
+                    }
+                }
+                // A zombie has ended.
+                By::Start(id) if live_thread(id.pid).is_none() => return true,
+                By::Start(id) if ProcessId::of(id.pid) != Some(*id) => return true,
+                By::Start(_) if left.is_zero() => return false,
+                By::Start(_) => thread::sleep(left.min(INTERVAL)),
+            }
+        }
+    }
+}
 
 /// The first processes of the stages of a pipeline. Processes that still run when it is dropped are killed.
 #[pyclass(module = "fullbore._fullbore", frozen)]
@@ -42,8 +114,8 @@ impl Children {
 
     /// Adds a process that was started and not waited for.
     fn add(&self, pid: u32) -> PyResult<()> {
-        let opened = open(pid).map_err(without_file)?;
-        self.lock().insert(pid, opened);
+        let known = Known::new(pid).map_err(without_file)?;
+        self.lock().insert(pid, known);
         Ok(())
     }
 
@@ -101,11 +173,6 @@ impl Drop for Children {
     }
 }
 
-fn open(pid: u32) -> rustix::io::Result<Arc<OwnedFd>> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pidfd_open(pid.ok_or(rustix::io::Errno::SRCH)?, PidfdFlags::empty()).map(Arc::new)
-}
-
 /// Adds the descendants of processes.
 fn with_descendants(started: &Processes, mut known: Processes) -> Processes {
     for &pid in started.keys() {
@@ -113,8 +180,8 @@ fn with_descendants(started: &Processes, mut known: Processes) -> Processes {
             if known.contains_key(&descendant) {
                 continue;
             }
-            if let Ok(opened) = open(descendant) {
-                known.insert(descendant, opened);
+            if let Ok(process) = Known::new(descendant) {
+                known.insert(descendant, process);
             }
         }
     }
@@ -124,25 +191,12 @@ fn with_descendants(started: &Processes, mut known: Processes) -> Processes {
 /// Sends a signal to each process that still runs.
 fn tell(processes: &Processes, signal: Signal) {
     for process in processes.values() {
-        // It fails for a process that has ended.
-        let _ = pidfd_send_signal(process, signal);
+        process.signal(signal);
     }
 }
 
 /// Waits until all processes have ended, and returns whether they have.
 fn wait(started: &Processes, others: &Processes, until: Instant) -> bool {
-    for process in started.values().chain(others.values()) {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).ok();
-            let mut polled = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
-            match poll(&mut polled, left.as_ref()) {
-                Ok(0) => return false,
-                Ok(_) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return false,
-            }
-        }
-    }
-    true
+    let mut all = started.values().chain(others.values());
+    all.all(|process| process.ends_until(until))
 }

@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use fullbore_linux::Pipe;
 
 use crate::copying::hash::{Algorithm, Digest};
+use crate::error_text::with_limit;
 
 /// The bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
@@ -31,7 +32,7 @@ impl Hashing {
         let read = move || digest(algorithm, reader.into());
         let thread = std::thread::Builder::new()
             .spawn(read)
-            .context("start a thread")?;
+            .map_err(|error| anyhow!("start a thread: {}", with_limit(&error)))?;
         Ok(Self {
             algorithm,
             pipe: writer,

@@ -162,8 +162,13 @@ pub fn lock_memory(messages: &Messages) {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT;
     if let Err(errno) = rustix::mm::mlockall(flags) {
         let why = error_text(&errno.into());
-        messages.warn(&format!(
-            "the memory cannot be locked: {why} (ulimit -l, or CAP_IPC_LOCK)"
-        ));
+        // Without CAP_IPC_LOCK, EPERM is a limit of 0, ENOMEM a higher one (mlock(2)).
+        let limit = match errno {
+            rustix::io::Errno::NOMEM | rustix::io::Errno::PERM => {
+                " ('ulimit -l' is the limit without CAP_IPC_LOCK)"
+            }
+            _ => "",
+        };
+        messages.warn(&format!("the memory cannot be locked: {why}{limit}"));
     }
 }

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fullbore::PipeEnd;
+use fullbore_linux::Fill;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::as_pv::{self, Manner};
@@ -207,18 +208,20 @@ impl Shared {
     fn taken(&self) -> u64 {
         match locked(&self.options).counts_lines() {
             true => self.passed(),
-            false => self.passed().saturating_sub(self.behind().0),
+            false => {
+                let queued = self.behind().map_or(0, |fill| fill.queued);
+                self.passed().saturating_sub(queued as u64)
+            }
         }
     }
 
-    /// Returns how many bytes the output pipe holds, and how many it could hold; 0 for everything else.
-    fn behind(&self) -> (u64, u64) {
-        let of = |sink: &OwnedFd| -> fullbore::Result<(u64, u64)> {
-            let pipe = PipeEnd::new(sink.as_fd())?;
-            Ok((pipe.queued()? as u64, pipe.capacity()? as u64))
-        };
-        let held = self.sink.as_ref().and_then(|sink| of(sink).ok());
-        held.unwrap_or((0, 0))
+    /// Returns how full the output is, if it is a pipe.
+    fn behind(&self) -> Option<Fill> {
+        let sink = self
+            .sink
+            .as_ref()
+            .filter(|sink| PipeEnd::new(sink.as_fd()).is_ok())?;
+        Fill::at(sink).ok()
     }
 
     fn sample(&self) -> Seen {
@@ -350,7 +353,6 @@ impl<'a> Drawing<'a> {
         if !ended {
             self.stats.note(self.rate.now());
         }
-        let (queued, capacity) = self.shared.behind();
         let options = locked(&self.shared.options);
         Reading {
             name: options.name.clone(),
@@ -361,7 +363,7 @@ impl<'a> Drawing<'a> {
                 false => self.rate.recent(),
             },
             fastest: self.stats.most,
-            buffered: 100.0 * queued as f64 / capacity.max(1) as f64,
+            buffered: 100.0 * self.shared.behind().map_or(0.0, Fill::share),
             hint: self.recent.verdict().in_short,
             tick: self.tick,
             ended,

@@ -1,13 +1,12 @@
 //! One sample of the pipes before and after: is there something to read, and is there room?
 //!
-//! poll(2) knows what the capacity in bytes does not tell: small writes can fill all slots of a pipe with
-//! few bytes in them (`pipe_poll`, `fs/pipe.c`, asks for slots). FIONREAD adds what
-//! poll(2) does not know: whether a pipe with room is nearly full, and whether it is empty, seen from its
-//! write end.
+//! poll(2) knows whether there is something to read, and whether a slot is free (`pipe_poll`, `fs/pipe.c`). [`Fill`]
+//! adds whether a pipe with a free slot is nearly full, and whether it is empty, seen from its write end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fullbore::PipeEnd;
+use fullbore_linux::Fill;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::verdict::Seen;
@@ -23,15 +22,14 @@ pub fn sample(input: Option<BorrowedFd<'_>>, output: Option<BorrowedFd<'_>>, hel
             seen.before_empty.note(!ready.contains(PollFlags::IN));
         }
     }
-    if let Some((output, end)) = output.as_ref().and_then(|fd| Some((fd, pipe(fd)?))) {
-        let ready = readiness(*output, PollFlags::OUT);
+    if let Some(output) = output.filter(|fd| pipe(fd).is_some()) {
+        let ready = readiness(output, PollFlags::OUT);
         // A pipe without a reader is neither full nor empty.
         if !ready.contains(PollFlags::ERR) {
-            let (queued, capacity) = (end.queued().unwrap_or(0), end.capacity().unwrap_or(0));
-            let nearly_full = queued > capacity / 8 * 7;
+            let fill = Fill::at(output).unwrap_or(Fill::of_bytes(0, 0));
             seen.after_full
-                .note(!ready.contains(PollFlags::OUT) || nearly_full);
-            seen.after_empty.note(queued == 0);
+                .note(!ready.contains(PollFlags::OUT) || fill.is_full());
+            seen.after_empty.note(fill.is_empty());
         }
     }
     seen

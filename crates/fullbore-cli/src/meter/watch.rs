@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use fullbore_linux::{live_thread, proc_directory};
-use fullbore_observe::census::link::Fill;
+use fullbore_observe::census::link::fill_of;
 use procfs::ProcError;
 use procfs::process::{Process, all_processes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx};
@@ -442,8 +442,13 @@ fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u6
 fn fullness(process: &Process, fd: i32) -> io::Result<(u64, Option<u64>)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let handle = rustix::fs::open(path_of(process, "fd", fd), flags, Mode::empty())?;
-    let fill = Fill::of(handle.as_fd())?;
-    Ok((fill.queued as u64, Some(fill.capacity as u64)))
+    let fill = fill_of(handle.as_fd())?;
+    let room = match fill.no_slot_is_free {
+        // It can hold no more than it does.
+        Some(true) => fill.queued,
+        _ => fill.capacity,
+    };
+    Ok((fill.queued as u64, Some(room as u64)))
 }
 
 /// Returns whether a thread of the process lives, perhaps not the first one. The open directory of the process never

@@ -42,6 +42,8 @@ pub struct StageSource {
     pub text: OsString,
     /// The name of a simple command, if that is a plain word.
     pub name: Option<OsString>,
+    /// The part of the line that it is, as it was written.
+    pub shown: OsString,
     /// For one simple command without assignments: its name, which may be a program's, and the source with
     /// `exec` before the name.
     pub program: Option<(OsString, OsString)>,
@@ -344,7 +346,9 @@ impl Cutter<'_> {
         };
         let name = self.name_of(stage);
         let bare = name.clone().zip(stage.name.clone());
+        let shown = self.line[stage.source.clone()].trim_ascii();
         StageSource {
+            shown: OsString::from_vec(shown.to_vec()),
             text: text(b"", stage.source.start),
             program: bare
                 .filter(|_| stage.is_bare)

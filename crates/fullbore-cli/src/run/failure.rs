@@ -4,8 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use super::start::Command;
-use crate::error_text::shown;
-use fullbore_host::text::error_text;
+use crate::error_text::{shown, with_limit};
 
 /// The exit code if `run` itself failed, and not one of its stages.
 pub const FAILED: u8 = 125;
@@ -40,7 +39,7 @@ impl Failure {
         let program = shown(program);
         let (what, code) = match error.kind() {
             io::ErrorKind::NotFound => ("not found".to_owned(), 127),
-            _ => (error_text(error), 126),
+            _ => (with_limit(error), 126),
         };
         let text = format!("{program}: {what}");
         Self { text, code }

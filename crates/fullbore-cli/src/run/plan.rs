@@ -203,11 +203,14 @@ fn refused_stage(
 /// others: Ctrl-C would end a waiting shell, which would not wait for the last output of the program. If all
 /// words are plain, no shell is started at all.
 fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
-    let by_shell_alone = by_shell(shell, &stage.text);
+    let by_shell_alone = Command {
+        text: stage.shown.clone(),
+        ..by_shell(shell, &stage.text)
+    };
     match &stage.program {
         Some((name, text)) if is_a_program(name, shell) => match plain_words(&stage.text) {
             Some(words) => Command {
-                text: stage.text.clone(),
+                text: stage.shown.clone(),
                 program: name.clone(),
                 words,
                 or_else: Some(Box::new(by_shell_alone)),

@@ -201,7 +201,8 @@ impl<'a> Runner<'a> {
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             ending::note_started(pid.as_raw_nonzero().get() as u32);
-            let text = clean(command.text.to_string_lossy().trim());
+            let text = command.text.to_string_lossy().replace(['\n', '\t'], " ");
+            let text = clean(text.trim());
             if self.options.verbose {
                 let on = cpus.map(|cpus| format!(", on CPU {}", format_cpu_list(cpus)));
                 let (number, on) = (number + 1, on.unwrap_or_default());

@@ -136,9 +136,8 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 /// # Errors
 /// Fails if there are too many open files or pipes.
 pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, PipeGrowth)> {
-    let (pipe, mut growth) = fullbore_linux::pipe::with_capacity(wanted).with_context(|| {
-        format!("create pipe {number} of {of} ('ulimit -n' shows the limit of open files)")
-    })?;
+    let (pipe, mut growth) = fullbore_linux::pipe::with_capacity(wanted)
+        .with_context(|| format!("create pipe {number} of {of}"))?;
     if growth.after > wanted {
         growth.after = PipeEnd::new(pipe.writer.as_fd())?.resize(wanted)?;
     }
@@ -160,9 +159,16 @@ pub fn too_small(pipes: &[PipeGrowth], wanted: usize) -> Option<String> {
         PipeLimit::PipeMaxSize(_) => format!(
             "as root, run 'sysctl -w fs.pipe-max-size={wanted}', or use a smaller --pipe-size"
         ),
-        _ => "'fullbore doctor' shows how many pages are in use; as root, 'sysctl -w \
-         fs.pipe-user-pages-soft=…' raises the limit"
-            .to_owned(),
+        limit => {
+            let name = match limit {
+                PipeLimit::PipeUserPagesHard(_) => "hard",
+                _ => "soft",
+            };
+            format!(
+                "'fullbore doctor' shows how many pages are in use; as root, 'sysctl -w \
+                 fs.pipe-user-pages-{name}=…' raises the limit"
+            )
+        }
     };
     Some(format!(
         "{which} {} instead of {}: {limit}; {help}",

@@ -14,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
@@ -25,6 +25,7 @@ use super::runner::{TO_STOP, say, say_left};
 use super::shelf::Shelf;
 use super::signals::{Signals, is_ending, is_stopped, stop};
 use crate::ending;
+use crate::error_text::with_limit;
 use crate::fork::fork;
 use crate::interrupt::die_of;
 use crate::terminal::footer;
@@ -47,7 +48,8 @@ pub fn keep(
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let shelf = Shelf::new()?;
-    let Some(runner) = fork().context("fork")? else {
+    let Some(runner) = fork().map_err(|errno| anyhow!("fork: {}", with_limit(&errno.into())))?
+    else {
         // Otherwise the runner would never read the end of the file.
         drop(ours);
         // The runner gets a name of its own: pkill(1) and killall(1) select processes by name, and so kill

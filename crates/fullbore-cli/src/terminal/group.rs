@@ -15,7 +15,8 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::{Ready, is_ready, peer_of};
+use fullbore_linux::{Ready, is_ready, live_thread, peer_of};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, geteuid, getpgrp, pidfd_open};
 use serde::{Deserialize, Serialize};
 
@@ -293,8 +294,15 @@ impl Group {
 /// Returns whether the process has not ended. One that nobody has waited for yet has ended.
 fn is_running(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    process.is_some_and(|process| is_ready(process.as_fd(), Ready::ToRead) == Ok(false))
+    let Some(pid) = pid else {
+        return false;
+    };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => is_ready(process.as_fd(), Ready::ToRead) == Ok(false),
+        Err(Errno::SRCH) => false,
+        // A kernel before 5.3, a filter, or too many open files.
+        Err(_) => live_thread(pid.as_raw_nonzero().get() as u32).is_some(),
+    }
 }
 
 /// Another meter.

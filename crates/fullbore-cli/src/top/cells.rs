@@ -54,15 +54,9 @@ pub fn capacity(row: &PipeState) -> String {
     or_unknown(row.capacity.map(|size| size::format(size as u64)))
 }
 
-/// Returns how full the pipe is, as a share from 0 to 1.
-pub fn share(row: &PipeState) -> Option<f64> {
-    let (queued, capacity) = row.queued.zip(row.capacity)?;
-    Some((queued as f64 / capacity.max(1) as f64).min(1.0))
-}
-
 /// Returns how full the pipe is, in percent.
 pub fn filled(row: &PipeState) -> String {
-    or_unknown(share(row).map(|share| Percent(share).to_string()))
+    or_unknown(row.filled.map(|share| Percent(share).to_string()))
 }
 
 fn or_unknown(text: Option<String>) -> String {

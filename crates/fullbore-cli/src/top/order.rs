@@ -13,7 +13,7 @@ type Column = (&'static str, fn(&PipeState) -> f64);
 /// The columns by which pipes can be sorted, in the order in which the user gets them.
 const COLUMNS: [Column; 6] = [
     ("rate", |row| row.bytes_per_second.unwrap_or(-1.0)),
-    ("full", |row| cells::share(row).unwrap_or(-1.0)),
+    ("full", |row| row.filled.unwrap_or(-1.0)),
     ("waits", |row| {
         let blocked = row.blocked.iter().map(|blocked| blocked.seconds);
         blocked.fold(-1.0, f64::max)

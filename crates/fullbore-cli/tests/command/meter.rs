@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::meter::*;
 use crate::common::*;
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Returns the length and a checksum, which a failed test can print.
@@ -249,6 +250,98 @@ fn lines_are_newlines_whether_or_not_the_last_has_one() {
         last_drawn(&output).starts_with("1 000 000 lines "),
         "{}",
         said(&output)
+    );
+}
+
+/// What has been read beyond the last line that is wanted is left to whatever has the same open file.
+#[test]
+fn lines_that_are_not_passed_are_left_to_the_next_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f");
+    std::fs::write(&path, "a\nb\nc\n").unwrap();
+    for words in [
+        "meter -q -l -S -s 2",
+        "meter -q -l -S -s 2 -L 1M",
+        "meter -q -S -s 4",
+        "meter -q -l -S -s 2 -U -",
+        "copy -n 4",
+        "copy -n 4 --seal",
+        "copy -n 4 --hash md5",
+    ] {
+        for plain in ["0", "1"] {
+            let file = File::open(&path).unwrap();
+            let mut command = fullbore(words);
+            command.env("FULLBORE_PLAIN", plain);
+            let output = finish(start(command.stdin(file.try_clone().unwrap())));
+            assert_code(&output, 0);
+            let mut rest = String::new();
+            (&file).read_to_string(&mut rest).unwrap();
+            assert_eq!(rest, "c\n", "{words}");
+        }
+    }
+}
+
+/// No verb ends with 0 if a device has not taken every byte.
+#[test]
+fn a_full_block_device_is_an_error() {
+    let line = format!(
+        "set -e; truncate -s 1M disk; device=$(losetup -f --show disk) || exit 77; trap 'losetup -d $device' EXIT; set +e
+        for verb in 'copy -o' 'meter -q -o' 'meter -q -l -o' 'tee' 'buffer -q -f -o'; do
+            for bytes in 1048576 1048577; do
+                head -c $bytes /dev/zero | {FULLBORE} $verb $device > /dev/null; echo $verb $bytes $?
+            done
+        done 2> /dev/null
+        for verb in copy 'meter -q' tee 'buffer -q'; do head -c 2M /dev/zero | {FULLBORE} $verb > $device; echo $verb $?; done 2> /dev/null"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]).current_dir(directory.path());
+    let output = output_of(command.stdin(Stdio::null())).unwrap();
+    if !output.status.success() {
+        return skipped("a full block device: no loop device here");
+    }
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wrong: Vec<&str> = (said.lines())
+        .filter(|line| line.ends_with("0") != line.contains(" 1048576 "))
+        .collect();
+    assert_eq!(said.lines().count(), 14, "{said}");
+    assert!(wrong.is_empty(), "{said}");
+}
+
+/// Packets of one byte use up the slots of a pipe.
+#[test]
+fn a_watched_pipe_without_a_free_slot_is_full() {
+    let (source, sink) = rustix::pipe::pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+    rustix::io::ioctl_fionbio(&sink, true).unwrap();
+    let mut packets = 0;
+    while rustix::io::write(&sink, b"x").is_ok() {
+        packets += 1;
+    }
+    let mut child = start(
+        Command::new("sleep")
+            .arg("600")
+            .stdin(source)
+            .stdout(Stdio::null()),
+    );
+    let mut watching = start(&mut fullbore(&format!(
+        "meter -f -i 0.2 -d {}:0",
+        child.id()
+    )));
+    let mut drawn = [0];
+    watching
+        .stderr
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut drawn)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = finish(watching);
+    assert_code(&output, 0);
+    let text = stderr(&output);
+    assert!(
+        text.contains(&format!("{packets} B [")) && text.contains("100%"),
+        "{text}"
     );
 }
 

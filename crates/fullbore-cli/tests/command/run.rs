@@ -11,9 +11,10 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 
+use crate::common::users::{ForEverybody, nobody_else};
 use crate::common::*;
 use fullbore_observe::Findings;
 use tempfile::TempDir;
@@ -488,6 +489,85 @@ fn a_stage_finds_signals_limits_and_groups_as_a_shell_leaves_them() {
         cases.push(case(signals).given(Given::Wrapped(given)));
     }
     assert_as_bash(cases);
+}
+
+/// What is put beside a stage for the shell is in no message.
+#[test]
+fn messages_have_the_source_of_a_stage_as_it_was_written() {
+    for (line, source) in [
+        ("sh -c 'exit 3' |& cat", "sh -c 'exit 3'"),
+        ("true | { false & wait $!; }", "{ false & wait $!; }"),
+        ("! sh -c 'exit\t3' | cat", "sh -c 'exit 3'"),
+        ("false  2>/dev/null | cat", "false  2>/dev/null"),
+    ] {
+        let mut command = fullbore("run --whole --verbose --shell bash");
+        let output = finish(start(command.arg(line)));
+        let said = stderr(&output);
+        let failed = said
+            .lines()
+            .find(|line| line.contains("failed with exit code"))
+            .unwrap();
+        assert!(failed.contains(&format!(", {source}, failed")), "{said}");
+        assert!(
+            said.lines()
+                .any(|line| line.ends_with(&format!(": {source}"))),
+            "{said}"
+        );
+    }
+}
+
+/// A limit is named by its own name, and no other is guessed.
+#[test]
+fn the_limit_that_was_hit_is_named() {
+    let traced = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
+    if !traced.is_ok_and(|output| output.status.success()) {
+        return skipped("calls that fail: strace is not there or may not trace");
+    }
+    let hard = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-hard").unwrap();
+    let hard = match hard.trim() {
+        "0" => "Too many open files in system\n".to_owned(),
+        pages => format!(
+            "system (fs.pipe-user-pages-hard is {pages} pages for all pipes of this user)\n"
+        ),
+    };
+    // A call of vfork(2) or clone(2) makes a stage, depending on the C library.
+    let call = "pipe2:error=ENFILE:when=1+ -e trace=pipe2";
+    for (inject, expected) in [
+        (call.to_owned(), hard),
+        (
+            call.replace("ENFILE", "EMFILE"),
+            "Too many open files ('ulimit -n' is ".to_owned(),
+        ),
+    ] {
+        let line =
+            format!("exec strace -f -o /dev/null -e inject={inject} {FULLBORE} run 'true | cat'");
+        let output = output_of(Command::new("sh").args(["-c", &line])).unwrap();
+        let said = stderr(&output);
+        assert!(
+            said.contains("create pipe 1 of 1: ") && said.contains(&expected),
+            "{said}"
+        );
+        assert!(
+            expected.contains("ulimit") || !said.contains("ulimit"),
+            "{said}"
+        );
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skipped("a limit of processes: another user needs root");
+    }
+    let fullbore = ForEverybody::new();
+    let mut command = Command::new("bash");
+    let line = format!(
+        "ulimit -u 2; exec {} run 'true | cat | cat | cat | cat'",
+        fullbore.path().display()
+    );
+    let user = nobody_else(7);
+    let output = output_of(command.args(["-c", &line]).uid(user).gid(user)).unwrap();
+    let said = stderr(&output);
+    assert!(
+        said.contains("Resource temporarily unavailable ('ulimit -u' is 2)"),
+        "{said}"
+    );
 }
 
 #[test]

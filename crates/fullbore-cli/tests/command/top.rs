@@ -17,6 +17,7 @@ use fullbore_observe::census::chains::PipeKind;
 use fullbore_observe::overview::{Overview, PipeState, Side, Slow, StageState};
 use fullbore_observe::verdict::numbers::Certainty;
 use rustix::fs::{CWD, FileType, Mode, fstat, mknodat};
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 /// A user id that no other program here uses.
@@ -42,6 +43,50 @@ fn the_slow_side_of_pipelines_is_named() {
             &[("cat", "sleep", Slow::Reader)],
         ),
     ]);
+}
+
+/// Packets of one byte use up the slots of a pipe.
+#[test]
+fn a_pipe_without_a_free_slot_is_full_however_few_bytes_it_holds() {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+    let reader = Line::with(
+        Command::new("sleep")
+            .arg("600")
+            .stdin(reader)
+            .stdout(Stdio::null()),
+    );
+    // It sleeps in write(2) when all slots are used.
+    let write = format!("exec {FULLBORE} copy --by-reference");
+    let (packets, to) = rustix::pipe::pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+    let line = Line::with(
+        Command::new("sh")
+            .args(["-c", &write])
+            .stdin(packets)
+            .stdout(writer),
+    );
+    let feeding = std::thread::spawn(move || while rustix::io::write(&to, b"x").is_ok() {});
+    let mut overviews = Overviews::new(&format!("--interval 200ms --pipeline {}", line.pid()));
+    let found = overviews.until("a full pipe", |overview| {
+        let pipe = pipe_between(overview, "fullbore", "sleep")?;
+        (pipe.full? == 1.0 && pipe.filled? == 1.0).then(|| pipe.clone())
+    });
+    assert!(
+        found.queued.unwrap() < found.capacity.unwrap() / 100,
+        "{found:#?}"
+    );
+    assert_eq!(found.fills.last(), Some(&1.0), "{found:#?}");
+    let table = finish(start(&mut fullbore(&format!(
+        "top --once --pipeline {}",
+        line.pid()
+    ))));
+    let row = stdout(&table)
+        .lines()
+        .find(|line| line.contains("sleep"))
+        .unwrap()
+        .to_owned();
+    assert!(row.contains(" 100% "), "{row}");
+    drop((overviews, line, reader));
+    feeding.join().unwrap();
 }
 
 #[test]

@@ -118,10 +118,17 @@ fn general(refusal: &Refusal, around: &Circumstances) -> RefusalCause {
             format!("ulimit -n is {}", around.open_files.unwrap_or_default()),
             "ulimit -n 1024",
         ),
-        Some(Errno::NFILE) => RefusalCause::new(
-            "fs.file-max, or fs.pipe-user-pages-hard for pipes, is reached",
-            "sudo sysctl -w fs.file-max=1000000 fs.pipe-user-pages-hard=0",
-        ),
+        // pipe2(2) has this error for a limit of its own, too.
+        Some(Errno::NFILE) => match around.user_pages_hard.filter(|&pages| pages > 0) {
+            Some(pages) if call.contains("pipe") => RefusalCause::new(
+                format!("fs.pipe-user-pages-hard is {pages} pages for all pipes of this user"),
+                "sudo sysctl -w fs.pipe-user-pages-hard=0",
+            ),
+            _ => RefusalCause::new(
+                "fs.file-max is reached",
+                "sudo sysctl -w fs.file-max=1000000",
+            ),
+        },
         _ if around.is_filtered() && may_be_filtered => RefusalCause::new(
             "most likely a seccomp filter, since one is active (Seccomp: 2 in /proc/self/status)",
             allow(call),

@@ -1,6 +1,6 @@
 //! A pipe between two stages, and how full it is.
 //!
-//! To find out how full it is, the pipe is opened for writing for some microseconds. An additional writer
+//! To find out how full it is ([`Fill`]), the pipe is opened for writing for some microseconds. An additional writer
 //! can only delay the end of file for that time, which changes no result; an additional *reader* would
 //! keep a writer from getting SIGPIPE if its last reader closes the pipe at that moment. The pipe is never
 //! polled with poll(2), because that would make every later write(2) wake its readers (`poll_usage` in
@@ -10,6 +10,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
+pub use fullbore_linux::Fill;
 use fullbore_linux::{PipeIdentity, proc_directory};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
@@ -76,15 +77,6 @@ impl WriteEnd {
     }
 }
 
-/// How full a pipe is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fill {
-    /// Bytes in it.
-    pub queued: usize,
-    /// Its capacity in bytes.
-    pub capacity: usize,
-}
-
 impl Census {
     /// Returns an `O_PATH` fd of a pipe, if it may be opened. A FIFO that is open on one side only must not be
     /// opened on the other, so one of its writers must still have it open at this moment.
@@ -104,7 +96,7 @@ impl Census {
     /// As [`handle`](Self::handle), and `ENXIO` if no process reads it.
     pub fn fill(&self, pipe: &Pipe) -> Result<Option<Fill>, Errno> {
         let handle = self.openable(pipe)?;
-        handle.map(|handle| Fill::of(handle.as_fd())).transpose()
+        handle.map(|handle| fill_of(handle.as_fd())).transpose()
     }
 }
 
@@ -120,7 +112,7 @@ impl Link {
         if !self.write_end.as_ref().is_none_or(WriteEnd::is_open) {
             return None;
         }
-        Fill::of(self.handle.as_fd()).ok()
+        fill_of(self.handle.as_fd()).ok()
     }
 }
 
@@ -134,36 +126,14 @@ fn own_fds() -> Result<BorrowedFd<'static>, Errno> {
         .map_err(|errno| *errno)
 }
 
-impl Fill {
-    /// Reads how full the pipe is that `handle` refers to (`O_PATH`). Do not use this for a FIFO unless
-    /// both its sides are open already: opening it would complete the open(2) of another process.
-    ///
-    /// # Errors
-    /// `EACCES` if this user may not write to it; `ENXIO` for a FIFO without a reader.
-    pub fn of(handle: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let _unstopped = Unstopped::new();
-        let end = open_for_writing(handle)?;
-        Ok(Self {
-            queued: rustix::io::ioctl_fionread(&end)? as usize,
-            capacity: rustix::pipe::fcntl_getpipe_size(&end)?,
-        })
-    }
-
-    /// Returns whether it is empty.
-    pub fn is_empty(self) -> bool {
-        self.queued == 0
-    }
-
-    /// Returns whether it is full or almost full, so that a large write(2) does not fit.
-    pub fn is_full(self) -> bool {
-        self.queued >= self.capacity / 8 * 7
-    }
-
-    /// Returns how full it is, from 0 to 1. With large pages a pipe can hold more bytes than its
-    /// capacity.
-    pub fn share(self) -> f64 {
-        (self.queued as f64 / self.capacity.max(1) as f64).min(1.0)
-    }
+/// Reads how full the pipe is that `handle` refers to (`O_PATH`). Do not use this for a FIFO unless both its sides are
+/// open already: opening it would complete the open(2) of another process.
+///
+/// # Errors
+/// `EACCES` if this user may not write to it; `ENXIO` for a FIFO without a reader.
+pub fn fill_of(handle: BorrowedFd<'_>) -> Result<Fill, Errno> {
+    let _unstopped = Unstopped::new();
+    Fill::at(open_for_writing(handle)?)
 }
 
 /// Blocks the stop signals of the terminal for this thread as long as it exists. They stay pending until
@@ -213,7 +183,7 @@ mod tests {
         let pipe = Pipe::new().unwrap();
         rustix::io::write(&pipe.writer, &[0; 5000]).unwrap();
         for end in [&pipe.reader, &pipe.writer] {
-            let fill = Fill::of(handle(end).as_fd()).unwrap();
+            let fill = fill_of(handle(end).as_fd()).unwrap();
             assert_eq!(fill.queued, 5000);
             assert!(fill.capacity >= 5000 && !fill.is_empty() && fill.share() > 0.0);
         }

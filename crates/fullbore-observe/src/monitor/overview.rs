@@ -102,6 +102,8 @@ pub struct PipeState {
     pub capacity: Option<usize>,
     /// Bytes that are queued in it.
     pub queued: Option<usize>,
+    /// How full it is, from 0 to 1: 1 if its slots are used up, however few bytes they hold.
+    pub filled: Option<f64>,
     /// Why its capacity and its queued bytes could not be read.
     pub closed: Option<String>,
     /// How full it was at the last scans, the oldest first.
@@ -196,8 +198,7 @@ impl PipeState {
                 }
             }
         }
-        let share = self.queued.zip(self.capacity);
-        history.note(share.map(|(queued, capacity)| Fill { queued, capacity }.share()));
+        history.note(self.filled);
         self.fills = history.fills.iter().copied().collect();
         self.bytes = history.add(self.bytes);
         self.first_seen = history.first_seen;
@@ -207,6 +208,7 @@ impl PipeState {
     pub(crate) fn fill(&mut self, fill: Option<Fill>) {
         self.capacity = fill.map(|fill| fill.capacity);
         self.queued = fill.map(|fill| fill.queued);
+        self.filled = fill.map(Fill::share);
     }
 }
 

@@ -111,6 +111,7 @@ mod tests {
             Some(Fill {
                 queued,
                 capacity: 90,
+                no_slot_is_free: None,
             })
         };
         for letter in pipeline.chars() {

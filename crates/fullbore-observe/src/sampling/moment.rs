@@ -254,7 +254,11 @@ mod tests {
         let capacity = 80;
         Some(AdjacentPipe {
             inode,
-            fill: Some(Fill { queued, capacity }),
+            fill: Some(Fill {
+                no_slot_is_free: None,
+                queued,
+                capacity,
+            }),
             awaited: false,
         })
     }
@@ -309,7 +313,11 @@ mod tests {
             let (queued, capacity) = (40, 80);
             Some(AdjacentPipe {
                 inode,
-                fill: Some(Fill { queued, capacity }),
+                fill: Some(Fill {
+                    no_slot_is_free: None,
+                    queued,
+                    capacity,
+                }),
                 awaited,
             })
         };

@@ -32,6 +32,14 @@ pub struct SampledPipeline {
 /// What processes had used when their counters were last read.
 pub type Readings = HashMap<ProcessId, Counted>;
 
+/// Returns how full a pipe is, given what its writer does.
+fn seen_with(writer: Moment, fill: Fill) -> Fill {
+    match writer {
+        Moment::Output | Moment::Both => fill.with_writer_asleep(),
+        _ => fill,
+    }
+}
+
 impl SampledPipeline {
     /// Prepares to sample stages, to which no process belongs yet. `is_of_others` says whether another program has
     /// started them.
@@ -83,7 +91,8 @@ impl SampledPipeline {
 
     /// Returns how full a pipe was at the last sample.
     pub fn fill(&self, link: usize) -> Option<Fill> {
-        self.stages[self.links[link].writer].output?.fill
+        let writer = &self.stages[self.links[link].writer];
+        Some(seen_with(writer.moment, writer.output?.fill?))
     }
 
     /// Returns how long a stage has been in the same wait, at least.
@@ -123,10 +132,9 @@ impl SampledPipeline {
                 asked.filter(|(_, then)| now.saturating_duration_since(*then) < CAPACITY_LASTS);
             let fill = match known {
                 _ if ring.is_some() => ring.map(|ring| ring.fill),
-                Some((capacity, _)) if self.stages[link.reader].sleeps_in_read() => Some(Fill {
-                    queued: 0,
-                    capacity,
-                }),
+                Some((capacity, _)) if self.stages[link.reader].sleeps_in_read() => {
+                    Some(Fill::of_bytes(0, capacity))
+                }
                 _ => {
                     let fill = link.fill();
                     *asked = fill.map(|fill| (fill.capacity, now));
@@ -163,7 +171,7 @@ impl SampledPipeline {
             }
             if let Some(fill) = fills[link.writer] {
                 let waits = matches!(writer, Moment::Output | Moment::Both);
-                sums.note(fill, waits, time);
+                sums.note(seen_with(writer, fill), waits, time);
             }
         }
     }

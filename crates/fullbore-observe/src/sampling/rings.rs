@@ -92,6 +92,7 @@ impl Rings {
             fill: Fill {
                 queued: (state.published - state.claimed) as usize,
                 capacity: view.size() as usize,
+                no_slot_is_free: Some(state.producer_sleeps),
             },
             writer_sleeps: state.producer_sleeps,
             reader_sleeps: state.consumer_sleeps,

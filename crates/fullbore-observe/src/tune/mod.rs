@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::{PipeEnd, PipeGrowth};
+use fullbore_linux::{Fill, PipeEnd, PipeGrowth};
 use rustix::io::Errno;
 
 use crate::capacity::USUAL;
@@ -120,7 +120,7 @@ impl TunedPipe {
             return Ok(Outcome::NotLarger);
         }
         let done = match dry_run {
-            true if rustix::io::ioctl_fionread(end)? > USUAL as u64 => Err(Errno::BUSY),
+            true if holds_more(Fill::at(end)?) => Err(Errno::BUSY),
             true => Ok(USUAL),
             false => rustix::pipe::fcntl_setpipe_size(end, USUAL),
         };
@@ -130,6 +130,11 @@ impl TunedPipe {
         self.to = Some(done?);
         Ok(Outcome::Reverted)
     }
+}
+
+/// Returns whether a larger pipe holds more than one of the default size can, as far as that is seen.
+fn holds_more(fill: Fill) -> bool {
+    fill.queued > USUAL || fill.no_slot_is_free == Some(true)
 }
 
 fn grow(end: &impl AsFd, size: usize) -> Result<PipeGrowth, Errno> {

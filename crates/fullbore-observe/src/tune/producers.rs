@@ -36,6 +36,17 @@ const SAFE: &[&str] = &[
     "mariadb-dump", "mbuffer", "mysql", "mysqldump", "nc", "nc.openbsd", "nc.traditional", "ncat",
     "openssl", "pg_dump", "pg_restore", "psql", "rsync", "scp", "sftp", "socat", "sox", "sqlite",
     "ssh", "sshd", "strace", "tcpdump", "wget",
+    // The kernel writes the stream into a pipe by a call that copies (`write_buf` in fs/btrfs/send.c; ZFS's dump through
+    // zfs_file_write), and what the programs put between that pipe and the output is splice(2) of the copies
+    // (`lzc_send_wrapper` of libzfs_core) or write(2).
+    "btrfs", "zfs",
+    // Go: its library writes by write(2), or splices what comes from sockets and files; it has no vmsplice(2).
+    "age", "docker", "kubectl", "mongodump", "podman", "rclone", "restic",
+    // They write by write(2): `my_write` in ds_stdout.cc, fwrite(3) in pg_basebackup's own streamers.
+    "mariabackup", "mariadb-backup", "pg_basebackup",
+    // Python in one file, and languages whose runtimes write by write(2), or pass on a file with sendfile(2) or
+    // splice(2).
+    "borg", "deno", "java",
     // Shells, which use write(2).
     "ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "yash", "zsh",
     // Languages whose standard library uses write(2).
@@ -114,10 +125,21 @@ mod tests {
             "/usr/bin/7z",
             "/usr/bin/sha256sum",
             "/usr/bin/busybox",
+            "/usr/sbin/zfs",
+            "/usr/bin/restic",
+            "/usr/lib/jvm/java-21-openjdk-amd64/bin/java",
+            "/usr/bin/mariadb-backup",
+            "/usr/lib/postgresql/17/bin/pg_basebackup",
         ] {
             assert!(known(executable, "a b").is_some(), "{executable}");
         }
-        for executable in ["/usr/bin/fizzbuzz", "/home/me/tar-like", "", "/usr/bin/"] {
+        for executable in [
+            "/usr/bin/fizzbuzz",
+            "/usr/bin/bun",
+            "/home/me/tar-like",
+            "",
+            "/usr/bin/",
+        ] {
             assert_eq!(known(executable, "cat"), None, "{executable}");
         }
     }

@@ -42,6 +42,8 @@ class PipeInfo:
     readers: tuple[ProcessInfo, ...]
     capacity: int | None
     queued: int | None
+    #: How full it is, from 0 to 1: 1 if its slots are used up, however few bytes they hold.
+    filled: float | None
     bytes_per_second: float | None
     empty: float | None
     full: float | None

@@ -602,7 +602,17 @@ def _pass_on(source: int, sink: int) -> None:
 
 def _ends_within(pid: int, timeout: float) -> bool:
     """Returns whether a child ends within some seconds."""
-    pidfd = os.pidfd_open(pid)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        # A filter refuses it. The child is not waited for here: the caller does that.
+        until = time.monotonic() + timeout
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while os.waitid(os.P_PID, pid, how) is None:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.005)
+        return True
     try:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)

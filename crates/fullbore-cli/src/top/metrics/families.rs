@@ -88,6 +88,8 @@ pub(super) const PARTS: &[Parts] = &[
 pub(super) const PIPE: &[Metric<PipeState>] = &[
     (GAUGE, "fullbore_pipe_capacity_bytes", "Capacity of the pipe", |row| count(row.capacity)),
     (GAUGE, "fullbore_pipe_queued_bytes", "Bytes in the pipe", |row| count(row.queued)),
+    (GAUGE, "fullbore_pipe_filled_ratio", "How full the pipe is: 1 if its slots are used up, however few bytes they hold",
+        |row| row.filled.and_then(real)),
     (COUNTER, "fullbore_pipe_bytes",
         "Bytes that went through the pipe since it was first seen, according to its processes' I/O counters",
         |row| row.bytes.bytes.and_then(whole)),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::census::chains::{Flow, PipeKind};
-use crate::census::link::Fill;
+use crate::census::link::fill_of;
 use crate::census::{Holder, ProcessId};
 use rustix::fs::FileType;
 
@@ -94,7 +94,7 @@ fn a_pipeline_is_seen_with_who_writes_and_who_reads() {
     );
     assert_eq!(process.parent, std::process::id());
     let handle = census.handle(&pipe).unwrap();
-    let fill = Fill::of(handle.as_fd()).unwrap();
+    let fill = fill_of(handle.as_fd()).unwrap();
     assert_eq!(fill.queued, 5000);
     assert!(fill.capacity >= 5000);
     let index = census.pipes.iter().position(|one| *one == pipe).unwrap();
@@ -134,7 +134,7 @@ fn a_process_whose_first_thread_has_ended_is_seen_with_its_pipes() {
                 holders: vec![*holder.unwrap()],
                 ..pipe.clone()
             };
-            assert!(Fill::of(census.handle(&only).unwrap().as_fd()).is_ok());
+            assert!(fill_of(census.handle(&only).unwrap().as_fd()).is_ok());
         }
     }
     drop(reader);
@@ -241,7 +241,7 @@ fn pipelines_that_come_and_go_under_a_census_end_as_they_would_without() {
                     .filter(|pipe| pipe.kind() == PipeKind::Link)
                 {
                     let handle = census.handle(pipe);
-                    let fill = handle.and_then(|handle| Fill::of(handle.as_fd()));
+                    let fill = handle.and_then(|handle| fill_of(handle.as_fd()));
                     filled += usize::from(fill.is_ok());
                 }
             }
