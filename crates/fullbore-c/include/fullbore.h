@@ -104,7 +104,7 @@
 // memory shared with its other end, if that end uses this library, has this flag too, and has the same user, and if no
 // other process has the pipe open. The bytes arrive as through the pipe, but poll(2) does not see them. It has no
 // effect with FULLBORE_FLAG_NONBLOCKING.
-#define FULLBORE_FLAG_SHARED 32
+#define FULLBORE_FLAG_SHARED 128
 
 // The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
 // socket; anything else gets copies.

@@ -30,7 +30,7 @@ pub const FULLBORE_FLAG_NONBLOCKING: u32 = 1;
 /// memory shared with its other end, if that end uses this library, has this flag too, and has the same user, and if no
 /// other process has the pipe open. The bytes arrive as through the pipe, but poll(2) does not see them. It has no
 /// effect with FULLBORE_FLAG_NONBLOCKING.
-pub const FULLBORE_FLAG_SHARED: u32 = 32;
+pub const FULLBORE_FLAG_SHARED: u32 = 128;
 
 /// Options, which begin with their size, so that programs built with an older or a newer header can pass them.
 ///

@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -128,4 +129,37 @@ fn accept(header: &str) {
                 .arg(&source));
         }
     }
+}
+
+/// The constants that mean different things in one place have different numbers, and flags are distinct bits: every
+/// function takes the flags of one field, and a flag that is valid in two fields means the same in both.
+#[test]
+fn no_two_constants_of_a_kind_have_the_same_number() {
+    let mut found: BTreeMap<String, BTreeMap<u64, String>> = BTreeMap::new();
+    for (header, _) in HEADERS {
+        for line in fs::read_to_string(root().join("include").join(header))
+            .unwrap()
+            .lines()
+        {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ["#define", name, number] = words[..] else {
+                continue;
+            };
+            let Ok(number) = number.parse() else { continue };
+            let kind = match name.strip_prefix("FULLBORE_ON_ERROR_") {
+                Some(_) => "ON_ERROR",
+                None => name.split('_').nth(1).unwrap(),
+            };
+            if kind == "VERSION" {
+                continue;
+            }
+            assert!(kind != "FLAG" || u64::is_power_of_two(number), "{name}");
+            let same = found
+                .entry(kind.to_owned())
+                .or_default()
+                .insert(number, name.to_owned());
+            assert_eq!(same, None, "{name} has the same number, {number}");
+        }
+    }
+    assert!(found["FLAG"].len() >= 7 && found.len() >= 8, "{found:?}");
 }

@@ -119,6 +119,16 @@ mod tests {
     }
 
     #[test]
+    fn the_numbers_are_those_of_the_c_library() {
+        assert_eq!(
+            (SOL_SOCKET, SO_PEERCRED),
+            (libc::SOL_SOCKET, libc::SO_PEERCRED)
+        );
+        assert_eq!(SIOCOUTQ, libc::TIOCOUTQ as c_ulong);
+        assert_eq!(size_of::<Credentials>(), size_of::<libc::ucred>());
+    }
+
+    #[test]
     fn a_file_has_no_peer() {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(peer_of(&file).unwrap_err(), Errno::NOTSOCK);

@@ -132,6 +132,17 @@ fn take_away(sigpipe: &SignalSet) {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_numbers_and_sizes_are_those_of_the_c_library() {
+        assert_eq!(
+            (SIG_BLOCK, SIG_SETMASK),
+            (libc::SIG_BLOCK, libc::SIG_SETMASK)
+        );
+        assert!(size_of::<SignalSet>() >= size_of::<libc::sigset_t>());
+        assert!(size_of::<Information>() >= size_of::<libc::siginfo_t>());
+        assert!(size_of::<NoTime>() >= size_of::<libc::timespec>());
+    }
+
     /// Returns whether SIGPIPE is blocked in this thread, and whether it is pending.
     fn state() -> (bool, bool) {
         let (mut mask, mut pending) = (SignalSet::empty(), SignalSet::empty());

@@ -43,7 +43,7 @@ mod watch;
 pub use capacity::{USUAL, affordable};
 pub use census::descendants::descendants;
 pub use error::Error;
-pub use monitor::{Monitor, overview};
+pub use monitor::{Monitor, allow_all_files, overview};
 pub use rate::Rate;
 pub use sampling::facts::StartedStage;
 pub use sampling::moment::Cause;

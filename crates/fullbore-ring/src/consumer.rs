@@ -173,11 +173,8 @@ impl<Fd: AsFd> Consumer<Fd> {
                     Err(error) => Err(after(self.taken, error)),
                 };
             }
-            if self
-                .fill()
-                .map_err(|error| of_io(error, TransferSide::Source, 0))?
-                == 0
-            {
+            let filled = self.fill();
+            if filled.map_err(|error| of_io(error, TransferSide::Source, self.taken()))? == 0 {
                 return Ok(n - left);
             }
         }
@@ -200,7 +197,10 @@ impl<Fd: AsFd> Consumer<Fd> {
                 false => self.buffer_len(),
             };
             let n = match self.next(most)? {
-                Next::Pipe => return self.inner.fill_buf().map(<[u8]>::len),
+                Next::Pipe => {
+                    let filled = self.inner.fill_buf().map(<[u8]>::len);
+                    return filled.map_err(|error| self.of_inner(error));
+                }
                 Next::Claimed(claimed) if self.in_place => {
                     let n = claimed.len();
                     self.taken += n as u64;
@@ -269,6 +269,15 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
+    /// Returns an error of the inner consumer, which does not count the bytes of the ring, with those.
+    fn of_inner(&self, error: io::Error) -> io::Error {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return error;
+        }
+        let inside = self.inner.report().bytes;
+        after(self.taken, of_io(error, TransferSide::Source, inside)).into()
+    }
+
     /// Releases the shared memory once the caller has consumed all of it.
     #[inline]
     fn release(&mut self) {
@@ -293,7 +302,9 @@ impl<Fd: AsFd> Read for Consumer<Fd> {
             // Read directly into the caller's memory: the buffer would only add a copy.
             loop {
                 let n = match self.next(buf.len())? {
-                    Next::Pipe => return self.inner.read(buf),
+                    Next::Pipe => {
+                        return self.inner.read(buf).map_err(|error| self.of_inner(error));
+                    }
                     found => self.get(found, buf)?,
                 };
                 if n > 0 {

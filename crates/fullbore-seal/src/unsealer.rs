@@ -1,5 +1,6 @@
 //! Reads a sealed stream.
 
+use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use blake3::Hasher;
@@ -14,7 +15,6 @@ use crate::format::{CHECK, DIGEST, FRAME, LENGTH, MAGIC, TOTAL, VERSION};
 ///
 /// An incomplete stream is an error that contains a [`Damage`], after the content before the damage has been returned.
 /// An error of the source is returned unchanged, and the next call continues where it happened.
-#[derive(Debug)]
 pub struct Unsealer<R> {
     source: R,
     hasher: Hasher,
@@ -29,6 +29,16 @@ pub struct Unsealer<R> {
     /// The content in the part that has not been returned.
     ready: std::ops::Range<usize>,
     next: Next,
+}
+
+impl<R: fmt::Debug> fmt::Debug for Unsealer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unsealer")
+            .field("source", &self.source)
+            .field("content", &self.content)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The part of the stream that comes next.

@@ -4,6 +4,7 @@
 //! longer than copying a short stream. If no memory can be mapped (RLIMIT_AS, overcommit), the initial memory is used
 //! throughout.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
 use fullbore_linux::error::Result;
@@ -28,7 +29,7 @@ pub(crate) enum Memory {
 }
 
 /// Memory from the allocator that starts at a multiple of [`BLOCK`], as reading with O_DIRECT requires (open(2)).
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
     range: Range<usize>,
@@ -36,6 +37,13 @@ pub(crate) struct Aligned {
 
 /// The largest logical block size of common disks.
 pub(crate) const BLOCK: usize = 4096;
+
+impl fmt::Debug for Aligned {
+    /// Writes the number of bytes, which are the user's, and not the bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Aligned({} bytes)", self.range.len())
+    }
+}
 
 impl Aligned {
     /// Uses `len` bytes of `bytes`, which is [`BLOCK`] bytes longer.

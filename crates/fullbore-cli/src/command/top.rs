@@ -113,6 +113,7 @@ impl Top {
             // stdout is checked before anything is scanned.
             inherited::stdout()?;
         }
+        fullbore_observe::allow_all_files();
         let mut monitor = Monitor::new(Scope {
             whose: match (self.process, self.pipeline) {
                 (Some(ProcessName::Name(name)), _) => Whose::Named(name),

@@ -22,6 +22,7 @@ const NOTICE: Duration = Duration::from_millis(100);
 pub fn follow(pid: u32, interval: Duration, anyway: bool) -> anyhow::Result<()> {
     let mut screen = Screen::new(anyway);
     let interrupt = Interrupt::noted();
+    fullbore_observe::allow_all_files();
     let mut monitor = Monitor::new(Scope {
         whose: Whose::Tree(pid),
         all: false,

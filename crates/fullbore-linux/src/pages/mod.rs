@@ -418,20 +418,31 @@ pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
     Ok(pages)
 }
 
-/// Makes the memory read-only. The caller must not use `DerefMut` afterwards: writing would raise SIGSEGV.
-///
-/// # Errors
-/// As mprotect(2).
-pub fn make_read_only(pages: &mut Pages) -> Result<()> {
-    // SAFETY: changes no contents, and the range is that of the mapping.
-    unsafe {
-        rustix::mm::mprotect(
-            pages.start.as_ptr().cast(),
-            pages.mapped,
-            MprotectFlags::READ,
-        )
+/// Memory that can no longer be written to: it gives no mutable access.
+#[derive(Debug)]
+pub struct ReadOnlyPages(Pages);
+
+impl ReadOnlyPages {
+    /// Makes the memory read-only (mprotect(2)).
+    ///
+    /// # Errors
+    /// As mprotect(2).
+    pub fn new(pages: Pages) -> Result<Self> {
+        let (start, len) = (pages.start.as_ptr().cast(), pages.mapped);
+        // SAFETY: changes no contents, the range is that of the mapping, and nothing can write to it from now on: this
+        // object has the only access to it, and gives only shared references.
+        unsafe { rustix::mm::mprotect(start, len, MprotectFlags::READ) }
+            .map_err(error::system("mprotect"))?;
+        Ok(Self(pages))
     }
-    .map_err(error::system("mprotect"))
+}
+
+impl Deref for ReadOnlyPages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 fn no_transparent_huge_pages() -> Error {

@@ -22,7 +22,8 @@ use crate::census::walk::KnownProcesses;
 use crate::census::{Census, ProcessId};
 use crate::error::Error;
 use crate::monitor::history::Histories;
-use crate::monitor::open_files::{Files, all_files_allowed};
+pub use crate::monitor::open_files::allow_all_files;
+use crate::monitor::open_files::{Files, files_allowed};
 use crate::monitor::overview::Overview;
 use crate::monitor::watched_chain::{WatchedChain, files_for, loads};
 use crate::sampling::cpus::{Reading, of_this_thread};
@@ -88,7 +89,7 @@ impl Monitor {
         needs_proc()?;
         let root = scope.root()?;
         let now = Instant::now();
-        let files = all_files_allowed().saturating_sub(SPARE_FILES);
+        let files = files_allowed().saturating_sub(SPARE_FILES);
         Ok(Self {
             scope,
             began: now,

@@ -26,17 +26,19 @@ impl Files {
     }
 }
 
-/// Raises the limit on open files as far as possible, and returns it.
-pub fn all_files_allowed() -> usize {
+/// Returns how many files this process may open now. A library does not change that: a program may use select(2), which
+/// supports no more than 1024 files, and its children inherit the limit.
+pub fn files_allowed() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.map_or(1 << 20, |files| files as usize)
+}
+
+/// Raises the limit of this process on open files as far as possible, so that a monitor that is created afterwards can
+/// watch more pipelines. The process must not use select(2) with more than 1024 files, and its children inherit the
+/// limit.
+pub fn allow_all_files() {
     let limit = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    // This process does not use select(2), which supports no more than 1024 files.
-    let limit = match setrlimit(Resource::Nofile, all) {
-        Ok(()) => all,
-        Err(_) => limit,
-    };
-    limit.current.map_or(1 << 20, |files| files as usize)
+    let current = limit.maximum;
+    // Where that is refused, the monitor watches fewer pipelines.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
 }

@@ -24,7 +24,7 @@ use crate::memory::{Geometry, Memory};
 use crate::outlet::RUN;
 use crate::way::Way;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::pages::{self, Pages};
+use fullbore_linux::pages::ReadOnlyPages;
 use fullbore_linux::pipe::{self, Pipe, PipeEnd, roomy};
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
@@ -57,7 +57,7 @@ pub struct Repeat<Fd: AsFd> {
     options: ProducerOptions,
     origin: Origin,
     /// The pattern, repeated until it is long enough for one send from memory.
-    block: Pages,
+    block: ReadOnlyPages,
     pattern: usize,
     sent: u64,
 }
@@ -271,14 +271,13 @@ fn length(bytes: u64) -> usize {
 }
 
 /// Returns about [`BLOCK`] bytes of whole patterns, and less in a small cgroup.
-fn block_of(pattern: &[u8]) -> Result<Pages> {
+fn block_of(pattern: &[u8]) -> Result<ReadOnlyPages> {
     let len = pattern.len() * (Geometry::here().buffer(BLOCK) / pattern.len()).max(1);
     let mut block = Memory::map(len, true)?;
     for copy in block.chunks_exact_mut(pattern.len()) {
         copy.copy_from_slice(pattern);
     }
-    pages::make_read_only(&mut block)?;
-    Ok(block)
+    ReadOnlyPages::new(block)
 }
 
 impl Origin {

@@ -283,7 +283,6 @@ impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Tee<Sour
         f.debug_struct("Tee")
             .field("source", &self.source)
             .field("sinks", &self.sinks)
-            .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }

@@ -371,7 +371,6 @@ impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Transfer
         f.debug_struct("Transfer")
             .field("source", &self.source)
             .field("sink", &self.sink)
-            .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use fullbore_linux::error::{Error, Result};
 use fullbore_linux::pipe::{PipeEnd, roomy};
 use fullbore_linux::wait::Waiter;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Options {
     pub(crate) guarantee: Guarantee,
     pub(crate) limit: Option<u64>,
