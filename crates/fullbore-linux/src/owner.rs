@@ -52,6 +52,12 @@ impl Owner {
     }
 }
 
+impl Default for Owner {
+    fn default() -> Self {
+        Self::this()
+    }
+}
+
 /// Returns a number that is 0 again in every child; `None` if the kernel does not support that.
 fn wiped_in_children() -> Option<&'static AtomicU64> {
     static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());

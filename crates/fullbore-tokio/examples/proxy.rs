@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((client, _)) => drop(connections.spawn(relay(client, to.clone(), options))),
+                Ok((client, _)) => drop(connections.spawn(relay(client, to.clone(), options.clone()))),
                 // Too many open files, or a client that has already closed.
                 Err(_) => time::sleep(Duration::from_millis(10)).await,
             },

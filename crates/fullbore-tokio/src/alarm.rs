@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use fullbore_linux::Owner;
 use tokio::time::Sleep;
 
 use crate::options::Options;
@@ -13,7 +14,16 @@ use crate::report::Ended;
 
 /// Wakes the task at a time that may change.
 #[derive(Default)]
-struct Alarm(Option<Pin<Box<Sleep>>>);
+struct Alarm(Option<Pin<Box<Sleep>>>, Owner);
+
+impl Drop for Alarm {
+    /// In a forked child, a thread of the parent may hold the lock of the timers for ever.
+    fn drop(&mut self) {
+        if !self.1.is_here() {
+            std::mem::forget(self.0.take());
+        }
+    }
+}
 
 impl Alarm {
     /// Returns whether this time has come; otherwise the task is woken then.

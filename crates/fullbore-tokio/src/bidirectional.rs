@@ -10,6 +10,7 @@ use fullbore::{Error, TransferSide};
 
 use crate::alarm::Timer;
 use crate::clock;
+use crate::counters::Counters;
 use crate::direction::Direction;
 use crate::ends::{Duplex, Side};
 use crate::options::Options;
@@ -26,7 +27,7 @@ pub struct Both {
 }
 
 /// The bytes that were taken from one side and have not arrived at the other.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnderWay {
     /// From `a` to `b`, in order.
@@ -35,15 +36,23 @@ pub struct UnderWay {
     pub b_to_a: Vec<u8>,
 }
 
+impl fmt::Debug for UnderWay {
+    /// Writes the numbers of bytes, which are the user's, and not the bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (there, back) = (self.a_to_b.len(), self.b_to_a.len());
+        write!(f, "UnderWay({there} bytes from a to b, {back} from b to a)")
+    }
+}
+
 impl Options {
     /// Creates a transfer in both directions between `a` and `b`, which may be borrowed (`&mut`) or owned.
-    pub fn copy_bidirectional<A: Duplex, B: Duplex>(self, a: A, b: B) -> Bidirectional<A, B> {
+    pub fn copy_bidirectional<A: Duplex, B: Duplex>(&self, a: A, b: B) -> Bidirectional<A, B> {
         Bidirectional {
             a: Side::new(a),
             b: Side::new(b),
-            there: Direction::new(&self),
-            back: Direction::new(&self),
-            timer: Timer::new(&self),
+            there: Direction::new(self),
+            back: Direction::new(self),
+            timer: Timer::new(self),
             error: None,
         }
     }
@@ -55,6 +64,11 @@ impl Options {
 /// connection is then half-closed, and the other direction continues. Nothing is closed after a failure or a timeout:
 /// an end that a peer sees always comes from the other peer. Dropping the sockets then closes them, which looks like an
 /// end; to reset the connections instead, set `SO_LINGER` to zero before that, as the example `proxy` does.
+///
+/// # fork
+/// A child of fork(2) must not use its copy: [`run`](Self::run) and [`into_parts`](Self::into_parts) return an error
+/// there, so that no byte is sent twice or taken from the parent. The child must not drop a copy that owns sockets or
+/// pipes either, but forget it: tokio's types would remove themselves from the epoll(7) of the parent's runtime.
 pub struct Bidirectional<A, B> {
     a: Side<A>,
     b: Side<B>,
@@ -91,6 +105,11 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
             it.back.stop_clock();
         };
         clock::run(self, Self::poll, stop).await
+    }
+
+    /// Returns the counters from `a` to `b`, and from `b` to `a`, which can be read while it runs.
+    pub fn counters(&self) -> (Counters, Counters) {
+        (self.there.counters.clone(), self.back.counters.clone())
     }
 
     /// Returns the totals so far.

@@ -10,8 +10,9 @@ use rustix::net::SendFlags;
 use rustix::pipe::{SpliceFlags, splice};
 
 use crate::ends::Shape;
-use crate::pool::{Buffer, LentPipe};
-use fullbore_linux::{is_refusal, without_sigpipe};
+use crate::pool::{Buffer, LentPipe, Pool};
+use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
+use fullbore_linux::without_sigpipe;
 
 /// The bytes in flight.
 #[derive(Default)]
@@ -25,7 +26,11 @@ pub(crate) enum Carrier {
         to: usize,
     },
     /// This many bytes in a pipe.
-    Piped { pipe: LentPipe, held: usize },
+    Piped {
+        pipe: LentPipe,
+        held: usize,
+        pool: Pool,
+    },
     /// The bytes that could be read back from a pipe, and the error after them.
     Broken(Vec<u8>, Errno),
 }
@@ -51,10 +56,15 @@ impl Carrier {
     }
 
     /// Takes at most `most` bytes from the source by read(2), and returns how many; 0 is its end.
-    pub(crate) fn read(&mut self, source: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
-        let mut buffer = Buffer::take();
-        let most = most.min(buffer.0.len());
-        let n = retry_on_intr(|| rustix::io::read(source, &mut buffer.0[..most]))?;
+    pub(crate) fn read(
+        &mut self,
+        source: BorrowedFd<'_>,
+        pool: &Pool,
+        most: usize,
+    ) -> Result<usize, Errno> {
+        let mut buffer = pool.buffer();
+        let most = most.min(buffer.bytes.len());
+        let n = retry_on_intr(|| rustix::io::read(source, &mut buffer.bytes[..most]))?;
         if n > 0 {
             *self = Carrier::Memory {
                 buffer,
@@ -71,12 +81,14 @@ impl Carrier {
         &mut self,
         source: BorrowedFd<'_>,
         pipe: &mut Option<LentPipe>,
+        pool: &Pool,
         most: usize,
     ) -> Result<usize, Errno> {
         let Some(lent) = pipe else { return Ok(0) };
         let held = splice_once(source, lent.pipe.writer.as_fd(), most.min(MOST))?;
         if let Some(pipe) = pipe.take_if(|_| held > 0) {
-            *self = Carrier::Piped { pipe, held };
+            let pool = pool.clone();
+            *self = Carrier::Piped { pipe, held, pool };
         }
         Ok(held)
     }
@@ -84,14 +96,14 @@ impl Carrier {
     /// Sends bytes to the sink, in one call. If splice(2) is refused, the bytes are read back and written.
     pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Shape) -> Done {
         let mut refused = false;
-        if let Carrier::Piped { pipe, held } = self {
+        if let Carrier::Piped { pipe, held, .. } = self {
             let call = || splice_once(pipe.pipe.reader.as_fd(), sink, *held);
             let moved = match shape {
                 Shape::Socket => without_sigpipe(call),
                 _ => call(),
             };
-            match moved {
-                Ok(bytes @ 1..) => {
+            match outcome::of(Call::Splice, (Kind::Own, shape.kind()), moved, None) {
+                Outcome::Moved(bytes) => {
                     *held -= bytes;
                     if *held == 0 {
                         self.give_back();
@@ -103,15 +115,14 @@ impl Carrier {
                     });
                 }
                 // write(2) either sends the bytes, or returns the reason why not.
-                Ok(0) => refused = true,
-                Err(errno) if is_refusal(errno) => refused = true,
-                Err(errno) => return Err(("splice", errno)),
+                Outcome::Refused => refused = true,
+                _ => return Err(("splice", moved.err().unwrap_or(Errno::IO))),
             }
             let bytes = self.take_all().map_err(|errno| ("read", errno))?;
             *self = Carrier::Memory {
                 from: 0,
                 to: bytes.len(),
-                buffer: Buffer(bytes),
+                buffer: bytes.into(),
             };
         }
         let bytes = self.write(sink, shape)?;
@@ -132,7 +143,7 @@ impl Carrier {
             Carrier::Broken(_, errno) => return Err(("read", *errno)),
             _ => return Ok(0),
         };
-        let bytes = &buffer.0[*from..*to];
+        let bytes = &buffer.bytes[*from..*to];
         let n = retry_on_intr(|| match shape {
             Shape::Socket | Shape::OtherSocket => {
                 rustix::net::send(sink, bytes, SendFlags::NOSIGNAL)
@@ -152,8 +163,8 @@ impl Carrier {
 
     /// Returns a pipe that has become empty to the pool.
     fn give_back(&mut self) {
-        if let Carrier::Piped { pipe, .. } = std::mem::take(self) {
-            pipe.give_back();
+        if let Carrier::Piped { pipe, pool, .. } = std::mem::take(self) {
+            pool.give_back(pipe);
         }
     }
 
@@ -166,9 +177,11 @@ impl Carrier {
         let mut bytes = Vec::new();
         match self {
             Carrier::Empty => {}
-            Carrier::Memory { buffer, from, to } => bytes.extend_from_slice(&buffer.0[*from..*to]),
+            Carrier::Memory { buffer, from, to } => {
+                bytes.extend_from_slice(&buffer.bytes[*from..*to])
+            }
             Carrier::Broken(read, _) => bytes.append(read),
-            Carrier::Piped { pipe, held } => {
+            Carrier::Piped { pipe, held, .. } => {
                 bytes.resize(*held, 0);
                 let mut read = 0;
                 while read < bytes.len() {

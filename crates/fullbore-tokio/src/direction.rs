@@ -11,19 +11,21 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use fullbore::{Error, Guarantee, TransferSide};
-use fullbore_linux::is_refusal;
-use rustix::fs::fstat;
+use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
+use fullbore_linux::{Owner, is_refusal, page_size};
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
 use rustix::io::Errno;
 use tokio::io::Interest;
 
 use crate::alarm::Pace;
 use crate::carrier::{Carrier, Done, Moved};
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::ends::{End, Shape, Side, Unusable};
 use crate::job::Job;
 use crate::nap::Nap;
 use crate::options::Options;
-use crate::pool::LentPipe;
+use crate::pool::Pool;
 use crate::report::{Ended, Report};
 
 /// Bytes after which the task yields, even if there are more to move: about an eighth of a millisecond. With more, 64
@@ -46,13 +48,16 @@ pub(crate) struct Direction {
     carrier: Carrier,
     /// A call on a blocking thread, and its side.
     job: Option<(TransferSide, Job)>,
-    bytes: u64,
-    taken: u64,
-    spliced: u64,
+    pub(crate) counters: Counters,
+    pool: Pool,
+    owner: Owner,
     /// Whether the last call took so many bytes that splicing pays off.
     streams: bool,
-    /// Whether splice(2) was refused for these two descriptors.
+    /// Whether splice(2) was refused for these two descriptors, or is not right.
     refused: bool,
+    /// Whether the writer of the source does not use packet mode (pipe(7)). A packet stays a packet in the next pipe,
+    /// where a read(2) without room for all of it discards the rest.
+    no_packets: bool,
     /// Whether it delivers the bytes that have come, and does not wait for more.
     drains: bool,
     /// The call and the error of a source that has failed and must not be read again ([`is_reported_once`]).
@@ -74,6 +79,7 @@ impl Direction {
             guarantee: options.guarantee,
             limit: options.limit,
             pace: options.rate.map(|rate| Pace::new(rate.get())),
+            pool: options.pool.clone().unwrap_or_default(),
             ..Self::default()
         }
     }
@@ -85,10 +91,17 @@ impl Direction {
         source: &mut Side<S>,
         sink: &mut Side<W>,
     ) -> Poll<Result<Ended, Error>> {
+        self.is_of_this_process()?;
         self.clock.start();
         let (source_shape, sink_shape) = match self.shapes {
             Some(shapes) => shapes,
-            None => *self.shapes.insert(examine(source, sink)?),
+            None => {
+                let shapes = *self.shapes.insert(examine(source, sink)?);
+                // Pages that are spliced into a pipe in packet mode are no packets: a read(2) that gets some of them
+                // has less room left for the packet behind, and discards its rest.
+                self.refused = shapes.1 == Shape::Pipe && is_in_packet_mode(sink.fd());
+                shapes
+            }
         };
         let mut left = TURN;
         loop {
@@ -111,7 +124,10 @@ impl Direction {
             }
             let side = self.side();
             let done = if side == TransferSide::Source {
-                if self.limit.is_some_and(|limit| self.taken >= limit) {
+                if self
+                    .limit
+                    .is_some_and(|limit| self.counters.taken() >= limit)
+                {
                     return Poll::Ready(Ok(Ended::AtLimit));
                 }
                 if left == 0 {
@@ -128,14 +144,14 @@ impl Direction {
                     .then_some(source_shape);
                 let most = self.may_take(most);
                 if let Some(file) = source.file() {
-                    let file = Arc::clone(file);
+                    let (file, pool) = (Arc::clone(file), self.pool.clone());
                     self.start(side, move |carrier| {
-                        take(carrier, file.as_fd(), splices, most)
+                        take(carrier, file.as_fd(), &pool, splices, most)
                     });
                     continue;
                 }
-                let (carrier, fd) = (&mut self.carrier, source.fd());
-                let mut call = || take(carrier, fd, splices, most);
+                let (carrier, fd, pool) = (&mut self.carrier, source.fd(), &self.pool);
+                let mut call = || take(carrier, fd, pool, splices, most);
                 match self.drains {
                     // tokio may not have been notified yet of bytes that have arrived.
                     true => call(),
@@ -219,17 +235,16 @@ impl Direction {
         match side {
             TransferSide::Source => {
                 self.streams = moved.bytes >= STREAM;
-                self.taken += moved.bytes as u64;
+                // A read(2) returns one packet at a time, and no packet is longer than a page.
+                self.no_packets |= !moved.spliced && moved.bytes > page_size();
+                self.counters.took(moved.bytes);
                 if let Some(pace) = &mut self.pace {
                     pace.took(moved.bytes);
                 }
                 Ok((moved.bytes == 0).then_some(Ended::AtEnd))
             }
             TransferSide::Sink => {
-                self.bytes += moved.bytes as u64;
-                if moved.spliced {
-                    self.spliced += moved.bytes as u64;
-                }
+                self.counters.arrived(moved.bytes, moved.spliced);
                 Ok(None)
             }
         }
@@ -240,13 +255,16 @@ impl Direction {
         self.guarantee == Guarantee::Reference
             && !self.refused
             && (self.streams || source == Shape::File)
+            && (self.no_packets || (source, sink) != (Shape::Pipe, Shape::Pipe))
             && [source, sink]
                 .iter()
                 .all(|shape| matches!(shape, Shape::Pipe | Shape::Socket | Shape::File))
     }
 
     fn may_take(&self, most: usize) -> usize {
-        let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
+        let left = self
+            .limit
+            .map_or(u64::MAX, |limit| limit - self.counters.taken());
         usize::try_from(left).unwrap_or(usize::MAX).min(most)
     }
 
@@ -260,7 +278,7 @@ impl Direction {
             side,
             operation,
             errno,
-            moved: self.bytes,
+            moved: self.counters.bytes(),
         }
     }
 
@@ -296,7 +314,8 @@ impl Direction {
 
     /// Waits for a call on a blocking thread, if there is one.
     fn settle(&mut self) {
-        if let Some((side, job)) = self.job.take() {
+        // In a forked child, there is no such thread.
+        if let Some((side, job)) = self.job.take_if(|_| self.owner.is_here()) {
             let (carrier, done) = job.take();
             self.carrier = carrier;
             // The next run finds a failure or an end again.
@@ -309,9 +328,9 @@ impl Direction {
     pub(crate) fn report(&mut self) -> Report {
         self.settle();
         Report {
-            bytes: self.bytes,
-            taken: self.taken,
-            spliced: self.spliced,
+            bytes: self.counters.bytes(),
+            taken: self.counters.taken(),
+            spliced: self.counters.spliced(),
             elapsed: self.clock.elapsed(),
             waited_for_source: self.clock.waited(TransferSide::Source),
             waited_for_sink: self.clock.waited(TransferSide::Sink),
@@ -321,9 +340,21 @@ impl Direction {
 
     /// Removes and returns the bytes in flight.
     pub(crate) fn take_under_way(&mut self) -> Result<Vec<u8>, Error> {
+        self.is_of_this_process()?;
         self.settle();
         let taken = self.carrier.take_all();
         taken.map_err(|errno| self.error(TransferSide::Source, "read", errno.into()))
+    }
+
+    /// # Errors
+    /// `Error::Invalid` in a child of the process that created it: the bytes in flight are the parent's.
+    fn is_of_this_process(&self) -> Result<(), Error> {
+        match self.owner.is_here() {
+            true => Ok(()),
+            false => Err(Error::Invalid(
+                "the transfer belongs to the process that created it, and not to its child".into(),
+            )),
+        }
     }
 
     pub(crate) fn end(&mut self, ended: Ended) {
@@ -388,6 +419,11 @@ fn examine<S: End, W: End>(
     }
 }
 
+/// Returns whether what is written to this end of a pipe becomes packets.
+fn is_in_packet_mode(fd: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
+}
+
 /// Returns whether the kernel may report this error only once, and an end afterwards, as it does with the pending error
 /// of a socket. For devices, this is unknown. A lack of memory concerns only one call.
 fn is_reported_once(source: Shape, errno: Errno) -> bool {
@@ -398,6 +434,7 @@ fn is_reported_once(source: Shape, errno: Errno) -> bool {
 fn take(
     carrier: &mut Carrier,
     source: BorrowedFd<'_>,
+    pool: &Pool,
     splices: Option<Shape>,
     most: usize,
 ) -> Done {
@@ -409,23 +446,30 @@ fn take(
         })
     };
     let read = |carrier: &mut Carrier| {
-        let read = carrier.read(source, most);
+        let read = carrier.read(source, pool, most);
         read.map_err(|errno| ("read", errno))
     };
-    let lent = splices.and_then(|shape| Some((shape, LentPipe::take()?)));
+    let lent = splices.and_then(|shape| Some((shape, pool.pipe()?)));
     let Some((shape, pipe)) = lent else {
         return moved(read(carrier)?, false, false);
     };
     let mut pipe = Some(pipe);
-    let done = match carrier.splice(source, &mut pipe, most) {
-        Ok(bytes @ 1..) => moved(bytes, true, false),
-        // Only read(2) shows whether this is the end.
-        Ok(0) => read(carrier).and_then(|bytes| moved(bytes, false, false)),
-        Err(errno) if is_refusal(errno) => match read(carrier) {
+    let spliced = carrier.splice(source, &mut pipe, pool, most);
+    let done = match (
+        outcome::of(Call::Splice, (shape.kind(), Kind::Own), spliced, None),
+        spliced,
+    ) {
+        (Outcome::Moved(bytes), _) => moved(bytes, true, false),
+        // Only read(2) shows whether this is the end, and only read(2) passes the mark of urgent data. poll(2) is not
+        // asked first, because it costs as much as the read(2).
+        (Outcome::ReadOnce | Outcome::Ask, _) => {
+            read(carrier).and_then(|bytes| moved(bytes, false, false))
+        }
+        (Outcome::Refused, Err(errno)) => match read(carrier) {
             // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
             // refusal would be repeated.
             Ok(0) if is_reported_once(shape, errno) => {
-                match carrier.splice(source, &mut pipe, most) {
+                match carrier.splice(source, &mut pipe, pool, most) {
                     Ok(bytes @ 1..) => moved(bytes, true, false),
                     Err(again) if is_refusal(again) => moved(0, false, true),
                     _ => Err(("splice", errno)),
@@ -433,10 +477,10 @@ fn take(
             }
             read => read.and_then(|bytes| moved(bytes, false, true)),
         },
-        Err(errno) => Err(("splice", errno)),
+        (_, spliced) => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
     };
     if let Some(pipe) = pipe {
-        pipe.give_back();
+        pool.give_back(pipe);
     }
     done
 }

@@ -7,6 +7,7 @@ use std::os::unix::io::AsRawFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use fullbore_linux::outcome::End as Kind;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketType, sockopt};
@@ -46,6 +47,18 @@ pub enum Shape {
     File,
     /// Anything else that can be polled.
     Other,
+}
+
+impl Shape {
+    /// Returns the kind of end that decides what a result of a call means.
+    pub fn kind(self) -> Kind {
+        match self {
+            Shape::Pipe => Kind::Pipe,
+            Shape::Socket | Shape::OtherSocket => Kind::Socket,
+            Shape::File => Kind::File,
+            Shape::Other => Kind::Other,
+        }
+    }
 }
 
 /// What a transfer creates in addition to an end.
@@ -216,7 +229,7 @@ fn of<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Unusable {
     move |error| (operation, error.into())
 }
 
-fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Unusable> {
+pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Unusable> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(of("fcntl"))
 }
 

@@ -1,7 +1,8 @@
 //! A read or a write of a file, on tokio's pool of blocking threads.
 //!
 //! The bytes stay in memory that the transfer shares with the thread, so that they are not lost if the future is
-//! dropped, or the runtime shuts down before the thread has begun.
+//! dropped, or the runtime shuts down before the thread has begun. A job that is dropped makes no call afterwards, so
+//! that the position and the contents of a file do not change behind the back of its owner.
 
 use std::future::Future;
 use std::mem;
@@ -9,12 +10,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use fullbore_linux::Owner;
 use rustix::io::Errno;
 use tokio::task::JoinHandle;
 
 use crate::carrier::{Carrier, Done};
 
 pub(crate) struct Job {
+    owner: Owner,
     shared: Arc<Mutex<Shared>>,
     thread: JoinHandle<()>,
 }
@@ -49,7 +52,11 @@ impl Job {
                 shared.done = Some(done);
             }
         });
-        Self { shared, thread }
+        Self {
+            owner: Owner::this(),
+            shared,
+            thread,
+        }
     }
 
     /// Waits until it is done, and returns the bytes in flight.
@@ -69,5 +76,14 @@ impl Job {
         let mut shared = locked(&self.shared);
         shared.is_cancelled = true;
         (mem::take(&mut shared.carrier), shared.done.take())
+    }
+}
+
+impl Drop for Job {
+    /// Ends the job if it has not begun, and waits for a call that is being made. In a forked child there is no thread.
+    fn drop(&mut self) {
+        if self.owner.is_here() {
+            self.take();
+        }
     }
 }

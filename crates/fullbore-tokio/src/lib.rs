@@ -67,9 +67,11 @@ mod alarm;
 mod bidirectional;
 mod carrier;
 mod clock;
+mod counters;
 mod direction;
 mod ends;
 mod job;
+mod memory;
 mod nap;
 mod options;
 mod pool;
@@ -77,9 +79,12 @@ mod report;
 mod transfer;
 
 pub use bidirectional::{Bidirectional, Both, UnderWay};
+pub use counters::Counters;
 pub use ends::{Duplex, Sink, Source};
 pub use fullbore::{Error, Guarantee, TransferSide};
+pub use memory::{Consumer, Producer};
 pub use options::Options;
+pub use pool::{Pool, PoolOptions};
 pub use report::{Ended, Failure, Report};
 pub use transfer::Transfer;
 

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use fullbore::Guarantee;
 
+use crate::pool::Pool;
+
 /// The options of a transfer. They can be reused for any number of transfers.
 ///
 /// ```
@@ -16,13 +18,14 @@ use fullbore::Guarantee;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     pub(crate) guarantee: Guarantee,
     pub(crate) limit: Option<u64>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) rate: Option<NonZero<u64>>,
+    pub(crate) pool: Option<Pool>,
 }
 
 impl Options {
@@ -65,6 +68,12 @@ impl Options {
     /// bytes of 50 ms. Each direction of a connection has this rate.
     pub fn rate(mut self, bytes_per_second: NonZero<u64>) -> Self {
         self.rate = Some(bytes_per_second);
+        self
+    }
+
+    /// Sets the pool that private pipes and buffers are borrowed from. The default is the pool of this process.
+    pub fn pool(mut self, pool: &Pool) -> Self {
+        self.pool = Some(pool.clone());
         self
     }
 }

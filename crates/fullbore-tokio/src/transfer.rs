@@ -7,6 +7,7 @@ use fullbore::Error;
 
 use crate::alarm::Timer;
 use crate::clock;
+use crate::counters::Counters;
 use crate::direction::Direction;
 use crate::ends::{Side, Sink, Source};
 use crate::options::Options;
@@ -14,17 +15,25 @@ use crate::report::{Ended, Failure, Report};
 
 impl Options {
     /// Creates a transfer from `source` to `sink`, which may be borrowed (`&mut`) or owned.
-    pub fn copy<S: Source, W: Sink>(self, source: S, sink: W) -> Transfer<S, W> {
+    pub fn copy<S: Source, W: Sink>(&self, source: S, sink: W) -> Transfer<S, W> {
         Transfer {
             source: Side::new(source),
             sink: Side::new(sink),
-            direction: Direction::new(&self),
-            timer: Timer::new(&self),
+            direction: Direction::new(self),
+            timer: Timer::new(self),
         }
     }
 }
 
 /// Moves bytes from a source to a sink until the source ends. [`Options::copy`] creates it.
+///
+/// If it is dropped during a read or a write of a file, it waits for that call, so that the file does not change
+/// afterwards.
+///
+/// # fork
+/// A child of fork(2) must not use its copy: [`run`](Self::run) and [`into_parts`](Self::into_parts) return an error
+/// there, so that no byte is sent twice or taken from the parent. The child must not drop a copy that owns sockets or
+/// pipes either, but forget it: tokio's types would remove themselves from the epoll(7) of the parent's runtime.
 pub struct Transfer<S, W> {
     source: Side<S>,
     sink: Side<W>,
@@ -48,6 +57,11 @@ impl<S: Source, W: Sink> Transfer<S, W> {
             Some(error) => Err(self.fail(error)),
             None => clock::run(self, Self::poll, |it| it.direction.stop_clock()).await,
         }
+    }
+
+    /// Returns counters that can be read while it runs.
+    pub fn counters(&self) -> Counters {
+        self.direction.counters.clone()
     }
 
     /// Returns the totals so far.

@@ -97,6 +97,68 @@ fn libraries_for_other_programs_depend_on_no_command_line_and_no_terminal() {
     }
 }
 
+/// `{:?}` of a value goes into logs, and the bytes that a program moves do not belong there. So a type with bytes in a
+/// field writes its own `Debug`.
+#[test]
+fn no_type_with_bytes_derives_debug() {
+    let mut checked = 0;
+    for root in crate_roots() {
+        let folder = root.parent().unwrap();
+        let is_library = folder.join("lib.rs").is_file();
+        for file in glob::glob(folder.join("**/*.rs").to_str().unwrap()).unwrap() {
+            let file = file.unwrap();
+            let parsed = syn::parse_file(&fs::read_to_string(&file).unwrap()).unwrap();
+            for item in &parsed.items {
+                let (name, attributes, fields) = match item {
+                    Item::Struct(it) => (&it.ident, &it.attrs, it.fields.iter().collect()),
+                    Item::Enum(it) => {
+                        let fields = it.variants.iter().flat_map(|it| &it.fields);
+                        (&it.ident, &it.attrs, fields.collect::<Vec<_>>())
+                    }
+                    _ => continue,
+                };
+                let derives = |attribute: &Attribute| match &attribute.meta {
+                    syn::Meta::List(list) => {
+                        list.path.is_ident("derive") && list.tokens.to_string().contains("Debug")
+                    }
+                    _ => false,
+                };
+                if !is_library || !attributes.iter().any(derives) {
+                    continue;
+                }
+                checked += 1;
+                let is_of_bytes = |field: &&syn::Field| {
+                    let of = words_of(|words| words.visit_type(&field.ty));
+                    let mut slice = Slices(false);
+                    slice.visit_type(&field.ty);
+                    slice.0
+                        || (of.contains("u8") && (of.contains("Vec") || of.contains("VecDeque")))
+                };
+                let bytes = fields.into_iter().find(is_of_bytes);
+                assert!(
+                    bytes.is_none(),
+                    "{name} in {} derives Debug",
+                    file.display()
+                );
+            }
+        }
+    }
+    assert!(checked > 100, "{checked}");
+}
+
+/// Whether a type has a slice or an array of bytes.
+struct Slices(bool);
+
+impl<'ast> Visit<'ast> for Slices {
+    fn visit_type_slice(&mut self, slice: &'ast syn::TypeSlice) {
+        self.0 |= words_of(|words| words.visit_type(&slice.elem)).contains("u8");
+    }
+
+    fn visit_type_array(&mut self, array: &'ast syn::TypeArray) {
+        self.0 |= words_of(|words| words.visit_type(&array.elem)).contains("u8");
+    }
+}
+
 /// Newer compilers accept a let chain (`if let … && …`) whatever version a crate declares, and no lint
 /// reports one.
 #[test]

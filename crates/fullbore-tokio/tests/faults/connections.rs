@@ -89,6 +89,7 @@ fn a_thousand_connections_get_their_own_bytes_and_idle_ones_hold_no_pipes() {
                 let mut relays = JoinSet::<Both>::new();
                 for _ in 0..CONNECTIONS {
                     let (mut client, _) = listener.accept().await.unwrap();
+                    let options = options.clone();
                     relays.spawn(async move {
                         let mut server = TcpStream::connect(to).await.unwrap();
                         let mut transfer = options.copy_bidirectional(&mut client, &mut server);

@@ -8,6 +8,9 @@ mod common;
 
 mod dropping;
 mod ends;
+mod fork;
 mod kinds;
+mod memory;
 mod options;
 mod pairs;
+mod urgent;

@@ -105,7 +105,7 @@ impl From<TransferFailure> for io::Error {
 }
 
 /// The progress of a transfer, passed to the callback after each step that moved bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress<'a> {
     /// Bytes that have arrived in total.
@@ -116,4 +116,14 @@ pub struct Progress<'a> {
     pub method: Method,
     /// The bytes themselves, if the transfer is [`visible`](super::Transfer::visible); otherwise empty.
     pub seen: &'a [u8],
+}
+
+impl fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress")
+            .field("bytes", &self.bytes)
+            .field("step", &self.step)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
 }
