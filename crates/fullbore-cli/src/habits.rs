@@ -174,7 +174,7 @@ fn json_goes_to_stdout_or_to_the_file_after_an_equals_sign() {
         found.push(verb.get_name().to_owned());
     }
     let expected = [
-        "buffer", "run", "top", "tune", "doctor", "bench", "explain", "write", "read",
+        "buffer", "run", "parallel", "top", "tune", "doctor", "bench", "explain", "write", "read",
     ];
     assert_eq!(found, expected);
 }

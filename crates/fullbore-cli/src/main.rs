@@ -20,6 +20,7 @@ mod launch;
 mod manual;
 mod meter;
 mod names;
+mod parallel;
 mod run;
 mod terminal;
 mod top;
@@ -71,6 +72,7 @@ const VERBS: &[Verb] = verbs! {
     "meter" "Copy files, or stdin, to stdout, and show progress, rate and which side is slow" command::meter::Meter, hidden: false;
     "buffer" "Copy stdin to stdout through a large buffer, so that neither side waits for the other" command::buffer::Buffer, hidden: false;
     "run" "Run a pipeline in larger pipes, whole or not at all if asked, and name the slow stage" command::run::Run, hidden: false;
+    "parallel" "Run a filter of lines on all CPUs, with its output in the order of its input" command::parallel::Parallel, hidden: false;
     "top" "Show all pipes and FIFOs that this user may inspect, live" command::top::Top, hidden: false;
     "tune" "Enlarge the pipes of a running pipeline" command::tune::Tune, hidden: false;
     #[cfg(feature = "lab")] "doctor" "Report what this machine allows, and which settings slow pipes down" command::doctor::Doctor, hidden: false;

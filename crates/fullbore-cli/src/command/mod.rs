@@ -14,6 +14,7 @@ pub mod meter;
 #[cfg(feature = "lab")]
 pub mod middleman;
 mod output;
+pub mod parallel;
 #[cfg(feature = "lab")]
 pub mod read;
 #[cfg(feature = "lab")]

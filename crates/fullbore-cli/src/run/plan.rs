@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use anyhow::{Result, bail};
@@ -54,6 +54,35 @@ impl Plan {
             stages,
             ..Self::default()
         })
+    }
+
+    /// Returns the one command that these words are. It is looked for in PATH now, and not again.
+    ///
+    /// # Errors
+    /// Returns [`Usage`] if a word is a pipe.
+    pub fn one_of_words(words: &[OsString]) -> Result<Command, Usage> {
+        let mut stages = argv::stages(words)?;
+        match (stages.pop(), stages.pop()) {
+            (Some(command), None) => Ok(found_now(command)),
+            _ => Err(Usage(
+                "words after '--' are one command: give a pipeline as one argument in quotes"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Returns the one command that runs a line: the program, if the line is nothing else, or sh. The program is looked
+    /// for in PATH now, and not again.
+    ///
+    /// # Errors
+    /// Returns [`Usage`] if the shell does not understand the line.
+    pub fn one_of_line(line: &OsStr) -> Result<Command> {
+        let shell = OsStr::new("sh");
+        let mut plan = Self::of_line(line, shell)?;
+        match (plan.stages.pop(), plan.stages.is_empty() && !plan.negated) {
+            (Some(command), true) => Ok(found_now(command)),
+            _ => Ok(by_shell(shell, line)),
+        }
     }
 
     /// Refuses a line that was not split, for an option that needs its stages.
@@ -243,16 +272,29 @@ fn is_a_program(name: &OsStr, shell: &OsStr) -> bool {
     !built_in.any(|built_in| name == built_in) && !has_functions(shell) && is_found(name)
 }
 
+/// Returns the command with the path of its program.
+fn found_now(mut command: Command) -> Command {
+    if let Some(path) = found(&command.program) {
+        command.program = path.into();
+    }
+    command
+}
+
 /// Returns whether there is a program with this name in PATH, or at this path.
 fn is_found(name: &OsStr) -> bool {
+    found(name).is_some()
+}
+
+/// Returns the path of the program with this name in PATH, or at this path.
+fn found(name: &OsStr) -> Option<PathBuf> {
     let may_be_run = |path: &Path| {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
     };
     match name.as_bytes().contains(&b'/') {
-        true => may_be_run(Path::new(name)),
-        false => std::env::var_os("PATH").is_some_and(|path| {
-            std::env::split_paths(&path).any(|directory| may_be_run(&directory.join(name)))
-        }),
+        true => Some(PathBuf::from(name)).filter(|path| may_be_run(path)),
+        false => std::env::split_paths(&std::env::var_os("PATH")?)
+            .map(|directory| directory.join(name))
+            .find(|path| may_be_run(path)),
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::terminal::lines::say_line;
@@ -197,7 +198,7 @@ impl<'a> Runner<'a> {
             let ends = [&stdin, &stdout].map(|end| end.as_ref().map(AsFd::as_fd));
             let ends = [ends[0], ends[1].or(output)];
             let cpus = cpus[number].as_deref();
-            let pid = on_cpus(cpus, || starting.start(command, ends[0], ends[1]))
+            let pid = on_cpus(cpus, || starting.start(command, [ends[0], ends[1], None]))
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
             ending::note_started(pid.as_raw_nonzero().get() as u32);
@@ -441,7 +442,16 @@ pub fn say_left(left: &BTreeSet<u32>) {
     }
 }
 
+/// The verb that messages begin with, if it is not `run`.
+static VERB: OnceLock<&str> = OnceLock::new();
+
+/// Lets messages begin with another verb, which runs one stage as `run` does.
+pub fn called(verb: &'static str) {
+    let _ = VERB.set(verb);
+}
+
 /// Prints a message on stderr. Unlike eprintln!, it does not panic if stderr is closed.
 pub(super) fn say(text: &str) {
-    say_line(format_args!("fullbore run: {text}"));
+    let verb = VERB.get().unwrap_or(&"run");
+    say_line(format_args!("fullbore {verb}: {text}"));
 }

@@ -85,36 +85,26 @@ impl Starting {
         })
     }
 
-    /// Starts a program with these as its stdin and stdout, if they are given.
+    /// Starts a program with these as its stdin, stdout and stderr, if they are given.
     ///
     /// # Errors
     /// Returns the error of fork(2) or execve(2).
-    pub fn start(
-        &self,
-        command: &Command,
-        stdin: Option<BorrowedFd<'_>>,
-        stdout: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Pid> {
-        let spawned = self.spawn(command, stdin, stdout);
+    pub fn start(&self, command: &Command, ends: [Option<BorrowedFd<'_>>; 3]) -> io::Result<Pid> {
+        let spawned = self.spawn(command, ends);
         match (spawned, &command.or_else) {
             // The shell says why, as it does in any pipeline.
-            (Err(_), Some(other)) => self.spawn(other, stdin, stdout),
-            (Err(Errno::ENOEXEC), None) => self.spawn(&command.as_script(), stdin, stdout),
+            (Err(_), Some(other)) => self.spawn(other, ends),
+            (Err(Errno::ENOEXEC), None) => self.spawn(&command.as_script(), ends),
             (spawned, _) => spawned,
         }
         .map_err(io::Error::from)
     }
 
-    fn spawn(
-        &self,
-        command: &Command,
-        stdin: Option<BorrowedFd<'_>>,
-        stdout: Option<BorrowedFd<'_>>,
-    ) -> nix::Result<Pid> {
+    fn spawn(&self, command: &Command, ends: [Option<BorrowedFd<'_>>; 3]) -> nix::Result<Pid> {
         let mut actions = PosixSpawnFileActions::init()?;
-        for (fd, number) in [(stdin, 0), (stdout, 1)] {
+        for (number, fd) in ends.into_iter().enumerate() {
             if let Some(fd) = fd {
-                actions.add_dup2(fd.as_raw_fd(), number)?;
+                actions.add_dup2(fd.as_raw_fd(), number as i32)?;
             }
         }
         let program = c_string(&command.program)?;

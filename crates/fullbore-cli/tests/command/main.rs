@@ -39,6 +39,7 @@ mod names_pv;
 mod network;
 mod packaging;
 mod page_lookup;
+mod parallel;
 mod peers;
 mod pipeline_verdict;
 mod pipelines;

@@ -1,0 +1,79 @@
+//! `fullbore parallel`: runs one stage of a pipeline in several processes.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::json;
+use crate::exit;
+use crate::parallel::{GRACE, Options, run};
+use crate::run::{Failure, Plan, called, keep};
+use fullbore_host::refusal::Usage;
+
+/// Run a filter of lines on all CPUs, with its output in the order of its input
+///
+/// stdin is cut into blocks that end at the end of a line, or of another record. Each block is the
+/// input of a new process of LINE, which sh runs as 'fullbore run' runs a stage. The outputs go to
+/// stdout in the order of the blocks. It is right for commands that treat every line alone, such
+/// as grep, cut, and awk without END; it is wrong for sort, uniq, wc and tail.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  zcat access.log.gz | fullbore parallel --accept 1 'grep -E \" 50[0-9] \"' > errors
+  fullbore parallel -j 4 gzip < disk.img > disk.img.gz
+  fullbore run 'cat access.log | fullbore parallel \"cut -d \\\" \\\" -f 1\" | sort -u'
+  fullbore parallel --csv --header 1 -- sed 1d < rows.csv
+  fullbore parallel 'wc -l' < access.log | awk '{ lines += $1 } END { print lines }'
+
+Exit codes: 0 all blocks succeeded, or the reader of the output closed it early; otherwise the \
+exit code of the first block that failed (128 plus the signal number if a signal ended its \
+process). Also: 1 if reading or writing failed; 2 for an invalid command line; 3 if this machine \
+does not allow it; 126 if the command cannot be run; 127 if it is not found.")]
+pub struct Parallel {
+    /// The command, as one argument in quotes
+    #[arg(value_name = "LINE")]
+    line: Vec<OsString>,
+
+    /// The command and its arguments, without a shell
+    #[arg(last = true, value_name = "WORD", value_hint = clap::ValueHint::CommandName)]
+    words: Vec<OsString>,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Parallel {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        json::check(&self.options.json, "the command")?;
+        let sizes = self.options.sizes()?;
+        let (line, words) = (&self.line, &self.words);
+        let text = match (line.as_slice(), words.as_slice()) {
+            ([_], []) | ([], [_, ..]) => None,
+            ([], []) => Some("no command was given"),
+            ([_, _, ..], []) => Some(
+                "give the command as one argument in quotes, such as 'grep -F x', or as words after '--', such as \
+                 -- grep -F x",
+            ),
+            _ => Some("give a line, or words after '--', not both"),
+        };
+        if let Some(text) = text {
+            return Err(Usage(text.into()).into());
+        }
+        let command = || match line.as_slice() {
+            [line] => Plan::one_of_line(line),
+            _ => Ok(Plan::one_of_words(words)?),
+        };
+        called("parallel");
+        let ran = keep(self.options.progress, GRACE, |keeper, signals, _| {
+            run(keeper, signals, command, &self.options, sizes)
+        });
+        ran.or_else(|error| match error.downcast_ref::<Failure>() {
+            Some(failure) => {
+                exit::say("fullbore parallel", &error);
+                Ok(ExitCode::from(failure.code))
+            }
+            None => Err(error),
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! Reads the input into blocks that end at a record. A block is complete when it is returned: a block that the end of
+//! the input cuts short is the last one, and there is none after an error.
+//!
+//! The input is read into pages, which are given to a worker as they are. Only the part of a record behind the last
+//! end in a block is copied.
+
+use std::os::fd::BorrowedFd;
+
+use fullbore::Pages;
+use fullbore_linux::{self as linux, Backing, Calls, Errno, Wait};
+
+use super::memory::Memory;
+use super::records::Records;
+
+/// The most bytes of one read(2).
+const READ: usize = 512 << 10;
+
+/// What the records about a block, and an empty one, count.
+const OVERHEAD: usize = 1 << 10;
+
+/// The most bytes that are kept of the first record of a block, for messages.
+const SHOWN: usize = 60;
+
+/// A part of the input for one worker.
+#[derive(Debug)]
+pub struct Block {
+    /// Counts from 1.
+    pub number: u64,
+    /// Where it begins in the input.
+    pub start: u64,
+    pub bytes: u64,
+    /// The start of its first line.
+    pub first: Vec<u8>,
+    /// Its bytes: these, and then those.
+    pub pages: Vec<Pages>,
+    pub rest: Vec<u8>,
+    /// The memory that it counts for.
+    pub charge: usize,
+}
+
+/// How the input is cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
+    /// The least bytes of a block.
+    pub block: usize,
+    /// The records of a block, if they are counted.
+    pub records: Option<u64>,
+    /// The records at the start of the input that every worker gets.
+    pub header: u64,
+}
+
+/// The input.
+pub struct Input<'fd> {
+    fd: BorrowedFd<'fd>,
+    calls: Calls,
+    records: Records,
+    cut: Cut,
+    /// The records of the header, when they are complete.
+    pub header: Vec<u8>,
+    header_left: u64,
+    /// Memory that is filled, without the end of a record.
+    full: Vec<Pages>,
+    current: Option<Pages>,
+    /// The bytes of `current` from here have not been returned, …
+    start: usize,
+    /// … up to here they were looked at …
+    scanned: usize,
+    /// … and up to here they were read.
+    len: usize,
+    /// Where the last record ends, in `current`.
+    end: Option<usize>,
+    counted: u64,
+    /// The part of a record that was cut off the last block.
+    carried: Vec<u8>,
+    number: u64,
+    /// The bytes that were returned.
+    position: u64,
+    pub at_end: bool,
+    /// Bytes that were read.
+    pub read: u64,
+}
+
+impl<'fd> Input<'fd> {
+    pub fn new(fd: BorrowedFd<'fd>, records: Records, cut: Cut) -> Self {
+        Self {
+            fd,
+            calls: Calls::new(Wait::Block),
+            records,
+            header: Vec::new(),
+            header_left: cut.header,
+            cut,
+            full: Vec::new(),
+            current: None,
+            start: 0,
+            scanned: 0,
+            len: 0,
+            end: None,
+            counted: 0,
+            carried: Vec::new(),
+            number: 0,
+            position: 0,
+            at_end: false,
+            read: 0,
+        }
+    }
+
+    /// Returns whether memory is left to read more.
+    pub fn may_read(&self, memory: &mut Memory) -> bool {
+        !self.at_end && (self.current.is_some() || memory.has(self.cut.block))
+    }
+
+    /// Returns whether this input has all memory that is in use: then a record is too long.
+    pub fn has_all(&self, memory: &Memory) -> bool {
+        let pages = self.full.len() + usize::from(self.current.is_some());
+        memory.used() <= pages * self.cut.block + self.carried.len() + self.header.len()
+    }
+
+    /// Reads once, if bytes are there.
+    ///
+    /// # Errors
+    /// Those of read(2), and `ENOMEM`.
+    pub fn read(&mut self, memory: &mut Memory) -> Result<(), Errno> {
+        if self.current.is_none() {
+            let mut pages = mapped(self.cut.block).ok_or(Errno::NOMEM)?;
+            memory.take_anyway(self.cut.block);
+            memory.give_back(self.carried.len());
+            self.len = self.carried.len();
+            pages[..self.len].copy_from_slice(&self.carried);
+            self.carried = Vec::new();
+            self.current = Some(pages);
+        }
+        let pages = self.current.as_mut().expect("it was just made");
+        debug_assert!(self.len < pages.len(), "what was read is cut first");
+        let to = pages.len().min(self.len + READ);
+        match self.calls.try_read(self.fd, &mut pages[self.len..to]) {
+            Ok(0) => self.at_end = true,
+            Ok(n) => {
+                self.len += n;
+                self.read += n as u64;
+            }
+            Err(Errno::AGAIN) => {}
+            Err(errno) => return Err(errno),
+        }
+        Ok(())
+    }
+
+    /// Returns the next block of what was read, if one is complete.
+    pub fn next(&mut self, memory: &mut Memory) -> Option<Block> {
+        while self.header_left > 0 && self.scan_for_one() {
+            self.header_left -= 1;
+            if self.header_left == 0 {
+                self.take_header(memory);
+            }
+        }
+        let is_full =
+            |input: &Self| (input.current.as_ref()).is_some_and(|pages| input.len == pages.len());
+        if self.header_left == 0 {
+            if let Some(records) = self.cut.records {
+                while self.scan_for_one() {
+                    self.counted += 1;
+                    if self.counted == records {
+                        self.counted = 0;
+                        return Some(self.returned(self.scanned, memory));
+                    }
+                }
+            } else if let Some(pages) = self.current.as_ref().filter(|_| self.scanned < self.len) {
+                let end = self.records.last(&pages[self.scanned..self.len]);
+                self.end = end.map(|at| self.scanned + at).or(self.end);
+                self.scanned = self.len;
+            }
+            if let Some(end) = self.end.filter(|_| is_full(self)) {
+                return Some(self.returned(end, memory));
+            }
+        }
+        if self.at_end {
+            if self.header_left > 0 {
+                self.header_left = 0;
+                self.take_header(memory);
+            }
+            let is_left = self.len > self.start || !self.full.is_empty();
+            return (is_left || self.number == 0).then(|| self.returned(self.len, memory));
+        }
+        if is_full(self) {
+            match self.start {
+                0 => self.full.extend(self.current.take()),
+                _ => self.carry_from(self.start, memory),
+            }
+            (self.start, self.scanned, self.len) = (0, self.carried.len(), 0);
+        }
+        None
+    }
+
+    /// Looks for the end of a record, and returns whether it was found.
+    fn scan_for_one(&mut self) -> bool {
+        let Some(pages) = &self.current else {
+            return false;
+        };
+        let found = self.records.first(&pages[self.scanned..self.len]);
+        self.scanned = found.map_or(self.len, |at| self.scanned + at);
+        found.is_some()
+    }
+
+    /// Makes what was looked at the header.
+    fn take_header(&mut self, memory: &mut Memory) {
+        for pages in self.full.drain(..) {
+            memory.give_back(pages.len());
+            self.header.extend_from_slice(&pages);
+        }
+        if let Some(pages) = &self.current {
+            self.header
+                .extend_from_slice(&pages[self.start..self.scanned]);
+        }
+        memory.take_anyway(self.header.len());
+        self.start = self.scanned;
+        self.position = self.header.len() as u64;
+    }
+
+    /// Returns the bytes up to `end` in the current memory as a block.
+    fn returned(&mut self, end: usize, memory: &mut Memory) -> Block {
+        let mut pages = std::mem::take(&mut self.full);
+        let mut charge = pages.len() * self.cut.block + OVERHEAD;
+        memory.take_anyway(OVERHEAD);
+        let mut rest = Vec::new();
+        let is_mostly_block = self.start == 0 && end > self.len - end;
+        if let Some(mut current) = self.current.take_if(|_| is_mostly_block) {
+            self.carried = current[end..self.len].to_vec();
+            memory.take_anyway(self.carried.len());
+            charge += current.len();
+            current.truncate(end);
+            pages.push(current);
+            // What was looked at stays so.
+            (self.scanned, self.start) = (self.scanned - end, 0);
+            self.len = 0;
+        } else if let Some(current) = &self.current {
+            rest = current[self.start..end].to_vec();
+            memory.take_anyway(rest.len());
+            charge += rest.len();
+            self.start = end;
+        }
+        self.end = None;
+        self.number += 1;
+        let bytes = pages.iter().map(|pages| pages.len() as u64).sum::<u64>() + rest.len() as u64;
+        let first = pages.first().map_or(&rest[..], |pages| &pages[..]);
+        let first = &first[..first.len().min(SHOWN)];
+        let line = memchr::memchr(b'\n', first).unwrap_or(first.len());
+        let block = Block {
+            number: self.number,
+            start: self.position,
+            bytes,
+            first: first[..line].to_vec(),
+            pages,
+            rest,
+            charge,
+        };
+        self.position += bytes;
+        block
+    }
+
+    /// Takes the bytes from here out of the current memory.
+    fn carry_from(&mut self, start: usize, memory: &mut Memory) {
+        if let Some(pages) = self.current.take() {
+            self.carried = pages[start..self.len].to_vec();
+            memory.take_anyway(self.carried.len());
+            memory.give_back(pages.len());
+        }
+    }
+
+    /// Returns where the next block begins.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns whether all of it was returned.
+    pub fn is_finished(&self) -> bool {
+        self.at_end && self.number > 0 && self.len == self.start && self.full.is_empty()
+    }
+}
+
+/// Maps memory, in huge pages if there are some.
+pub fn mapped(len: usize) -> Option<Pages> {
+    let huge = linux::huge_page_size().is_some_and(|huge| len >= huge) && linux::has_huge_pages();
+    let huge = huge.then(|| linux::Pages::options().backing(Backing::Huge).map(len).ok());
+    let pages = huge.flatten().or_else(|| linux::Pages::new(len).ok());
+    pages.map(Pages::from)
+}

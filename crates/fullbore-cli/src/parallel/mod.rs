@@ -1,0 +1,29 @@
+//! Runs one stage of a pipeline in several processes: `fullbore parallel`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options.rs` | the options, and the sizes that follow from them |
+//! | `records.rs` | where records end: no input, no clock |
+//! | `memory.rs` | the memory for what has been read and not been written |
+//! | `input.rs` | the input, in blocks that end at a record |
+//! | `worker.rs` | one process with its block, and its output |
+//! | `messages.rs` | the lines of the workers on stderr |
+//! | `queue.rs` | the workers in the order of their blocks, and whose turn it is |
+//! | `runner.rs` | the process that does it all: one thread, which waits with poll(2) |
+//! | `report.rs` | what the workers did, and what was slow |
+//!
+//! The block whose turn it is goes straight from its process to the output, and needs no memory for that. All others
+//! wait for memory. So there is always one that goes on, and nothing can deadlock.
+
+mod input;
+mod memory;
+mod messages;
+mod options;
+mod queue;
+mod records;
+mod report;
+mod runner;
+mod worker;
+
+pub use options::Options;
+pub use runner::{GRACE, run};

@@ -1,0 +1,169 @@
+//! The options of a stage that runs in several processes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fullbore_host::number::within;
+use fullbore_host::refusal::Usage;
+use fullbore_host::size;
+use fullbore_linux::memory_limit;
+
+use super::input::Cut;
+use super::records::{Ends, delimiter};
+
+/// The block that most filters of lines run fastest with; `bench parallel` measures it.
+const BLOCK: u64 = 4 << 20;
+
+/// The least block of the default, where memory is short.
+const LEAST: u64 = 64 << 10;
+
+/// How to cut the input, and how many processes to run.
+#[derive(Debug, Default, Args)]
+pub struct Options {
+    /// Processes that run at a time [default: the CPUs that this process may use]
+    #[arg(short, long, value_name = "N", value_parser = within::<usize>(1..=1024))]
+    pub jobs: Option<usize>,
+
+    /// Least size of a block, which ends at the end of a record [default: 4M]
+    #[arg(long, value_name = "SIZE", value_parser = positive, conflicts_with = "lines")]
+    pub block: Option<u64>,
+
+    /// Memory for what has been read and not been written [default: 4 blocks for each process]
+    #[arg(long, value_name = "SIZE", value_parser = positive)]
+    pub memory: Option<u64>,
+
+    /// What ends a record, instead of a newline: bytes, with \n, \t, \r, \0, \\ and \xHH
+    #[arg(long, value_name = "BYTES", value_parser = delimiter_of, allow_hyphen_values = true)]
+    pub delimiter: Option<Delimiter>,
+
+    /// Records are CSV: a newline in quotes ends none (RFC 4180)
+    #[arg(long, conflicts_with_all = ["delimiter", "record_size"])]
+    pub csv: bool,
+
+    /// Records have this size
+    #[arg(long, value_name = "SIZE", value_parser = positive, conflicts_with = "delimiter")]
+    pub record_size: Option<u64>,
+
+    /// Blocks have N records, whatever their size
+    #[arg(long, value_name = "N", value_parser = within::<u64>(1..=u64::MAX))]
+    pub lines: Option<u64>,
+
+    /// Give the first N records to every process, before its block
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = within::<u64>(0..=u64::MAX))]
+    pub header: u64,
+
+    /// Write the output of each block when it is complete, in any order
+    #[arg(long)]
+    pub unordered: bool,
+
+    /// Go on after a block has failed, and say at the end how many have
+    #[arg(long)]
+    pub keep_going: bool,
+
+    /// Exit codes of COMMAND that are no failure, such as 1 of grep, which has found nothing
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = within::<u8>(0..=255))]
+    pub accept: Vec<u8>,
+
+    /// At the end, print on stderr what each process has done, and what was slow
+    #[arg(long)]
+    pub report: bool,
+
+    /// Show the progress in the last row of the terminal on stderr
+    #[arg(long)]
+    pub progress: bool,
+
+    /// Bytes to expect, for --progress
+    #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
+    pub size: Option<u64>,
+
+    /// Write the report as one JSON object to FILE; docs/parallel.md describes its fields
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub json: Option<Option<PathBuf>>,
+}
+
+/// The bytes that end a record.
+#[derive(Debug, Clone)]
+pub struct Delimiter(Vec<u8>);
+
+fn delimiter_of(text: &str) -> Result<Delimiter, String> {
+    delimiter(text).map(Delimiter)
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    match size::parse_in_memory(text)? {
+        0 => Err("0 bytes: nothing would ever pass".to_owned()),
+        size => Ok(size as u64),
+    }
+}
+
+/// The sizes that the options, or the machine, ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    pub jobs: usize,
+    pub block: usize,
+    pub memory: usize,
+}
+
+impl Options {
+    /// Returns how many processes run, and in how much memory.
+    ///
+    /// # Errors
+    /// [`Usage`] if the memory has no room for three blocks.
+    pub fn sizes(&self) -> Result<Sizes, Usage> {
+        // It knows affinity and the quota of the cgroup.
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.jobs.unwrap_or(cpus);
+        let blocks = 4 * (jobs as u64 + 1);
+        let affordable = memory_limit().map(|limit| limit / 4);
+        let block = match (self.block, self.memory.or(affordable)) {
+            (Some(block), _) => block,
+            (None, Some(memory)) => BLOCK.min(memory / blocks).max(LEAST.min(memory / 3)),
+            (None, None) => BLOCK,
+        };
+        let block = match self.record_size {
+            // Whole records, of which none is cut.
+            Some(record) if record <= block => block / record * record,
+            Some(record) => record,
+            None => block,
+        };
+        let wanted = block.saturating_mul(blocks);
+        let memory = match (self.memory, affordable) {
+            (Some(memory), _) => memory,
+            (None, Some(affordable)) => wanted.min(affordable.max(3 * block)),
+            (None, None) => wanted,
+        };
+        if block == 0 || memory / 3 < block {
+            return Err(Usage(format!(
+                "a memory of {} has no room for three blocks of {}: use a larger --memory or a smaller --block",
+                size::format(memory),
+                size::format(block)
+            )));
+        }
+        let small = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 4);
+        Ok(Sizes {
+            jobs,
+            block: small(block),
+            memory: small(memory),
+        })
+    }
+
+    /// Returns what ends a record.
+    pub fn ends(&self) -> Ends {
+        match (&self.delimiter, self.record_size) {
+            (Some(Delimiter(bytes)), _) => Ends::Delimiter(bytes.clone()),
+            (None, Some(size)) => Ends::Every(size),
+            (None, None) if self.csv => Ends::Csv,
+            (None, None) => Ends::Delimiter(b"\n".to_vec()),
+        }
+    }
+
+    /// Returns how the input is cut into blocks of at least this size.
+    pub fn cut(&self, block: usize) -> Cut {
+        Cut {
+            block,
+            records: self.lines,
+            header: self.header,
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! `parallel`: the output is that of the command alone, whatever the input, the blocks and the workers are.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::*;
+
+/// Starts `fullbore parallel` with these options and a line, on these bytes in a pipe.
+fn begin(options: &str, line: &str, input: &[u8]) -> (Child, thread::JoinHandle<()>) {
+    let (source, mut sink) = pipe();
+    let mut command = fullbore(&format!("parallel {options}"));
+    let child = start(command.arg(line).stdin(source));
+    let input = input.to_vec();
+    // The verb may not read all of it.
+    let feed = thread::spawn(move || drop(sink.write_all(&input)));
+    (child, feed)
+}
+
+fn parallel(options: &str, line: &str, input: &[u8]) -> Output {
+    let (child, feed) = begin(options, line, input);
+    let output = finish(child);
+    feed.join().unwrap();
+    output
+}
+
+/// Returns what the command alone prints.
+fn alone(line: &str, input: &[u8]) -> Vec<u8> {
+    let (source, mut sink) = pipe();
+    let mut command = Command::new("sh");
+    let child = start(
+        command
+            .args(["-c", line])
+            .stdin(source)
+            .stdout(std::process::Stdio::piped()),
+    );
+    thread::scope(|scope| {
+        scope.spawn(move || drop(sink.write_all(input)));
+        finish(child).stdout
+    })
+}
+
+/// Returns random lines: empty ones, long ones, with NUL and CR, and perhaps without a newline at the end.
+fn lines(random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..random.usize(0..3_000) {
+        let long = if random.u8(..) == 0 { 30_000 } else { 80 };
+        for _ in 0..random.usize(0..long) {
+            bytes.push(*random.choice(b"abcdefg 0123456789\0\r\t").unwrap());
+        }
+        bytes.push(b'\n');
+    }
+    if random.bool() {
+        bytes.pop();
+    }
+    bytes
+}
+
+/// Returns this many numbered lines.
+fn numbered(count: usize) -> Vec<u8> {
+    let lines = (0..count).map(|number| format!("line {number}\n"));
+    lines.collect::<String>().into_bytes()
+}
+
+#[test]
+fn the_output_is_that_of_the_command_alone() {
+    let mut random = fastrand::Rng::with_seed(57);
+    let filters = [
+        "cat",
+        "grep -a b || true",
+        "sed s/a/bb/g",
+        "tr a-f A-F",
+        "cut -c 2-5",
+        "awk '{ print NF, $1 }'",
+        "cat; sleep 0.01",
+        "sleep 0.0$(($$ % 3)); cat",
+    ];
+    for round in 0..40 {
+        let input = match round {
+            0 => Vec::new(),
+            1 => vec![b'x'; 300_000],
+            2 => b"\n".to_vec(),
+            _ => lines(&mut random),
+        };
+        let line = filters[round % filters.len()];
+        let (jobs, block) = (random.usize(1..=32), random.usize(1..60_000));
+        let options = format!("-j {jobs} --block {block} --memory {}", block * 4 + 600_000);
+        let output = parallel(&options, line, &input);
+        assert_quiet_success(&output);
+        let expected = alone(line, &input);
+        assert!(
+            output.stdout == expected,
+            "{options} {line} on {} bytes",
+            input.len()
+        );
+    }
+}
+
+#[test]
+fn compressed_blocks_are_one_stream() {
+    let input = numbered(100_000);
+    let output = parallel("-j 3 --block 64K", "gzip -1", &input);
+    assert_quiet_success(&output);
+    assert!(alone("gzip -d", &output.stdout) == input);
+}
+
+/// Returns what each block was, by a worker that writes its length in front.
+fn blocks(options: &str, input: &[u8]) -> Vec<Vec<u8>> {
+    // The marker is in no input.
+    let output = parallel(options, "cat; printf '\\1'", input);
+    assert_quiet_success(&output);
+    let mut blocks: Vec<Vec<u8>> = output
+        .stdout
+        .split(|&byte| byte == 1)
+        .map(<[u8]>::to_vec)
+        .collect();
+    assert_eq!(blocks.pop(), Some(Vec::new()));
+    blocks
+}
+
+#[test]
+fn blocks_end_at_the_end_of_a_record() {
+    for (options, input, expected) in [
+        ("--lines 2", "a\nb\nc\nd\ne", vec!["a\nb\n", "c\nd\n", "e"]),
+        (
+            "--block 1 --delimiter ;",
+            "a\n;b;;c",
+            vec!["a\n;", "b;", ";", "c"],
+        ),
+        (
+            "--block 1 --delimiter --",
+            "a----b-c--",
+            vec!["a--", "--", "b-c--"],
+        ),
+        (
+            "--block 1 --delimiter \\0",
+            "ab\0\n\0",
+            vec!["ab\0", "\n\0"],
+        ),
+        (
+            "--lines 1 --csv",
+            "1,\"a\nb\"\n2,\"\"\"\n\"\r\n3",
+            vec!["1,\"a\nb\"\n", "2,\"\"\"\n\"\r\n", "3"],
+        ),
+        (
+            "--record-size 3 --lines 2",
+            "abcdefghij",
+            vec!["abcdef", "ghij"],
+        ),
+        (
+            "--record-size 3 --block 4",
+            "abcdefgh",
+            vec!["abc", "def", "gh"],
+        ),
+        (
+            "--lines 1 --header 1",
+            "h\na\nb\n",
+            vec!["h\na\n", "h\nb\n"],
+        ),
+        (
+            "--lines 2 --header 2",
+            "h\nh\na\nb\nc\n",
+            vec!["h\nh\na\nb\n", "h\nh\nc\n"],
+        ),
+        ("--header 1", "h\n", vec!["h\n"]),
+        ("--header 3", "h", vec!["h"]),
+        ("--lines 1", "", vec![""]),
+        ("--block 1", "abc\n\nd", vec!["abc\n", "\n", "d"]),
+    ] {
+        let options = format!("--memory 1M {options}");
+        let found = blocks(&options, input.as_bytes());
+        let expected: Vec<Vec<u8>> = expected
+            .iter()
+            .map(|block| block.as_bytes().to_vec())
+            .collect();
+        assert_eq!(found, expected, "{options} on {input:?}");
+    }
+}
+
+#[test]
+fn a_record_may_be_as_long_as_the_memory_and_no_longer() {
+    let long = [vec![b'x'; 3_000_000], b"\ny\n".to_vec()].concat();
+    let output = parallel("-j 2 --block 64K --memory 4M", "cat", &long);
+    assert_quiet_success(&output);
+    assert!(output.stdout == long);
+    let input = [b"a\n".to_vec(), long].concat();
+    let output = parallel("-j 2 --block 64K --memory 1M", "cat", &input);
+    assert_code(&output, 1);
+    let line = one_line(stderr(&output));
+    assert!(
+        line.contains("the record at byte 2 of the input is longer than the memory"),
+        "{line}"
+    );
+    assert_eq!(stdout(&output), "a\n");
+}
+
+#[test]
+fn workers_that_write_more_than_they_read_or_close_their_input_are_right_in_little_memory() {
+    let input = numbered(60_000);
+    for (line, per_block) in [
+        ("cat > /dev/null", ""),
+        ("head -n 1 > /dev/null", ""),
+        ("exec <&-; echo x", "x\n"),
+        ("printf '%70000s' x; cat > /dev/null", ""),
+    ] {
+        let output = parallel("-j 8 --block 16K --memory 700K", line, &input);
+        assert_quiet_success(&output);
+        match line.starts_with("printf") {
+            true => assert_eq!(output.stdout.len() % 70_000, 0),
+            false => assert_eq!(stdout(&output).replace(per_block, ""), ""),
+        }
+    }
+    let doubled = parallel("-j 4 --block 64K --memory 1M", "sed p", &input);
+    assert!(doubled.stdout == alone("sed p", &input));
+}
+
+#[test]
+fn a_failed_block_ends_the_output_and_gives_its_exit_code() {
+    let input = numbered(3_000);
+    let line = "awk '{ print } /line 1500$/ { exit 7 }'";
+    let output = parallel("-j 3 --lines 100", line, &input);
+    assert_code(&output, 7);
+    assert!(output.stdout == numbered(1_501), "{}", output.stdout.len());
+    let said = one_line(stderr(&output));
+    let expected = "fullbore parallel: block 16 (bytes 13890 to 14889, first line 'line 1500') failed with exit code 7; \
+                    the output ends with what it has written";
+    assert_eq!(said, expected);
+    let output = parallel(
+        "-j 3 --lines 100",
+        "grep -q 'line 150$' && kill -9 $$; true",
+        &input,
+    );
+    assert_code(&output, 137);
+    assert!(stderr(&output).contains("was ended by signal 9"));
+    let output = parallel("-j 3 --lines 100 --unordered", line, &input);
+    assert_code(&output, 7);
+}
+
+#[test]
+fn failed_blocks_can_be_accepted_or_counted() {
+    let input = numbered(1_000);
+    let grep = "grep 'line 55[05]$'";
+    let output = parallel("-j 3 --lines 100 --accept 1", grep, &input);
+    assert_quiet_success(&output);
+    assert_eq!(stdout(&output), "line 550\nline 555\n");
+    let output = parallel("-j 3 --lines 100 --keep-going", grep, &input);
+    assert_code(&output, 1);
+    assert_eq!(stdout(&output), "line 550\nline 555\n");
+    let said = one_line(stderr(&output));
+    assert!(
+        said.ends_with("failed with exit code 1; 9 of 10 blocks failed"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_an_error_with_the_code_of_a_shell() {
+    for (words, code, text) in [
+        (&["--", "/no/such"][..], 127, "/no/such: not found"),
+        (
+            &["--", "/etc/passwd"],
+            126,
+            "/etc/passwd: Permission denied",
+        ),
+        (&["exit 5"], 5, "failed with exit code 5"),
+        (&["a |"], 2, "sh:"),
+        (
+            &["--", "a", "|", "b"],
+            2,
+            "words after '--' are one command",
+        ),
+        (&[], 2, "no command was given"),
+        (
+            &["grep", "x"],
+            2,
+            "give the command as one argument in quotes",
+        ),
+        (
+            &["--block", "1M", "--memory", "2M", "cat"],
+            2,
+            "no room for three blocks",
+        ),
+        (&["--delimiter", "\\q", "cat"], 2, "invalid delimiter"),
+    ] {
+        let output = finish(start(fullbore("parallel").args(words)));
+        assert_code(&output, code);
+        assert!(
+            one_line(stderr(&output)).contains(text),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn in_free_order_every_output_is_whole() {
+    let input = numbered(20_000);
+    let output = parallel(
+        "-j 8 --lines 100 --unordered",
+        "sleep 0.00$(($$ % 10)); cat; echo end",
+        &input,
+    );
+    assert_quiet_success(&output);
+    let blocks: Vec<&str> = stdout(&output).split("end\n").collect();
+    assert_eq!(blocks.len(), 201);
+    assert!(
+        blocks[..200]
+            .iter()
+            .all(|block| block.lines().count() == 100)
+    );
+    let mut found: Vec<&str> = stdout(&output)
+        .lines()
+        .filter(|line| *line != "end")
+        .collect();
+    let mut expected: Vec<&str> = std::str::from_utf8(&input).unwrap().lines().collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn messages_of_workers_are_whole_lines() {
+    let input = numbered(200);
+    let line = "printf first >&2; sleep 0.00$(($$ % 10)); printf ' second\\nlast' >&2; cat";
+    let output = parallel("-j 8 --lines 10", line, &input);
+    assert_code(&output, 0);
+    assert!(output.stdout == input);
+    let mut said: Vec<&str> = stderr(&output).lines().collect();
+    said.sort_unstable();
+    assert_eq!(said, [["first second"; 20], ["last"; 20]].concat());
+}
+
+#[test]
+fn a_reader_that_has_enough_ends_all_workers_quietly() {
+    let child = start(fullbore("run").arg(format!(
+        "yes | {FULLBORE} parallel -j 4 'echo $$; cat; sleep 1000' | head -n 1"
+    )));
+    let output = finish(child);
+    assert_quiet_success(&output);
+    let worker: i32 = stdout(&output).trim().parse().unwrap();
+    assert_nobody_is_left(&[Pid::from_raw(worker).unwrap()]);
+}
+
+/// Returns the running processes below this one: the runner and its workers.
+fn below(pid: u32) -> Vec<Pid> {
+    let children = children(pid).into_iter().map(|(pid, _)| pid);
+    let below = children.flat_map(|pid| {
+        let mut all = below(pid.as_raw_nonzero().get() as u32);
+        all.push(pid);
+        all
+    });
+    below.collect()
+}
+
+#[test]
+fn nothing_is_left_running_after_a_signal_to_any_of_the_two_processes() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+        for is_runner in [false, true] {
+            let (child, feed) = begin("-j 3 --lines 10", "trap '' HUP; sleep 1000", &numbered(100));
+            let runner = wait_for("the workers", || {
+                let (runner, _) = children(child.id()).into_iter().next()?;
+                let workers = children(runner.as_raw_nonzero().get() as u32);
+                (workers.len() == 3).then_some(runner)
+            });
+            let started = below(child.id());
+            let victim = if is_runner {
+                runner
+            } else {
+                Pid::from_child(&child)
+            };
+            kill_process(victim, signal).unwrap();
+            let output = finish(child);
+            assert!(!output.status.success(), "{}", said(&output));
+            assert_nobody_is_left(&started);
+            feed.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_block_that_a_failure_cut_is_not_run_under_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let stage = format!(
+        "{FULLBORE} parallel -j 2 --lines 10 'wc -l >> {}'",
+        seen.display()
+    );
+    let mut command = fullbore("run --whole");
+    let output = finish(start(
+        command.arg(format!("(seq 35; exit 3) | {stage} | cat")),
+    ));
+    assert_code(&output, 3);
+    let text = fs::read_to_string(&seen).unwrap_or_default();
+    assert!(text.lines().all(|lines| lines == "10"), "{text}");
+    let mut command = fullbore("run --whole");
+    let output = finish(start(command.arg(format!("seq 35 | {stage} | cat"))));
+    assert_quiet_success(&output);
+    assert!(
+        fs::read_to_string(&seen)
+            .unwrap()
+            .lines()
+            .any(|lines| lines == "5")
+    );
+}
+
+#[test]
+fn a_failed_block_is_no_end_under_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = format!(
+        "seq 100 | {FULLBORE} parallel -j 2 --lines 10 'grep -v 50' | sh -c 'cat && echo end > seen'"
+    );
+    let run = |line: &str| {
+        finish(start(
+            fullbore("run --whole").arg(line).current_dir(&directory),
+        ))
+    };
+    let output = run(&line.replace("grep -v 50", "grep -v 50; exit 4"));
+    assert_code(&output, 4);
+    assert!(!directory.path().join("seen").exists());
+    assert_quiet_success(&run(&line));
+    assert!(directory.path().join("seen").exists());
+}
+
+#[test]
+fn the_memory_bounds_what_has_been_read_and_not_been_written() {
+    // All blocks but the first end at once, and the first keeps them from being written.
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report");
+    let input = [b"x".repeat(999), b"\n".to_vec()].concat().repeat(8_000);
+    let options = format!("-j 4 --block 100K --memory 1M --json={}", report.display());
+    let line = "read -r first; cat; case $first in *) test -e go || sleep 0.2; touch go; esac";
+    let (source, mut sink) = pipe();
+    let mut command = fullbore(&format!("parallel {options}"));
+    let child = start(command.arg(line).stdin(source).current_dir(&directory));
+    let output = thread::scope(|scope| {
+        scope.spawn(move || drop(sink.write_all(&input)));
+        finish(child)
+    });
+    assert_quiet_success(&output);
+    let report: Value = json(&fs::read_to_string(report).unwrap());
+    let peak = report["memory_peak_bytes"].as_u64().unwrap();
+    assert!(peak > 200_000 && peak <= 1 << 20, "{peak}");
+}
+
+#[test]
+fn too_few_descriptors_or_processes_only_make_it_slower() {
+    let input = numbered(5_000);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &input).unwrap();
+    let line = format!(
+        "ulimit -n 40; exec {FULLBORE} parallel -j 32 --lines 50 'sleep 0.01; cat' < {}",
+        file.path().display()
+    );
+    let output = output_of(Command::new("sh").args(["-c", &line])).unwrap();
+    assert_quiet_success(&output);
+    assert!(output.stdout == input);
+}
+
+#[test]
+fn a_report_says_what_each_process_did() {
+    let output = parallel("-j 2 --lines 100 --report", "cat", &numbered(1_000));
+    assert_code(&output, 0);
+    let text = stderr(&output);
+    assert!(text.contains("10 blocks of at least"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("slow: "), "{text}");
+}
+
+#[test]
+fn an_output_that_fails_is_an_error_and_no_worker_is_left() {
+    let mut command = fullbore("parallel -j 2 --lines 10 cat");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), numbered(1_000)).unwrap();
+    let input = fs::File::open(file.path()).unwrap();
+    let output = finish(start(command.stdin(input).stdout(full())));
+    assert_code(&output, 1);
+    assert!(
+        one_line(stderr(&output)).contains("write to stdout"),
+        "{}",
+        said(&output)
+    );
+    let input = fs::File::open(Path::new("/proc/self/mem")).unwrap();
+    let output = finish(start(fullbore("parallel cat").stdin(input)));
+    assert_code(&output, 1);
+    assert!(
+        one_line(stderr(&output)).contains("read from stdin: Input/output error"),
+        "{}",
+        said(&output)
+    );
+    assert!(output.stdout.is_empty());
+}
