@@ -411,3 +411,45 @@ def test_lines_that_were_read_before_an_exception_are_read_again() -> None:
         """
     )
     assert done.stdout == b"b'a\\nb\\nc'\n", done.stderr
+
+
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+def test_a_pipeline_starts_and_ends_where_pidfd_open_is_refused(error: str) -> None:
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"inject=pidfd_open:error={error}"]
+    try:
+        traced = subprocess.run([*strace, "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        traced = False
+    if not traced:
+        pytest.skip("skipped: strace is not there or may not trace")
+    program = """
+        import os, subprocess, time
+        from fullbore import DEVNULL, PIPE, Pipeline
+
+        p = Pipeline(["echo hi", "cat"], stdout=PIPE)
+        print(p.stdout.read(), p.wait(timeout=60))
+        p = Pipeline(["sleep 1000", "cat"], stdout=DEVNULL)
+        try:
+            p.wait(timeout=0.05)
+        except subprocess.TimeoutExpired:
+            print("late")
+        p.kill()
+        print(p.wait(timeout=60) != 0)
+        with Pipeline([["sh", "-c", "sleep 1000; echo"], "cat"], stdout=DEVNULL) as p:
+            pids = p.pids
+            try:
+                raise KeyError
+            except KeyError:
+                p.terminate()
+        p = Pipeline(["sleep 1000", "sleep 1000"])
+        pids += p.pids
+        del p
+        until = time.monotonic() + 60
+        while any(os.path.exists(f"/proc/{pid}/exe") for pid in pids):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        print("ended")
+    """
+    words = [*strace, sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(words, capture_output=True, timeout=LIMIT)
+    assert done.stdout == b"b'hi\\n' 0\nlate\nTrue\nended\n", done

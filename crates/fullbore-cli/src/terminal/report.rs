@@ -26,7 +26,13 @@ pub fn parts(findings: &Findings, columns: usize) -> (Vec<String>, Vec<String>) 
         Some(format!("stage {} {what}: accepted", stage.number))
     });
     tables.extend(accepted);
-    (tables, wrapped(&findings.verdict.to_string(), columns))
+    let mut verdict = wrapped(&findings.verdict.to_string(), columns);
+    let next = findings.verdict.next.as_ref();
+    verdict.extend(
+        next.iter()
+            .flat_map(|next| wrapped(&format!("next: {next}"), columns)),
+    );
+    (tables, verdict)
 }
 
 fn stages(stages: &[StageNumbers], text: usize) -> Vec<String> {

@@ -38,6 +38,9 @@ impl fmt::Display for Shown<'_> {
             for chain in &overview.chains {
                 if let Some(verdict) = &chain.verdict {
                     writeln!(f, "{verdict}")?;
+                    if let Some(next) = &verdict.next {
+                        writeln!(f, "next: {next}")?;
+                    }
                 }
                 if let Some(progress) = progress(chain) {
                     writeln!(f, "{progress}")?;

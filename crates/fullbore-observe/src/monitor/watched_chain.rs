@@ -288,6 +288,7 @@ mod tests {
                 bound_by: None,
                 sure: Sureness::Sure,
                 words: String::new(),
+                next: None,
             };
             let sides = [0, 1, 2].map(|writer| slow(&verdict, writer));
             assert_eq!(sides, expected, "{verdict:?}");

@@ -25,6 +25,16 @@ pub struct Offer {
     pub time: Duration,
     /// The part of it in which they had nothing to do.
     pub idle: Duration,
+    /// The time that passed meanwhile.
+    pub passed: Duration,
+}
+
+impl Offer {
+    /// Returns the number of CPUs, if the time of any is known.
+    pub fn cpus(&self) -> Option<f64> {
+        let cpus = self.time.as_secs_f64() / self.passed.as_secs_f64();
+        (!self.time.is_zero() && cpus.is_finite()).then_some(cpus)
+    }
 }
 
 impl Cpus {
@@ -39,7 +49,10 @@ impl Cpus {
         let allowed: Vec<CpuSet> = (processes.into_iter())
             .filter_map(|pid| sched_getaffinity(Pid::from_raw(pid as i32)).ok())
             .collect();
-        let mut offer = Offer::default();
+        let mut offer = Offer {
+            passed: now.at - before.at,
+            ..Offer::default()
+        };
         for (cpu, idle) in &now.idle {
             let allowed = allowed
                 .iter()

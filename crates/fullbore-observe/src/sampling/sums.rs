@@ -111,6 +111,7 @@ impl Sums {
             offer: Offer {
                 time: self.offer.time.saturating_sub(earlier.offer.time),
                 idle: self.offer.idle.saturating_sub(earlier.offer.idle),
+                passed: self.offer.passed.saturating_sub(earlier.offer.passed),
             },
             stages: (self.stages.iter().zip(&earlier.stages))
                 .map(|(now, then)| now.since(then))
@@ -259,7 +260,7 @@ mod tests {
         let at = |share| pipe.percentile(share);
         assert_eq!(
             [at(0.1), at(0.5), at(0.84), at(0.9), at(1.0)],
-            [0.0, 0.0, 0.5, 1.0, 1.0]
+            [0.0, 0.0, 0.5, 0.5, 1.0]
         );
         assert_eq!((pipe.empty, pipe.full), (MS * 80, MS * 10));
         assert_eq!(PipeSums::default().percentile(0.5), 0.0);

@@ -16,6 +16,15 @@ impl Numbers {
         }
     }
 
+    /// Returns how many of the CPUs that it may run on the pipeline used, other programs used, and there are; `None` if
+    /// that is not known.
+    pub(crate) fn cpus_used(&self) -> Option<(f64, f64, f64)> {
+        let (all, idle) = self.cpus_offered.zip(self.cpus_idle)?;
+        let own: f64 = self.stages.iter().map(|stage| stage.cpu_seconds).sum();
+        let own = own / self.seconds.max(1e-9);
+        Some((own, (all * (1.0 - idle) - own).max(0.0), all))
+    }
+
     /// Returns the share of the pipeline's time in which a stage waited for no other.
     pub(crate) fn busy(&self, stage: &StageNumbers) -> f64 {
         let time = &stage.time;

@@ -7,6 +7,7 @@
 
 use crate::sampling::attribution::Attribution;
 use crate::sampling::moment::Cause;
+use crate::verdict::next::next;
 use crate::verdict::numbers::{Numbers, StageNumbers};
 use crate::verdict::sentence::words;
 use crate::verdict::{Bound, Sureness, Verdict, VerdictKind};
@@ -42,8 +43,10 @@ impl Verdict {
             bound_by,
             sure,
             words: String::new(),
+            next: None,
         };
         verdict.words = words(&verdict, numbers);
+        verdict.next = next(&verdict, numbers);
         verdict
     }
 }
@@ -239,6 +242,7 @@ mod tests {
             sampling_seconds: 0.05,
             all_wait: 1.0 - blame,
             cpus_idle: Some(idle / 100.0),
+            cpus_offered: None,
             stages,
             pipes: pipes.iter().enumerate().map(pipe).collect(),
         }
@@ -246,6 +250,59 @@ mod tests {
 
     fn words(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> String {
         Verdict::of(&numbers(stages, pipes, idle)).words
+    }
+
+    /// CPUs that other programs use are none that the pipeline has too few of.
+    #[test]
+    fn too_few_cpus_are_those_that_the_pipeline_used_itself() {
+        let words = |ran: f64| {
+            let row = |queued| (ran, queued, 0.0, 100.0 - ran - queued, None, 10.0);
+            let mut numbers = numbers(&[row(50.0), row(50.0)], &[(10.0, 10.0)], 0.0);
+            numbers.cpus_offered = Some(2.0);
+            let verdict = Verdict::of(&numbers);
+            assert_eq!(verdict.kind, VerdictKind::Cpus, "{}", verdict.words);
+            assert!(verdict.next.is_some());
+            verdict.words
+        };
+        // Two stages that each ran 22% of ten seconds, on two CPUs that were never idle.
+        let others = "bottleneck: other programs (sure): they used 1.6 of 2 CPUs, and this pipeline 0.4: stage 1 waited";
+        assert!(words(22.0).starts_with(others), "{}", words(22.0));
+        let own = words(50.0);
+        assert!(
+            own.starts_with("bottleneck: too few CPUs (sure): "),
+            "{own}"
+        );
+    }
+
+    #[test]
+    fn under_a_verdict_stands_what_to_type_for_that_program() {
+        for (text, cause, expected) in [
+            ("gzip -9", None, Some("'pigz'")),
+            ("LC_ALL=C sort", None, Some("'LC_ALL=C sort --parallel")),
+            ("mine", None, Some("'perf record")),
+            ("ssh host cat", Some(Cause::Network), Some("'ss -ti'")),
+            ("dd", Some(Cause::Disk), Some("'iostat")),
+            ("sleep 1", Some(Cause::Timer), Some("it sleeps by itself")),
+            ("cat", Some(Cause::Terminal), None),
+        ] {
+            let ran = if cause.is_some() { 2.0 } else { 98.0 };
+            let slow = (ran, 0.0, 0.0, 0.0, cause.map(|cause| (cause, 98.0)), 97.0);
+            let mut numbers = numbers(
+                &[slow, (2.0, 0.0, 98.0, 0.0, None, 0.0)],
+                &[(98.0, 0.0)],
+                50.0,
+            );
+            numbers.stages[0].text = text.to_owned();
+            let verdict = Verdict::of(&numbers);
+            assert_eq!(verdict.slow_stage(), Some(1), "{}", verdict.words);
+            let next = verdict.next.as_deref();
+            let is_it = |next: &str| expected.is_some_and(|expected| next.starts_with(expected));
+            assert_eq!(
+                next.is_some_and(is_it),
+                expected.is_some(),
+                "{text}: {next:?}"
+            );
+        }
     }
 
     #[test]

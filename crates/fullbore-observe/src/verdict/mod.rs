@@ -3,6 +3,7 @@
 mod derived;
 pub(crate) mod findings;
 mod judge;
+mod next;
 pub mod numbers;
 mod sentence;
 
@@ -25,6 +26,9 @@ pub struct Verdict {
     pub sure: Sureness,
     /// The verdict in words, as one line.
     pub words: String,
+    /// What to type next, as one line, if anything is known.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// The statement of a verdict.

@@ -31,6 +31,8 @@ pub struct Numbers {
     pub all_wait: f64,
     /// The share of the time in which the CPUs that it may run on were idle, if that is known.
     pub cpus_idle: Option<f64>,
+    /// The number of these CPUs, if that is known.
+    pub cpus_offered: Option<f64>,
     /// Its stages, in order.
     pub stages: Vec<StageNumbers>,
     /// Its pipes, in order.
@@ -172,6 +174,7 @@ impl Numbers {
             all_wait: share(sums.all_wait, sums.time),
             cpus_idle: (!sums.offer.time.is_zero())
                 .then(|| share(sums.offer.idle, sums.offer.time)),
+            cpus_offered: sums.offer.cpus(),
             stages,
             pipes,
         }

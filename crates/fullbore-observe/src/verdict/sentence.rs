@@ -48,6 +48,13 @@ pub fn words(verdict: &Verdict, numbers: &Numbers) -> String {
             "bottleneck: {names} at different times ({sure}): {} of the time",
             of_each(slow_stages(), blame)
         ),
+        VerdictKind::Cpus if others_use_more(numbers).is_some() => {
+            let (own, others, all) = others_use_more(numbers).unwrap_or_default();
+            format!(
+                "bottleneck: other programs ({sure}): they used {others:.1} of {all:.0} CPUs, and this pipeline {own:.1}: {}",
+                queues(numbers),
+            )
+        }
         VerdictKind::Cpus => format!(
             "bottleneck: too few CPUs ({sure}): {}, and CPUs were idle {} of the time",
             queues(numbers),
@@ -66,6 +73,11 @@ pub fn words(verdict: &Verdict, numbers: &Numbers) -> String {
             of_each(numbers.stages.iter(), blame)
         ),
     }
+}
+
+/// Returns how many CPUs the pipeline, others and all together used, if others used more of them than the pipeline.
+fn others_use_more(numbers: &Numbers) -> Option<(f64, f64, f64)> {
+    numbers.cpus_used().filter(|(own, others, _)| others > own)
 }
 
 /// Returns the name of a stage: its number and its command.

@@ -240,6 +240,7 @@ impl Watch {
         let pids = self.pipeline.pids();
         if let Some(offer) = cpus.and_then(|cpus| self.cpus.until(cpus, pids)) {
             self.pipeline.sums.offer.time += offer.time;
+            self.pipeline.sums.offer.passed += offer.passed;
             self.pipeline.sums.offer.idle += offer.idle;
         }
     }

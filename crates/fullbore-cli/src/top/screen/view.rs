@@ -222,6 +222,9 @@ fn details(state: &State, width: usize) -> Vec<String> {
         let chain = row.chain.map(|chain| &state.overview.chains[chain]);
         if let Some(verdict) = chain.and_then(|chain| chain.verdict.as_ref()) {
             add(&verdict.to_string());
+            if let Some(next) = &verdict.next {
+                add(&format!("next: {next}"));
+            }
         }
         if let Some(progress) = chain.and_then(cells::progress) {
             add(&progress);

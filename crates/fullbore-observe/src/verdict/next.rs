@@ -1,0 +1,142 @@
+//! The next step under a verdict: what to type. One table, by what limits the slow stage and by its program.
+
+use crate::sampling::attribution::Attribution;
+use crate::sampling::moment::Cause;
+use crate::verdict::numbers::Numbers;
+use crate::verdict::{Bound, Verdict, VerdictKind};
+
+/// What limits a stage, and the programs for which the step is right; none for all of them. The first row that fits
+/// counts.
+struct Step {
+    limit: Limit,
+    programs: &'static [&'static str],
+    text: &'static str,
+}
+
+/// What limits a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Cpu,
+    Network,
+    Disk,
+    Timer,
+    /// Anything else that it waits for.
+    Other,
+}
+
+#[rustfmt::skip]
+const STEPS: &[Step] = &[
+    // One thread does the work, and these programs do the same with one for each CPU.
+    step(Limit::Cpu, &["gzip"], "'pigz' compresses on all CPUs; 'gzip -1' takes less time and more room"),
+    step(Limit::Cpu, &["gunzip", "zcat"], "'zstd' in place of gzip: its streams are decompressed several times as fast"),
+    step(Limit::Cpu, &["bzip2", "bunzip2", "bzcat"], "'lbzip2' works on all CPUs, with the same format"),
+    step(Limit::Cpu, &["xz"], "'xz -T0' compresses on all CPUs; 'xz -1' takes less time and more room"),
+    step(Limit::Cpu, &["zstd"], "'zstd -T0' compresses on all CPUs; 'zstd -1' takes less time and more room"),
+    // Comparing by the rules of a language takes most of its time (sort(1), LC_ALL).
+    step(Limit::Cpu, &["sort"], "'LC_ALL=C sort --parallel=4 -S 50%' compares bytes, in more threads and more memory"),
+    // In a locale with UTF-8, every character is decoded; with -F no expression is matched.
+    step(Limit::Cpu, &["grep", "egrep", "fgrep"], "'LC_ALL=C grep' matches bytes; 'grep -F' is for words that are no expression"),
+    step(Limit::Cpu, &["awk", "gawk", "sed", "tr", "cut"], "'LC_ALL=C' before it works on bytes; for awk, 'mawk' is often faster"),
+    // AES with the instructions of the CPU is the fastest cipher where they are there.
+    step(Limit::Cpu, &["ssh", "sshd", "scp", "sftp"], "'ssh -c aes128-gcm@openssh.com' takes a faster cipher; 'ssh -o Compression=no' does not compress"),
+    step(Limit::Cpu, &[], "'perf record -g -p PID', with the PID of the slow stage, shows what it does with its time"),
+    // What is on its way is limited by the window of the receiver.
+    step(Limit::Network, &[], "'ss -ti' shows the rate and the window of the connection; over a long way, larger buffers let more be on its way ('sysctl net.ipv4.tcp_rmem')"),
+    step(Limit::Disk, &[], "'iostat -x 1' shows whether the disk is busy all the time; if it is not, larger reads and writes help ('dd bs=1M', 'fullbore buffer')"),
+    step(Limit::Timer, &[], "it sleeps by itself: 'strace -f -p PID', with the PID of the slow stage, shows where"),
+    step(Limit::Other, &[], "'strace -f -p PID', with the PID of the slow stage, shows what it waits for"),
+];
+
+const fn step(limit: Limit, programs: &'static [&'static str], text: &'static str) -> Step {
+    Step {
+        limit,
+        programs,
+        text,
+    }
+}
+
+/// Returns the next step under a verdict, if there is one.
+pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
+    match verdict.kind {
+        VerdictKind::Cpus => {
+            let text = "'top' shows what else runs on these CPUs; 'nice' before it gives way to the pipeline";
+            return Some(text.to_owned());
+        }
+        VerdictKind::Waking => {
+            let text = "'fullbore run --place together' runs the stages on one CPU, where they wake no other";
+            return Some(text.to_owned());
+        }
+        _ => {}
+    }
+    let stage = &numbers.stages[verdict.slow_stage()? - 1];
+    let limit = match verdict.bound_by? {
+        _ if stage.attribution == Attribution::Unclear => return None,
+        Bound::Cpu => Limit::Cpu,
+        // Its own work is not the problem.
+        Bound::Queue => return None,
+        Bound::Cause(Cause::Network) => Limit::Network,
+        Bound::Cause(Cause::Disk) => Limit::Disk,
+        Bound::Cause(Cause::Timer) => Limit::Timer,
+        Bound::Cause(Cause::Stopped | Cause::Terminal) => return None,
+        Bound::Cause(_) => Limit::Other,
+    };
+    let program = program(&stage.text);
+    let fits = |step: &&Step| {
+        step.limit == limit && (step.programs.is_empty() || step.programs.contains(&program))
+    };
+    STEPS.iter().find(fits).map(|step| step.text.to_owned())
+}
+
+/// Returns the name of the program that a stage begins with, behind assignments and programs that start another one.
+fn program(text: &str) -> &str {
+    const STARTERS: &[&str] = &[
+        "command", "env", "exec", "ionice", "nice", "nohup", "stdbuf", "sudo", "time", "(", "{",
+        "!",
+    ];
+    let words = text
+        .split([' ', '\t', '\n', '('])
+        .filter(|word| !word.is_empty());
+    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
+    let mut names = names
+        .filter(|name| !STARTERS.contains(name) && !name.contains('=') && !name.starts_with('-'));
+    names
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches([';', ')'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_the_first_word_that_starts_no_other() {
+        for (text, expected) in [
+            ("gzip -9", "gzip"),
+            ("/usr/bin/sort -k 2", "sort"),
+            ("LC_ALL=C sort", "sort"),
+            ("sudo nice -n 5 zfs send", "5"),
+            ("(grep x; cat)", "grep"),
+            ("{ cat; }", "cat"),
+            ("gzip 4711", "gzip"),
+            ("", ""),
+        ] {
+            assert_eq!(program(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_limit_has_a_step_for_every_program() {
+        for limit in [
+            Limit::Cpu,
+            Limit::Network,
+            Limit::Disk,
+            Limit::Timer,
+            Limit::Other,
+        ] {
+            let last = STEPS.iter().rfind(|step| step.limit == limit).unwrap();
+            assert!(last.programs.is_empty(), "{limit:?}");
+            assert!(STEPS.iter().all(|step| step.text.contains('\'')));
+        }
+    }
+}
