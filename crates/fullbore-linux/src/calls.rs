@@ -159,8 +159,9 @@ impl Calls {
     /// `EAGAIN` if no bytes are available.
     ///
     /// # Errors
-    /// As read(2), without `EINTR`.
+    /// As read(2), without `EINTR`; `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline.
     pub fn try_read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.waiter.check_stopped()?;
         self.made += 1;
         self.look_at(fd);
         let no_wait = &mut self.no_wait;

@@ -199,15 +199,30 @@ pub fn is_writer(pipe: PipeEnd<'_>) -> Result<bool> {
     Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
 }
 
+/// Returns whether the bytes that are written to this end become packets (pipe(7), `O_DIRECT`), unless it is no end of a
+/// pipe.
+///
+/// Such a pipe must get nothing but packets. Pages that are spliced or given are none: a read(2) goes on behind them, and
+/// if its room ends inside the packet that follows, the kernel discards the rest of the packet (`pipe_read`, fs/pipe.c).
+pub fn keeps_packets(sink: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_getfl(sink).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
+}
+
 /// Duplicates the write end of a pipe, so that no other code can redirect the descriptor.
 ///
 /// # Errors
-/// [`Error::NotAPipe`]; `EBADF` for the read end; `EMFILE`.
+/// [`Error::NotAPipe`]; [`Error::Unsupported`] in packet mode, because pages are no packets; `EBADF` for the read end;
+/// `EMFILE`.
 pub fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
     // The number is at least 3, because 0 to 2 may be closed now and opened later as standard input, output and error.
     let own = rustix::io::fcntl_dupfd_cloexec(sink, 3).map_err(error::system("F_DUPFD_CLOEXEC"))?;
     is_writable(own.as_fd())?;
-    Ok(own)
+    match keeps_packets(own.as_fd()) {
+        true => Err(Error::Unsupported(
+            "a pipe in packet mode takes no pages".into(),
+        )),
+        false => Ok(own),
+    }
 }
 
 /// Checks that `sink` is the write end of a pipe.

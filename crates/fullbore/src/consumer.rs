@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::memory::{self, Memory};
-use crate::transfer::was_empty_message;
+use crate::messages::was_empty_message;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe;
 use fullbore_linux::wait::{Cancel, Ready, Wait, Waiter};

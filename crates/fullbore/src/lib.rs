@@ -57,12 +57,15 @@
 pub mod buffer;
 pub mod consumer;
 mod fresh;
+mod kind;
 mod memory;
+mod messages;
 #[allow(unsafe_code)]
 mod outlet;
 mod pages_to_send;
 #[allow(unsafe_code)]
 pub mod producer;
+mod splice;
 #[allow(unsafe_code)]
 mod stage;
 #[allow(unsafe_code)]

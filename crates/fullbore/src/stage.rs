@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::fresh::Fresh;
 use crate::memory::{self, Geometry, Memory};
-use crate::outlet::{Failed, Outlet, Sent, least_to_give};
+use crate::outlet::{Failed, Outlet, Sent, least_to_give, pages_pay_off};
 use fullbore_linux as linux;
 use fullbore_linux::error::Result;
 
@@ -76,11 +76,9 @@ impl Stage {
     pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) {
         debug_assert!(self.held.is_empty());
         self.grown = true;
-        let geometry = Geometry::here();
-        // Faulting in base pages one by one costs more than a copy.
-        if given && geometry.huge_that_suits().is_some() && linux::shares_pages() {
+        if given && pages_pay_off() {
             let chunk = chunk.unwrap_or(memory::CHUNK).min(MOST);
-            let fresh = Fresh::new(chunk, true, &geometry);
+            let fresh = Fresh::new(chunk, true, &Geometry::here());
             if let Ok(pages) = Memory::map(fresh.memory(), true) {
                 self.memory = Memory::Pages(pages);
                 self.fresh = Some(fresh);

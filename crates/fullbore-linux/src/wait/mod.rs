@@ -240,6 +240,18 @@ impl Waiter {
         Ok(matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR)))
     }
 
+    /// Pauses for this time, unless it is stopped, before the next wait: poll(2) has returned again and again without a
+    /// byte having been moved (see [`Nap`]).
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    fn nap(&mut self, pause: Option<Duration>) -> Result<(), Errno> {
+        match pause {
+            Some(pause) => self.poll_for(std::iter::empty(), Some(pause)).map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn poll_for<'fd>(
         &mut self,
         fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
@@ -254,9 +266,7 @@ impl Waiter {
             self.stopped = Some(Stopped::Interrupted);
         }
         let is_any_ready = polled?;
-        if is_any_ready && self.cancel.is_none() {
-            return Ok(true);
-        }
+        // Also if one is ready: poll(2) may say so each time, while no call moves a byte.
         self.check_stopped()?;
         Ok(is_any_ready)
     }
@@ -284,8 +294,10 @@ impl Waiter {
         which: impl Fn() -> (BorrowedFd<'fd>, Ready),
         call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
+        let mut nap = Nap::default();
         self.until(call, |waiter| {
             let (fd, ready) = which();
+            waiter.nap(nap.was_vain())?;
             waiter.sleep(fd, ready)
         })
     }
@@ -391,7 +403,7 @@ impl Waiter {
     }
 
     /// Waits until one of these may be ready, has an error, or has its other end closed, or returns the index of a
-    /// socket whose timeout has passed; returns at once with [`Wait::Spin`].
+    /// socket whose timeout has passed; returns at once with [`Wait::Spin`]. The caller tells `nap` of progress.
     ///
     /// # Errors
     /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
@@ -399,8 +411,10 @@ impl Waiter {
     pub fn until_any_ready(
         &mut self,
         fds: &[(BorrowedFd<'_>, Option<Ready>)],
+        nap: &mut Nap,
     ) -> Result<Option<usize>, Errno> {
         self.check_stopped()?;
+        self.nap(nap.was_vain())?;
         match self.wait {
             Wait::Block | Wait::Poll => {}
             Wait::Spin => {

@@ -271,7 +271,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 pipe_size: options.pipe_size.unwrap_or_else(roomy),
                 pace: pace(options.write_rate),
                 pause: options.pause,
-                is_roomy: false,
+                is_long: false,
                 plain: options.plain,
             })
             .collect();
@@ -352,6 +352,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             ..
         } = self.options;
         let invalid = |text: String| Err(Error::Invalid(text));
+        if self.sinks.is_empty() {
+            return invalid("a buffer needs at least one sink".into());
+        }
         if chunk.bytes() == 0 {
             return invalid("a chunk of 0 bytes moves nothing".into());
         }

@@ -7,10 +7,10 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
-use crate::memory;
+use crate::messages;
 use crate::store::{Filler, Store};
-use crate::transfer;
 use fullbore_linux::error::{self, Result, TransferSide};
+use fullbore_linux::outcome::Outcome;
 use fullbore_linux::wait::{Pace, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
@@ -32,8 +32,6 @@ pub(super) struct Reading<'a> {
 pub(super) struct Messages {
     /// The longest message in bytes.
     most: usize,
-    /// Whether a longer message is an error. The kernel limits the packets of a pipe.
-    may_be_longer: bool,
     /// A message that did not fit into the room.
     aside: Vec<u8>,
     /// The part of it that was not returned yet.
@@ -49,12 +47,11 @@ impl Messages {
     /// # Errors
     /// As memfd_create(2).
     pub(super) fn of(source: BorrowedFd<'_>, stat: &Stat, in_file: bool) -> Result<Self> {
-        let most = transfer::longest_message(source, stat);
+        let most = messages::longest_message(source, stat);
         let memfd = || linux::memfd("fullbore-message", MemfdFlags::empty());
         let copied = (in_file && most > 0).then(memfd).transpose();
         Ok(Self {
             most,
-            may_be_longer: most == memory::MESSAGE,
             aside: Vec::new(),
             left: 0..0,
             copied: copied.map_err(error::system("memfd_create"))?,
@@ -103,10 +100,12 @@ impl Messages {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         loop {
-            match calls.read(source, into)? {
-                0 if self.may_be_longer && transfer::was_empty_message(source) => {}
-                n if self.may_be_longer && n == into.len() => return Err(Errno::MSGSIZE),
-                n => return Ok(n),
+            match messages::read(source, self.most, into, |into| calls.read(source, into)) {
+                Outcome::Moved(n) => return Ok(n),
+                Outcome::End => return Ok(0),
+                Outcome::Failed(_, errno) => return Err(errno),
+                Outcome::WouldBlock(_) | Outcome::InVain(_) => return Err(Errno::AGAIN),
+                _ => {}
             }
         }
     }

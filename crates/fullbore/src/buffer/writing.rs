@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
 use crate::store::{Emptier, Step, Store};
 use crate::tee::{OnError, Policy, SinkReport};
 use fullbore_linux::error::{self, Error, TransferSide};
-use fullbore_linux::pipe::PipeEnd;
 use fullbore_linux::wait::Pace;
 
 /// One sink.
@@ -24,8 +24,8 @@ pub(super) struct Writing<'a> {
     pub(super) pipe_size: usize,
     pub(super) pace: Option<Pace>,
     pub(super) pause: Duration,
-    /// Whether the sink was grown, if it is a pipe.
-    pub(super) is_roomy: bool,
+    /// Whether so many bytes were sent that large pipes and giving pages pay off.
+    pub(super) is_long: bool,
     /// Whether to move bytes by write(2) only.
     pub(super) plain: bool,
 }
@@ -53,9 +53,13 @@ impl Writing<'_> {
     fn step(&mut self) -> Option<Written> {
         let chunk = self.chunk;
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
-        if !self.is_roomy && self.emptier.sent() >= memory::FIRST as u64 {
-            self.is_roomy = true;
-            self.make_roomy();
+        if !self.is_long && self.emptier.sent() >= memory::FIRST as u64 {
+            self.is_long = true;
+            self.outlet.make_roomy(self.sink, self.pipe_size);
+            if !self.plain {
+                self.outlet
+                    .take_pages(self.sink, Kind::Pipe, self.pipe_size);
+            }
         }
         match self.emptier.send(&mut self.outlet, self.sink, most) {
             Ok(Step::Sent(n)) => {
@@ -78,17 +82,6 @@ impl Writing<'_> {
                 Some(self.written(Some((operation, errno, on_error)), None))
             }
             Err(error) => Some(self.written(None, Some(error))),
-        }
-    }
-
-    /// Grows the sink if it is a pipe, and gives it pages from now on.
-    fn make_roomy(&mut self) {
-        if let Ok(pipe) = PipeEnd::new(self.sink) {
-            // An error does not matter: with a small pipe, writing is only slower.
-            let _ = pipe.grow(self.pipe_size);
-            if !self.plain {
-                self.outlet.take_pages(self.sink, self.pipe_size);
-            }
         }
     }
 

@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::memory;
+use crate::splice::Splice;
+use fullbore_linux::outcome::{End, Outcome};
 use fullbore_linux::pipe::{self, Pipe};
-use fullbore_linux::wait::Ready;
-use fullbore_linux::{self as linux, Calls, without_sigpipe};
+use fullbore_linux::{self as linux, Calls};
 
 /// The private pipe before a Unix stream socket.
 #[derive(Debug)]
@@ -20,8 +21,6 @@ pub(super) struct IntoSocket {
     pipe: Pipe,
     /// Bytes in the pipe: the first ones of those that remain to be sent.
     held: usize,
-    /// Whether bytes have ever arrived through it.
-    works: bool,
 }
 
 /// Why bytes did not arrive.
@@ -36,11 +35,7 @@ impl IntoSocket {
     /// Creates a pipe of up to `capacity` bytes; `None` if no pipe of a useful size can be made.
     pub(super) fn new(capacity: usize) -> Option<Self> {
         let (pipe, growth) = pipe::with_capacity(capacity).ok()?;
-        (growth.after >= memory::FIRST).then_some(Self {
-            pipe,
-            held: 0,
-            works: false,
-        })
+        (growth.after >= memory::FIRST).then_some(Self { pipe, held: 0 })
     }
 
     /// Returns whether bytes in the pipe have not arrived yet.
@@ -66,33 +61,29 @@ impl IntoSocket {
             // SAFETY: the caller vouches for the pages, and this is the write end of a pipe.
             let given =
                 unsafe { calls.vmsplice(self.pipe.writer.as_fd(), bytes, SpliceFlags::NONBLOCK) };
-            self.held = given.map_err(|errno| self.why("vmsplice", errno))?;
+            self.held = given.map_err(|errno| match linux::is_refusal(errno) {
+                true => Refused::Always,
+                false => Refused::Failed("vmsplice", errno),
+            })?;
         }
-        let (pipe, held) = (self.pipe.reader.as_fd(), self.held);
         calls.also_made(1);
-        let spliced = calls.waiter().until_ready(sink, Ready::ToWrite, || {
-            without_sigpipe(|| {
-                rustix::pipe::splice(pipe, None, sink, None, held, SpliceFlags::empty())
-            })
-        });
-        match spliced {
-            Ok(0) => Err(Refused::Always),
-            Ok(n) => {
-                if n < held {
-                    calls.waiter().note_short(sink);
-                }
+        let splice = Splice {
+            source: self.pipe.reader.as_fd(),
+            sink,
+            ends: (End::Own, End::Socket),
+            from: None,
+            to: None,
+            most: self.held,
+        };
+        match splice.run(calls.waiter()) {
+            Ok(Outcome::Moved(n)) => {
                 self.held -= n;
-                self.works = true;
                 Ok(n)
             }
-            Err(errno) => Err(self.why("splice", errno)),
-        }
-    }
-
-    fn why(&self, operation: &'static str, errno: Errno) -> Refused {
-        match linux::is_refusal(errno) && !self.works {
-            true => Refused::Always,
-            false => Refused::Failed(operation, errno),
+            // write(2) either works, or returns the reason why not.
+            Ok(Outcome::Refused) => Err(Refused::Always),
+            Ok(Outcome::Failed(_, errno)) => Err(Refused::Failed("splice", errno)),
+            Ok(_) | Err(_) => Err(Refused::Failed("splice", Errno::AGAIN)),
         }
     }
 }

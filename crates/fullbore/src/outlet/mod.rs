@@ -18,8 +18,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
+use crate::kind::Kind;
+use crate::memory::Geometry;
 use crate::way::Way;
-use fullbore_linux::pipe::{own_writable, roomy};
+use fullbore_linux::pipe::{PipeEnd, own_writable, roomy};
 use fullbore_linux::wait::uninterrupted;
 use fullbore_linux::{self as linux, Calls};
 use into_socket::{IntoSocket, Refused};
@@ -32,6 +34,20 @@ pub(crate) const BY_REFERENCE_FROM: usize = 32 * 1024;
 /// Returns the fewest bytes that are worth sending as pages, if they are sent in chunks of this size.
 pub(crate) fn least_to_give(chunk: usize) -> usize {
     BY_REFERENCE_FROM.min(chunk)
+}
+
+/// Returns whether giving pages can be faster than copying them, on this machine and kernel: faulting in base pages one
+/// by one costs more than a copy.
+pub(crate) fn pages_pay_off() -> bool {
+    linux::has_huge_pages() && Geometry::here().huge_that_suits().is_some() && linux::shares_pages()
+}
+
+/// Grows an output to up to `capacity` bytes, if it is a pipe and the limits allow it: with a small pipe, sending is only
+/// slower. This is the one place that grows outputs.
+pub(crate) fn make_roomy(sink: BorrowedFd<'_>, capacity: usize) {
+    if capacity > 0 {
+        let _ = PipeEnd::new(sink).and_then(|pipe| pipe.grow(capacity));
+    }
 }
 
 /// How some bytes were sent.
@@ -68,6 +84,8 @@ pub(crate) struct Outlet {
     given: u64,
     /// How the last bytes were sent.
     pub(crate) last: Way,
+    /// Whether the sink was grown, if it is a pipe.
+    roomy: bool,
 }
 
 /// What an outlet writes to.
@@ -106,6 +124,7 @@ impl Outlet {
             socket_for: None,
             given: 0,
             last: Way::Copy,
+            roomy: false,
         }
     }
 
@@ -119,32 +138,36 @@ impl Outlet {
         }
     }
 
-    /// Gives pages to `sink` from now on if it is the write end of a pipe, and sends copies through a socket if the
-    /// memory cgroup has room for a pipe of `capacity` bytes full of them. Returns whether either is possible.
-    pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, capacity: usize) -> bool {
-        if !self.calls.waiter().never {
-            self.through = Through::for_capacity(capacity);
+    /// Grows `sink` once, as [`make_roomy`].
+    pub(crate) fn make_roomy(&mut self, sink: BorrowedFd<'_>, capacity: usize) {
+        if !std::mem::replace(&mut self.roomy, true) {
+            make_roomy(sink, capacity);
         }
-        if linux::has_huge_pages() || self.through.is_socket() {
-            if let Ok(own) = own_writable(sink) {
-                self.target = Target::Duplicate(Some(own));
-                return true;
-            }
-        }
-        false
     }
 
-    /// Gives pages to a Unix stream socket from now on, through a private pipe of up to `capacity` bytes. Returns
-    /// whether that is possible.
-    pub(crate) fn take_pages_for_a_socket(&mut self, capacity: usize) -> bool {
-        let into = linux::has_huge_pages().then(|| IntoSocket::new(capacity));
-        match into.flatten() {
-            Some(into) => {
-                self.target = Target::Socket(into);
-                true
+    /// Gives pages to `sink` from now on, if it takes them, through a private pipe of up to `capacity` bytes if it is a
+    /// Unix stream socket. Copies into a pipe go through a socket if the memory cgroup has room for a pipe of
+    /// `capacity` bytes full of them. Returns whether pages are given or copies go through a socket.
+    ///
+    /// This and [`pages_pay_off`] are the places that decide whether pages are given.
+    pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, kind: Kind, capacity: usize) -> bool {
+        let target = match kind {
+            Kind::Pipe => {
+                if !self.calls.waiter().never {
+                    self.through = Through::for_capacity(capacity);
+                }
+                let pays_off = linux::has_huge_pages() || self.through.is_socket();
+                let own = pays_off.then(|| own_writable(sink).ok()).flatten();
+                own.map(|own| Target::Duplicate(Some(own)))
             }
-            None => false,
-        }
+            Kind::UnixStream if linux::has_huge_pages() => {
+                IntoSocket::new(capacity).map(Target::Socket)
+            }
+            _ => None,
+        };
+        let takes = target.is_some();
+        self.target = target.unwrap_or(Target::Sink);
+        takes
     }
 
     /// Only copies into the socket from now on. The bytes in the private pipe were not sent.

@@ -25,13 +25,13 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-use crate::memory::{self, Geometry};
-use crate::outlet::{Failed, Outlet, RUN, Sent, least_to_give};
+use crate::memory;
+use crate::outlet::{Failed, Outlet, RUN, Sent, least_to_give, pages_pay_off};
 use crate::pages_to_send::Pages;
 use crate::way::Way;
 use fullbore_linux as linux;
 use fullbore_linux::error::{self, Error, Result, Stopped, TransferSide};
-use fullbore_linux::pipe::{self, PipeEnd, roomy};
+use fullbore_linux::pipe::{self, roomy};
 use fullbore_linux::{Calls, Owner};
 pub use options::{ProducerOptions, ProducerReport};
 use output::Output;
@@ -111,8 +111,6 @@ pub struct Producer<Fd: AsFd> {
     outlet: Outlet,
     windows: Windows,
     options: ProducerOptions,
-    /// Whether the producer has tried to grow the output pipe.
-    roomy: bool,
     /// Pages from the caller, to be sent after the gathered bytes.
     handed_over: VecDeque<HandedOver>,
     /// Bytes lent by the last `reserve`.
@@ -227,7 +225,6 @@ impl<Fd: AsFd> Producer<Fd> {
         Ok(Self {
             outlet,
             windows: Windows::new(chunk, reuse),
-            roomy: false,
             options,
             handed_over: VecDeque::new(),
             reserved: 0,
@@ -591,10 +588,11 @@ impl<Fd: AsFd> Producer<Fd> {
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         if !self.windows.is_settled() {
             self.make_roomy();
-            // Faulting in fresh base pages one by one is slower than copying.
-            let is_slower = self.options.any_way
-                && !(linux::has_huge_pages() && Geometry::here().huge_that_suits().is_some());
-            if self.outlet.gives() && (is_slower || !linux::shares_pages()) {
+            let pays_off = match self.options.any_way {
+                true => pages_pay_off(),
+                false => linux::shares_pages(),
+            };
+            if self.outlet.gives() && !pays_off {
                 self.outlet.copy_only();
                 self.windows.copy_only();
             }
@@ -608,12 +606,8 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Grows the output once, if it is a pipe and the options allow it.
     fn make_roomy(&mut self) {
-        if !std::mem::replace(&mut self.roomy, true) && self.options.pipe_size != Some(0) {
-            if let Ok(pipe) = PipeEnd::new(self.sink.as_fd()) {
-                // An error does not matter: with a small pipe, sending is only slower.
-                let _ = pipe.grow(self.options.pipe_size.unwrap_or_else(roomy));
-            }
-        }
+        let capacity = self.options.pipe_size.unwrap_or_else(roomy);
+        self.outlet.make_roomy(self.sink.as_fd(), capacity);
     }
 
     /// Waits until the pipe no longer refers to recycled pages.

@@ -31,13 +31,14 @@ impl<Fd: AsFd> Output<Fd> {
     }
 
     /// Creates an output that accepts pages: a duplicate of `sink`, which has to be the write end of a pipe. If no
-    /// descriptor is left, it gets no pages.
+    /// descriptor is left, or the pipe is in packet mode, it gets no pages.
     ///
     /// # Errors
     /// [`Error::NotAPipe`]; `EBADF` for the read end.
     pub(super) fn own(sink: Fd) -> Result<Self> {
         let own = match own_writable(sink.as_fd()) {
             Ok(own) => Some(own),
+            Err(Error::Unsupported(_)) => None,
             Err(error) if is_out_of_descriptors(&error) => {
                 is_writable(sink.as_fd())?;
                 None

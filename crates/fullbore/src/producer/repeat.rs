@@ -21,7 +21,7 @@ use rustix::pipe::SpliceFlags;
 use super::options::{ProducerOptions, ProducerReport};
 use super::output::Output;
 use crate::memory::{Geometry, Memory};
-use crate::outlet::RUN;
+use crate::outlet::{RUN, make_roomy};
 use crate::way::Way;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pages::ReadOnlyPages;
@@ -96,11 +96,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         } else {
             Output::shared(sink)
         };
-        if is_pipe && options.pipe_size != Some(0) {
-            // An error does not matter: with a small pipe, sending is only slower.
-            let wanted = options.pipe_size.unwrap_or_else(roomy);
-            let _ = PipeEnd::new(sink.as_fd())?.grow(wanted);
-        }
+        make_roomy(sink.as_fd(), options.pipe_size.unwrap_or_else(roomy));
         let origin = if sink.is_own() {
             Origin::best(pattern).unwrap_or_else(Origin::from_memory)
         } else {

@@ -5,10 +5,12 @@ use rustix::io::Errno;
 
 use super::splitting::{Branch, Broken, Splitting};
 use crate::memory;
+use crate::messages;
 use crate::stage::Stage;
-use crate::transfer::{EndReason, Kind, was_empty_message};
+use crate::transfer::{EndReason, Kind};
+use fullbore_linux::Calls;
+use fullbore_linux::outcome::Outcome;
 use fullbore_linux::wait::Waiter;
-use fullbore_linux::{self as linux, Calls};
 
 /// The bytes that were read, until every sink has got them.
 pub(super) struct Copying {
@@ -63,28 +65,29 @@ impl Splitting<'_> {
             // The tee must not block in read(2) while it watches the readers of its sinks.
             let is_file = matches!(self.state.source_kind, Kind::Regular | Kind::Block);
             let watches = !is_file && self.all_may_go();
-            let answer = match watches {
-                true => reader.try_read(self.source, room),
-                false => reader.read(self.source, room),
-            };
-            match answer {
-                Ok(0) if longest == memory::MESSAGE && was_empty_message(self.source) => {}
-                Ok(0) => return Ok(EndReason::AtEnd),
-                Ok(memory::MESSAGE) if longest == memory::MESSAGE => {
-                    // The message was truncated, or is exactly this long.
-                    return Err(Broken::Source("read", Errno::MSGSIZE));
+            let source = self.source;
+            let outcome = messages::read(source, longest, room, |room| match watches {
+                true => reader.try_read(source, room),
+                false => reader.read(source, room),
+            });
+            match (outcome, reader.stopped()) {
+                (Outcome::Moved(n), _) => {
+                    self.state.nap.was_not_vain();
+                    stage.filled(n);
                 }
-                Ok(n) => stage.filled(n),
-                Err(Errno::AGAIN) if watches || self.options.waiter.never => {
+                (Outcome::End, _) => return Ok(EndReason::AtEnd),
+                (_, Some(stopped)) => return Err(Broken::EndReason(stopped.into())),
+                (Outcome::WouldBlock(_) | Outcome::InVain(_), _)
+                    if watches || self.options.waiter.never =>
+                {
                     self.wait_for(&[None])?;
                     continue;
                 }
-                Err(errno) => {
-                    return Err(match reader.stopped() {
-                        Some(stopped) => Broken::EndReason(stopped.into()),
-                        None => Broken::Source("read", errno),
-                    });
+                (Outcome::WouldBlock(_) | Outcome::InVain(_), _) => {
+                    return Err(Broken::Source("read", Errno::AGAIN));
                 }
+                (Outcome::Failed(_, errno), _) => return Err(Broken::Source("read", errno)),
+                _ => continue,
             }
             self.state.taken += stage.len() as u64;
             for branch in &mut self.state.branches {
@@ -98,10 +101,10 @@ impl Splitting<'_> {
         let (mut any, capacity) = (false, self.options.pipe_size());
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
             let may_give = branch.kind == Kind::Pipe && !self.options.plain;
-            any |= may_give && branch.outlet.take_pages(*sink, capacity);
+            any |= may_give && branch.outlet.take_pages(*sink, branch.kind, capacity);
         }
         let chunk = self.options.read_chunk(self.state.longest_message);
-        stage.grow(chunk, any && linux::has_huge_pages());
+        stage.grow(chunk, any);
     }
 
     /// Sends all bytes of the stage to every sink.
@@ -119,6 +122,7 @@ impl Splitting<'_> {
                         branch.at += n;
                         branch.bytes += n as u64;
                         progress = true;
+                        self.state.nap.was_not_vain();
                     }
                     Err((_, Errno::AGAIN)) => {}
                     Err((operation, errno)) => match branch.outlet.calls.stopped() {

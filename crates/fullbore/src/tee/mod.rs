@@ -24,13 +24,14 @@ use std::time::{Duration, Instant};
 use rustix::fs::FileType;
 
 use crate::memory;
+use crate::messages::longest_message;
 use crate::outlet::Outlet;
 use crate::stage::Stage;
 use crate::transfer::{self, EndReason, Kind, Options};
 use copying::Copying;
 use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, TransferSide};
-use fullbore_linux::wait::{Cancel, Wait, Waiter};
+use fullbore_linux::wait::{Cancel, Nap, Wait, Waiter};
 pub use report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
 
@@ -236,9 +237,10 @@ fn begin<Source: AsFd, Sink: AsFd>(
         state: State {
             source_kind,
             branches,
-            longest_message: transfer::longest_message(source, &source_stat),
+            longest_message: longest_message(source, &source_stat),
             taken: 0,
             waiter: options.waiter.clone(),
+            nap: Nap::default(),
             fails_without_readers: false,
             long: long && source_kind == Kind::Regular,
         },

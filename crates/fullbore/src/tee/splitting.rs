@@ -11,7 +11,7 @@ use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::outlet::Outlet;
 use crate::transfer::{EndReason, Kind, Options};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
+use fullbore_linux::wait::{Nap, Ready, Waiter, uninterrupted};
 
 /// A sink, and the bytes that it has got.
 pub(super) struct Branch {
@@ -60,12 +60,13 @@ impl Branch {
 /// The fds, and the bytes moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
-    /// See [`longest_message`](crate::transfer::longest_message).
+    /// See [`longest_message`](crate::messages::longest_message).
     pub(super) longest_message: usize,
     pub(super) branches: Vec<Branch>,
     pub(super) taken: u64,
     /// Waits for whichever side is not ready.
     pub(super) waiter: Waiter,
+    pub(super) nap: Nap,
     /// Whether the tee also ends when no reader is left if this means that it fails.
     pub(super) fails_without_readers: bool,
     /// Whether there are enough bytes for large memory or pipes to pay off.
@@ -234,7 +235,10 @@ impl Splitting<'_> {
             return Err(Broken::EndReason(EndReason::WouldBlock(side)));
         }
         let State {
-            branches, waiter, ..
+            branches,
+            waiter,
+            nap,
+            ..
         } = &mut *self.state;
         let fds: Vec<_> = waited
             .iter()
@@ -244,7 +248,7 @@ impl Splitting<'_> {
             })
             .chain(watched.map(|i| (self.sinks[i], None)))
             .collect();
-        match waiter.until_any_ready(&fds) {
+        match waiter.until_any_ready(&fds, nap) {
             Ok(None) => Ok(()),
             // The timeout of a socket has passed: treat it as the EAGAIN of a blocking call.
             Ok(Some(overdue)) => match waited[overdue] {
@@ -266,11 +270,9 @@ impl Splitting<'_> {
     }
 
     /// Grows the sinks that are pipes, as far as the user's limits allow.
-    pub(super) fn grow_sinks(&self) {
-        for (branch, &sink) in self.state.branches.iter().zip(&self.sinks) {
-            if branch.kind == Kind::Pipe {
-                self.options.make_roomy(sink);
-            }
+    pub(super) fn grow_sinks(&mut self) {
+        for (branch, &sink) in self.state.branches.iter_mut().zip(&self.sinks) {
+            branch.outlet.make_roomy(sink, self.options.pipe_size());
         }
     }
 }

@@ -4,14 +4,15 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::pipe::SpliceFlags;
 
-use super::plan::{Kind, Method};
-use super::step::{Ends, Stop, has_flag};
+use super::plan::Method;
+use super::step::{Ends, Stepped, has_flag, stepped};
+use crate::splice::Splice;
 use fullbore_linux::error::TransferSide;
+use fullbore_linux::outcome;
 use fullbore_linux::pages::Pages;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
-use fullbore_linux::{self as linux, is_ready, without_sigpipe};
+use fullbore_linux::{self as linux, without_sigpipe};
 
 /// Bytes of one copy_file_range(2): many, but few enough to show progress, and to stop between two calls.
 pub(super) const RANGE: usize = 64 << 20;
@@ -19,44 +20,67 @@ pub(super) const RANGE: usize = 64 << 20;
 /// Bytes of one sendfile(2).
 pub(super) const SENDFILE: usize = 4 << 20;
 
-/// Returns whether an errno means that this method is not supported for these fds, rather than that it failed.
-pub(crate) fn is_refused(method: Method, errno: Errno) -> bool {
-    linux::is_refusal(errno)
-        || match method {
-            // The fds are on two file systems, the sink is in append mode, or the file is a swap file or is being
-            // executed.
-            Method::CopyFileRange => {
-                matches!(
-                    errno,
-                    Errno::XDEV | Errno::BADF | Errno::TXTBSY | Errno::OVERFLOW
-                )
-            }
-            // An offset was given for a file that is not seekable: read(2) reports this better.
-            _ => errno == Errno::SPIPE,
-        }
-}
-
-/// Calls copy_file_range(2).
-pub(super) fn copy_file_range(
+/// Makes one call that moves at most `most` bytes from the source to the sink, and waits for the side that is not ready.
+pub(super) fn move_once(
+    method: Method,
+    waiter: &mut Waiter,
     ends: &Ends<'_>,
-    from: Option<u64>,
-    to: Option<u64>,
+    (from, to): (Option<u64>, Option<u64>),
     most: usize,
-) -> Result<usize, Stop> {
-    let (mut next, mut to) = (from, to);
-    uninterrupted(|| {
-        rustix::fs::copy_file_range(ends.source, next.as_mut(), ends.sink, to.as_mut(), most)
-    })
-    .map_err(|errno| Stop::At(side_of_files(ends, from, errno), "copy_file_range", errno))
+) -> Stepped {
+    let kinds = (ends.source_kind.end(), ends.sink_kind.end());
+    let result = match method {
+        Method::CopyFileRange => {
+            let (mut next, mut to) = (from, to);
+            let (source, sink) = (ends.source, ends.sink);
+            uninterrupted(|| {
+                rustix::fs::copy_file_range(source, next.as_mut(), sink, to.as_mut(), most)
+            })
+        }
+        Method::Sendfile => {
+            let sent = sendfile(waiter, ends, from, most);
+            match waiter.stopped() {
+                Some(stopped) if sent.is_err() => return Err(stopped.into()),
+                _ => sent,
+            }
+        }
+        _ => {
+            let splice = Splice {
+                source: ends.source,
+                sink: ends.sink,
+                ends: kinds,
+                from,
+                to,
+                most,
+            };
+            // What splice(2) refuses here is a sink with O_APPEND (`do_splice`, fs/splice.c).
+            return stepped(
+                "splice",
+                splice.run(waiter)?,
+                Errno::INVAL,
+                || match is_open_for(ends.sink, OFlags::WRONLY) {
+                    true => TransferSide::Source,
+                    false => TransferSide::Sink,
+                },
+            );
+        }
+    };
+    let outcome = outcome::of(method.call(), kinds, result, None);
+    let operation = match method {
+        Method::Sendfile => "sendfile",
+        _ => "copy_file_range",
+    };
+    let errno = result.err().unwrap_or(Errno::OPNOTSUPP);
+    stepped(operation, outcome, errno, || side_of_files(ends, from))
 }
 
-/// Calls sendfile(2), and waits for the sink.
-pub(super) fn sendfile(
+/// Calls sendfile(2), and waits for the sink. It sleeps in a pipe of its own, and holds nothing that others need.
+fn sendfile(
     waiter: &mut Waiter,
     ends: &Ends<'_>,
     from: Option<u64>,
     most: usize,
-) -> Result<usize, Stop> {
+) -> Result<usize, Errno> {
     let sent = waiter.until_ready(ends.sink, Ready::ToWrite, || {
         let mut from = from;
         without_sigpipe(|| rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most))
@@ -69,77 +93,7 @@ pub(super) fn sendfile(
             waiter.note_signal();
         }
     }
-    sent.map_err(|errno| {
-        let side = match errno {
-            Errno::AGAIN => TransferSide::Sink,
-            _ => side_of_files(ends, from, errno),
-        };
-        Stop::of_call(waiter.stopped(), side, "sendfile", errno)
-    })
-}
-
-/// Calls splice(2), and waits for the side that is not ready.
-pub(crate) fn splice(
-    waiter: &mut Waiter,
-    ends: &Ends<'_>,
-    from: Option<u64>,
-    to: Option<u64>,
-    most: usize,
-) -> Result<usize, Stop> {
-    let asks = waiter.is_nonblocking();
-    let flags = if asks {
-        SpliceFlags::NONBLOCK
-    } else {
-        SpliceFlags::empty()
-    };
-    // tcp_splice_read (net/ipv4/tcp.c) and others check only O_NONBLOCK of the description.
-    let looks = asks && !ends.source_kind.splices_without_waiting();
-    let spliced = waiter.until_one_ready(
-        || match not_ready(ends) {
-            TransferSide::Source => (ends.source, Ready::ToRead),
-            TransferSide::Sink => (ends.sink, Ready::ToWrite),
-        },
-        || {
-            if looks && !is_ready(ends.source, Ready::ToRead)? {
-                return Err(Errno::AGAIN);
-            }
-            let (mut from, mut to) = (from, to);
-            let (offset, at) = (from.as_mut(), to.as_mut());
-            let call = || rustix::pipe::splice(ends.source, offset, ends.sink, at, most, flags);
-            match ends.sink_kind.is_stream_socket() {
-                true => without_sigpipe(call),
-                false => call(),
-            }
-        },
-    );
-    // Into a pipe or a file, splice(2) does not wait any more once it has moved a byte.
-    if !ends.sink_kind.splices_without_waiting() && spliced.is_ok_and(|n| (1..most).contains(&n)) {
-        waiter.note_short(ends.sink);
-    }
-    spliced.map_err(|errno| match waiter.stopped() {
-        Some(stopped) => Stop::EndReason(stopped),
-        None => Stop::At(side_of_splice(ends, errno), "splice", errno),
-    })
-}
-
-/// Returns the side that is not ready.
-fn not_ready(ends: &Ends<'_>) -> TransferSide {
-    match is_ready(ends.source, Ready::ToRead) {
-        Ok(true) => TransferSide::Sink,
-        _ => TransferSide::Source,
-    }
-}
-
-/// Returns the side that an error of splice(2) belongs to. The only error of a pipe is EPIPE.
-fn side_of_splice(ends: &Ends<'_>, errno: Errno) -> TransferSide {
-    match errno {
-        Errno::AGAIN => not_ready(ends),
-        Errno::PIPE => TransferSide::Sink,
-        Errno::BADF if !is_open_for(ends.sink, OFlags::WRONLY) => TransferSide::Sink,
-        Errno::BADF => TransferSide::Source,
-        _ if ends.source_kind == Kind::Pipe && ends.sink_kind != Kind::Pipe => TransferSide::Sink,
-        _ => TransferSide::Source,
-    }
+    sent
 }
 
 fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
@@ -149,17 +103,11 @@ fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {
     })
 }
 
-/// Returns the side that an error of copy_file_range(2) or sendfile(2) belongs to: the sink if the source can be read.
-fn side_of_files(ends: &Ends<'_>, from: Option<u64>, errno: Errno) -> TransferSide {
-    match errno {
-        Errno::PIPE | Errno::NOSPC | Errno::FBIG | Errno::DQUOT | Errno::ROFS => TransferSide::Sink,
-        _ => {
-            let at = from.unwrap_or_else(|| position(ends.source));
-            match read_one(ends.source, at) {
-                Ok(_) => TransferSide::Sink,
-                Err(_) => TransferSide::Source,
-            }
-        }
+/// Returns the side that failed in copy_file_range(2) or sendfile(2): the sink if the source can be read.
+fn side_of_files(ends: &Ends<'_>, from: Option<u64>) -> TransferSide {
+    match read_one(ends.source, from.unwrap_or_else(|| position(ends.source))) {
+        Ok(_) => TransferSide::Sink,
+        Err(_) => TransferSide::Source,
     }
 }
 

@@ -7,6 +7,8 @@
 //! | `direct.rs` | one system call: copy_file_range, splice, sendfile |
 //! | `through.rs` | splice through a private pipe |
 //! | `sparse.rs` | holes of files |
+//! | `route.rs` | which way the next bytes take |
+//! | `held.rs` | the bytes that were taken and have not arrived |
 //! | `options.rs` | the options |
 //! | `step.rs` | the fds of one step, and its result |
 //! | `state.rs` | the choice of the next way, the bytes moved so far, and reading and writing |
@@ -17,14 +19,16 @@
 //! would block. So a transfer can be stopped and resumed between any two steps, and the number of bytes that arrived
 //! is always exact.
 
-pub(crate) mod direct;
+mod direct;
+mod held;
 mod options;
 mod plan;
 mod report;
+mod route;
 mod sparse;
 mod state;
 mod step;
-pub(crate) mod through;
+mod through;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -33,12 +37,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+pub use crate::kind::Kind;
 use crate::way::Way;
 use fullbore_linux::error::{self, Result, TransferSide};
+use fullbore_linux::is_refusal;
 use fullbore_linux::wait::{Cancel, Wait};
 pub(crate) use options::Options;
-pub use plan::{Guarantee, Kind, Method};
-pub(crate) use plan::{longest_message, was_empty_message};
+pub use plan::{Guarantee, Method};
 pub use report::{EndReason, Progress, TransferFailure, TransferReport};
 use state::{State, begin};
 pub(crate) use state::{refuse_the_same, stat_of};
@@ -272,18 +277,15 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         let Some(state) = self.state else {
             return Ok((self.source, self.sink, self.options.ahead));
         };
-        let mut under_way = state.stage.bytes()[state.sent..].to_vec();
-        if let Some(mut own) = state.through {
-            let failed = |errno| error::moving(TransferSide::Source, "read", errno, state.bytes);
-            own.take_all_back(&mut under_way).map_err(failed)?;
-        }
-        under_way.extend(state.ahead);
+        let bytes = state.tally.bytes;
+        let failed = |errno| error::moving(TransferSide::Source, "read", errno, bytes);
+        let under_way = state.held.into_bytes().map_err(failed)?;
         Ok((self.source, self.sink, under_way))
     }
 
     fn drive(
         &mut self,
-        mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+        progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<EndReason> {
         let state = match &mut self.state {
             Some(state) => state,
@@ -297,71 +299,77 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         let ends = Ends {
             source: self.source.as_fd(),
             sink: self.sink.as_fd(),
-            source_kind: state.source_kind,
-            sink_kind: state.sink_kind,
+            source_kind: state.route.source,
+            sink_kind: state.route.sink,
         };
         state.leave_routes_that_wait(&ends);
         // A panic of the callback may have ended the last run at this point.
         state.after_sending();
-        let options = &self.options;
-        loop {
-            if let Some(stopped) = options.waiter.due() {
-                return Ok(stopped.into());
-            }
-            if options.is_at_limit(state.taken) && state.under_way() == 0 {
-                return Ok(EndReason::AtLimit);
-            }
-            let method = state.method();
-            match state.step(method, &ends, options) {
-                Ok(Step::Moved(n)) => {
-                    let method = match (method, state.outlet.last) {
-                        (Method::Fresh, Way::Copy) => Method::ReadWrite,
-                        (Method::Fresh, Way::Socket) => Method::Socket,
-                        _ => method,
-                    };
-                    let go_on = progress(state.arrived(method, n, options));
-                    state.after_sending();
-                    if go_on.is_break() {
-                        return Ok(EndReason::Cancelled);
-                    }
-                }
-                Ok(Step::Passed(n)) => {
-                    if progress(state.arrived(method, n, options)).is_break() {
-                        return Ok(EndReason::Cancelled);
-                    }
-                }
-                Ok(Step::Taken) => {}
-                Ok(Step::End) => return Ok(EndReason::AtEnd),
-                Ok(Step::Ambiguous) => {
-                    state.at = state.methods.len() - 1;
-                    state.long = false;
-                }
-                Err(Stop::At(side, _, Errno::AGAIN)) if options.waiter.never => {
-                    return Ok(EndReason::WouldBlock(side));
-                }
-                Err(Stop::EndReason(stopped)) => return Ok(stopped.into()),
-                Err(Stop::At(_, _, errno)) if state.may_try_another(method, errno, &ends) => {
-                    state.at += 1;
-                }
-                Err(Stop::At(side, operation, errno)) => {
-                    return Err(error::moving(side, operation, errno, state.bytes));
-                }
-                Err(Stop::Other(error)) => return Err(error),
-            }
-        }
+        let ended = steps(state, &ends, &self.options, progress);
+        let extended = state.extend(&ends);
+        ended.and_then(|ended| extended.map(|()| ended))
     }
 
     fn report(&self, ended: EndReason) -> TransferReport {
         let state = self.state.as_ref();
         TransferReport {
-            bytes: state.map_or(0, |s| s.bytes),
-            taken: state.map_or(0, |s| s.taken),
-            methods: state.map_or_else(Vec::new, |s| s.moved.clone()),
+            bytes: state.map_or(0, |s| s.tally.bytes),
+            taken: state.map_or(0, |s| s.tally.taken),
+            methods: state.map_or_else(Vec::new, |s| s.tally.moved.clone()),
             elapsed: self.elapsed,
             calls: state.map_or(0, State::calls),
             ended,
-            source: state.map_or(Kind::Other, |s| s.source_kind),
-            sink: state.map_or(Kind::Other, |s| s.sink_kind),
+            source: state.map_or(Kind::Other, |s| s.route.source),
+            sink: state.map_or(Kind::Other, |s| s.route.sink),
+        }
+    }
+}
+
+/// Moves bytes step by step until the transfer ends or fails.
+fn steps(
+    state: &mut State,
+    ends: &Ends<'_>,
+    options: &Options,
+    mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<EndReason> {
+    loop {
+        if let Some(stopped) = options.waiter.due() {
+            return Ok(stopped.into());
+        }
+        if options.is_at_limit(state.tally.taken) && state.tally.under_way() == 0 {
+            return Ok(EndReason::AtLimit);
+        }
+        let method = state.method();
+        let (method, n) = match state.step(method, ends, options) {
+            Ok(Step::Moved(n)) => match (method, state.outlet.last) {
+                (Method::Fresh, Way::Copy) => (Method::ReadWrite, n),
+                (Method::Fresh, Way::Socket) => (Method::Socket, n),
+                _ => (method, n),
+            },
+            Ok(Step::Passed(n)) => (method, n),
+            Ok(Step::Taken) => continue,
+            Ok(Step::End) => return Ok(EndReason::AtEnd),
+            Ok(Step::Doubtful) => {
+                state.route.doubtful = true;
+                continue;
+            }
+            Err(Stop::At(side, _, Errno::AGAIN)) if options.waiter.never => {
+                return Ok(EndReason::WouldBlock(side));
+            }
+            Err(Stop::EndReason(stopped)) => return Ok(stopped.into()),
+            Err(Stop::Refused(..)) if state.try_another(method, ends) => continue,
+            Err(Stop::At(_, _, errno)) if is_refusal(errno) && state.try_another(method, ends) => {
+                continue;
+            }
+            Err(Stop::At(side, operation, errno) | Stop::Refused(side, operation, errno)) => {
+                return Err(error::moving(side, operation, errno, state.tally.bytes));
+            }
+            Err(Stop::Other(error)) => return Err(error),
+        };
+        let go_on = progress(state.arrived(method, n, options));
+        state.after_sending();
+        if go_on.is_break() {
+            return Ok(EndReason::Cancelled);
         }
     }
 }

@@ -1,11 +1,9 @@
 //! The options of a [`Transfer`](super::Transfer) or a [`Tee`](crate::Tee), and the limits that follow from them for
 //! each system call.
 
-use std::os::fd::BorrowedFd;
-
 use super::plan::Guarantee;
 use fullbore_linux::error::{Error, Result};
-use fullbore_linux::pipe::{PipeEnd, roomy};
+use fullbore_linux::pipe::roomy;
 use fullbore_linux::wait::Waiter;
 
 #[derive(Default)]
@@ -77,12 +75,5 @@ impl Options {
     /// Returns the capacity in bytes that output pipes and private pipes are grown to.
     pub(crate) fn pipe_size(&self) -> usize {
         self.pipe_size.unwrap_or_else(roomy)
-    }
-
-    /// Grows an output pipe, as far as the user's limits allow. A failure is not an error.
-    pub(crate) fn make_roomy(&self, sink: BorrowedFd<'_>) {
-        if let Ok(pipe) = PipeEnd::new(sink) {
-            let _ = pipe.grow(self.pipe_size());
-        }
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use super::plan::{Kind, Method};
+use super::plan::Method;
+use crate::kind::Kind;
 use fullbore_linux::error::{Error, TransferSide};
 use fullbore_linux::wait::Stopped;
 

@@ -5,8 +5,9 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::plan::Kind;
+use crate::kind::Kind;
 use fullbore_linux::error::{Error, Result, TransferSide};
+use fullbore_linux::outcome::Outcome;
 use fullbore_linux::wait::Stopped;
 
 /// The result of a step.
@@ -19,14 +20,16 @@ pub(super) enum Step {
     Taken,
     /// The source has no more bytes.
     End,
-    /// The kernel moved nothing: this is the end, or the fds do not support this way. read(2) and write(2) show which.
-    Ambiguous,
+    /// The kernel moved nothing, and only read(2) shows why ([`Outcome::ReadOnce`]).
+    Doubtful,
 }
 
 /// Why a step could not continue.
 pub(crate) enum Stop {
     /// A call failed.
     At(TransferSide, &'static str, Errno),
+    /// A call is not supported for these fds; if there is no other, this side has failed.
+    Refused(TransferSide, &'static str, Errno),
     /// It was cancelled, or the deadline passed. This is not an error.
     EndReason(Stopped),
     /// An operation other than moving bytes failed.
@@ -46,13 +49,32 @@ impl Stop {
             None => Stop::At(side, operation, errno),
         }
     }
+}
 
-    /// Returns the same stop with another side, for errors that can only be of this side.
-    pub(super) fn of(self, side: TransferSide) -> Self {
-        match self {
-            Stop::At(_, operation, errno) => Stop::At(side, operation, errno),
-            other => other,
+/// Converts the outcome of a call. `errno` is its error if it was refused, and `side` finds out which side has failed.
+pub(super) fn stepped(
+    operation: &'static str,
+    outcome: Outcome,
+    errno: Errno,
+    side: impl FnOnce() -> TransferSide,
+) -> Stepped {
+    match outcome {
+        Outcome::Moved(n) => Ok(Step::Moved(n)),
+        Outcome::End => Ok(Step::End),
+        Outcome::ReadOnce => Ok(Step::Doubtful),
+        Outcome::EmptyMessage | Outcome::Interrupted | Outcome::Ask => Ok(Step::Taken),
+        Outcome::WouldBlock(side) | Outcome::InVain(side) => {
+            Err(Stop::At(side, operation, Errno::AGAIN))
         }
+        Outcome::Refused => Err(Stop::Refused(side(), operation, errno)),
+        Outcome::Failed(side, errno) => Err(Stop::At(side, operation, errno)),
+        Outcome::FailedSomewhere(errno) => Err(Stop::At(side(), operation, errno)),
+    }
+}
+
+impl From<Stopped> for Stop {
+    fn from(stopped: Stopped) -> Self {
+        Stop::EndReason(stopped)
     }
 }
 

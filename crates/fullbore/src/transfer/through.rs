@@ -3,14 +3,14 @@
 //! An error of the first splice is an error of the source, and one of the second is an error of the sink. If the sink
 //! does not support splice(2), the bytes in the pipe are read back and written.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::direct;
-use super::plan::Kind;
-use super::step::{Ends, Stop};
+use super::step::{Ends, Stepped, stepped};
+use crate::splice::Splice;
 use fullbore_linux::error::{Result, TransferSide};
+use fullbore_linux::outcome::{End, Outcome};
 use fullbore_linux::pipe::{self, Pipe};
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
@@ -39,44 +39,49 @@ impl OwnPipe {
         })
     }
 
-    /// Takes at most `most` bytes from the source; the pipe must be empty. Every error is an error of the source: the
-    /// private pipe has none, and no other process fills or drains it.
-    pub(crate) fn fill(
+    /// Takes at most `most` bytes from the source; the pipe must be empty.
+    pub(super) fn fill(
         &mut self,
         waiter: &mut Waiter,
-        (source, source_kind): (BorrowedFd<'_>, Kind),
+        ends: &Ends<'_>,
         from: Option<u64>,
         most: usize,
-    ) -> Result<usize, Stop> {
-        let ends = Ends {
-            source,
-            source_kind,
+    ) -> Stepped {
+        let splice = Splice {
+            source: ends.source,
             sink: self.pipe.writer.as_fd(),
-            sink_kind: Kind::Pipe,
+            ends: (ends.source_kind.end(), End::Own),
+            from,
+            to: None,
+            most,
         };
-        self.held = direct::splice(waiter, &ends, from, None, most)
-            .map_err(|stop| stop.of(TransferSide::Source))?;
-        Ok(self.held)
+        let outcome = splice.run(waiter)?;
+        if let Outcome::Moved(n) = outcome {
+            self.held = n;
+        }
+        stepped("splice", outcome, Errno::INVAL, || TransferSide::Source)
     }
 
-    /// Sends the held bytes to the sink. Every error is an error of the sink.
-    pub(crate) fn send_on(
+    /// Sends the held bytes to the sink.
+    pub(super) fn send_on(
         &mut self,
         waiter: &mut Waiter,
-        (sink, sink_kind): (BorrowedFd<'_>, Kind),
+        ends: &Ends<'_>,
         to: Option<u64>,
-    ) -> Result<usize, Stop> {
-        let ends = Ends {
+    ) -> Stepped {
+        let splice = Splice {
             source: self.pipe.reader.as_fd(),
-            source_kind: Kind::Pipe,
-            sink,
-            sink_kind,
+            sink: ends.sink,
+            ends: (End::Own, ends.sink_kind.end()),
+            from: None,
+            to,
+            most: self.held.min(ends.sink_kind.splice_at_once()),
         };
-        let most = self.held.min(sink_kind.splice_at_once());
-        let n = direct::splice(waiter, &ends, None, to, most)
-            .map_err(|stop| stop.of(TransferSide::Sink))?;
-        self.held -= n;
-        Ok(n)
+        let outcome = splice.run(waiter)?;
+        if let Outcome::Moved(n) = outcome {
+            self.held -= n;
+        }
+        stepped("splice", outcome, Errno::INVAL, || TransferSide::Sink)
     }
 
     /// Reads held bytes back into memory, as many as one read(2) returns.

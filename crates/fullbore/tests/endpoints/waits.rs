@@ -700,7 +700,7 @@ fn one_signal_ends_the_wait_of_a_transfer_that_has_sent_something_into_a_socket(
             .guarantee(guarantee)
             .interruptible(true);
         // The call depends on the guarantee, and on whether there are huge pages.
-        let calls = [libc::SYS_splice, libc::SYS_sendfile, libc::SYS_sendto];
+        let calls = [libc::SYS_ppoll, libc::SYS_sendfile, libc::SYS_sendto];
         let ended = under_one_signal(&calls, || transfer.run().map(|report| report.ended));
         let Some(ended) = ended else { return };
         assert_eq!(ended.unwrap(), EndReason::Interrupted, "{guarantee:?}");
@@ -737,7 +737,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     // It accepts only a part of the references in one call.
     sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
     let mut transfer = transfer.limit(ALL as u64);
-    let ended = under_one_signal(&[libc::SYS_splice], || {
+    let ended = under_one_signal(&[libc::SYS_ppoll], || {
         transfer.run().map(|report| report.ended)
     });
     let Some(ended) = ended else { return };
@@ -770,4 +770,118 @@ fn what_a_producer_has_room_for_needs_no_call() {
     assert_eq!((out.report().calls, out.room()), (0, 1));
     out.write_all(&[7]).unwrap();
     assert!(out.report().calls > 0);
+}
+
+#[test]
+fn a_nonblocking_consumer_honours_its_cancel_and_its_deadline() {
+    let pipe = Pipe::new().unwrap();
+    rustix::io::write(&pipe.writer, b"bytes").unwrap();
+    let cancel = Cancel::new().unwrap();
+    cancel.cancel();
+    let options = ConsumerOptions::new().nonblocking(true);
+    let mut consumer = options.clone().cancel(&cancel).open(&pipe.reader).unwrap();
+    let error: Error = consumer.discard(1).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Stopped {
+                by: Stopped::Cancelled,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let mut consumer = options.deadline(Instant::now()).open(&pipe.reader).unwrap();
+    assert_eq!(
+        consumer.read(&mut [0; 2]).unwrap_err().kind(),
+        ErrorKind::TimedOut
+    );
+    consumer.set_deadline(None);
+    assert_eq!(consumer.fill_buf().unwrap(), b"bytes");
+}
+
+/// Fills a socket until its time has come.
+type UntilThen<'a> = dyn Fn(&std::net::TcpStream, Instant) + 'a;
+
+/// Returns a connection whose socket is full and has a message in its error queue, so that poll(2) always returns at
+/// once; `None` if the kernel makes no such message.
+fn full_with_a_message_in_the_error_queue() -> Option<(std::net::TcpStream, std::net::TcpStream)> {
+    let (ours, theirs) = tcp_pair();
+    let flags: libc::c_int = 1 << 1 | 1 << 4 | 1 << 11; // TX_SOFTWARE, SOFTWARE, OPT_TSONLY
+    // SAFETY: the option takes one int.
+    let set = unsafe {
+        libc::setsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(&ours),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            (&raw const flags).cast(),
+            4,
+        )
+    };
+    (&ours).write_all(b"first").unwrap();
+    let until = Instant::now() + Duration::from_secs(2);
+    while set == 0 && Instant::now() < until {
+        let mut fds = [rustix::event::PollFd::new(
+            &ours,
+            rustix::event::PollFlags::empty(),
+        )];
+        rustix::event::poll(&mut fds, Some(&rustix::event::Timespec::default())).unwrap();
+        if fds[0].revents().contains(rustix::event::PollFlags::ERR) {
+            return Some((ours, theirs));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    fullbore_tests::skipped("no timestamps of sent packets here");
+    None
+}
+
+#[test]
+fn a_message_in_the_error_queue_neither_outlasts_a_deadline_nor_keeps_a_cpu_busy() {
+    let _watch = watch("a_message_in_the_error_queue");
+    let busy = || {
+        let mut spent = std::mem::MaybeUninit::<libc::timespec>::zeroed();
+        // SAFETY: the call fills the struct, for which zeros are valid.
+        let spent = unsafe {
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, spent.as_mut_ptr());
+            spent.assume_init()
+        };
+        Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
+    };
+    let last = Duration::from_millis(600);
+    let transfer = |socket: &std::net::TcpStream, at| {
+        let zeros = File::open("/dev/zero").unwrap();
+        let report = Transfer::new(zeros, socket).deadline(at).run().unwrap();
+        assert_eq!(report.ended, EndReason::TimedOut);
+    };
+    let tee = |socket: &std::net::TcpStream, at| {
+        let zeros = File::open("/dev/zero").unwrap();
+        let mut tee = Tee::new(zeros).sink(socket, Policy::FAIL_ALL).deadline(at);
+        assert_eq!(tee.run().unwrap().ended, EndReason::TimedOut);
+    };
+    let producer = |socket: &std::net::TcpStream, at| {
+        let mut out = ProducerOptions::new().deadline(at).open(socket).unwrap();
+        let error = loop {
+            if let Err(error) = out.write_all(&[0; 100_000]) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let _ = out.into_parts();
+    };
+    let ways: [(&str, &UntilThen<'_>); 3] = [
+        ("transfer", &transfer),
+        ("tee", &tee),
+        ("producer", &producer),
+    ];
+    for (name, way) in ways {
+        let Some((ours, theirs)) = full_with_a_message_in_the_error_queue() else {
+            return;
+        };
+        // Filling the socket costs CPU time, too, but not a whole CPU.
+        let before = busy();
+        way(&ours, Instant::now() + last);
+        let spent = busy() - before;
+        assert!(spent < last / 2, "{name}: {spent:?} of {last:?}");
+        drop(theirs);
+    }
 }

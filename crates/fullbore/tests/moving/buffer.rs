@@ -786,3 +786,11 @@ fn a_source_that_fails_after_its_bytes_were_passed_on_is_reported() {
     assert_eq!(failure.report.sinks[0].bytes, 200_000);
     assert_eq!(here.read(&mut [0; 1]).unwrap(), 0);
 }
+
+#[test]
+fn a_buffer_without_sinks_is_refused() {
+    let source = Pipe::new().unwrap();
+    let buffer: Buffer<_, &OwnedFd> = Buffer::new(&source.reader);
+    let failure = buffer.run().unwrap_err();
+    assert!(matches!(failure.error, Error::Invalid(_)), "{failure}");
+}

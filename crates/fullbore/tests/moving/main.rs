@@ -10,6 +10,7 @@ mod common;
 
 mod buffer;
 mod messages;
+mod outcomes;
 mod pollable;
 mod tee;
 mod tee_faults;

@@ -536,50 +536,74 @@ fn a_transfer_that_failed_goes_on_with_what_was_under_way() {
 #[test]
 fn a_hole_that_cannot_be_made_is_written() {
     for errno in [Errno::PERM, Errno::INVAL, Errno::NOSPC] {
-        for nth in [1, 2] {
-            let mut source = memfd();
-            source.set_len(8 << 20).unwrap();
-            for at in [1 << 20, 4 << 20] {
-                source.seek(SeekFrom::Start(at)).unwrap();
-                source.write_all(&content()[..MIB]).unwrap();
-            }
-            source.rewind().unwrap();
-            let mut sink = memfd();
-            let ran = failing_once(&[libc::SYS_ftruncate], nth, errno, || {
-                Transfer::new(&source, &sink).run()
-            });
-            let Some(ran) = ran else { return };
-            let all = |file: &mut File| {
-                let mut bytes = Vec::new();
-                file.rewind().unwrap();
-                file.read_to_end(&mut bytes).unwrap();
-                bytes
-            };
-            if errno == Errno::NOSPC {
-                let failure = ran.unwrap_err();
-                assert!(matches!(
-                    &failure.error,
-                    Error::Moving {
-                        side: TransferSide::Sink,
-                        operation: "ftruncate",
-                        ..
-                    }
-                ));
-                assert_eq!(failure.report.bytes, failure.report.taken);
-                assert_eq!(source.stream_position().unwrap(), failure.report.taken);
-                let arrived = all(&mut sink);
-                assert_eq!(arrived.len() as u64, failure.report.bytes);
-                same_bytes(&arrived, &all(&mut source)[..arrived.len()], "up to a hole");
-            } else {
-                assert_eq!(ran.unwrap().bytes, 8 << 20);
-                same_bytes(
-                    &all(&mut sink),
-                    &all(&mut source),
-                    "a hole that was refused",
-                );
-            }
+        let mut source = memfd();
+        source.set_len(8 << 20).unwrap();
+        for at in [1 << 20, 4 << 20] {
+            source.seek(SeekFrom::Start(at)).unwrap();
+            source.write_all(&content()[..MIB]).unwrap();
+        }
+        source.rewind().unwrap();
+        let mut sink = memfd();
+        let ran = failing_once(&[libc::SYS_fallocate], 1, errno, || {
+            Transfer::new(&source, &sink).run()
+        });
+        let Some(ran) = ran else { return };
+        let all = |file: &mut File| {
+            let mut bytes = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        if errno == Errno::NOSPC {
+            let failure = ran.unwrap_err();
+            assert!(matches!(
+                &failure.error,
+                Error::Moving {
+                    side: TransferSide::Sink,
+                    operation: "fallocate",
+                    ..
+                }
+            ));
+            assert_eq!(failure.report.bytes, failure.report.taken);
+            assert_eq!(source.stream_position().unwrap(), failure.report.taken);
+            let arrived = all(&mut sink);
+            assert_eq!(arrived.len() as u64, failure.report.bytes);
+            same_bytes(&arrived, &all(&mut source)[..arrived.len()], "up to a hole");
+        } else {
+            assert_eq!(ran.unwrap().bytes, 8 << 20);
+            same_bytes(
+                &all(&mut sink),
+                &all(&mut source),
+                "a hole that was refused",
+            );
         }
     }
+}
+
+#[test]
+fn a_hole_at_the_end_deletes_nothing_that_another_writer_has_appended() {
+    use std::os::unix::fs::FileExt;
+    let mut source = memfd();
+    source.write_all(&content()[..MIB]).unwrap();
+    source.set_len(8 << 20).unwrap();
+    source.rewind().unwrap();
+    let sink = memfd();
+    let appended = [content(), content()].concat();
+    let mut calls = 0;
+    let extending = [libc::SYS_ftruncate, libc::SYS_fallocate];
+    // The other writer comes between the look at the length of the sink and the call that extends it.
+    let append = |_| {
+        calls += 1;
+        sink.write_all_at(&appended, MIB as u64).unwrap();
+        None
+    };
+    let ran = judging(&extending, append, || Transfer::new(&source, &sink).run());
+    let Some(ran) = ran else { return };
+    assert_eq!(ran.unwrap().bytes, 8 << 20);
+    assert_eq!(calls, 1);
+    let mut bytes = vec![0; appended.len()];
+    sink.read_exact_at(&mut bytes, MIB as u64).unwrap();
+    same_bytes(&bytes, &appended, "appended");
 }
 
 #[test]

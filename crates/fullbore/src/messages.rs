@@ -1,0 +1,74 @@
+//! Reading from sources that may preserve message boundaries: datagram sockets, and pipes in packet mode.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Stat};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use crate::memory;
+use fullbore_linux as linux;
+use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
+use fullbore_linux::wait::uninterrupted;
+
+/// Returns how many bytes one read(2) must have room for, because it discards what does not fit: a page for a pipe,
+/// whose writer may use packet mode (pipe(7)), [`memory::MESSAGE`] for a socket that preserves message boundaries
+/// (recv(2)), and 0 for everything else.
+pub(crate) fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => linux::page_size(),
+        FileType::Socket if keeps_messages(fd) => memory::MESSAGE,
+        _ => 0,
+    }
+}
+
+/// Returns whether this is a socket that preserves message boundaries.
+fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
+    sockopt::socket_type(fd).is_ok_and(|kind| kind != SocketType::STREAM)
+}
+
+/// Makes a call that reads from `source` into `room`, and returns what its result means. `longest` is its
+/// [`longest_message`].
+pub(crate) fn read(
+    source: BorrowedFd<'_>,
+    longest: usize,
+    room: &mut [u8],
+    call: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+) -> Outcome {
+    let keeps_messages = longest == memory::MESSAGE;
+    let end = if keeps_messages {
+        End::Messages
+    } else {
+        End::Other
+    };
+    let result = match call(room) {
+        // The message was truncated, or is exactly this long.
+        Ok(n) if keeps_messages && n == room.len() && n >= longest => Err(Errno::MSGSIZE),
+        result => result,
+    };
+    let outcome = |polled| outcome::of(Call::Read, (end, End::Memory), result, polled);
+    match outcome(None) {
+        Outcome::Ask => match was_empty_message(source) {
+            true => outcome(Some((Polled::NotReady, Polled::Ready))),
+            false => outcome(Some((Polled::Ended, Polled::Ready))),
+        },
+        known => known,
+    }
+}
+
+/// Returns whether a read(2) that returned 0 has got an empty message, and not the end. A socket that preserves message
+/// boundaries is at its end when it was shut down and its queue is empty.
+pub(crate) fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
+    // poll(2) does not report the end of every other family of sockets.
+    let tells_end = match sockopt::socket_domain(fd) {
+        Ok(AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6) => keeps_messages(fd),
+        _ => false,
+    };
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+    if !tells_end || uninterrupted(|| poll(&mut fds, Some(&Timespec::default()))).is_err() {
+        return false;
+    }
+    let ends = PollFlags::RDHUP | PollFlags::HUP;
+    !fds[0].revents().intersects(ends) || ioctl_fionread(fd).is_ok_and(|queued| queued > 0)
+}

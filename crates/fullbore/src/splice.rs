@@ -1,0 +1,134 @@
+//! splice(2) that does not sleep: it is asked not to, and poll(2) waits for the side that is not ready.
+//!
+//! While it sleeps, splice(2) into a file holds the freeze protection of its file system (`do_splice`, fs/splice.c), so
+//! fsfreeze(8) and every writer of that file system would wait for the source, too. On sockets and devices the flag has
+//! no effect; there, poll(2) is asked first. A blocking socket gets no more than it has room for. If it sleeps
+//! nevertheless, it holds only the lock of a private pipe.
+
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::pipe::SpliceFlags;
+
+use fullbore_linux::error::{Stopped, TransferSide};
+use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
+use fullbore_linux::wait::{Ready, Wait, Waiter};
+use fullbore_linux::{unacknowledged, without_sigpipe};
+
+/// One splice(2). One of its ends is a pipe.
+pub(crate) struct Splice<'fd> {
+    pub(crate) source: BorrowedFd<'fd>,
+    pub(crate) sink: BorrowedFd<'fd>,
+    pub(crate) ends: (End, End),
+    pub(crate) from: Option<u64>,
+    pub(crate) to: Option<u64>,
+    /// The most bytes to move.
+    pub(crate) most: usize,
+}
+
+impl Splice<'_> {
+    /// Makes the call, and waits as `waiter` says.
+    ///
+    /// # Errors
+    /// What stopped the wait.
+    pub(crate) fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
+        let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
+        let wait = waiter.wait;
+        if wait == Wait::Block {
+            waiter.wait = Wait::Poll;
+        }
+        let done = waiter.until_one_ready(
+            || match side.get() {
+                TransferSide::Source => (self.source, Ready::ToRead),
+                TransferSide::Sink => (self.sink, Ready::ToWrite),
+            },
+            || match self.once(&tried)? {
+                Outcome::WouldBlock(of) | Outcome::InVain(of) => {
+                    side.set(of);
+                    Err(Errno::AGAIN)
+                }
+                Outcome::Interrupted => Err(Errno::INTR),
+                known => Ok(known),
+            },
+        );
+        waiter.wait = wait;
+        match done {
+            Ok(Outcome::Moved(n)) => {
+                // A signal may have ended the call, and the rest could wait forever.
+                if self.ends.1 == End::Socket && n < tried.get() {
+                    waiter.note_short(self.sink);
+                }
+                Ok(Outcome::Moved(n))
+            }
+            Ok(known) => Ok(known),
+            Err(errno) => match (waiter.stopped(), errno) {
+                (Some(stopped), _) => Err(stopped),
+                (None, Errno::AGAIN) => Ok(Outcome::WouldBlock(side.get())),
+                (None, errno) => Ok(Outcome::Failed(side.get(), errno)),
+            },
+        }
+    }
+
+    /// Makes the call once, and returns what its result means. Sets `tried` to the most bytes that it could move.
+    fn once(&self, tried: &Cell<usize>) -> Result<Outcome, Errno> {
+        let needs_look = |end| !matches!(end, End::Own | End::Pipe | End::File);
+        let looked = [self.ends.0, self.ends.1].map(needs_look);
+        if looked != [false; 2] {
+            let polled = self.ask(looked)?;
+            if polled != (Polled::Ready, Polled::Ready) {
+                return Ok(self.failed_before(polled).unwrap_or_else(|| {
+                    outcome::of(Call::Splice, self.ends, Err(Errno::AGAIN), Some(polled))
+                }));
+            }
+        }
+        let is_socket = self.ends.1 == End::Socket;
+        tried.set(match is_socket && sleeps(self.sink) {
+            true => self.most.min(room_in(self.sink)),
+            false => self.most,
+        });
+        let (mut from, mut to, flags) = (self.from, self.to, SpliceFlags::NONBLOCK);
+        let (offset, at, most) = (from.as_mut(), to.as_mut(), tried.get());
+        let call = || rustix::pipe::splice(self.source, offset, self.sink, at, most, flags);
+        let result = match is_socket {
+            true => without_sigpipe(call),
+            false => call(),
+        };
+        match outcome::of(Call::Splice, self.ends, result, None) {
+            Outcome::Ask => {
+                let polled = self.ask([self.ends.0 != End::Own, self.ends.1 != End::Own])?;
+                Ok(outcome::of(Call::Splice, self.ends, result, Some(polled)))
+            }
+            known => Ok(known),
+        }
+    }
+
+    fn ask(&self, [source, sink]: [bool; 2]) -> Result<(Polled, Polled), Errno> {
+        outcome::ask(source.then_some(self.source), sink.then_some(self.sink))
+    }
+
+    /// Returns the pending error of a socket that poll(2) reports with `POLLERR` alone.
+    fn failed_before(&self, polled: (Polled, Polled)) -> Option<Outcome> {
+        let (socket, side) = match polled {
+            (Polled::Queued, _) => (self.source, TransferSide::Source),
+            (_, Polled::Queued) => (self.sink, TransferSide::Sink),
+            _ => return None,
+        };
+        let pending = sockopt::socket_error(socket).ok()?.err();
+        pending.map(|errno| Outcome::Failed(side, errno))
+    }
+}
+
+/// Returns whether calls on this socket sleep: only `O_NONBLOCK` keeps splice(2) from it (`splice_to_socket`).
+fn sleeps(socket: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_getfl(socket).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
+}
+
+/// Returns how many bytes a socket that is ready takes without sleeping, as far as it tells.
+fn room_in(socket: BorrowedFd<'_>) -> usize {
+    let size = sockopt::socket_send_buffer_size(socket).unwrap_or(0);
+    let used = unacknowledged(socket).unwrap_or(0);
+    size.saturating_sub(used).max(4096)
+}
