@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::OnceLock;
 
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::pipe::{SpliceFlags, fcntl_getpipe_size};
@@ -85,6 +86,11 @@ impl Fill {
 
 /// Returns whether all slots of the pipe are used; `None` if that cannot be seen.
 fn no_slot_is_free(end: BorrowedFd<'_>) -> Option<bool> {
+    // From a read end, vmsplice(2) reads.
+    let mode = fcntl_getfl(end).ok()? & OFlags::RWMODE;
+    if mode == OFlags::RDONLY {
+        return None;
+    }
     // A whole page is never appended to a slot that has room left.
     let slice = Slice {
         base: unreadable()?,
