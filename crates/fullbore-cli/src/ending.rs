@@ -7,11 +7,14 @@
 //! descendants: a process that executes this program keeps its children. What such a process starts later, and
 //! leaves without a parent, cannot be told from what was started here.
 //!
+//! A parent gets each signal before its children. A shell whose child has died first would go on with its next
+//! command. Where no process may see what happens to another one, all are stopped before any is ended.
+//!
 //! /proc names the parents. If /proc is missing or shows another PID namespace, only the processes that this
 //! process has started itself are ended.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,20 +22,24 @@ use fullbore_linux::live_thread;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    waitid,
 };
 
 use crate::guard::is_guard;
+use fullbore_observe::by_ancestry;
 use fullbore_observe::census::ProcessId;
-use fullbore_observe::descendants;
+pub use fullbore_observe::proc_is_ours;
 
 /// The time between two checks of which processes are left.
 const INTERVAL: Duration = Duration::from_millis(5);
 
+/// The time between two checks of which processes have stopped.
+const STOP_INTERVAL: Duration = Duration::from_micros(100);
+
 /// How long to wait for the same processes to end after SIGKILL. A process in uninterruptible sleep can take
 /// forever.
-const AT_MOST: Duration = Duration::from_secs(2);
+pub const AT_MOST: Duration = Duration::from_secs(2);
 
 /// How long to kill processes that others replace all the time.
 const AT_MOST_IN_ALL: Duration = Duration::from_secs(10);
@@ -46,45 +53,67 @@ pub const fn longest(grace: Duration) -> Duration {
     grace.saturating_add(AT_MOST_IN_ALL.saturating_mul(2))
 }
 
+/// What to do when all processes have been stopped, before any of them gets a signal: it gets their PIDs. `None` if they
+/// are not stopped first.
+pub type Stopped<'a> = Option<&'a dyn Fn(&[u32])>;
+
 /// Ends all descendants: with `signal` first, then with SIGKILL for those that are left after `grace`.
 /// `reap` waits for all children of this process that have ended.
 ///
-/// Returns the PIDs of those that could not be ended: processes of other users, and processes in
+/// Returns the PIDs of those that could not be ended, parents first: processes of other users, and processes in
 /// uninterruptible sleep.
-pub fn end_all(signal: Signal, grace: Duration, mut reap: impl FnMut()) -> BTreeSet<u32> {
-    tell_all(signal);
-    // A stopped process handles the signal only after SIGCONT.
-    tell_all(Signal::CONT);
+pub fn end_all(
+    signal: Signal,
+    grace: Duration,
+    stopped: Stopped<'_>,
+    mut reap: impl FnMut(),
+) -> Vec<u32> {
+    // A process that is stopped when SIGKILL comes never runs again.
+    if grace.is_zero() && stopped.is_some() {
+        return kill_all(stopped, reap);
+    }
+    tell(living, signal, stopped);
+    if stopped.is_none() {
+        // A stopped process handles the signal only after SIGCONT.
+        tell(living, Signal::CONT, None);
+    }
     let began = Instant::now();
     while is_left(&mut reap) {
         if began.elapsed() >= grace {
-            return kill_all(reap);
+            return kill_all(stopped, reap);
         }
         thread::sleep(INTERVAL);
     }
-    BTreeSet::new()
+    Vec::new()
 }
 
 /// Kills all descendants, and returns those that are left.
-fn kill_all(mut reap: impl FnMut()) -> BTreeSet<u32> {
+fn kill_all(stopped: Stopped<'_>, mut reap: impl FnMut()) -> Vec<u32> {
     let began = Instant::now();
-    let (mut left, mut since) = (living(), began);
+    let (mut left, mut since) = (set(living()), began);
     loop {
         // A process that is being killed cannot start others. Those started meanwhile are found the next time.
-        tell_all(Signal::KILL);
+        let refused = tell(living, Signal::KILL, stopped);
         if !is_left(&mut reap) {
-            return BTreeSet::new();
+            return Vec::new();
+        }
+        let found = living();
+        if found.iter().all(|pid| refused.contains(pid)) {
+            return found;
         }
         // Others have lost their parents, or have been started, before that could be prevented.
-        let found = living();
-        if found.is_disjoint(&left) {
-            (left, since) = (found, Instant::now());
+        if set(found.clone()).is_disjoint(&left) {
+            (left, since) = (set(found), Instant::now());
         }
         if since.elapsed() >= AT_MOST || began.elapsed() >= AT_MOST_IN_ALL {
             return living();
         }
         thread::sleep(INTERVAL);
     }
+}
+
+fn set(pids: Vec<u32>) -> BTreeSet<u32> {
+    pids.into_iter().collect()
 }
 
 /// Reaps, and returns whether a descendant is left. Without children there is none, because a descendant that loses
@@ -96,29 +125,33 @@ fn is_left(reap: &mut impl FnMut()) -> bool {
     has_children() && (is_sure() || !living().is_empty() || !living().is_empty())
 }
 
-/// The descendants that a process had before it started any, and the PID of that process: a fork of it has none
-/// of them.
-static SPARED: OnceLock<(u32, BTreeSet<ProcessId>)> = OnceLock::new();
+/// Descendants that are not ended, each with the PID of the process that spares it: a fork of that process has no such
+/// descendant.
+static SPARED: Mutex<Vec<(u32, ProcessId)>> = Mutex::new(Vec::new());
+
+/// Spares a descendant, and what it starts.
+pub fn spare(pid: u32) {
+    if let Some(id) = ProcessId::of(pid) {
+        let mut spared = SPARED.lock().unwrap_or_else(PoisonError::into_inner);
+        spared.push((std::process::id(), id));
+    }
+}
 
 /// Spares the descendants that this process has now.
 pub fn spare_the_living() {
     if has_children() && proc_is_ours() {
-        let living = living();
-        let ids = living.into_iter().filter_map(ProcessId::of).collect();
-        let _ = SPARED.set((std::process::id(), ids));
+        living().into_iter().for_each(spare);
     }
 }
 
 /// Returns the descendants that are spared, and those that they have started.
 fn spared() -> BTreeSet<u32> {
     let mut all = BTreeSet::new();
-    let Some((_, ids)) = (SPARED.get()).filter(|(process, _)| *process == std::process::id())
-    else {
-        return all;
-    };
-    for id in ids {
-        if !all.contains(&id.pid) && ProcessId::of(id.pid) == Some(*id) {
-            all.extend(descendants(id.pid));
+    let spared = SPARED.lock().unwrap_or_else(PoisonError::into_inner);
+    for (by, id) in spared.iter() {
+        let is_ours = *by == std::process::id();
+        if is_ours && !all.contains(&id.pid) && ProcessId::of(id.pid) == Some(*id) {
+            all.extend(by_ancestry(id.pid));
             all.insert(id.pid);
         }
     }
@@ -134,67 +167,142 @@ pub fn note_started(pid: u32) {
     started.push(pid);
 }
 
-/// Sends a signal to all descendants of this process, once to each. A process that was about to start another
-/// one is covered by a second pass, and so on: a process with a pending signal starts no other before it has
-/// handled the signal (`copy_process` in kernel/fork.c returns to it first), unless it blocks the signal just
-/// then, as shells do.
-pub fn tell_all(signal: Signal) {
-    let mut told = BTreeSet::new();
-    for _ in 0..AT_MOST_PASSES {
-        let new = living().into_iter().filter(|number| !told.contains(number));
-        let opened = |number| {
-            let pid = Pid::from_raw(number as i32)?;
-            Some((number, pid, pidfd_open(pid, PidfdFlags::empty())))
-        };
-        let found: Vec<_> = new.filter_map(opened).collect();
-        if found.is_empty() {
-            return;
+/// Sends a signal to those descendants of this process that `find` returns, once to each, and returns those that this
+/// user may not signal.
+pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -> BTreeSet<u32> {
+    if let Some(when_stopped) = stopped {
+        let (all, refused) = stop_all(&find);
+        when_stopped(&all);
+        for &pid in &all {
+            let _ = send(pid, signal);
         }
-        // A PID can have been reused since it was found; then it is not among the descendants any more.
-        let still = living();
-        for (number, pid, opened) in found {
-            if still.contains(&number) {
-                told.insert(number);
-                let _ = match opened {
-                    Ok(pidfd) => pidfd_send_signal(pidfd, signal),
-                    Err(Errno::SRCH) => Err(Errno::SRCH),
-                    // A kernel before 5.3, a filter, or too many open files.
-                    Err(_) => kill_process(pid, signal),
-                };
+        if signal != Signal::KILL {
+            for &pid in &all {
+                let _ = send(pid, Signal::CONT);
             }
         }
+        return refused;
+    }
+    // A process that was about to start another one is covered by a second pass, and so on: a process with a pending
+    // signal starts no other before it has handled the signal (`copy_process` in kernel/fork.c returns to it first),
+    // unless it blocks the signal just then, as shells do.
+    let (mut told, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..AT_MOST_PASSES {
+        let new: Vec<u32> = find().into_iter().filter(|pid| told.insert(*pid)).collect();
+        for &pid in &new {
+            if send(pid, signal) == Err(Errno::PERM) {
+                refused.insert(pid);
+            }
+        }
+        if new.is_empty() {
+            break;
+        }
+    }
+    refused
+}
+
+/// Stops those descendants that `find` returns, until nothing new is found and none of them runs. Returns all, and
+/// those that this user may not signal.
+fn stop_all(find: &impl Fn() -> Vec<u32>) -> (Vec<u32>, BTreeSet<u32>) {
+    let began = Instant::now();
+    let (mut told, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    loop {
+        let found = find();
+        let mut is_done = true;
+        for &pid in &found {
+            if told.insert(pid) {
+                match send(pid, Signal::STOP) {
+                    Err(Errno::PERM) => drop(refused.insert(pid)),
+                    _ => is_done = false,
+                }
+            } else if !refused.contains(&pid) && runs(pid) {
+                is_done = false;
+            }
+        }
+        // A thread that is stopped starts no process, so what two looks have shown is all.
+        if is_done || began.elapsed() >= AT_MOST {
+            return (found, refused);
+        }
+        thread::sleep(STOP_INTERVAL);
     }
 }
 
-/// Returns the descendants that are not zombies, not spared, and no guards. Without /proc, these are the children that were
-/// [recorded](note_started).
-pub fn living() -> BTreeSet<u32> {
-    let mut all = match proc_is_ours() {
-        true => descendants(std::process::id()),
-        false => BTreeSet::new(),
-    };
-    // If there are children, /proc could not be read (EMFILE).
-    if all.is_empty() {
-        return started_children();
+/// Returns whether a thread of the process may run before it stops. A thread in uninterruptible sleep stops when it
+/// returns from there; a process that waits for its child to execute a program (vfork(2)) sleeps like this.
+fn runs(pid: u32) -> bool {
+    let tasks = Process::new(pid as i32).and_then(|process| process.tasks());
+    let mut tasks = tasks.into_iter().flatten().flatten();
+    tasks.any(|task| {
+        task.stat()
+            .is_ok_and(|stat| matches!(stat.state, 'R' | 'S'))
+    })
+}
+
+/// Sends a signal to a descendant of this process. PIDs can be used again: a process that has taken one since it was
+/// found is no descendant.
+fn send(pid: u32, signal: Signal) -> Result<(), Errno> {
+    let number = Pid::from_raw(pid as i32).ok_or(Errno::SRCH)?;
+    let opened = pidfd_open(number, PidfdFlags::empty());
+    if !is_descendant(pid) {
+        return Err(Errno::SRCH);
     }
-    let spared = spared();
-    all.retain(|&pid| !spared.contains(&pid) && !is_guard(pid) && live_thread(pid).is_some());
+    match opened {
+        Ok(pidfd) => match pidfd_send_signal(pidfd, signal) {
+            Err(Errno::NOSYS) => kill_process(number, signal),
+            sent => sent,
+        },
+        Err(Errno::SRCH) => Err(Errno::SRCH),
+        // A kernel before 5.3, a filter, or too many open files.
+        Err(_) => kill_process(number, signal),
+    }
+}
+
+/// Returns whether this process is the parent of another one, or the parent of its parent, and so on.
+fn is_descendant(pid: u32) -> bool {
+    let number = Pid::from_raw(pid as i32);
+    if number.is_some_and(|pid| waitid(WaitId::Pid(pid), ASK).is_ok()) {
+        return true;
+    }
+    let me = std::process::id();
+    let parent = |pid: u32| Some(Process::new(pid as i32).ok()?.stat().ok()?.ppid as u32);
+    let is_below = || {
+        let parents = std::iter::successors(Some(pid), |&pid| parent(pid).filter(|&pid| pid > 1));
+        parents.skip(1).any(|parent| parent == me)
+    };
+    // A process whose parent has ended during the first look is a child of this one at the second.
+    proc_is_ours() && (is_below() || is_below())
+}
+
+/// Returns the descendants that are not zombies and are not spared, each after its parent. Without /proc, these are the
+/// children that were [recorded](note_started).
+pub fn living() -> Vec<u32> {
+    let mut all = match proc_is_ours() {
+        true => by_ancestry(std::process::id()),
+        false => Vec::new(),
+    };
+    if !all.is_empty() {
+        let spared = spared();
+        all.retain(|&pid| !spared.contains(&pid) && !is_guard(pid) && live_thread(pid).is_some());
+    }
+    // /proc can hide the processes of other users (proc(5), hidepid), or it cannot be read (EMFILE).
+    let hidden = started_children().into_iter();
+    let hidden: Vec<u32> = hidden.filter(|pid| !all.contains(pid)).collect();
+    all.extend(hidden);
     all
 }
 
-/// Whether /proc is mounted and shows the PID namespace of this process. In another namespace, the same PID
-/// can belong to another process.
-pub fn proc_is_ours() -> bool {
-    let Ok(status) = Process::myself().and_then(|process| process.status()) else {
-        return false;
+/// Returns the living descendants without those of `roots` and without these.
+pub fn living_besides(roots: &[u32]) -> Vec<u32> {
+    let mut all = living();
+    let theirs: BTreeSet<u32> = match proc_is_ours() {
+        true => roots.iter().flat_map(|&pid| by_ancestry(pid)).collect(),
+        false => BTreeSet::new(),
     };
-    // The PIDs from the namespace of this /proc down to that of the process (`task_state` in
-    // fs/proc/array.c).
-    let numbers = status.nspid.unwrap_or_else(|| vec![status.pid]);
-    numbers == [getpid().as_raw_nonzero().get()]
+    all.retain(|pid| !roots.contains(pid) && !theirs.contains(pid));
+    all
 }
 
-/// Whether this process has children, zombies among them.
+/// Whether this process has children, zombies among them. Guards are no such children.
 pub fn has_children() -> bool {
     waitid(WaitId::All, ASK).is_ok()
 }
@@ -205,7 +313,7 @@ const ASK: WaitIdOptions = WaitIdOptions::EXITED
     .union(WaitIdOptions::NOWAIT);
 
 /// Returns the processes that were started here and are children of this process, but not zombies.
-fn started_children() -> BTreeSet<u32> {
+fn started_children() -> Vec<u32> {
     let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     let is_child = |number: &u32| {
         let pid = Pid::from_raw(*number as i32);

@@ -3,9 +3,15 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use nix::libc;
 use nix::unistd::ForkResult;
 use rustix::io::Errno;
 use rustix::process::Pid;
+use rustix::thread::set_name;
 
 /// Calls fork(2), and returns the child's PID in the parent and `None` in the child.
 ///
@@ -30,7 +36,7 @@ pub fn fork() -> Result<Option<Pid>, Errno> {
 pub fn fork_aside() -> Result<Option<Pid>, Errno> {
     // SAFETY: as in `fork`. Without flags, the child has a copy of everything, and goes on here with the same stack. The
     // C library only remembers the id of the parent's thread, which nothing in the child asks for.
-    match unsafe { nix::libc::syscall(nix::libc::SYS_clone, 0, 0, 0, 0, 0) } {
+    match unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } {
         -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)),
         child => Ok(Pid::from_raw(child as i32)),
     }
@@ -39,5 +45,58 @@ pub fn fork_aside() -> Result<Option<Pid>, Errno> {
 /// Ends this process with _exit(2), without flushing or dropping anything that it shares with its parent.
 pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: it only ends the process.
-    unsafe { nix::libc::_exit(code) }
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes all files of this process but these, for a fork that ends with [`exit_at_once`]: nothing may use another
+/// descriptor afterwards.
+pub fn close_all_but(kept: &[BorrowedFd<'_>]) {
+    let mut kept: Vec<u32> = kept.iter().map(|fd| fd.as_raw_fd() as u32).collect();
+    kept.sort_unstable();
+    let mut from = 0;
+    for end in kept.into_iter().map(Some).chain([None]) {
+        let last = end.map_or(Some(u32::MAX), |end| end.checked_sub(1));
+        if let Some(last) = last.filter(|&last| last >= from) {
+            close_range(from, last);
+        }
+        from = end.map_or(u32::MAX, |end| end + 1);
+    }
+}
+
+fn close_range(from: u32, last: u32) {
+    // SAFETY: the caller uses none of these descriptors any more.
+    if unsafe { libc::syscall(libc::SYS_close_range, from, last, 0) } == -1 {
+        // A kernel before 5.9. Programs have few open files.
+        for fd in from..=last.min(4096) {
+            // SAFETY: as above.
+            unsafe { libc::close(fd as i32) };
+        }
+    }
+}
+
+/// Gives this process a name of 15 bytes at most, and a command line, for ps(1) and similar programs. Nothing may use the
+/// arguments and the environment of this process afterwards.
+pub fn rename(name: &CStr, command: &str) {
+    let _ = set_name(name);
+    // The kernel shows the memory of the arguments as the command line, and goes on into the environment, which follows
+    // it, if there is no zero byte at the end of the arguments (`get_mm_cmdline` in fs/proc/base.c).
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rfind(')').map_or("", |end| &stat[end + 1..]);
+    let field = |number: usize| after_name.split_whitespace().nth(number - 3)?.parse().ok();
+    // proc_pid_stat(5): arg_start, arg_end, env_end. They are 0 if they may not be read.
+    let (Some(start), Some(end), Some(last)) = (field(48), field(49), field(51)) else {
+        return;
+    };
+    let (start, end, last): (usize, usize, usize) = (start, end, last);
+    if start == 0 || end <= start || last < end {
+        return;
+    }
+    let len = command.len().min(last - start - 1);
+    // SAFETY: the strings from `start` to `last` lie in the stack of this process, where execve(2) has put them; only
+    // this thread exists, and it does not use them any more.
+    unsafe {
+        std::ptr::copy_nonoverlapping(command.as_ptr(), start as *mut u8, len);
+        let rest = (end - start).max(len + 1) - len;
+        std::ptr::write_bytes((start + len) as *mut u8, 0, rest);
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
+use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use rustix::process::{Pid, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -29,6 +30,8 @@ impl Guard {
     pub fn start(undo: impl FnOnce()) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let Some(pid) = fork_aside()? else {
+            // Who ends this process with all its descendants does not end the guard before it has undone what it has to.
+            let _ = SigSet::all().thread_block();
             drop(ours);
             let _ = setsid();
             // It must not hold the pipes of the pipeline that this process is a stage of.

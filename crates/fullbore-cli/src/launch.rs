@@ -74,7 +74,7 @@ pub fn run(
 
 /// Ends everything below this process.
 fn end_all(child: &mut Child) {
-    ending::end_all(Signal::TERM, GRACE, || {
+    ending::end_all(Signal::TERM, GRACE, None, || {
         let _ = child.try_wait();
         // Those that have lost their parents are children of this process.
         while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}

@@ -41,7 +41,7 @@ pub mod verdict;
 mod watch;
 
 pub use capacity::{USUAL, affordable};
-pub use census::descendants::descendants;
+pub use census::descendants::{by_ancestry, children, descendants, proc_is_ours};
 pub use error::Error;
 pub use monitor::{Monitor, allow_all_files, overview};
 pub use rate::Rate;

@@ -173,8 +173,11 @@ impl Drop for Children {
     }
 }
 
-/// Adds the descendants of processes.
+/// Adds the descendants of processes. In a /proc of another PID namespace, their PIDs belong to other processes.
 fn with_descendants(started: &Processes, mut known: Processes) -> Processes {
+    if !fullbore_observe::proc_is_ours() {
+        return known;
+    }
     for &pid in started.keys() {
         for descendant in fullbore_observe::descendants(pid) {
             if known.contains_key(&descendant) {

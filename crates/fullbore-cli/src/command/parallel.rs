@@ -65,9 +65,12 @@ impl Parallel {
             _ => Ok(Plan::one_of_words(words)?),
         };
         called("parallel");
-        let ran = keep(self.options.progress, GRACE, |keeper, signals, _| {
-            run(keeper, signals, command, &self.options, sizes)
-        });
+        let ran = keep(
+            self.options.progress,
+            GRACE,
+            false,
+            |keeper, signals, _, _| run(keeper, signals, command, &self.options, sizes),
+        );
         ran.or_else(|error| match error.downcast_ref::<Failure>() {
             Some(failure) => {
                 exit::say("fullbore parallel", &error);

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::json;
 use crate::exit;
-use crate::run::{FAILED, Failure, Options, Plan, keep, open_fifo, run};
+use crate::run::{FAILED, Failure, Options, Others, Plan, keep, open_fifo, run};
 use fullbore_host::refusal::Usage;
 
 /// Run a pipeline in larger pipes, whole or not at all if asked, and name the slow stage
@@ -57,7 +57,15 @@ impl Run {
             keep(
                 self.options.live || self.options.progress,
                 self.options.grace,
-                |keeper, signals, shelf| run(keeper, signals, shelf, || self.plan(), &self.options),
+                self.options.is_whole(),
+                |keeper, signals, shelf, holder| {
+                    let others = Others {
+                        keeper,
+                        shelf,
+                        holder,
+                    };
+                    run(others, signals, || self.plan(), &self.options)
+                },
             )
         });
         ran.or_else(|error| {

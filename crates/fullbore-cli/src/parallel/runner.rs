@@ -216,10 +216,10 @@ impl<'a> Work<'a> {
             _ => Signal::TERM,
         };
         if ending::has_children() {
-            let left = ending::end_all(signal, GRACE, || {
+            let left = ending::end_all(signal, GRACE, None, || {
                 while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
             });
-            say_left(&left);
+            say_left(&left, false);
         }
         if let Some((footer, ..)) = &mut self.progress {
             footer.clear();

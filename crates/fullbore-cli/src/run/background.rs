@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use nix::unistd::getsid;
-use procfs::process::Process;
 use rustix::process::Signal;
 
+use super::left::name;
 use super::runner::{Ending, Runner};
 use crate::ending;
-use fullbore_host::text::clean;
 
 /// The interval at which the processes in the background are listed.
 const LISTING_INTERVAL: Duration = Duration::from_millis(100);
@@ -23,7 +22,7 @@ impl Runner<'_> {
     pub(super) fn wait_for_the_background(&mut self) {
         let began = Instant::now();
         let mut told = false;
-        while ending::has_children() && self.ended_by.is_none() {
+        while ending::has_children() && self.ended_by.is_none() && !self.has_failed() {
             if let Ending::Signal(signal) = self.ending() {
                 // The stages have died of Ctrl-C, which a shell makes its background processes ignore.
                 self.end_left();
@@ -87,11 +86,7 @@ fn is_in_this_session(pid: u32) -> bool {
 
 /// Returns the names and PIDs of processes.
 fn named(pids: &[u32]) -> String {
-    let name = |&pid: &u32| {
-        let stat = Process::new(pid as i32).and_then(|process| process.stat());
-        let name = stat.map_or_else(|_| "process".to_owned(), |stat| clean(&stat.comm));
-        format!("{name} ({pid})")
-    };
+    let name = |&pid: &u32| format!("{} ({pid})", name(pid).as_deref().unwrap_or("process"));
     let names: Vec<String> = pids.iter().map(name).collect();
     names.join(", ")
 }

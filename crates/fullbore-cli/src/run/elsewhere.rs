@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::left::say;
 use super::plan::Plan;
-use super::runner::say;
 use super::start::Command;
 
 /// The clients.

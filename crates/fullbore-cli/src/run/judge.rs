@@ -13,6 +13,7 @@ use fullbore_linux::is_closed;
 use super::accept::Outcome;
 use super::runner::{Ending, Runner};
 use super::status::{code, was_ended_by_sigpipe, whole};
+use super::whole::Whole;
 
 impl Runner<'_> {
     /// Keeps the write end of the pipe after a stage open, if that has to be done here.
@@ -60,8 +61,8 @@ impl Runner<'_> {
             return Some(Outcome::Succeeded);
         }
         // A signal of the terminal ends the pipeline, and what was ended here did not end by itself.
-        let broken = self.whole.as_ref().and_then(|whole| whole.broken);
-        let is_ended = self.ended_by.is_some() || broken.is_some_and(|broken| stage > broken);
+        let is_ending = |whole: &Whole<'_>| whole.is_ending(stage);
+        let is_ended = self.ended_by.is_some() || self.whole.as_ref().is_some_and(is_ending);
         let noted = self.noted.map(|signal| signal.as_raw());
         if is_ended || noted.is_some() && status.signal() == noted {
             return Some(Outcome::Failed);

@@ -17,6 +17,9 @@
 //! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
 //! | `elsewhere.rs` | the warning about a last stage that passes its input to another machine |
+//! | `holder.rs` | … and the process that keeps them open when the others are gone |
+//! | `others.rs` | … and what the runner shares with it and the keeper |
+//! | `left.rs` | messages; what is said of processes that could not be ended |
 //! | `start.rs` | making pipes, starting programs |
 //! | `enlarge.rs` | enlarging the pipes that a shell has made |
 //! | `place.rs` | the CPUs on which the stages run |
@@ -26,7 +29,7 @@
 //! Two processes run a pipeline, and each of them ends all stages if the other one is gone. So no process is
 //! left behind, whatever happens to one of the two. Neither of them reads or writes the data: the stages have
 //! the pipes, and all processes stay in the process group that the user's shell made, where the terminal and
-//! job control find them.
+//! job control find them. With `--whole` there is a third process, the holder, in a session of its own.
 
 mod accept;
 mod argv;
@@ -35,9 +38,12 @@ mod command_line;
 mod elsewhere;
 mod enlarge;
 mod failure;
+mod holder;
 mod judge;
+mod left;
 mod observer;
 mod options;
+mod others;
 mod place;
 mod plan;
 mod runner;
@@ -51,10 +57,12 @@ mod supervisor;
 mod whole;
 
 pub use failure::{FAILED, Failure};
+pub use left::{called, say_left};
 pub use observer::open_fifo;
 pub use options::Options;
+pub use others::Others;
 pub use plan::Plan;
-pub use runner::{called, run, say_left};
+pub use runner::run;
 pub use signals::{Came, Signals, stop};
 pub use start::{Command, Starting};
 pub use status::code;

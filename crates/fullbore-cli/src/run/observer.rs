@@ -67,7 +67,7 @@ impl Observer {
         };
         if live.give_way() {
             // A program that draws draws everything again then, and others ignore it.
-            ending::tell_all(Signal::WINCH);
+            ending::tell(ending::living, Signal::WINCH, None);
         }
         if now >= self.draw_at {
             live.draw(&self.watch);

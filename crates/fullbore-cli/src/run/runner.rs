@@ -1,16 +1,11 @@
 //! The process that runs the pipeline: it starts the stages, waits for them, and forwards signals to them.
 
-use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::terminal::lines::say_line;
 use anyhow::{Context, Result};
 use fullbore_linux::memory_limit;
 use nix::errno::Errno;
@@ -22,11 +17,12 @@ use rustix::process::{
 use super::accept::{Accept, Codes, Outcome};
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
+use super::left::{name, say, say_left};
 use super::observer::{self, Observer};
 use super::options::Options;
+use super::others::Others;
 use super::place::on_cpus;
 use super::plan::Plan;
-use super::shelf::Shelf;
 use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
 use super::whole::Whole;
@@ -54,16 +50,14 @@ pub(super) enum Ending {
 /// Returns [`Usage`](fullbore_host::refusal::Usage) or [`Failure`]; fails if there are too many open files,
 /// pipes or processes.
 pub fn run(
-    keeper: &UnixStream,
+    others: Others<'_>,
     signals: Signals,
-    shelf: &Shelf,
     plan: impl FnOnce() -> Result<Plan>,
     options: &Options,
 ) -> Result<ExitCode> {
-    let ended = Runner::begin(keeper, signals, shelf, plan, options).and_then(Runner::finish);
-    // No process is left to be ended. If the keeper is gone, this error does not matter.
-    let mut to_keeper = keeper;
-    let _ = to_keeper.write(&[1]);
+    let ended = Runner::begin(&others, signals, plan, options).and_then(Runner::finish);
+    // No process is left that could be ended.
+    others.tell(&[1]);
     match ended? {
         Ending::Code(code) => Ok(ExitCode::from(code)),
         Ending::Signal(signal) => die_of(signal),
@@ -72,7 +66,7 @@ pub fn run(
 
 /// A running pipeline.
 pub(super) struct Runner<'a> {
-    keeper: &'a UnixStream,
+    pub(super) others: &'a Others<'a>,
     pub(super) options: &'a Options,
     pub(super) signals: Signals,
     pub(super) stages: Vec<Started>,
@@ -85,7 +79,7 @@ pub(super) struct Runner<'a> {
     /// `None` if no report was asked for.
     pub(super) observer: Option<Observer>,
     /// The time until which to wait for the stages to stop, before this process stops as well.
-    stop_by: Option<Instant>,
+    pub(super) stop_by: Option<Instant>,
     /// A signal that the stages have received, and that may or may not end them.
     pub(super) noted: Option<Signal>,
     /// The signal that ended the pipeline.
@@ -108,9 +102,8 @@ pub(super) struct Started {
 impl<'a> Runner<'a> {
     /// Starts all stages.
     fn begin(
-        keeper: &'a UnixStream,
+        others: &'a Others<'a>,
         signals: Signals,
-        shelf: &'a Shelf,
         plan: impl FnOnce() -> Result<Plan>,
         options: &'a Options,
     ) -> Result<Self> {
@@ -129,12 +122,12 @@ impl<'a> Runner<'a> {
                 if options.output.is_some() {
                     plan.require_success()?;
                 }
-                Some(Whole::new(shelf, plan.stages.len(), options)?)
+                Some(Whole::new(others.shelf, plan.stages.len(), options)?)
             }
         };
         let json = observer::prepare(options)?;
         let mut runner = Self {
-            keeper,
+            others,
             options,
             signals,
             stages: Vec::with_capacity(plan.stages.len()),
@@ -217,9 +210,10 @@ impl<'a> Runner<'a> {
             });
             stdin = next;
         }
-        if !ending::proc_is_ours() {
-            self.tell_keeper_the_stages();
-        }
+        // Without /proc, the others cannot find them.
+        let pids = self.stages.iter().map(|stage| stage.pid.as_raw_nonzero());
+        let pids: Vec<u8> = pids.flat_map(|pid| pid.get().to_ne_bytes()).collect();
+        self.others.tell(&pids);
         if let Some(note) = start::too_small(&growths, wanted) {
             self.say_unless_quiet(&note);
         }
@@ -247,14 +241,6 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Writes the PIDs of the stages to the keeper, which cannot find them without /proc.
-    fn tell_keeper_the_stages(&self) {
-        let pids = self.stages.iter().map(|stage| stage.pid.as_raw_nonzero());
-        let pids: Vec<u8> = pids.flat_map(|pid| pid.get().to_ne_bytes()).collect();
-        // If the keeper is gone, the socket says so.
-        let _ = (&mut &*self.keeper).write_all(&pids);
-    }
-
     /// Returns the capacity that each of `pipes` pipes is to have.
     fn pipe_size(&self, pipes: usize) -> usize {
         let wanted = self.options.pipe_size;
@@ -271,23 +257,19 @@ impl<'a> Runner<'a> {
         affordable
     }
 
-    /// Waits for all stages.
+    /// Waits for all stages, and for what they have left behind.
     fn finish(mut self) -> Result<Ending> {
-        self.reap();
-        while self.running().next().is_some() && self.ended_by.is_none() {
-            let due = self.observer.as_mut().map(Observer::sample);
-            self.kill_asked();
-            let whole = self.whole.as_mut().and_then(Whole::write_back);
-            let due = [due, self.stop_by, whole].into_iter().flatten().min();
-            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-            self.wait(left, Self::obey);
-        }
+        self.wait_for_the_stages();
         let reported = match self.observer.take() {
             Some(observer) => observer.report(self.options),
             None => Ok(()),
         };
-        if !self.end_after_failure() {
+        if !self.has_failed() {
             self.wait_for_the_background();
+        }
+        if self.has_failed() {
+            self.wait_for_the_stages();
+            self.say_failures();
         }
         reported?;
         let ending = self.ending();
@@ -301,7 +283,7 @@ impl<'a> Runner<'a> {
 
     /// Waits until signals come or the keeper is gone, but no longer than `left`, and does what follows from that.
     pub(super) fn wait(&mut self, left: Option<Duration>, obey: impl Fn(&mut Self, Came)) {
-        let came = wait_for(&[self.signals.as_fd(), self.keeper.as_fd()], left);
+        let came = wait_for(&[self.signals.as_fd(), self.others.keeper.as_fd()], left);
         while let Some(came) = self.signals.next() {
             obey(self, came);
         }
@@ -331,7 +313,10 @@ impl<'a> Runner<'a> {
             Signal::INT | Signal::QUIT => {
                 self.noted = Some(came.signal);
                 if came.by_a_process {
-                    ending::tell_all(came.signal);
+                    let is_whole = self.options.is_whole();
+                    self.others.shelf.with_all_stopped(is_whole, |stopped| {
+                        ending::tell(ending::living, came.signal, stopped);
+                    });
                 }
             }
             signal => self.end_all(signal),
@@ -353,8 +338,7 @@ impl<'a> Runner<'a> {
 
     pub(super) fn end_all(&mut self, signal: Signal) {
         self.ended_by = Some(signal);
-        let left = ending::end_all(signal, self.options.grace, || self.reap());
-        say_left(&left);
+        self.end(signal);
     }
 
     /// Ends the whole pipeline, and returns when it has ended or cannot be ended. With `--whole`, no stage sees an end of
@@ -364,14 +348,22 @@ impl<'a> Runner<'a> {
         reason = "a limit on how long the pipeline may move nothing needs it"
     )]
     pub(super) fn end_pipeline(&mut self) {
-        self.is_ended = true;
-        let left = ending::end_all(Signal::TERM, self.options.grace, || self.reap());
-        say_left(&left);
+        self.end_left();
     }
 
-    /// Ends what is still running, without a word.
+    /// Ends what is still running.
     pub(super) fn end_left(&mut self) {
-        ending::end_all(Signal::TERM, self.options.grace, || self.reap());
+        self.is_ended = true;
+        self.end(Signal::TERM);
+    }
+
+    /// Ends all processes, and says which could not be ended.
+    fn end(&mut self, signal: Signal) {
+        let (shelf, grace) = (self.others.shelf, self.options.grace);
+        let left = shelf.with_all_stopped(self.options.is_whole(), |stopped| {
+            ending::end_all(signal, grace, stopped, || self.reap())
+        });
+        say_left(&left, shelf.is_read());
     }
 
     /// Returns the stages that are running, by their numbers, and their first processes.
@@ -400,15 +392,24 @@ impl<'a> Runner<'a> {
                 // As long as it is a zombie, /proc still has its last counters.
                 observer.watch.ended(stage);
             }
+            // So it has its name.
+            let name = match (self.stage_of(ended), &self.whole) {
+                (None, Some(_)) => ended.and_then(|pid| name(pid.as_raw_nonzero().get() as u32)),
+                _ => None,
+            };
             let Ok(Some((pid, status))) = waitpid(ended, WaitOptions::NOHANG) else {
                 return;
             };
+            let status = ExitStatus::from_raw(status.as_raw());
             if let Some(stage) = self.stage_of(Some(pid)) {
-                let status = ExitStatus::from_raw(status.as_raw());
                 self.stages[stage].status = Some(status);
                 if let Some(observer) = &mut self.observer {
                     observer.watch.status(stage, status);
                 }
+            } else {
+                // What a stage has left behind is a child of this process before the stage has ended, so its failure
+                // counts before the success of the stage.
+                self.settle_left(pid, name, status);
             }
         }
     }
@@ -432,26 +433,4 @@ fn without_proc() -> Option<&'static str> {
         "/proc is missing or belongs to another PID namespace: fullbore can end only the first process of each stage, \
          and not the processes that it has started",
     )
-}
-
-/// Says which processes could not be ended, if there are any.
-pub fn say_left(left: &BTreeSet<u32>) {
-    if !left.is_empty() {
-        let left: Vec<String> = left.iter().map(u32::to_string).collect();
-        say(&format!("could not kill process {}", left.join(", ")));
-    }
-}
-
-/// The verb that messages begin with, if it is not `run`.
-static VERB: OnceLock<&str> = OnceLock::new();
-
-/// Lets messages begin with another verb, which runs one stage as `run` does.
-pub fn called(verb: &'static str) {
-    let _ = VERB.set(verb);
-}
-
-/// Prints a message on stderr. Unlike eprintln!, it does not panic if stderr is closed.
-pub(super) fn say(text: &str) {
-    let verb = VERB.get().unwrap_or(&"run");
-    say_line(format_args!("fullbore {verb}: {text}"));
 }

@@ -1,18 +1,28 @@
-//! What `--whole` does when a stage has ended: a success lets the next stage see the end of its input, and a failure
-//! ends all stages behind.
+//! What `--whole` does when a process has ended: the success of a stage lets the next stage see the end of its input, and
+//! a failure ends the pipeline.
+//!
+//! The stages behind a failure, and what any stage has left behind, are stopped before any of them is asked to end. The
+//! stages before it end by themselves when they write. Those that do not are asked to end after the grace period.
 
-use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::fstat;
+use rustix::process::{Pid, Signal};
 
-use super::runner::{Runner, say};
-use super::status::code;
-use crate::ending;
-use fullbore_observe::census::ProcessId;
-use fullbore_observe::descendants;
+use super::failure::FAILED;
+use super::left::{say, say_left};
+use super::observer::Observer;
+use super::runner::Runner;
+use super::shelf::pipes_of;
+use super::status::{code, was_ended_by_sigpipe};
+use super::whole::{Note, Step};
+use crate::{ending, exit};
+
+/// The interval at which a process is looked at that still has the pipe of its stage open. No event reports that it
+/// closes it.
+const LISTING_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Runner<'_> {
     /// Acts on the end of a stage: a success lets the next stage see the end of its input, and a failure ends
@@ -20,98 +30,245 @@ impl Runner<'_> {
     pub(super) fn settle(&mut self, stage: usize, status: ExitStatus, succeeded: bool) {
         // If everything is being ended, nobody is to see an end.
         let is_ended = self.is_ended || self.ended_by.is_some();
-        let Some(whole) = self.whole.as_mut().filter(|_| !is_ended) else {
+        let Some(whole) = self.whole.as_ref().filter(|_| !is_ended) else {
             return;
         };
-        if whole.broken.is_some_and(|broken| stage > broken) {
+        if whole.is_ending(stage) {
             return;
         }
-        if succeeded {
-            if let Err(error) = whole.release(stage) {
-                say(&format!("{error:#}; the pipeline is ended"));
-                self.end_all(Signal::TERM);
+        match succeeded {
+            true => self.release(stage),
+            false => {
+                let what = format!("stage {}, {},", stage + 1, self.stages[stage].text);
+                let early = self.about_early(stage);
+                self.fail(status, what, early, stage + 1);
             }
-            return;
         }
-        whole.failed = whole.failed.or(Some(status));
-        whole.broken = Some(stage);
-        self.end_behind(stage, status);
     }
 
-    /// Asks all stages behind a failed one to end, and says so.
-    fn end_behind(&mut self, failed: usize, status: ExitStatus) {
-        let (mut asked, mut numbers) = (BTreeSet::new(), Vec::new());
-        for (stage, pid) in self.running().filter(|&(stage, _)| stage > failed) {
-            asked.extend(with_descendants(pid.as_raw_nonzero().get() as u32));
-            numbers.push((stage + 1).to_string());
-        }
-        signal_all(&asked, Signal::TERM);
-        signal_all(&asked, Signal::CONT);
-        let ended = match numbers.as_slice() {
-            [] => String::new(),
-            [one] => format!("; stage {one} was ended before it saw the end of its input"),
-            [before @ .., last] => format!(
-                "; stages {} and {last} were ended before they saw the end of their input",
-                before.join(", ")
-            ),
+    /// Acts on the end of a process that a stage has left behind.
+    pub(super) fn settle_left(&mut self, pid: Pid, name: Option<String>, status: ExitStatus) {
+        let is_ended = self.is_ended || self.ended_by.is_some();
+        let Some(whole) = self.whole.as_ref().filter(|_| !is_ended) else {
+            return;
         };
+        // After a failure, what is left behind is ended here.
+        if whole.failed.is_some() {
+            return;
+        }
+        if status.success() || was_ended_by_sigpipe(status) && !self.options.sigpipe_fails {
+            return self.release_what_is_complete();
+        }
+        // If it wrote to a pipe of the pipeline, only the stages behind have to be ended at once.
+        let from = whole.written.first().map_or(0, |stage| stage + 1);
+        let name = name.map_or(String::new(), |name| format!(", {name}"));
+        let what = format!("process {pid}{name}, which a stage has left behind,");
+        self.fail(status, what, String::new(), from);
+    }
+
+    /// Lets the next stage see the end, unless a process that a stage has left behind still writes to it.
+    fn release(&mut self, stage: usize) {
+        let is_written = self.is_written(stage);
+        let Some(whole) = &mut self.whole else {
+            return;
+        };
+        let released = match is_written {
+            true => {
+                whole.written.insert(stage);
+                Ok(())
+            }
+            false => whole.release(stage),
+        };
+        if let Err(error) = released {
+            exit::say("fullbore run", &error.context("end the pipeline"));
+            self.fail(
+                ExitStatus::from_raw(i32::from(FAILED) << 8),
+                String::new(),
+                String::new(),
+                0,
+            );
+        }
+    }
+
+    /// Lets stages see the end for which others had written too.
+    fn release_what_is_complete(&mut self) {
+        let written = self
+            .whole
+            .as_mut()
+            .map(|whole| std::mem::take(&mut whole.written));
+        for stage in written.unwrap_or_default() {
+            self.release(stage);
+        }
+    }
+
+    /// Returns whether a process that a stage has left behind has the write end of the pipe after this stage open.
+    fn is_written(&self, stage: usize) -> bool {
+        let stages: Vec<u32> = self.running_pids(|_| true);
+        let me = std::process::id();
+        let children = fullbore_observe::children(me).unwrap_or_default();
+        if children.iter().all(|pid| stages.contains(pid)) || !ending::proc_is_ours() {
+            return false;
+        }
+        let end = self.others.shelf.end_of(stage).ok().flatten();
+        let Some(pipe) = end.and_then(|end| fstat(end).ok()) else {
+            return false;
+        };
+        ending::living_besides(&stages).iter().any(|pid| {
+            let ends = pipes_of(&pid.to_string()).unwrap_or_default();
+            let is_it = |id: (u64, u64)| id == (pipe.st_dev, pipe.st_ino);
+            ends.iter().any(|end| end.is_writer && is_it(end.id))
+        })
+    }
+
+    /// Returns the first processes of the running stages with such a number.
+    fn running_pids(&self, is_meant: impl Fn(usize) -> bool) -> Vec<u32> {
+        let running = self.running().filter(|&(stage, _)| is_meant(stage));
+        running
+            .map(|(_, pid)| pid.as_raw_nonzero().get() as u32)
+            .collect()
+    }
+
+    /// Asks the stages from this number on to end, and what all stages have left behind. `what` has failed, and was
+    /// named before if it is empty. `early` is added to the message.
+    fn fail(&mut self, status: ExitStatus, what: String, early: String, from: usize) {
+        let behind = self.running().map(|(stage, _)| stage);
+        let behind = behind.filter(|&stage| stage >= from).collect();
         let how = match status.signal() {
             Some(signal) => format!("was ended by signal {signal}"),
             None => format!("failed with exit code {}", code(status)),
         };
-        let text = &self.stages[failed].text;
-        if self.noted.is_none() {
-            let early = self.about_early(failed);
-            say(&format!(
-                "stage {}, {text}, {how}{early}{ended}",
-                failed + 1
-            ));
-        }
         let grace = self.options.grace;
-        if let Some(whole) = self.whole.as_mut().filter(|_| !asked.is_empty()) {
-            whole.asked.extend(asked);
-            whole.kill_at = Some(Instant::now() + grace);
+        let Some(whole) = &mut self.whole else {
+            return;
+        };
+        whole.failed = whole.failed.or(Some(status));
+        whole.ended_from = Some(whole.ended_from.map_or(from, |other| other.min(from)));
+        whole.due = whole.due.or(Some(Instant::now() + grace));
+        if !what.is_empty() && self.noted.is_none() {
+            let failure = format!("{what} {how}{early}");
+            whole.notes.push(Note { failure, behind });
+        }
+        self.tell_from(from, ending_signal(grace));
+    }
+
+    /// Stops the stages from this number on and what was left behind, and sends them a signal.
+    fn tell_from(&mut self, from: usize, signal: Signal) {
+        let before = self.running_pids(|stage| stage < from);
+        let find = || ending::living_besides(&before);
+        let shelf = self.others.shelf;
+        let refused = shelf.with_all_stopped(true, |stopped| ending::tell(find, signal, stopped));
+        if let Some(whole) = &mut self.whole {
+            whole.refused.extend(refused);
         }
     }
 
-    /// Kills what was asked to end and has not ended in time, with all that it has started since.
-    pub(super) fn kill_asked(&mut self) {
+    /// Does what is due after a failure: kills what was asked to end and has not, then asks the stages before it.
+    fn end_further(&mut self) {
         let Some(whole) = &mut self.whole else {
             return;
         };
         let is_time = |at: &mut Instant| *at <= Instant::now();
-        if whole.kill_at.take_if(is_time).is_some() {
-            let is_left = |id: &&ProcessId| ProcessId::of(id.pid) == Some(**id);
-            let left = whole.asked.iter().filter(is_left);
-            let left = left.flat_map(|id| with_descendants(id.pid)).collect();
-            signal_all(&left, Signal::KILL);
+        if whole.due.take_if(is_time).is_none() {
+            return;
+        }
+        let from = whole.ended_from.unwrap_or_default();
+        let grace = self.options.grace;
+        let (step, next) = match whole.step {
+            Step::Behind => (Step::Before, grace),
+            Step::Before => (Step::All, ending::AT_MOST),
+            Step::All => (Step::GivenUp, Duration::ZERO),
+            Step::GivenUp => return,
+        };
+        whole.step = step;
+        whole.due = Some(Instant::now() + next);
+        match step {
+            Step::Before => {
+                self.tell_from(from, Signal::KILL);
+                if !self.running_pids(|stage| stage < from).is_empty() {
+                    self.tell_from(0, ending_signal(grace));
+                }
+            }
+            Step::All => self.tell_from(0, Signal::KILL),
+            Step::Behind | Step::GivenUp => {}
         }
     }
 
-    /// After a failure, ends what the stages have left running, because it may still read from a pipe of the
-    /// pipeline. Returns whether there was a failure.
-    pub(super) fn end_after_failure(&mut self) -> bool {
-        let has_failed = matches!(&self.whole, Some(whole) if whole.failed.is_some());
-        if has_failed && self.ended_by.is_none() && ending::has_children() {
-            self.end_left();
+    /// Waits for all stages and, after a failure, for everything that has been ended.
+    pub(super) fn wait_for_the_stages(&mut self) {
+        self.reap();
+        while self.ended_by.is_none() && !self.is_ended && self.is_any_left() {
+            let due = self.observer.as_mut().map(Observer::sample);
+            self.end_further();
+            let whole = self.whole.as_mut();
+            let is_written = whole
+                .as_ref()
+                .is_some_and(|whole| !whole.written.is_empty());
+            let look = is_written.then(|| Instant::now() + LISTING_INTERVAL);
+            let whole = whole.and_then(|whole| whole.write_back());
+            let due = [due, self.stop_by, whole, look].into_iter().flatten().min();
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            self.wait(left, Self::obey);
+            if is_written && !self.has_failed() {
+                self.release_what_is_complete();
+            }
         }
-        has_failed
+    }
+
+    /// Returns whether to wait for a process: not for those that cannot be ended.
+    fn is_any_left(&self) -> bool {
+        let Some(whole) = self.whole.as_ref().filter(|whole| whole.failed.is_some()) else {
+            return self.running().next().is_some();
+        };
+        let can_be_ended = || {
+            let living = ending::living();
+            living.is_empty() || living.iter().any(|pid| !whole.refused.contains(pid))
+        };
+        ending::has_children()
+            && match whole.step {
+                Step::Behind => true,
+                // What has been killed is a child that has to be reaped, or is one at the second look.
+                Step::Before | Step::All => can_be_ended() || can_be_ended(),
+                Step::GivenUp => false,
+            }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(&self.whole, Some(whole) if whole.failed.is_some())
+    }
+
+    /// Says what has failed, what was ended because of that, and what could not be ended.
+    pub(super) fn say_failures(&mut self) {
+        let Some(whole) = &mut self.whole else {
+            return;
+        };
+        for note in std::mem::take(&mut whole.notes) {
+            let has_ended = |stage: &&usize| self.stages[**stage].status.is_some();
+            let ended = note.behind.iter().filter(has_ended);
+            let ended: Vec<String> = ended.map(|stage| (stage + 1).to_string()).collect();
+            let ended = match ended.as_slice() {
+                [] => String::new(),
+                [one] => format!("; stage {one} was ended before it saw the end of its input"),
+                [before @ .., last] => format!(
+                    "; stages {} and {last} were ended before they saw the end of their input",
+                    before.join(", ")
+                ),
+            };
+            say(&format!("{}{ended}", note.failure));
+        }
+        if self.ended_by.is_some() || !ending::has_children() {
+            return;
+        }
+        match ending::living().as_slice() {
+            [] => say("processes that /proc hides from this user could not be ended"),
+            left => say_left(left, self.others.shelf.is_read()),
+        }
     }
 }
 
-/// Returns a process and its descendants.
-fn with_descendants(pid: u32) -> impl Iterator<Item = ProcessId> {
-    let all = descendants(pid).into_iter().chain([pid]);
-    all.filter_map(ProcessId::of)
-}
-
-/// Sends a signal to processes that are still the same. All are descendants of this process, and what has lost
-/// its parent is not waited for meanwhile, so no PID is used again.
-fn signal_all(processes: &BTreeSet<ProcessId>, signal: Signal) {
-    for id in processes {
-        let pid = Pid::from_raw(id.pid as i32);
-        if let Some(pid) = pid.filter(|_| ProcessId::of(id.pid) == Some(*id)) {
-            let _ = kill_process(pid, signal);
-        }
+/// Returns the signal that asks processes to end: if they have no time for it, they never run again.
+fn ending_signal(grace: Duration) -> Signal {
+    match grace.is_zero() {
+        true => Signal::KILL,
+        false => Signal::TERM,
     }
 }

@@ -1,29 +1,47 @@
 //! Write ends of pipes that stay open although no process has them in its table of open files.
 //!
-//! They are in a message that nobody has received yet (unix(7), SCM_RIGHTS). Both processes of `run` have the
-//! socket, so the ends stay open until neither of them is left, or until the runner takes them back. No tool
-//! that lists the holders of a pipe finds another writer.
+//! Each is in a message that nobody has received yet (unix(7), SCM_RIGHTS). All processes of `run` have the
+//! socket, so the ends stay open until none of them is left, or until the runner takes them back. No tool
+//! that lists the holders of a pipe finds another writer. A message at a time is looked at, so one spare
+//! descriptor is enough, and a descriptor that could not be had loses nothing.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use crate::ending::Stopped;
+use anyhow::{Context, Result, bail};
+use fullbore_linux::is_closed;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// How many descriptors one message can carry (`SCM_MAX_FD` in include/net/scm.h).
+/// How many pipes a pipeline may have. To find one, others are put behind it.
 pub const MOST: usize = 253;
 
-/// The space that they need in the message.
-const SPACE: usize = rustix::cmsg_space!(ScmRights(MOST));
+/// The number of the first pipe that is not between two stages.
+const INNER: u32 = 1 << 16;
 
-/// The two ends of a socket with at most one message in it.
+/// How many descriptors the runner needs at most at a time: both ends of a pipe, the next one's, and one to look at a
+/// process.
+const SPARE: usize = 4;
+
+/// The space that one descriptor needs in a message.
+const SPACE: usize = rustix::cmsg_space!(ScmRights(1));
+
+/// The two ends of a socket with one message for each pipe.
 pub struct Shelf {
     into: OwnedFd,
     from: OwnedFd,
+    /// The pipes that are not between two stages and have been put here, by device and inode.
+    inner: RefCell<BTreeSet<(u64, u64)>>,
 }
 
 impl Shelf {
@@ -35,49 +53,268 @@ impl Shelf {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (into, from) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .context("socketpair")?;
-        Ok(Self { into, from })
+        let inner = RefCell::default();
+        Ok(Self { into, from, inner })
     }
 
-    /// Returns duplicates of the descriptors on the shelf, in their order.
-    pub fn contents(&self) -> Vec<OwnedFd> {
-        self.receive(RecvFlags::PEEK)
+    /// Returns the descriptors of the shelf itself.
+    pub fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.into.as_fd(), self.from.as_fd()]
     }
 
-    /// Puts `ends` on the shelf, and then takes off what was there before.
+    /// Checks that so many pipes can be kept open, with what the runner needs beside them.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if the kernel refuses: ETOOMANYREFS beyond the limit of open files.
-    pub fn replace(&self, ends: &[BorrowedFd<'_>]) -> Result<()> {
-        let had_some = !self.contents().is_empty();
-        if !ends.is_empty() {
-            let mut space = [MaybeUninit::uninit(); SPACE];
-            let mut rights = SendAncillaryBuffer::new(&mut space);
-            assert!(rights.push(SendAncillaryMessage::ScmRights(ends)), "MOST");
-            let byte = [IoSlice::new(&[0])];
-            sendmsg(&self.into, &byte, &mut rights, SendFlags::NOSIGNAL)
-                .context("keep the write ends of the pipes open")?;
+    /// Fails if they cannot.
+    pub fn reserve(&self, pipes: usize) -> Result<()> {
+        let limit = "('ulimit -n' shows the limit of open files)";
+        let spare = (0..SPARE).map(|_| rustix::io::fcntl_dupfd_cloexec(&self.from, 0));
+        let spare: Result<Vec<OwnedFd>, Errno> = spare.collect();
+        drop(spare.with_context(|| format!("--whole needs {SPARE} more open files {limit}"))?);
+        let (end, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let kept = (0..pipes).try_for_each(|pipe| self.put(pipe as u32, end.as_fd()));
+        while self.front()?.is_some() {
+            self.drop_front()?;
         }
-        if had_some {
-            self.receive(RecvFlags::empty());
-        }
+        kept.with_context(|| format!("{pipes} pipes are too many {limit}"))
+    }
+
+    /// Puts the write end of the pipe after a stage on the shelf.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses: ETOOMANYREFS beyond the limit of open files.
+    pub fn hold(&self, stage: usize, end: BorrowedFd<'_>) -> Result<()> {
+        self.put(stage as u32, end)
+    }
+
+    fn put(&self, number: u32, end: BorrowedFd<'_>) -> Result<()> {
+        let mut space = [MaybeUninit::uninit(); SPACE];
+        let mut rights = SendAncillaryBuffer::new(&mut space);
+        let ends = [end];
+        assert!(rights.push(SendAncillaryMessage::ScmRights(&ends)), "SPACE");
+        let number = number.to_ne_bytes();
+        let bytes = [IoSlice::new(&number)];
+        again(|| sendmsg(&self.into, &bytes, &mut rights, SendFlags::NOSIGNAL))
+            .context("keep the write end of a pipe open")?;
         Ok(())
     }
 
-    /// Receives the first message.
-    fn receive(&self, flags: RecvFlags) -> Vec<OwnedFd> {
+    /// Returns the number of the first message, or `None` if there is none.
+    fn front(&self) -> Result<Option<u32>> {
+        self.receive(RecvFlags::PEEK, &mut RecvAncillaryBuffer::default())
+    }
+
+    /// Returns the first message with a duplicate of its descriptor.
+    ///
+    /// # Errors
+    /// Fails if there are too many open files. The message is still there then.
+    pub fn first(&self) -> Result<Option<(u32, OwnedFd)>> {
         let mut space = [MaybeUninit::uninit(); SPACE];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        let mut bytes = [IoSliceMut::new(&mut byte)];
-        let flags = flags | RecvFlags::CMSG_CLOEXEC;
-        // Nothing was received if it fails.
-        let _ = recvmsg(self.from.as_fd(), &mut bytes, &mut control, flags);
+        let Some(number) = self.receive(RecvFlags::PEEK, &mut control)? else {
+            return Ok(None);
+        };
         let fds = |message| match message {
             RecvAncillaryMessage::ScmRights(fds) => Some(fds),
             _ => None,
         };
-        control.drain().filter_map(fds).flatten().collect()
+        match control.drain().filter_map(fds).flatten().next() {
+            Some(end) => Ok(Some((number, end))),
+            None => bail!("look at the write end of a pipe: {}", Errno::MFILE),
+        }
     }
+
+    /// Takes the first message off, with its descriptor. That needs no descriptor.
+    pub fn drop_front(&self) -> Result<()> {
+        let mut none = RecvAncillaryBuffer::default();
+        self.receive(RecvFlags::empty(), &mut none).map(drop)
+    }
+
+    fn receive(
+        &self,
+        flags: RecvFlags,
+        control: &mut RecvAncillaryBuffer<'_>,
+    ) -> Result<Option<u32>> {
+        let mut number = [0; 4];
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        let received = again(|| {
+            let mut bytes = [IoSliceMut::new(&mut number)];
+            recvmsg(self.from.as_fd(), &mut bytes, control, flags).map(drop)
+        });
+        match received {
+            Err(Errno::AGAIN) => Ok(None),
+            received => {
+                received.context("look at the write ends of the pipes")?;
+                Ok(Some(u32::from_ne_bytes(number)))
+            }
+        }
+    }
+
+    /// Makes the message of a stage the first one, by putting those before it behind the others. Returns whether there
+    /// is one.
+    fn bring_to_front(&self, stage: usize) -> Result<bool> {
+        let began = self.front()?;
+        let mut front = began;
+        while front.is_some_and(|front| front != stage as u32) {
+            if let Some((number, end)) = self.first()? {
+                self.put(number, end.as_fd())?;
+                self.drop_front()?;
+            }
+            front = self.front()?;
+            if front == began {
+                return Ok(false);
+            }
+        }
+        Ok(front.is_some())
+    }
+
+    /// Returns a duplicate of the write end of the pipe after a stage, if it is on the shelf.
+    pub fn end_of(&self, stage: usize) -> Result<Option<OwnedFd>> {
+        match self.bring_to_front(stage)? {
+            true => Ok(self.first()?.map(|(_, end)| end)),
+            false => Ok(None),
+        }
+    }
+
+    /// Takes the write end of the pipe after a stage off the shelf.
+    pub fn release(&self, stage: usize) -> Result<()> {
+        match self.bring_to_front(stage)? {
+            true => self.drop_front(),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes what still has a reader off the shelf, as far as there may be open files, and drops the rest.
+    pub fn take_what_is_read(&self) -> Vec<OwnedFd> {
+        let mut taken = Vec::new();
+        while let Ok(Some((_, end))) = self.first() {
+            if self.drop_front().is_err() {
+                break;
+            }
+            if is_read(&end) {
+                taken.push(end);
+            }
+        }
+        taken
+    }
+
+    /// Returns whether there is a message.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.front(), Ok(None))
+    }
+
+    /// Returns whether one of the pipes still has a reader, as far as that can be seen.
+    pub fn is_read(&self) -> bool {
+        let mut first = None;
+        while let Ok(Some((number, end))) = self.first() {
+            if is_read(&end) {
+                return true;
+            }
+            if first.replace(first.unwrap_or(number)) == Some(number) {
+                return false;
+            }
+            if self.put(number, end.as_fd()).is_err() || self.drop_front().is_err() {
+                return true;
+            }
+        }
+        !self.is_empty()
+    }
+
+    /// Calls `tell` with what is to be done when all processes are stopped, if they are to be: their pipes are held.
+    pub fn with_all_stopped<T>(&self, are_stopped: bool, tell: impl FnOnce(Stopped<'_>) -> T) -> T {
+        let hold_inner = |processes: &[u32]| self.hold_inner(processes);
+        let stopped: &dyn Fn(&[u32]) = &hold_inner;
+        tell(are_stopped.then_some(stopped))
+    }
+
+    /// Puts a write end of each pipe that processes of the pipeline have made between each other on the shelf, such as
+    /// that of `>(…)`. They are stopped, so no pipe is closed meanwhile.
+    fn hold_inner(&self, processes: &[u32]) {
+        let mut all = BTreeMap::new();
+        // What was inherited leads to other processes, which have to see its end.
+        let Some(own) = pipes_of("self") else {
+            return;
+        };
+        let mut is_all_seen = true;
+        for pid in processes {
+            let Some(pipes) = pipes_of(&pid.to_string()) else {
+                is_all_seen = false;
+                continue;
+            };
+            for pipe in pipes {
+                let (is_read, writer): &mut (bool, Option<PathBuf>) =
+                    all.entry(pipe.id).or_default();
+                match pipe.is_writer {
+                    true => *writer = Some(pipe.path),
+                    false => *is_read = true,
+                }
+            }
+        }
+        own.iter().for_each(|pipe| drop(all.remove(&pipe.id)));
+        let mut inner = self.inner.borrow_mut();
+        for (id, (is_read, writer)) in all {
+            // The reader can be a process into which this user may not look.
+            let Some(path) = writer.filter(|_| is_read || !is_all_seen) else {
+                continue;
+            };
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let number = INNER + inner.len() as u32;
+            if inner.insert(id)
+                && let_open(&path, flags).is_some_and(|end| self.put(number, end.as_fd()).is_err())
+            {
+                inner.remove(&id);
+            }
+        }
+    }
+}
+
+fn let_open(path: &Path, flags: OFlags) -> Option<OwnedFd> {
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}
+
+/// Returns whether the pipe of this write end has a reader. poll(2) reports POLLERR for a write end without readers.
+pub fn is_read(end: &OwnedFd) -> bool {
+    is_closed(end.as_fd()) != Ok(true)
+}
+
+/// Repeats a call that a signal has interrupted.
+fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+/// An end of a pipe that a process has open.
+pub struct OpenEnd {
+    /// Device and inode of the pipe.
+    pub id: (u64, u64),
+    pub is_writer: bool,
+    path: PathBuf,
+}
+
+/// Returns the ends of pipes that a process has open; `None` if this user may not look at them.
+pub fn pipes_of(process: &str) -> Option<Vec<OpenEnd>> {
+    let fds = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    let end = |name: std::ffi::OsString| {
+        let path = Path::new("/proc").join(process).join("fd").join(&name);
+        let stat = rustix::fs::stat(&path).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::Fifo).then_some(())?;
+        let info = Path::new("/proc").join(process).join("fdinfo").join(&name);
+        let info = fs::read_to_string(info).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+        let access = OFlags::from_bits_retain(flags) & OFlags::RWMODE;
+        Some(OpenEnd {
+            id: (stat.st_dev, stat.st_ino),
+            is_writer: access != OFlags::RDONLY,
+            path,
+        })
+    };
+    let ends = fds.flatten().map(|entry| entry.file_name());
+    Some(ends.filter_map(end).collect())
 }
 
 #[cfg(test)]
@@ -90,25 +327,25 @@ mod tests {
     #[test]
     fn what_is_on_the_shelf_stays_open_until_it_is_taken_off() {
         let shelf = Shelf::new().unwrap();
+        shelf.reserve(MOST).unwrap();
         let (one_reader, one) = rustix::pipe::pipe().unwrap();
         let (two_reader, two) = rustix::pipe::pipe().unwrap();
-        shelf.replace(&[one.as_fd(), two.as_fd()]).unwrap();
+        shelf.hold(1, one.as_fd()).unwrap();
+        shelf.hold(2, two.as_fd()).unwrap();
         drop((one, two));
-        let mut both = shelf.contents();
-        assert_eq!(both.len(), 2);
-        let kept = both.remove(1);
-        shelf.replace(&[kept.as_fd()]).unwrap();
-        drop(both);
+        assert!(shelf.end_of(3).unwrap().is_none());
+        assert!(is_read(&shelf.end_of(2).unwrap().unwrap()));
+        shelf.release(1).unwrap();
         // The first pipe has lost its last writer, and the second has not.
         let mut text = String::new();
         File::from(one_reader).read_to_string(&mut text).unwrap();
         assert_eq!(text, "");
-        drop(kept);
-        let again = shelf.contents().remove(0);
+        assert!(shelf.is_read());
+        let again = shelf.end_of(2).unwrap().unwrap();
         File::from(again).write_all(b"x").unwrap();
-        shelf.replace(&[]).unwrap();
+        shelf.release(2).unwrap();
         File::from(two_reader).read_to_string(&mut text).unwrap();
         assert_eq!(text, "x");
-        assert!(shelf.contents().is_empty());
+        assert!(shelf.is_empty() && !shelf.is_read());
     }
 }

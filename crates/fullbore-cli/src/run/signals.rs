@@ -7,8 +7,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, Result};
+use fullbore_observe::proc_is_ours;
 use nix::sys::signal::{self, SigSet, SigmaskHow};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use procfs::process::Process;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::inherited;
@@ -85,10 +88,16 @@ pub fn stop() {
     let _ = only.thread_block();
 }
 
-/// Returns whether a child of this process is stopped.
+/// Returns whether a child of this process is stopped, or another descendant, which only /proc shows.
 pub fn is_stopped(child: Pid) -> bool {
     let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    matches!(waitid(WaitId::Pid(child), flags), Ok(Some(_)))
+    match waitid(WaitId::Pid(child), flags) {
+        Err(Errno::CHILD) if proc_is_ours() => {
+            let process = Process::new(child.as_raw_nonzero().get());
+            process.is_ok_and(|process| process.stat().is_ok_and(|stat| stat.state == 'T'))
+        }
+        waited => matches!(waited, Ok(Some(_))),
+    }
 }
 
 /// Returns whether a signal is one of those that end a pipeline.

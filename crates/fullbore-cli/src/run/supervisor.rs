@@ -6,6 +6,9 @@
 //! ends all its own descendants: as a subreaper it has become the parent of the processes that the runner has
 //! left. It spares the processes that it had before, such as those in the background of a script that executed it.
 //! Therefore even SIGKILL for either of them leaves no process behind; without /proc, no first process of a stage.
+//!
+//! With `--whole`, a third process is between the two, the holder (`holder.rs`), which does what the keeper does otherwise
+//! when the runner is gone.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -15,13 +18,17 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, waitid, waitpid,
 };
 use rustix::thread::set_name;
 
 use super::failure::FAILED;
-use super::runner::{TO_STOP, say, say_left};
+use super::holder::{self, ToHolder};
+use super::left::{say, say_left};
+use super::runner::TO_STOP;
 use super::shelf::Shelf;
 use super::signals::{Signals, is_ending, is_stopped, stop};
 use crate::ending;
@@ -33,46 +40,61 @@ use crate::waiting::wait_for;
 
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the runner may
 /// draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and
-/// queued for the runner when it starts. What the runner puts on the shelf stays open until both have ended or it takes it
-/// off.
+/// queued for the runner when it starts. If the pipeline `is_whole`, what the runner puts on the shelf stays open until it
+/// takes it off, or nobody reads from it any more.
 ///
 /// # Errors
 /// Fails if the runner cannot be started; in the runner, fails as `run` does.
 pub fn keep(
     live: bool,
     grace: Duration,
-    run: impl FnOnce(&UnixStream, Signals, &Shelf) -> Result<ExitCode>,
+    is_whole: bool,
+    run: impl FnOnce(&UnixStream, Signals, &Shelf, Option<ToHolder>) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let mut signals = Signals::noted()?;
     ending::spare_the_living();
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let shelf = Shelf::new()?;
-    let Some(runner) = fork().map_err(|errno| anyhow!("fork: {}", with_limit(&errno.into())))?
-    else {
+    let (holder, runner) = match is_whole {
+        true => {
+            let (holder, runner) = holder::start(&shelf, grace)?;
+            (Some(holder), runner)
+        }
+        false => (
+            None,
+            fork().map_err(|errno| anyhow!("fork: {}", with_limit(&errno.into())))?,
+        ),
+    };
+    let Some(runner) = runner else {
         // Otherwise the runner would never read the end of the file.
         drop(ours);
         // The runner gets a name of its own: pkill(1) and killall(1) select processes by name, and so kill
         // only one of the two.
         let _ = set_name(c"pipeline");
-        return run(&theirs, signals, &shelf);
+        return run(&theirs, signals, &shelf, holder);
     };
     drop(theirs);
-    let status = stay(runner, &mut signals, ending::longest(grace));
+    let (status, is_ended) = stay(runner, holder, &mut signals, ending::longest(grace));
     // Without /proc, the runner writes the PIDs of the stages. It writes one byte when it is done, and none if it
     // was ended before.
     let mut said = Vec::new();
     let _ = ours.read_to_end(&mut said);
     let pids = said.chunks_exact(size_of::<u32>());
-    if pids.remainder().is_empty() {
+    if pids.remainder().is_empty() && live {
+        footer::give_back();
+    }
+    if pids.remainder().is_empty() && !is_ended {
         for pid in pids {
             ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
         }
-        if live {
-            footer::give_back();
-        }
-        let left = ending::end_all(Signal::TERM, grace, || reap(runner, &mut None));
-        say_left(&left);
+        let left = shelf.with_all_stopped(is_whole, |stopped| {
+            ending::end_all(Signal::TERM, grace, stopped, || reap(runner, &mut None))
+        });
+        say_left(&left, shelf.is_read());
+    }
+    if is_whole && !is_ended {
+        holder::replace_the_holder(&shelf);
     }
     match (status.code(), status.signal()) {
         (_, Some(signal)) if is_ending(signal) => die_of(signal),
@@ -87,19 +109,31 @@ pub fn keep(
 }
 
 /// Waits for the runner, and forwards the signals that only this process has received. `patience` is how long the
-/// runner may take to end the pipeline after it was asked to.
-fn stay(runner: Pid, signals: &mut Signals, patience: Duration) -> ExitStatus {
+/// runner may take to end the pipeline after it was asked to. Returns its status, and whether the holder has ended
+/// what was left.
+fn stay(
+    runner: Pid,
+    mut holder: Option<ToHolder>,
+    signals: &mut Signals,
+    patience: Duration,
+) -> (ExitStatus, bool) {
     let mut status = None;
     let mut until: Option<Instant> = None;
     let mut stop_by: Option<Instant> = None;
+    // It is not a child of this process if there is a holder.
+    let pidfd = pidfd_open(runner, PidfdFlags::empty()).ok();
+    let tell = |signal| match &pidfd {
+        Some(pidfd) => drop(pidfd_send_signal(pidfd, signal)),
+        None => drop(kill_process(runner, signal)),
+    };
     loop {
         reap(runner, &mut status);
         if let Some(status) = status {
-            return status;
+            return (status, false);
         }
         let now = Instant::now();
         if until.is_some_and(|until| now >= until) {
-            let _ = kill_process(runner, Signal::KILL);
+            tell(Signal::KILL);
         }
         // The runner stops after the stages, and this process, which the shell waits for, stops after the
         // runner.
@@ -109,14 +143,30 @@ fn stay(runner: Pid, signals: &mut Signals, patience: Duration) -> ExitStatus {
         }
         let next = [until, stop_by].into_iter().flatten().min();
         let left = next.map(|next| next.saturating_duration_since(Instant::now()));
-        wait_for(&[signals.as_fd()], left);
+        let fds = [Some(signals.as_fd()), holder.as_ref().map(AsFd::as_fd)];
+        let fds: Vec<_> = fds.into_iter().flatten().collect();
+        let ready = wait_for(&fds, left);
+        if let Some(known) = holder.take_if(|_| ready[1]) {
+            let ended = known.receive();
+            if !ended.as_ref().is_some_and(|ended| ended.stays) {
+                known.wait();
+            }
+            if let Some(ended) = ended {
+                return (ExitStatus::from_raw(ended.status), true);
+            }
+            // The holder was killed. Unless the runner has become a child of this process, its status is lost.
+            let asked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            if matches!(waitid(WaitId::Pid(runner), asked), Err(Errno::CHILD)) {
+                return (ExitStatus::from_raw(Signal::KILL.as_raw()), false);
+            }
+        }
         while let Some(came) = signals.next() {
             match came.signal {
-                Signal::INT | Signal::QUIT if came.by_a_process => tell(runner, came.signal),
+                Signal::INT | Signal::QUIT if came.by_a_process => tell(came.signal),
                 Signal::TERM | Signal::HUP => {
-                    tell(runner, came.signal);
+                    tell(came.signal);
                     // The runner may be stopped.
-                    tell(runner, Signal::CONT);
+                    tell(Signal::CONT);
                     until = until.or(Some(Instant::now() + patience));
                 }
                 Signal::TSTP => stop_by = Some(Instant::now() + TO_STOP + TO_STOP),
@@ -127,11 +177,6 @@ fn stay(runner: Pid, signals: &mut Signals, patience: Duration) -> ExitStatus {
             }
         }
     }
-}
-
-fn tell(runner: Pid, signal: Signal) {
-    // The runner has not been waited for, so its PID cannot belong to another process.
-    let _ = kill_process(runner, signal);
 }
 
 /// Waits for all children that have ended, and keeps the status of the runner.

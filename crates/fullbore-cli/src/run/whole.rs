@@ -10,13 +10,11 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use fullbore_linux::is_closed;
 
 use super::options::Options;
-use super::shelf::{MOST, Shelf};
+use super::shelf::{MOST, Shelf, is_read};
 use crate::copying::{Replacement, WriteBack};
 use fullbore_host::refusal::Usage;
-use fullbore_observe::census::ProcessId;
 
 /// The time after which what was written to the output is handed to the disk.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -24,19 +22,42 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The state of a pipeline that runs with `--whole`.
 pub struct Whole<'a> {
     shelf: &'a Shelf,
-    /// The stages whose write ends are on the shelf, in its order.
-    held: Vec<usize>,
-    /// How the stage that failed first ended.
+    /// How what failed first ended.
     pub(super) failed: Option<ExitStatus>,
-    /// The first of the stages that failed. Those behind it are ended.
-    pub(super) broken: Option<usize>,
-    /// When the processes that have been asked to end are killed.
-    pub(super) kill_at: Option<Instant>,
-    pub(super) asked: BTreeSet<ProcessId>,
+    /// The stages from this number on are being ended, because of a failure before them.
+    pub(super) ended_from: Option<usize>,
+    /// What was done after a failure, and when the next step is due.
+    pub(super) step: Step,
+    pub(super) due: Option<Instant>,
+    /// The processes that this user may not signal.
+    pub(super) refused: BTreeSet<u32>,
+    /// The stages that have succeeded and left a process behind that still has their output open.
+    pub(super) written: BTreeSet<usize>,
+    /// What is to be said when all has ended.
+    pub(super) notes: Vec<Note>,
     /// The file that gets the output of the last stage.
     output: Option<Replacement>,
     /// Writes that file back to its disk, next at this time.
     write_back: Option<(WriteBack, Instant)>,
+}
+
+/// A failure, and the numbers of the stages that were running behind it, from 0.
+pub struct Note {
+    pub failure: String,
+    pub behind: Vec<usize>,
+}
+
+/// What was done after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The stages behind were asked to end.
+    Behind,
+    /// They were killed, and the stages before were asked to end.
+    Before,
+    /// All were killed.
+    All,
+    /// What is left is not waited for.
+    GivenUp,
 }
 
 impl<'a> Whole<'a> {
@@ -51,6 +72,7 @@ impl<'a> Whole<'a> {
                 MOST + 1
             )));
         }
+        shelf.reserve(stages.saturating_sub(1))?;
         let output = options.output.as_ref();
         let output = output
             .map(|path| Replacement::new(path, true))
@@ -63,11 +85,13 @@ impl<'a> Whole<'a> {
         };
         Ok(Self {
             shelf,
-            held: Vec::new(),
             failed: None,
-            broken: None,
-            kill_at: None,
-            asked: BTreeSet::new(),
+            ended_from: None,
+            step: Step::Behind,
+            due: None,
+            refused: BTreeSet::new(),
+            written: BTreeSet::new(),
+            notes: Vec::new(),
             output,
             write_back,
         })
@@ -77,39 +101,29 @@ impl<'a> Whole<'a> {
     ///
     /// # Errors
     /// Fails if too many descriptors are in messages of this user.
-    pub fn hold(&mut self, stage: usize, end: impl AsFd) -> Result<()> {
-        let before = self.shelf.contents();
-        let ends = before.iter().map(AsFd::as_fd).chain([end.as_fd()]);
-        self.shelf.replace(&ends.collect::<Vec<_>>())?;
-        self.held.push(stage);
-        Ok(())
-    }
-
-    /// Returns where the write end of the pipe after this stage is on the shelf.
-    fn place_of(&self, stage: usize) -> Option<usize> {
-        self.held.iter().position(|&held| held == stage)
+    pub fn hold(&self, stage: usize, end: impl AsFd) -> Result<()> {
+        self.shelf.hold(stage, end.as_fd())
     }
 
     /// Lets the next stage see the end.
-    pub fn release(&mut self, stage: usize) -> Result<()> {
-        if let Some(at) = self.place_of(stage) {
-            let mut ends = self.shelf.contents();
-            drop(ends.remove(at));
-            let ends: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
-            self.shelf.replace(&ends)?;
-            self.held.remove(at);
-        }
-        Ok(())
+    ///
+    /// # Errors
+    /// Fails if a descriptor that is needed for it cannot be had. The next stage sees no end then.
+    pub fn release(&self, stage: usize) -> Result<()> {
+        self.shelf.release(stage)
     }
 
-    /// Returns whether the pipe after this stage still has a reader.
+    /// Returns whether the pipe after this stage still has a reader, as far as that can be seen.
     pub fn has_reader(&self, stage: usize) -> bool {
-        let ends = self.shelf.contents();
-        let Some(end) = self.place_of(stage).and_then(|at| ends.get(at)) else {
-            return false;
-        };
-        // poll(2) reports POLLERR for a write end without readers.
-        is_closed(end.as_fd()) != Ok(true)
+        match self.shelf.end_of(stage) {
+            Ok(end) => end.as_ref().is_some_and(is_read),
+            Err(_) => true,
+        }
+    }
+
+    /// Returns whether the stage is being ended because of a failure.
+    pub fn is_ending(&self, stage: usize) -> bool {
+        self.ended_from.is_some_and(|from| stage >= from) || self.step != Step::Behind
     }
 
     /// Returns the file that gets the output of the last stage.
@@ -129,7 +143,7 @@ impl<'a> Whole<'a> {
     }
 
     /// Hands to the disk what was written to the output, if it is time to. Returns when that is due the next time, or
-    /// the processes that were asked to end are to be killed.
+    /// the next step after a failure.
     pub fn write_back(&mut self) -> Option<Instant> {
         let next = self.write_back.as_mut().map(|(write_back, next)| {
             if *next <= Instant::now() {
@@ -138,6 +152,6 @@ impl<'a> Whole<'a> {
             }
             *next
         });
-        [self.kill_at, next].into_iter().flatten().min()
+        [self.due, next].into_iter().flatten().min()
     }
 }

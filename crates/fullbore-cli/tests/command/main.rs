@@ -51,6 +51,7 @@ mod run;
 mod run_accept;
 mod run_signals;
 mod run_whole;
+mod run_whole_others;
 mod seal;
 mod services;
 mod structure;

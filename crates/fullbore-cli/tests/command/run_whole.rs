@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use tempfile::TempDir;
 
 use crate::common::{
-    assert_code, assert_quiet_success, children, finish, fullbore, is_running, said, start, stderr,
-    stdout, wait_for,
+    assert_code, assert_quiet_success, children, finish, fullbore, holder_and_runner, is_running,
+    said, start, stderr, stdout, wait_for,
 };
 
 /// The file to which a stage writes its number when it has seen the end of its input.
@@ -295,16 +295,18 @@ fn a_line_that_cannot_be_split_and_contradictions_are_refused() {
 fn no_stage_sees_an_end_when_run_itself_is_ended() {
     let place = Place::new();
     let line = format!("sleep 1000 | {} | {}", witness(1), witness(2));
-    type Whom = fn(Pid, Pid) -> Pid;
-    let keeper: Whom = |keeper, _| keeper;
-    let runner: Whom = |_, runner| runner;
+    // The first process, the one that holds the pipes, and the one that has started the stages.
     for (whom, signal, in_group) in [
-        (keeper, Signal::KILL, false),
-        (runner, Signal::KILL, false),
-        (keeper, Signal::TERM, false),
-        (keeper, Signal::HUP, true),
-        (keeper, Signal::INT, true),
-        (keeper, Signal::KILL, true),
+        (&[0][..], Signal::KILL, false),
+        (&[2], Signal::KILL, false),
+        (&[0, 1], Signal::KILL, false),
+        (&[0, 2], Signal::KILL, false),
+        (&[1, 2], Signal::KILL, false),
+        (&[0], Signal::TERM, false),
+        (&[2], Signal::TERM, false),
+        (&[0], Signal::HUP, true),
+        (&[0], Signal::INT, true),
+        (&[0], Signal::KILL, true),
     ] {
         let mut command = fullbore("run --whole --grace 0.3");
         command
@@ -313,7 +315,7 @@ fn no_stage_sees_an_end_when_run_itself_is_ended() {
             .process_group(0);
         let child = start(&mut command);
         let id = child.id();
-        let runner = wait_for("the runner", || children(id).first().map(|&(pid, _)| pid));
+        let (holder, runner) = wait_for("the runner", || holder_and_runner(id));
         let stages: Vec<Pid> = wait_for("the stages", || {
             let found = children(runner.as_raw_nonzero().get() as u32);
             let named = |name: &str| {
@@ -324,10 +326,12 @@ fn no_stage_sees_an_end_when_run_itself_is_ended() {
             (found.len() == 3 && named("sleep") && named("echo 1") && named("echo 2"))
                 .then(|| found.iter().map(|&(pid, _)| pid).collect())
         });
-        let pid = whom(Pid::from_child(&child), runner);
-        match in_group {
-            true => kill_process_group(pid, signal).unwrap(),
-            false => kill_process(pid, signal).unwrap(),
+        for &number in whom {
+            let pid = [Pid::from_child(&child), holder, runner][number];
+            match in_group {
+                true => kill_process_group(pid, signal).unwrap(),
+                false => kill_process(pid, signal).unwrap(),
+            }
         }
         finish(child);
         wait_for("the end of the stages", || {
@@ -335,7 +339,14 @@ fn no_stage_sees_an_end_when_run_itself_is_ended() {
         });
         // What has seen an end writes it at once; this only gives a defect more chances to be seen.
         thread::sleep(Duration::from_millis(20));
-        assert_eq!(place.seen(), NONE, "{signal:?}, to the group: {in_group}");
+        assert_eq!(
+            place.seen(),
+            NONE,
+            "{signal:?} to {whom:?}, to the group: {in_group}"
+        );
+        wait_for("the end of the holder", || {
+            (!is_running(holder)).then_some(())
+        });
     }
 }
 

@@ -432,6 +432,13 @@ pub fn children(parent: u32) -> Vec<(Pid, Vec<String>)> {
         .collect()
 }
 
+/// Returns the process of `run --whole` between the first one and the one that starts the stages, and the latter.
+pub fn holder_and_runner(keeper: u32) -> Option<(Pid, Pid)> {
+    let (holder, _) = children(keeper).pop()?;
+    let (runner, _) = children(holder.as_raw_nonzero().get() as u32).pop()?;
+    Some((holder, runner))
+}
+
 /// Returns the state of a process, such as `S`, `T` or `Z` (proc_pid_stat(5)); `None` if there is no such process.
 pub fn state(pid: u32) -> Option<char> {
     stat(&PathBuf::from(format!("/proc/{pid}")))?.chars().next()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{children, finish, fullbore, said, start, under_load};
+use crate::common::{children, finish, fullbore, holder_and_runner, said, start, under_load};
 
 #[test]
 fn under_load_no_stage_behind_a_failure_sees_an_end() {
@@ -43,11 +43,8 @@ fn under_load_no_stage_behind_a_failure_sees_an_end() {
         let mut victim = None;
         if is_killed {
             thread::sleep(Duration::from_micros(random.u64(..30_000)));
-            let runner = children(child.id())
-                .first()
-                .map(|&(pid, _)| pid.as_raw_nonzero().get());
-            let stages = runner
-                .map(|runner| children(runner as u32))
+            let stages = holder_and_runner(child.id())
+                .map(|(_, runner)| children(runner.as_raw_nonzero().get() as u32))
                 .unwrap_or_default();
             // The stages are in the order in which they were started, if all are there.
             if let Some(&(pid, _)) = stages.get(failing) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use procfs::process::Process;
 
 use fullbore_lab::program::role;
-use fullbore_observe::descendants;
+use fullbore_observe::{descendants, proc_is_ours};
 use fullbore_results::explain::Accounts;
 
 /// What was read about one process.
@@ -33,6 +33,10 @@ pub struct Processes(BTreeMap<u32, Seen>);
 impl Processes {
     /// Scans all of them.
     pub fn read(&mut self) {
+        // In a /proc of another PID namespace, the PID of this process belongs to another one.
+        if !proc_is_ours() {
+            return;
+        }
         for pid in descendants(std::process::id()) {
             let Some((name, so_far, cpus)) = look_at(pid) else {
                 continue;

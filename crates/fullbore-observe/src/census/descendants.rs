@@ -4,10 +4,28 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use procfs::process::Process;
+use rustix::process::getpid;
 
-/// Returns the descendants of `pid`. On kernels without /proc/PID/task/TID/children
-/// (CONFIG_PROC_CHILDREN) it reads the parent of every process instead.
+/// Whether /proc is mounted and shows the PID namespace of this process. In another namespace, the same PID can belong to
+/// another process, so a PID of such a /proc must not be signalled, and a PID of this namespace not looked up there.
+pub fn proc_is_ours() -> bool {
+    let Ok(status) = Process::myself().and_then(|process| process.status()) else {
+        return false;
+    };
+    // The PIDs from the namespace of this /proc down to that of the process (`task_state` in
+    // fs/proc/array.c).
+    let numbers = status.nspid.unwrap_or_else(|| vec![status.pid]);
+    numbers == [getpid().as_raw_nonzero().get()]
+}
+
+/// Returns the descendants of `pid`.
 pub fn descendants(pid: u32) -> BTreeSet<u32> {
+    by_ancestry(pid).into_iter().collect()
+}
+
+/// Returns the descendants of `pid`, each after its parent. On kernels without /proc/PID/task/TID/children
+/// (CONFIG_PROC_CHILDREN) it reads the parent of every process instead.
+pub fn by_ancestry(pid: u32) -> Vec<u32> {
     if kernel_lists_children() {
         // It is `None` if the process has gone.
         below(pid, |parent| children(parent).unwrap_or_default())
@@ -22,12 +40,19 @@ fn kernel_lists_children() -> bool {
     *LISTED.get_or_init(|| children(std::process::id()).is_some())
 }
 
-fn below(pid: u32, children: impl Fn(u32) -> Vec<u32>) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    let mut left = vec![pid];
-    while let Some(parent) = left.pop() {
-        let children = children(parent).into_iter();
-        left.extend(children.filter(|&pid| found.insert(pid)));
+fn below(pid: u32, children: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
+    let mut known = BTreeSet::new();
+    let mut found = Vec::new();
+    let mut next = Some(pid);
+    let mut at = 0;
+    while let Some(parent) = next {
+        found.extend(
+            children(parent)
+                .into_iter()
+                .filter(|&pid| known.insert(pid)),
+        );
+        next = found.get(at).copied();
+        at += 1;
     }
     found
 }
@@ -43,7 +68,7 @@ pub fn children(pid: u32) -> Option<Vec<u32>> {
     all
 }
 
-fn descendants_by_parents(pid: u32) -> BTreeSet<u32> {
+fn descendants_by_parents(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = procfs::process::all_processes()
         .into_iter()
         .flatten()
@@ -77,7 +102,8 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        assert_eq!(descendants(child.id()), two);
+        assert_eq!(by_ancestry(child.id()), two);
+        let two = BTreeSet::from_iter(two);
         assert!(two.is_subset(&descendants(std::process::id())));
         for pid in &two {
             let pid = rustix::process::Pid::from_raw(*pid as i32).unwrap();

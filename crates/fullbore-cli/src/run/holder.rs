@@ -1,0 +1,232 @@
+//! The process that keeps the pipes of `--whole` open, whatever happens to the other two processes of `run`.
+//!
+//! It is between them: a child of the keeper, and the parent of the runner. So it becomes the parent of what the runner
+//! leaves behind, and can end that if both others are gone. No signal of the terminal or for the process group reaches
+//! it, because it has a session of its own, and all signals that can be blocked are. It sleeps until the runner has
+//! ended. If a process is left then that this user may not end, it keeps the write ends of the pipes open until nobody
+//! reads from them any more: such a process never sees an end of its input that a failure has caused.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::SigSet;
+use nix::unistd::{getppid, getsid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, chdir, getpid, kill_process, set_child_subreaper, setsid, waitpid,
+};
+use rustix::stdio::stderr;
+use rustix::thread::sched_yield;
+
+use super::left::say_left;
+use super::shelf::{Shelf, is_read};
+use crate::ending;
+use crate::fork::{close_all_but, exit_at_once, fork, rename};
+use crate::waiting::wait_for;
+
+/// What ps(1) shows.
+const COMMAND: &str = "fullbore run: keeps pipes of --whole open until their last reader has ended";
+
+/// The end of the socket by which the keeper, or the runner, knows this process.
+pub struct ToHolder {
+    socket: UnixStream,
+    /// The holder, if it is a child of this process.
+    child: Option<Pid>,
+}
+
+/// How the runner has ended.
+pub struct Ended {
+    /// As wait(2) has returned it.
+    pub status: i32,
+    /// Whether the holder stays.
+    pub stays: bool,
+}
+
+/// Forks a process that forks the runner and then holds the pipes. Returns in the keeper, with the PID of the runner,
+/// and in the runner.
+///
+/// # Errors
+/// Fails if no more processes or files may be created.
+pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> {
+    let (socket, to_keeper) = UnixStream::pair().context("socketpair")?;
+    let child = fork().context("fork")?;
+    if child.is_some() {
+        drop(to_keeper);
+        let holder = ToHolder { socket, child };
+        // A negative number is that of an error.
+        let mut number = [0; 4];
+        (&holder.socket).read_exact(&mut number).context("fork")?;
+        let number = i32::from_ne_bytes(number);
+        if number < 0 {
+            return Err(Errno::from_raw_os_error(-number)).context("fork");
+        }
+        return Ok((holder, Pid::from_raw(number)));
+    }
+    drop(socket);
+    let runner = match fork_the_runner() {
+        Ok((socket, None)) => {
+            drop(to_keeper);
+            let child = None;
+            return Ok((ToHolder { socket, child }, None));
+        }
+        Ok((to_runner, Some(runner))) => Ok((to_runner, runner)),
+        Err(errno) => Err(errno),
+    };
+    let _ = setsid();
+    let number = match &runner {
+        Ok((_, runner)) => runner.as_raw_nonzero().get(),
+        Err(errno) => -errno.raw_os_error(),
+    };
+    // A keeper that is gone needs no answer.
+    let _ = (&to_keeper).write_all(&number.to_ne_bytes());
+    if let Ok((to_runner, runner)) = runner {
+        hold(to_keeper, to_runner, runner, shelf, grace);
+    }
+    exit_at_once(0)
+}
+
+/// Returns the end of a socket to the other process, and the PID of the runner, or `None` in the runner.
+fn fork_the_runner() -> Result<(UnixStream, Option<Pid>), Errno> {
+    let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+    set_child_subreaper(Some(getpid()))?;
+    let (to_holder, to_runner) = UnixStream::pair().map_err(errno)?;
+    // These are nix's, and not rustix's, because the number is 0 if the leader of the session is outside of this PID
+    // namespace, as in a container.
+    let session = getsid(None);
+    if let Some(runner) = fork()? {
+        return Ok((to_runner, Some(runner)));
+    }
+    let parent = getppid();
+    // Until the holder has a session of its own, SIGKILL for the process group would end all.
+    while getppid() == parent && getsid(Some(parent)) == session {
+        sched_yield();
+    }
+    Ok((to_holder, None))
+}
+
+impl ToHolder {
+    /// Reports the end of the pipeline or, before, the stages. Returns whether the holder lives.
+    pub fn tell(&self, bytes: &[u8]) -> bool {
+        (&self.socket).write_all(bytes).is_ok()
+    }
+
+    /// Returns how the runner has ended, if the holder has said it, or that it is gone.
+    pub fn receive(&self) -> Option<Ended> {
+        let mut said = [0; 5];
+        (&self.socket).read_exact(&mut said).ok()?;
+        let [status @ .., stays] = said;
+        Some(Ended {
+            status: i32::from_ne_bytes(status),
+            stays: stays != 0,
+        })
+    }
+
+    /// Waits for the end of the holder, which stays no longer or is gone.
+    pub fn wait(&self) {
+        let _ = waitpid(self.child, WaitOptions::empty());
+    }
+}
+
+impl AsFd for ToHolder {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Waits until the runner has ended; if it did not report the end of the pipeline, ends the pipeline; and holds the pipes
+/// until nobody reads from them.
+fn hold(
+    to_keeper: UnixStream,
+    mut to_runner: UnixStream,
+    runner: Pid,
+    shelf: &Shelf,
+    grace: Duration,
+) {
+    let _ = SigSet::all().thread_block();
+    rename(c"pipe holder", COMMAND);
+    let [into, from] = shelf.sockets();
+    close_all_but(&[to_keeper.as_fd(), to_runner.as_fd(), into, from, stderr()]);
+    // No file system is kept busy.
+    let _ = chdir("/");
+    let said = hear_the_runner(&to_keeper, &mut to_runner, runner);
+    let status = waitpid(Some(runner), WaitOptions::empty());
+    let status = status.ok().flatten().map(|(_, status)| status.as_raw());
+    let pids = said.chunks_exact(size_of::<u32>());
+    if pids.remainder().is_empty() {
+        for pid in pids {
+            ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
+        }
+        let left = shelf.with_all_stopped(true, |stopped| {
+            ending::end_all(Signal::TERM, grace, stopped, || {
+                while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+            })
+        });
+        say_left(&left, shelf.is_read());
+    }
+    let ends = shelf.take_what_is_read();
+    let stays = !ends.is_empty() || !shelf.is_empty();
+    let mut answer = status.unwrap_or_default().to_ne_bytes().to_vec();
+    answer.push(stays.into());
+    let _ = (&to_keeper).write_all(&answer);
+    drop(to_keeper);
+    if stays {
+        stay(ends, shelf);
+    }
+}
+
+/// Returns what the runner writes until it has ended. If the keeper ends before, continues the runner in case it is
+/// stopped: it then reads that the keeper has gone.
+fn hear_the_runner(to_keeper: &UnixStream, to_runner: &mut UnixStream, runner: Pid) -> Vec<u8> {
+    let (mut keeper, mut said) = (Some(to_keeper.as_fd()), Vec::new());
+    loop {
+        let fds = [Some(to_runner.as_fd()), keeper].into_iter().flatten();
+        let ready = wait_for(&fds.collect::<Vec<_>>(), None);
+        let mut bytes = [0; 64];
+        if ready[0] {
+            match to_runner.read(&mut bytes) {
+                Ok(0) | Err(_) => return said,
+                Ok(len) => said.extend_from_slice(&bytes[..len]),
+            }
+        }
+        if keeper.is_some() && ready[1] {
+            // The runner has not been waited for, so its PID cannot belong to another process.
+            let _ = kill_process(runner, Signal::CONT);
+            keeper = None;
+        }
+    }
+}
+
+/// Keeps these ends, and those on the shelf, until nobody reads from their pipes.
+fn stay(mut ends: Vec<OwnedFd>, shelf: &Shelf) {
+    let [into, from] = shelf.sockets();
+    let kept = ends.iter().map(AsFd::as_fd).chain([into, from]);
+    close_all_but(&kept.collect::<Vec<_>>());
+    while !ends.is_empty() || !shelf.is_empty() {
+        let polled = ends.iter().map(|end| PollFd::new(end, PollFlags::empty()));
+        let mut polled: Vec<PollFd<'_>> = polled.collect();
+        // The shelf could not be looked at: not enough memory.
+        let pause = ends.is_empty().then_some(Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        });
+        let _ = poll(&mut polled, pause.as_ref());
+        ends.retain(is_read);
+        ends.extend(shelf.take_what_is_read());
+    }
+}
+
+/// Forks a holder if there is none any more and one is needed: a pipe on the shelf still has a reader.
+pub fn replace_the_holder(shelf: &Shelf) {
+    if shelf.is_read() && matches!(fork(), Ok(None)) {
+        let _ = SigSet::all().thread_block();
+        let _ = setsid();
+        rename(c"pipe holder", COMMAND);
+        let _ = chdir("/");
+        stay(shelf.take_what_is_read(), shelf);
+        exit_at_once(0)
+    }
+}

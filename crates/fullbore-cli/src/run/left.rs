@@ -1,0 +1,92 @@
+//! What `run` says, and what it says of processes that could not be ended.
+
+use std::sync::OnceLock;
+
+use procfs::process::Process;
+use rustix::io::Errno;
+use rustix::process::{Pid, getuid, test_kill_process};
+
+use crate::ending;
+use crate::terminal::lines::say_line;
+use fullbore_host::text::clean;
+
+/// Prints a message on stderr. Unlike eprintln!, it does not panic if stderr is closed.
+pub fn say(text: &str) {
+    let verb = VERB.get().unwrap_or(&"run");
+    say_line(format_args!("fullbore {verb}: {text}"));
+}
+
+/// The verb that messages begin with, if it is not `run`.
+static VERB: OnceLock<&str> = OnceLock::new();
+
+/// Lets messages begin with another verb, which runs one stage as `run` does.
+pub fn called(verb: &'static str) {
+    let _ = VERB.set(verb);
+}
+
+/// Says which processes could not be ended, why, and what ends them, if there are any. They wait for input if
+/// a pipe of the pipeline still `is_read`.
+pub fn say_left(left: &[u32], is_read: bool) {
+    let [first, others @ ..] = left else {
+        return;
+    };
+    let it = match others {
+        [] => ["process", "it", "s", "its"],
+        _ => ["processes", "they", "", "their"],
+    };
+    let [process, they, s, their] = it;
+    let names: Vec<String> = left.iter().map(|&pid| named(pid)).collect();
+    let pids: Vec<String> = left.iter().map(u32::to_string).collect();
+    let (names, pids) = (names.join(", "), pids.join(" "));
+    let may_not = |pid: &u32| {
+        let pid = Pid::from_raw(*pid as i32);
+        pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
+    };
+    let (why, kill) = match left.iter().all(may_not) {
+        true => {
+            let why = format!(
+                "{they} belong{s} to {}, and user {} may not signal {}",
+                owner(*first),
+                getuid().as_raw(),
+                if others.is_empty() { "it" } else { "them" }
+            );
+            (why, format!("'sudo kill {pids}' ends"))
+        }
+        false => (
+            format!("{they} did not end after SIGKILL, as in uninterruptible sleep"),
+            format!("'ps -o stat,wchan {pids}' shows what holds"),
+        ),
+    };
+    let now = match is_read {
+        true => format!("{they} still wait{s} for {their} input, and will see no end of it"),
+        false => format!("{they} still run{s}"),
+    };
+    let them = if others.is_empty() { "it" } else { "them" };
+    say(&format!(
+        "{process} {names} could not be ended: {why}; {now}; {kill} {them}"
+    ));
+}
+
+/// Returns the PID of a process, and its name if that is known.
+fn named(pid: u32) -> String {
+    match name(pid) {
+        Some(name) => format!("{pid} ({name})"),
+        None => pid.to_string(),
+    }
+}
+
+/// Returns the name of a process, also of one that has ended and was not waited for.
+pub fn name(pid: u32) -> Option<String> {
+    let stat = Process::new(pid as i32).and_then(|process| process.stat());
+    let stat = stat.ok().filter(|_| ending::proc_is_ours())?;
+    Some(clean(&stat.comm))
+}
+
+fn owner(pid: u32) -> String {
+    let status = Process::new(pid as i32).and_then(|process| process.status());
+    match status.map(|status| status.ruid) {
+        Ok(0) => "root".to_owned(),
+        Ok(user) if ending::proc_is_ours() => format!("user {user}"),
+        _ => "another user".to_owned(),
+    }
+}
