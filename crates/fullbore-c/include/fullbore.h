@@ -100,12 +100,6 @@
 // fullbore_tee, returns FULLBORE_ENDED_SOURCE_WOULD_BLOCK or FULLBORE_ENDED_SINK_WOULD_BLOCK.
 #define FULLBORE_FLAG_NONBLOCKING 1
 
-// A flag of fullbore_producer_options, with FULLBORE_WAY_AUTO, and of fullbore_consumer_options: bypass the pipe by
-// memory shared with its other end, if that end uses this library, has this flag too, and has the same user, and if no
-// other process has the pipe open. The bytes arrive as through the pipe, but poll(2) does not see them. It has no
-// effect with FULLBORE_FLAG_NONBLOCKING.
-#define FULLBORE_FLAG_SHARED 128
-
 // The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
 // socket; anything else gets copies.
 #define FULLBORE_WAY_AUTO 0
@@ -129,10 +123,6 @@
 
 // Another way, for which this version has no name.
 #define FULLBORE_WAY_OTHER 6
-
-// The consumer reads the bytes from memory shared with the producer, with FULLBORE_FLAG_SHARED. This is a result, and
-// not an option.
-#define FULLBORE_WAY_RING 7
 
 // A flag of fullbore_producer_options: do not use huge pages.
 #define FULLBORE_FLAG_NO_HUGE_PAGES 2
@@ -278,7 +268,7 @@ typedef struct fullbore_producer_options {
   int32_t way;
   // How to wait while the output is full: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES, FULLBORE_FLAG_SHARED.
+  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES.
   uint32_t flags;
   // 0.
   uint32_t reserved;
@@ -296,7 +286,7 @@ typedef struct fullbore_consumer_options {
   int64_t deadline;
   // How to wait while there is nothing to read: FULLBORE_WAIT_...
   int32_t wait;
-  // FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED.
+  // FULLBORE_FLAG_NONBLOCKING.
   uint32_t flags;
   // Ends calls with -ECANCELED when it is cancelled. NULL means none. It may be freed before the consumer.
   const struct fullbore_cancel *cancel;

@@ -26,12 +26,6 @@ pub const FULLBORE_WAIT_ADAPTIVE: i32 = 3;
 /// fullbore_tee, returns FULLBORE_ENDED_SOURCE_WOULD_BLOCK or FULLBORE_ENDED_SINK_WOULD_BLOCK.
 pub const FULLBORE_FLAG_NONBLOCKING: u32 = 1;
 
-/// A flag of fullbore_producer_options, with FULLBORE_WAY_AUTO, and of fullbore_consumer_options: bypass the pipe by
-/// memory shared with its other end, if that end uses this library, has this flag too, and has the same user, and if no
-/// other process has the pipe open. The bytes arrive as through the pipe, but poll(2) does not see them. It has no
-/// effect with FULLBORE_FLAG_NONBLOCKING.
-pub const FULLBORE_FLAG_SHARED: u32 = 128;
-
 /// Options, which begin with their size, so that programs built with an older or a newer header can pass them.
 ///
 /// # Safety
@@ -139,12 +133,12 @@ pub fn bytes<'a>(memory: *const c_void, len: usize) -> Result<&'a [u8], Failure>
 ///
 /// # Errors
 /// As [`bytes`].
-pub fn room<'a>(memory: *mut c_void, len: usize) -> Result<&'a mut [u8], Failure> {
+pub fn room<'a>(memory: *mut c_void, len: usize) -> Result<&'a mut [MaybeUninit<u8>], Failure> {
     check(memory, len)?;
     match len {
         0 => Ok(&mut []),
         // SAFETY: it is not null, and the header requires memory of this length that no other code uses during the
-        // call. All callers only write to it.
+        // call.
         _ => Ok(unsafe { slice::from_raw_parts_mut(memory.cast(), len) }),
     }
 }

@@ -4,10 +4,9 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 use fullbore::Cancel;
-use fullbore_linux::Waiter;
 
-use crate::arguments::{self, now};
-use crate::call::{Failure, fullbore_error, number, status};
+use crate::arguments::now;
+use crate::call::{fullbore_error, number, status};
 use crate::handle::{Handle, free, given, make, some};
 
 /// Ends the calls of other objects, from another thread or from a signal handler. Objects get it through their options.
@@ -20,14 +19,6 @@ impl Handle for fullbore_cancel {
 /// Returns the cancel in the options, if any.
 pub fn named(cancel: *const fullbore_cancel) -> Option<Cancel> {
     some(cancel).map(|cancel| cancel.0.clone())
-}
-
-/// Returns a waiter with these options.
-pub fn waiter(wait: i32, deadline: i64, cancel: *const fullbore_cancel) -> Result<Waiter, Failure> {
-    let mut waiter = Waiter::new(arguments::wait(wait)?);
-    waiter.deadline = arguments::deadline(deadline)?;
-    waiter.cancel = named(cancel);
-    Ok(waiter)
 }
 
 /// Creates a cancel, and stores it in `*cancel`. Free it with fullbore_cancel_free.

@@ -1,20 +1,19 @@
 //! Fd to memory.
 
 use std::ffi::{c_int, c_void};
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::{ConsumerOptions, TransferSide};
-use fullbore_ring::{Consumer, of_io};
 
 use crate::arguments::{
-    self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, fd, only, place, room, size,
-    wait,
+    self, FULLBORE_FLAG_NONBLOCKING, Options, fd, only, place, room, size, wait,
 };
-use crate::call::{Failure, fullbore_error, status};
+use crate::call::{Failure, fullbore_error, of_io, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, counted, done, free, make, object};
+use crate::ring::*;
 
 /// The options of a fullbore_consumer. Set `size` to `sizeof options` and all other fields to 0, and then change fields
 /// from their default.
@@ -30,7 +29,7 @@ pub struct fullbore_consumer_options {
     pub deadline: i64,
     /// How to wait while there is nothing to read: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED.
+    /// FULLBORE_FLAG_NONBLOCKING.
     pub flags: u32,
     /// Ends calls with -ECANCELED when it is cancelled. NULL means none. It may be freed before the consumer.
     pub cancel: *const fullbore_cancel,
@@ -50,7 +49,7 @@ fn open(
     source: BorrowedFd<'static>,
     given: &fullbore_consumer_options,
 ) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
-    let known = FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_SHARED;
+    let known = FULLBORE_FLAG_NONBLOCKING | SHARED;
     only(given.flags, known, 0)?;
     let mut options = ConsumerOptions::new()
         .wait(wait(given.wait)?)
@@ -69,15 +68,18 @@ fn open(
         options = options.cancel(&cancel);
     }
     let consumer = options.open(source)?;
-    if given.flags != FULLBORE_FLAG_SHARED {
-        return Ok(consumer.into());
+    #[cfg(feature = "ring")]
+    if given.flags == SHARED {
+        let waiter = waiter(given.wait, given.deadline, given.cancel)?;
+        let consumer = Consumer::new(consumer, waiter);
+        return Ok(match size(given.buffer) {
+            Some(buffer) => consumer.buffer_size(buffer),
+            None => consumer,
+        });
     }
-    let waiter = cancel::waiter(given.wait, given.deadline, given.cancel)?;
-    let consumer = Consumer::new(consumer, waiter);
-    Ok(match size(given.buffer) {
-        Some(buffer) => consumer.buffer_size(buffer),
-        None => consumer,
-    })
+    // Without the feature, it is already of this type.
+    #[allow(clippy::useless_conversion)]
+    Ok(consumer.into())
 }
 
 /// Creates a consumer that reads from `source`, and stores it in `*consumer`. Free it with
@@ -119,9 +121,20 @@ pub extern "C" fn fullbore_consumer_read(
     error: Option<&mut fullbore_error>,
 ) -> i64 {
     counted(error, consumer, |consumer| {
-        let read = consumer.read(room(memory, len)?);
-        read.map(|n| n as u64)
-            .map_err(|error| of_io(error, TransferSide::Source, consumer.taken()).into())
+        let room = room(memory, len)?;
+        if room.is_empty() {
+            return Ok(0);
+        }
+        let taken = consumer.taken();
+        let bytes = consumer.fill_buf();
+        let bytes = bytes.map_err(|error| of_io(error, TransferSide::Source, taken))?;
+        let n = bytes.len().min(room.len());
+        // The caller's memory may be uninitialized, so it is only written to.
+        for (to, from) in room.iter_mut().zip(&bytes[..n]) {
+            to.write(*from);
+        }
+        consumer.consume(n);
+        Ok(n as u64)
     })
 }
 

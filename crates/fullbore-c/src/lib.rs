@@ -29,6 +29,9 @@ mod cancel;
 
 mod pipe;
 
+// This has a separate header.
+mod ring;
+
 mod producer;
 mod repeat;
 

@@ -6,15 +6,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
 use fullbore::{ProducerOptions, TransferSide, Unfinished, Way};
-use fullbore_ring::{Producer, of_io};
 
 use crate::arguments::{
-    self, FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_SHARED, Options, bytes, deadline, fd, only,
-    place, size, wait,
+    self, FULLBORE_FLAG_NONBLOCKING, Options, bytes, deadline, fd, only, place, size, wait,
 };
-use crate::call::{Failure, fullbore_error, status};
+use crate::call::{Failure, fullbore_error, of_io, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, counted, done, free, make, object, using};
+use crate::ring::*;
 use fullbore_linux::without_sigpipe;
 
 /// The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a
@@ -34,10 +33,6 @@ pub const FULLBORE_WAY_RECYCLE: i32 = 4;
 pub const FULLBORE_WAY_REPEAT: i32 = 5;
 /// Another way, for which this version has no name.
 pub const FULLBORE_WAY_OTHER: i32 = 6;
-/// The consumer reads the bytes from memory shared with the producer, with FULLBORE_FLAG_SHARED. This is a result, and
-/// not an option.
-pub const FULLBORE_WAY_RING: i32 = 7;
-
 /// A flag of fullbore_producer_options: do not use huge pages.
 pub const FULLBORE_FLAG_NO_HUGE_PAGES: u32 = 2;
 
@@ -70,7 +65,7 @@ pub struct fullbore_producer_options {
     pub way: i32,
     /// How to wait while the output is full: FULLBORE_WAIT_...
     pub wait: i32,
-    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES, FULLBORE_FLAG_SHARED.
+    /// FULLBORE_FLAG_NONBLOCKING, FULLBORE_FLAG_NO_HUGE_PAGES.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -118,7 +113,7 @@ pub fn pipe_size(given: usize) -> Option<usize> {
 pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOptions, Failure> {
     only(
         given.flags,
-        FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_NO_HUGE_PAGES | FULLBORE_FLAG_SHARED,
+        FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_NO_HUGE_PAGES | SHARED,
         given.reserved,
     )?;
     let mut options = ProducerOptions::new()
@@ -176,13 +171,12 @@ impl Sending {
             }
         }?;
         // poll(2) does not see a ring, and a program that chose write(2) gets it.
-        let flags = given.flags & (FULLBORE_FLAG_SHARED | FULLBORE_FLAG_NONBLOCKING);
-        let producer = match flags == FULLBORE_FLAG_SHARED && given.way != FULLBORE_WAY_COPY {
-            true => Producer::new(
-                producer,
-                cancel::waiter(given.wait, given.deadline, given.cancel)?,
-            ),
-            false => producer.into(),
+        #[cfg(feature = "ring")]
+        let producer = match given.flags & (SHARED | FULLBORE_FLAG_NONBLOCKING) {
+            SHARED if given.way != FULLBORE_WAY_COPY => {
+                Producer::new(producer, waiter(given.wait, given.deadline, given.cancel)?)
+            }
+            _ => producer.into(),
         };
         Ok(Self {
             chunk: producer.chunk(),
@@ -221,9 +215,10 @@ impl Sending {
     fn finish(&mut self) -> Result<(), Failure> {
         let producer =
             (self.producer.take()).ok_or_else(|| Failure::invalid("the producer has finished"))?;
+        let is_sharing = producer.is_sharing();
         match without_sigpipe(|| producer.finish()) {
             Ok(produced) => {
-                let way = match produced.shared {
+                let way = match is_sharing {
                     true => FULLBORE_WAY_RING,
                     false => number_of_way(produced.way),
                 };
@@ -408,7 +403,7 @@ pub extern "C" fn fullbore_producer_set_deadline(
 pub extern "C" fn fullbore_producer_sent(producer: *mut fullbore_producer) -> i64 {
     counted(None, producer, |sending| {
         let producer = sending.producer.as_ref();
-        Ok(producer.map_or(sending.finished.0, Producer::sent))
+        Ok(producer.map_or(sending.finished.0, |producer| producer.sent()))
     })
 }
 

@@ -12,13 +12,20 @@ use std::path::Path;
 use common::*;
 
 /// The headers, with their configurations.
-const HEADERS: [(&str, &str); 2] = [
+const HEADERS: [(&str, &str); 3] = [
     ("fullbore.h", "cbindgen.toml"),
     ("fullbore-observe.h", "cbindgen-observe.toml"),
+    ("fullbore-ring.h", "cbindgen-ring.toml"),
 ];
 
-/// The source of fullbore-observe.h.
-const OBSERVE: [&str; 1] = ["monitor"];
+/// Returns the header that has the interface of a module.
+fn header_of(module: &str) -> &'static str {
+    match module {
+        "monitor" => "fullbore-observe.h",
+        "ring" => "fullbore-ring.h",
+        _ => "fullbore.h",
+    }
+}
 
 /// Returns the names of the modules, in the order in which lib.rs has them.
 fn modules() -> Vec<String> {
@@ -36,7 +43,7 @@ fn the_headers_are_what_the_sources_say() {
         let config = cbindgen::Config::from_file(root().join(config)).unwrap();
         let mut builder = cbindgen::Builder::new().with_config(config);
         for module in modules() {
-            if OBSERVE.contains(&module.as_str()) == (header == "fullbore-observe.h") {
+            if header_of(&module) == header {
                 builder = builder.with_src(root().join(format!("src/{module}.rs")));
             }
         }

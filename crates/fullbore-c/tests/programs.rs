@@ -78,6 +78,7 @@ impl Workshop {
                 "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", standard,
             ])
             .arg(include())
+            .args(cfg!(feature = "ring").then_some("-DWITH_RING"))
             .arg(root().join(source))
             .arg("-o")
             .arg(&made);

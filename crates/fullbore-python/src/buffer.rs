@@ -9,6 +9,7 @@
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -73,7 +74,8 @@ impl<'py> Shared<'py> {
         }
     }
 
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    /// Returns the memory to write to.
+    pub fn room(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: as in `bytes`; the memory is writable, because the constructor requested that wherever this is
         // called.
         unsafe {
@@ -110,9 +112,8 @@ impl<'py> NewBytes<'py> {
         }
     }
 
-    /// Returns its memory, which no other code has seen yet. It must be filled from its start, as read(2) does, and not
-    /// be read before: zeroing it first would cost a third of the speed of a pipe.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    /// Returns its memory, which no other code has seen yet.
+    pub fn room(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: this is the only reference to the new object.
         unsafe {
             let start = ffi::PyBytes_AsString(self.0.as_ptr());
@@ -121,11 +122,19 @@ impl<'py> NewBytes<'py> {
         }
     }
 
-    /// Returns the first `n` bytes, all of which must have been filled.
-    pub fn finish(self, n: usize) -> Bound<'py, PyBytes> {
-        match self.0.as_bytes() {
-            all if all.len() == n => self.0,
-            all => PyBytes::new(self.0.py(), &all[..n]),
+    /// Returns the first `n` bytes.
+    ///
+    /// # Safety
+    /// All of them must have been filled.
+    pub unsafe fn finish(self, n: usize) -> Bound<'py, PyBytes> {
+        let py = self.0.py();
+        // SAFETY: the caller has filled the first `n` bytes.
+        unsafe {
+            if ffi::PyBytes_Size(self.0.as_ptr()) as usize == n {
+                return self.0;
+            }
+            let start = ffi::PyBytes_AsString(self.0.as_ptr());
+            PyBytes::new(py, std::slice::from_raw_parts(start.cast(), n))
         }
     }
 }

@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code)]
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
+use std::mem::MaybeUninit;
 use std::os::fd::{OwnedFd, RawFd};
 
-use fullbore::{ConsumerOptions, Wait};
-use fullbore_linux::Waiter;
-use fullbore_ring::Consumer;
+use fullbore::ConsumerOptions;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
@@ -16,13 +15,14 @@ use rustix::fs::SeekFrom;
 use crate::buffer::{Loan, NewBytes, Shared};
 use crate::errors::{inner, waiting, while_freed};
 use crate::file::{self, File};
+use crate::ring::{self, *};
 use crate::sizes::Size;
 use crate::turn::{Turn, Turns};
 
 /// Reads bytes from any file through a buffer sized for this machine's caches.
 ///
 /// It has the interface of io.BufferedReader. It never changes the capacity of a pipe that it reads from. See
-/// help(fullbore) for `file`, `shared` and threads.
+/// help(fullbore) for `file` and threads.
 #[pyclass(name = "Consumer", module = "fullbore", frozen, subclass, weakref)]
 pub struct PyConsumer {
     turns: Turns<Input>,
@@ -78,16 +78,19 @@ impl Input {
     }
 
     /// Takes bytes from the buffer.
-    fn take(&mut self, into: &mut [u8]) -> usize {
-        let buffer = self.buffer();
-        let n = into.len().min(buffer.len());
-        into[..n].copy_from_slice(&buffer[..n]);
+    fn take(&mut self, into: &mut [MaybeUninit<u8>]) -> usize {
+        let n = copied(self.buffer(), into);
         self.consume(n);
         n
     }
 
     /// Reads until `into` is full or the file has ended, and returns how many bytes it has read.
-    fn read_full(&mut self, py: Python<'_>, file: &File, into: &mut [u8]) -> PyResult<usize> {
+    fn read_full(
+        &mut self,
+        py: Python<'_>,
+        file: &File,
+        into: &mut [MaybeUninit<u8>],
+    ) -> PyResult<usize> {
         let mut n = self.take(into);
         if n == into.len() {
             return Ok(n);
@@ -95,15 +98,20 @@ impl Input {
         let (consumer, filled, memory) = (&mut self.consumer, &mut n, &mut *into);
         let read = waiting(py, &file.name, || {
             while *filled < memory.len() {
-                match consumer.read(&mut memory[*filled..]).map_err(inner)? {
+                match copied(consumer.fill_buf().map_err(inner)?, &mut memory[*filled..]) {
                     0 => break,
-                    more => *filled += more,
+                    more => {
+                        consumer.consume(more);
+                        *filled += more;
+                    }
                 }
             }
             Ok(())
         });
         if let Err(error) = read {
-            self.keep(into[..n].to_vec());
+            // SAFETY: the first `n` bytes were written.
+            let read = unsafe { std::slice::from_raw_parts(into.as_ptr().cast::<u8>(), n) };
+            self.keep(read.to_vec());
             return Err(error);
         }
         Ok(n)
@@ -180,6 +188,15 @@ impl Input {
     }
 }
 
+/// Copies as many bytes as fit, and returns how many.
+fn copied(bytes: &[u8], into: &mut [MaybeUninit<u8>]) -> usize {
+    let n = into.len().min(bytes.len());
+    for (to, from) in into.iter_mut().zip(&bytes[..n]) {
+        to.write(*from);
+    }
+    n
+}
+
 /// Returns how many bytes were read from the consumer.
 fn read_from(consumer: &Consumer<OwnedFd>) -> u64 {
     consumer.taken() - consumer.buffer().len() as u64
@@ -227,23 +244,13 @@ impl PyConsumer {
     ) -> PyResult<Self> {
         let (own, file, ahead) = File::open(file, false, closefd)?;
         let mut options = ConsumerOptions::new().interruptible(true);
-        if let Some(Size(bytes)) = buffer {
-            options = options.buffer(bytes);
+        if let Some(Size(bytes)) = &buffer {
+            options = options.buffer(*bytes);
         }
         let consumer = options
             .open(own)
             .map_err(|error| crate::errors::exception(py, &error, &file.name))?;
-        let mut consumer = match shared {
-            true => {
-                let mut waiter = Waiter::new(Wait::Block);
-                waiter.interruptible = true;
-                Consumer::new(consumer, waiter)
-            }
-            false => consumer.into(),
-        };
-        if let Some(Size(bytes)) = buffer {
-            consumer = consumer.buffer_size(bytes);
-        }
+        let consumer = ring::consumer(py, consumer, shared, buffer.map(|Size(bytes)| bytes))?;
         Ok(Self {
             turns: Turns::new(Input {
                 consumer,
@@ -268,8 +275,9 @@ impl PyConsumer {
             return Ok(bytes);
         }
         let mut new = NewBytes::new(py, len)?;
-        let n = input.read_full(py, &self.file, new.bytes_mut())?;
-        Ok(new.finish(n))
+        let n = input.read_full(py, &self.file, new.room())?;
+        // SAFETY: `read_full` has filled them.
+        Ok(unsafe { new.finish(n) })
     }
 
     /// Reads up to size bytes with at most one read(2), which waits only if no bytes are available.
@@ -289,14 +297,14 @@ impl PyConsumer {
     /// Reads into a writable bytes-like object until it is full or the file has ended; returns the number of bytes.
     fn readinto(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut shared = Shared::to_write(into)?;
-        self.turn(py)?.read_full(py, &self.file, shared.bytes_mut())
+        self.turn(py)?.read_full(py, &self.file, shared.room())
     }
 
     /// Reads into a writable bytes-like object with at most one read(2); returns the number of bytes.
     fn readinto1(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut shared = Shared::to_write(into)?;
         let mut input = self.turn(py)?;
-        let memory = shared.bytes_mut();
+        let memory = shared.room();
         if !memory.is_empty() {
             input.fill(py, &self.file)?;
         }

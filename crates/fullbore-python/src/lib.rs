@@ -25,6 +25,7 @@ mod file;
 mod observe;
 mod pipes;
 mod producer;
+mod ring;
 mod sizes;
 mod transfers;
 mod turn;

@@ -6,9 +6,7 @@ use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
 use std::time::Instant;
 
-use fullbore::{Error, ProducerOptions, Unfinished, Wait};
-use fullbore_linux::Waiter;
-use fullbore_ring::Producer;
+use fullbore::{Error, ProducerOptions, Unfinished};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyString};
@@ -16,6 +14,7 @@ use pyo3::types::{PyMemoryView, PyString};
 use crate::buffer::{Loan, Shared};
 use crate::errors::{exception, inner, waiting, while_freed};
 use crate::file::{self, File};
+use crate::ring::{self, *};
 use crate::sizes::Size;
 use crate::turn::Turns;
 
@@ -23,7 +22,7 @@ use crate::turn::Turns;
 /// returned.
 ///
 /// It has the interface of io.BufferedWriter. Into a pipe it sends whole pages by reference instead of copying them; to
-/// anything else it calls write(2). See help(fullbore) for `file`, `pipe_size`, `shared` and threads.
+/// anything else it calls write(2). See help(fullbore) for `file`, `pipe_size` and threads.
 #[pyclass(name = "Producer", module = "fullbore", frozen, subclass, weakref)]
 pub struct PyProducer {
     turns: Turns<Output>,
@@ -122,14 +121,7 @@ impl PyProducer {
         let producer = options
             .open(own)
             .map_err(|error| exception(py, &error, &file.name))?;
-        let producer = match shared {
-            true => {
-                let mut waiter = Waiter::new(Wait::Block);
-                waiter.interruptible = true;
-                Producer::new(producer, waiter)
-            }
-            false => producer.into(),
-        };
+        let producer = ring::producer(py, producer, shared)?;
         Ok(Self {
             chunk: producer.chunk(),
             turns: Turns::new(Output {

@@ -2,7 +2,8 @@
 //!
 //! It consists of two memfds. The first holds the [`Control`] words, which both sides write. The second holds the
 //! bytes: only the producer can write to them, because it maps them before it seals them (`F_SEAL_FUTURE_WRITE`, Linux
-//! 5.1). Neither can shrink (`F_SEAL_SHRINK`), so accessing a mapping never raises SIGBUS.
+//! 5.1). Neither can shrink (`F_SEAL_SHRINK`), and where the kernel does not overcommit memory, all pages are allocated
+//! at the start, so accessing a mapping never raises SIGBUS.
 //!
 //! The bytes are mapped twice in a row, so every range of them is contiguous.
 //!
@@ -14,7 +15,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
@@ -23,6 +24,7 @@ use crate::control::Control;
 use crate::view;
 use fullbore_linux as linux;
 use fullbore_linux::Owner;
+use fullbore_linux::wait::uninterrupted;
 
 /// The largest ring that is created or accepted, in bytes.
 pub(crate) const MOST: usize = 64 << 20;
@@ -243,7 +245,23 @@ fn file(name: &str, len: usize) -> Result<OwnedFd, Errno> {
     }
     let file = linux::memfd(name, MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, len as u64)?;
+    if !overcommits() {
+        reserve(&file, len)?;
+    }
     Ok(file)
+}
+
+/// Returns whether the kernel gives pages at first use without refusing them (`vm.overcommit_memory` is 0 or 1). With 2,
+/// a page of a memfd that exceeds the limit is refused at its first use, and the process gets SIGBUS.
+fn overcommits() -> bool {
+    let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
+    mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))
+}
+
+/// Allocates all pages of the file now, so that a lack of memory is an error, and not a signal at their first use.
+fn reserve(file: &OwnedFd, len: usize) -> Result<(), Errno> {
+    let flags = FallocateFlags::empty();
+    uninterrupted(|| rustix::fs::fallocate(file, flags, 0, len as u64))
 }
 
 /// Returns whether `file` has `len` bytes and can never shrink. Only a memfd in the kernel's own tmpfs, which
@@ -274,6 +292,17 @@ mod tests {
         let mut copied = [0; 6];
         theirs.copy(SIZE - 3..SIZE + 3, &mut copied);
         assert_eq!(&copied, b"abcdef");
+    }
+
+    #[test]
+    fn reserved_memory_has_all_its_pages_before_its_first_use() {
+        let bytes = file("test", SIZE).unwrap();
+        if overcommits() {
+            assert_eq!(rustix::fs::fstat(&bytes).unwrap().st_blocks, 0);
+        }
+        reserve(&bytes, SIZE).unwrap();
+        let allocated = rustix::fs::fstat(&bytes).unwrap().st_blocks * 512;
+        assert_eq!(allocated, SIZE as i64);
     }
 
     #[test]

@@ -18,12 +18,11 @@ int main(void) {
     IS(0, fullbore_pipe(others, 1 << 20, NULL));
     CHECK(fds[0] > 2 && fds[1] > 2 && others[0] > 2 && others[1] > 2);
     none_of_ours();
-    fullbore_producer_options sharing = {.size = sizeof sharing, .flags = FULLBORE_FLAG_SHARED};
     fullbore_producer *producer;
     fullbore_consumer *consumer;
     fullbore_transfer *transfer;
     fullbore_cancel *cancel;
-    IS(0, fullbore_producer_new(fds[1], &sharing, &producer, NULL));
+    IS(0, fullbore_producer_new(fds[1], NULL, &producer, NULL));
     IS(5, fullbore_producer_write(producer, "bytes", 5, NULL));
     IS(0, fullbore_producer_finish(producer, NULL));
     none_of_ours();

@@ -27,10 +27,6 @@ the locks.
 Sizes. A size is a number of bytes, or text such as '64K' or '1M' (powers of 1024). `pipe_size` is the
 capacity that an output pipe is grown to once more than 64 KiB go through it; 0 leaves it as it is.
 
-Sharing. With shared=True, a Producer and a Consumer at the two ends of a pipe share memory, and bytes bypass the
-pipe; with any other reader or writer, they use the pipe. The reader gets a copy of the bytes in that memory, so
-it need not trust the writer.
-
 Errors. An error of the kernel is an OSError with `errno`, and with the file in `filename`. A wrong argument
 is a ValueError or a TypeError.
 

@@ -55,7 +55,7 @@ def plain(file: object, what: str = "a path, a file descriptor (int) or a file o
     if tempfile is not None and type(file) is tempfile._TemporaryFileWrapper:
         file = file.file  # type: ignore[attr-defined]
     if _is_plain(file):
-        if type(file) is Producer and file.way == "ring" or type(file) is Consumer and file.shares:
+        if type(file) is Producer and file.way == "ring" or type(file) is Consumer and getattr(file, "shares", False):
             raise ValueError(f"{file!r} shares memory with the process at the end of its pipe: use its methods")
         return file
     name = type(file).__name__

@@ -28,7 +28,6 @@ class Producer(io.BufferedIOBase):
         *,
         pipe_size: _Size | None = None,
         chunk: _Size | None = None,
-        shared: bool = False,
         closefd: bool = True,
     ) -> Self: ...
     def write(self, data: Buffer) -> int: ...
@@ -60,7 +59,7 @@ class Producer(io.BufferedIOBase):
 
     @property
     def way(self) -> str:
-        """How bytes are sent now: 'fresh', 'socket', 'copy' or 'ring'."""
+        """How bytes are sent now: 'fresh', 'socket' or 'copy'."""
 
     @property
     def chunk(self) -> int:
@@ -91,13 +90,8 @@ class Consumer(io.BufferedIOBase):
         file: _File,
         *,
         buffer: _Size | None = None,
-        shared: bool = False,
         closefd: bool = True,
     ) -> Self: ...
-    @property
-    def shares(self) -> bool:
-        """Whether bytes come through memory shared with the producer."""
-
     def read(self, size: int | None = None, /) -> bytes: ...
     def read1(self, size: int | None = None, /) -> bytes: ...
     def readinto(self, into: Buffer) -> int: ...

@@ -13,4 +13,5 @@ mod kinds;
 mod memory;
 mod options;
 mod pairs;
+mod random;
 mod urgent;

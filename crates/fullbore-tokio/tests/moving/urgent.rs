@@ -16,7 +16,7 @@ use crate::kinds::*;
 const BOTH: [Guarantee; 2] = [Guarantee::Snapshot, Guarantee::Reference];
 
 /// Sends one byte of urgent data.
-pub fn send_urgent(socket: &TcpStream) {
+fn send_urgent(socket: &TcpStream) {
     assert_eq!(rustix::net::send(socket, b"!", SendFlags::OOB), Ok(1));
 }
 
