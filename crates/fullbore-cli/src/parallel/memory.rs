@@ -11,6 +11,8 @@ pub struct Memory {
     pub peak: usize,
     /// Whether some use had to wait.
     pub is_short: bool,
+    /// Whether the kernel had no more.
+    is_refused: bool,
 }
 
 impl Memory {
@@ -22,12 +24,13 @@ impl Memory {
             used: 0,
             peak: 0,
             is_short: false,
+            is_refused: false,
         }
     }
 
     /// Returns whether so many bytes are free.
     pub fn has(&mut self, bytes: usize) -> bool {
-        let has = self.used + bytes + self.reserve <= self.limit;
+        let has = !self.is_refused && self.used + bytes + self.reserve <= self.limit;
         self.is_short |= !has;
         has
     }
@@ -41,13 +44,19 @@ impl Memory {
     /// Uses so many bytes less.
     pub fn give_back(&mut self, bytes: usize) {
         self.used -= bytes;
-        self.is_short = false;
+        if bytes > 0 {
+            self.try_again();
+        }
     }
 
-    /// Lowers the limit to what is in use, because the kernel has given no more.
-    pub fn is_refused(&mut self) {
-        self.limit = self.limit.min(self.used + self.reserve);
-        self.is_short = true;
+    /// Has no more for now, because the kernel has not.
+    pub fn refuse(&mut self) {
+        (self.is_refused, self.is_short) = (true, true);
+    }
+
+    /// Memory may be free that was not.
+    pub fn try_again(&mut self) {
+        (self.is_refused, self.is_short) = (false, false);
     }
 
     pub fn used(&self) -> usize {

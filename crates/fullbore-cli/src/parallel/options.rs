@@ -10,6 +10,7 @@ use fullbore_linux::memory_limit;
 
 use super::input::Cut;
 use super::records::{Ends, delimiter};
+use crate::run::Codes;
 
 /// The block that most filters of lines run fastest with; `bench parallel` measures it.
 const BLOCK: u64 = 4 << 20;
@@ -62,8 +63,8 @@ pub struct Options {
     pub keep_going: bool,
 
     /// Exit codes of COMMAND that are no failure, such as 1 of grep, which has found nothing
-    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = within::<u8>(0..=255))]
-    pub accept: Vec<u8>,
+    #[arg(long, value_name = "CODES", value_parser = Codes::parse_numbers)]
+    pub accept: Option<Codes>,
 
     /// At the end, print on stderr what each process has done, and what was slow
     #[arg(long)]

@@ -444,13 +444,8 @@ impl<'a> Work<'a> {
     }
 
     fn is_failure(&self, status: ExitStatus) -> bool {
-        let is_accepted = |code: i32| {
-            self.options
-                .accept
-                .iter()
-                .any(|&accepted| i32::from(accepted) == code)
-        };
-        !status.success() && !status.code().is_some_and(is_accepted)
+        let accepted = self.options.accept.as_ref();
+        !status.success() && !accepted.is_some_and(|codes| codes.contain(code(status)))
     }
 
     /// Waits until something can go on, and does it.
@@ -521,6 +516,10 @@ impl<'a> Work<'a> {
                 fds.push(PollFd::new(pipe, come));
             }
         }
+        if turn.is_none() && self.memory.is_short && !self.queue.workers.is_empty() {
+            // In free order, one goes straight to the output when memory is short.
+            return Ok(());
+        }
         let limit = self
             .progress
             .as_ref()
@@ -567,7 +566,7 @@ impl<'a> Work<'a> {
             On::Keeper => return Err(Stop::Signal(Signal::TERM)),
             On::Input => match self.input.read(&mut self.memory) {
                 Ok(()) => {}
-                Err(Errno::NOMEM) if !self.queue.workers.is_empty() => self.memory.is_refused(),
+                Err(Errno::NOMEM) if !self.queue.workers.is_empty() => self.memory.refuse(),
                 Err(errno) => {
                     let after = after(self.input.read);
                     let error = Err::<(), _>(io::Error::from(errno))
@@ -655,8 +654,9 @@ impl<'a> Work<'a> {
         for at in 0..self.queue.workers.len() {
             self.note_end(at);
         }
-        // A process is free.
+        // A process is free, and its memory.
         self.is_starved = false;
+        self.memory.try_again();
     }
 
     fn draw(&mut self) {

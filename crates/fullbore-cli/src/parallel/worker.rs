@@ -211,7 +211,7 @@ impl Worker {
                 Some(filling) => filling,
                 none => {
                     let Ok(pages) = Pages::new(PIECE) else {
-                        memory.is_refused();
+                        memory.refuse();
                         return Ok(false);
                     };
                     memory.take_anyway(PIECE);

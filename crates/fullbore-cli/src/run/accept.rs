@@ -41,6 +41,41 @@ impl Outcome {
     }
 }
 
+impl Codes {
+    /// Parses `CODES`.
+    ///
+    /// # Errors
+    /// Text, if it is not of this form.
+    fn parse(list: &str) -> Result<Self, String> {
+        let mut codes = Self::default();
+        for item in list.split(',') {
+            match item {
+                "early" => codes.early = true,
+                item => codes.codes.push(range(item).ok_or_else(|| {
+                    format!("'{item}': expected exit codes from 1 to 255, such as 1, 3-5 or 1,24, or 'early'")
+                })?),
+            }
+        }
+        Ok(codes)
+    }
+
+    /// Parses `CODES` where no stage is behind that could read less.
+    ///
+    /// # Errors
+    /// Text, if it is not of this form.
+    pub fn parse_numbers(list: &str) -> Result<Self, String> {
+        match Self::parse(list) {
+            Ok(codes) if !codes.early => Ok(codes),
+            _ => Err("expected exit codes from 1 to 255, such as 1, 3-5 or 1,24".to_owned()),
+        }
+    }
+
+    /// Whether a process with this exit code has not failed.
+    pub fn contain(&self, code: u8) -> bool {
+        self.codes.iter().any(|codes| codes.contains(&code))
+    }
+}
+
 impl Accept {
     /// Parses `STAGE=CODES`.
     ///
@@ -51,15 +86,7 @@ impl Accept {
         if stage.is_empty() || list.is_empty() {
             return Err("expected STAGE=CODES, such as tar=1 or 2=early".to_owned());
         }
-        let mut codes = Codes::default();
-        for item in list.split(',') {
-            match item {
-                "early" => codes.early = true,
-                item => codes.codes.push(range(item).ok_or_else(|| {
-                    format!("'{item}': expected exit codes from 1 to 255, such as 1, 3-5 or 1,24, or 'early'")
-                })?),
-            }
-        }
+        let codes = Codes::parse(list)?;
         let stage = stage.to_owned();
         Ok(Self { stage, codes })
     }

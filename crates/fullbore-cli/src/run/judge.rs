@@ -69,7 +69,7 @@ impl Runner<'_> {
         }
         let accepted = &self.accepted[stage];
         let code = code(status);
-        if accepted.codes.iter().any(|codes| codes.contains(&code)) {
+        if accepted.contain(code) {
             return Some(Outcome::Accepted(code.to_string()));
         }
         if !accepted.early {

@@ -56,6 +56,7 @@ mod status;
 mod supervisor;
 mod whole;
 
+pub use accept::Codes;
 pub use failure::{FAILED, Failure};
 pub use left::{called, say_left};
 pub use observer::open_fifo;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -37,7 +37,7 @@ fn alone(line: &str, input: &[u8]) -> Vec<u8> {
         command
             .args(["-c", line])
             .stdin(source)
-            .stdout(std::process::Stdio::piped()),
+            .stdout(Stdio::piped()),
     );
     thread::scope(|scope| {
         scope.spawn(move || drop(sink.write_all(input)));
@@ -217,6 +217,17 @@ fn workers_that_write_more_than_they_read_or_close_their_input_are_right_in_litt
     }
     let doubled = parallel("-j 4 --block 64K --memory 1M", "sed p", &input);
     assert!(doubled.stdout == alone("sed p", &input));
+    // In free order, with outputs of which none fits into the memory.
+    let line = "cat; printf '%900000s\n' x";
+    let options = "-j 4 --block 200K --memory 1M --unordered";
+    let output = parallel(options, line, &input);
+    assert_quiet_success(&output);
+    let long = output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter(|line| line.len() == 900_000);
+    let blocks = input.len().div_ceil(200 << 10);
+    assert!((blocks..=blocks + 1).contains(&long.count()));
 }
 
 #[test]
@@ -284,6 +295,11 @@ fn a_command_that_cannot_be_run_is_an_error_with_the_code_of_a_shell() {
             &["--block", "1M", "--memory", "2M", "cat"],
             2,
             "no room for three blocks",
+        ),
+        (
+            &["--accept", "early", "cat"],
+            2,
+            "expected exit codes from 1 to 255",
         ),
         (&["--delimiter", "\\q", "cat"], 2, "invalid delimiter"),
     ] {
@@ -492,4 +508,53 @@ fn an_output_that_fails_is_an_error_and_no_worker_is_left() {
         said(&output)
     );
     assert!(output.stdout.is_empty());
+}
+
+/// Calls that fail at any time: the output is right, or an error says what failed, and the output is the start of the
+/// right one. The calls of the workers and of the loader fail too.
+#[test]
+fn a_call_that_fails_loses_nothing_silently() {
+    if output_of(Command::new("strace").arg("-V")).is_err() {
+        skipped("strace is not installed");
+        return;
+    }
+    let input = numbered(20_000);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &input).unwrap();
+    for (calls, error) in [
+        ("read,preadv2", "EINTR"),
+        ("read,preadv2", "EIO"),
+        ("write,writev,pwritev2,vmsplice", "EINTR"),
+        ("write,writev,pwritev2,vmsplice", "EIO"),
+        ("vmsplice,pwritev2", "EAGAIN"),
+        ("vmsplice", "ENOMEM"),
+        ("ppoll,poll", "EINTR"),
+        ("pipe2", "EMFILE"),
+        ("mmap,madvise", "ENOMEM"),
+        ("clone3,clone,vfork,fork", "EAGAIN"),
+    ] {
+        for nth in [1, 3, 9, 20] {
+            let mut command = Command::new("strace");
+            let (trace, inject) = (
+                format!("trace={calls}"),
+                format!("inject={calls}:error={error}:when={nth}"),
+            );
+            command.args(["-f", "-qqq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
+            command.args([
+                FULLBORE, "parallel", "-j", "3", "--block", "16K", "--", "cat",
+            ]);
+            let stdin = fs::File::open(file.path()).unwrap();
+            let pipes = command.stdin(stdin).stdout(Stdio::piped());
+            let output = finish(start(pipes.stderr(Stdio::piped())));
+            let what = format!("{calls} {error} {nth}: {}", said(&output));
+            match output.status.success() {
+                true => assert!(output.stdout == input, "{what}"),
+                false => {
+                    assert!(input.starts_with(&output.stdout), "{what}");
+                    let text = stderr(&output);
+                    assert!(!text.contains("panicked"), "{what}");
+                }
+            }
+        }
+    }
 }

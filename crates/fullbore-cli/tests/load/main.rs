@@ -14,6 +14,7 @@ mod bytes;
 mod explain;
 mod large;
 mod meter;
+mod parallel_whole;
 mod pipeline_verdict;
 mod run_whole;
 mod top;

@@ -37,6 +37,7 @@ impl Default for Catalogue {
             pairs::produce(),
             worth::group(),
             between::group(),
+            between::parallel(),
             movers::buffers(),
             movers::group(),
             pipelines::group(),

@@ -277,9 +277,32 @@ mod tests {
     #[test]
     fn under_a_verdict_stands_what_to_type_for_that_program() {
         for (text, cause, expected) in [
-            ("gzip -9", None, Some("'pigz'")),
+            (
+                "gzip -9",
+                None,
+                Some(
+                    "'fullbore parallel -- gzip -9' runs it on all CPUs, of which 1.0 were idle: ",
+                ),
+            ),
+            (
+                "LC_ALL=C grep 'a b'",
+                None,
+                Some("'LC_ALL=C fullbore parallel --accept 1 -- grep 'a b'' runs it"),
+            ),
+            ("grep -c x", None, Some("'LC_ALL=C grep' matches")),
             ("LC_ALL=C sort", None, Some("'LC_ALL=C sort --parallel")),
-            ("mine", None, Some("'perf record")),
+            (
+                "mine",
+                None,
+                Some(
+                    "'fullbore parallel' runs it on all CPUs, of which 1.0 were idle, if it treats every line alone; or 'perf record",
+                ),
+            ),
+            (
+                "grep 4711",
+                None,
+                Some("'fullbore parallel' runs it on all CPUs, of which 1.0 were idle, if"),
+            ),
             ("ssh host cat", Some(Cause::Network), Some("'ss -ti'")),
             ("dd", Some(Cause::Disk), Some("'iostat")),
             ("sleep 1", Some(Cause::Timer), Some("it sleeps by itself")),
@@ -292,6 +315,7 @@ mod tests {
                 &[(98.0, 0.0)],
                 50.0,
             );
+            numbers.cpus_offered = Some(2.0);
             numbers.stages[0].text = text.to_owned();
             let verdict = Verdict::of(&numbers);
             assert_eq!(verdict.slow_stage(), Some(1), "{}", verdict.words);

@@ -3,6 +3,7 @@
 mod derived;
 pub(crate) mod findings;
 mod judge;
+mod lines_alone;
 mod next;
 pub mod numbers;
 mod sentence;

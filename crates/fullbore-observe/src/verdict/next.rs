@@ -2,6 +2,7 @@
 
 use crate::sampling::attribution::Attribution;
 use crate::sampling::moment::Cause;
+use crate::verdict::lines_alone::{Lines, lines};
 use crate::verdict::numbers::Numbers;
 use crate::verdict::{Bound, Verdict, VerdictKind};
 
@@ -84,8 +85,45 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
     let fits = |step: &&Step| {
         step.limit == limit && (step.programs.is_empty() || step.programs.contains(&program))
     };
-    STEPS.iter().find(fits).map(|step| step.text.to_owned())
+    let step = STEPS.iter().find(fits)?;
+    let text = step.text.to_owned();
+    let idle = numbers.cpus_offered.zip(numbers.cpus_idle);
+    let idle = idle.map_or(0.0, |(all, idle)| all * idle);
+    // Several processes of it need CPUs that nothing else uses.
+    if limit != Limit::Cpu || idle < IDLE {
+        return Some(text);
+    }
+    // Of a program that is watched, only the name and the PID are known.
+    let words: Vec<&str> = stage.text.split(' ').collect();
+    let is_watched =
+        matches!(words.as_slice(), [_, pid] if pid.bytes().all(|byte| byte.is_ascii_digit()));
+    Some(match lines(&stage.text) {
+        Lines::Alone {
+            why,
+            accepts_1,
+            assignments,
+        } if !is_watched => {
+            let (before, command) = stage.text.trim().split_at(assignments);
+            let accept = if accepts_1 { "--accept 1 " } else { "" };
+            let others = match step.programs {
+                [] => String::new(),
+                _ => format!("; or {text}"),
+            };
+            format!(
+                "'{before}fullbore parallel {accept}-- {command}' runs it on all CPUs, of which {idle:.1} were idle: \
+                 {why}{others}"
+            )
+        }
+        Lines::Together => text,
+        _ => format!(
+            "'fullbore parallel' runs it on all CPUs, of which {idle:.1} were idle, if it treats every line alone; or \
+             {text}"
+        ),
+    })
 }
+
+/// The CPUs that have to be idle for a stage to gain from more processes.
+const IDLE: f64 = 0.7;
 
 /// Returns the name of the program that a stage begins with, behind assignments and programs that start another one.
 fn program(text: &str) -> &str {

@@ -3,6 +3,7 @@
 //! The lines and the programs are tables (`table.rs`), and the experiments are the pairs that people have. A line is
 //! run and compared as one of the group `pipelines`.
 
+mod stages;
 mod table;
 
 use std::collections::BTreeSet;
@@ -20,11 +21,23 @@ use crate::program::Program;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
+use stages::FILTERS;
 use table::{Between, LINES, Middle};
 
 /// Returns the group: an experiment for every line and every program that is put there.
 pub fn group() -> Group {
-    let rows = LINES.iter().flat_map(|line| {
+    let shows = "copy, tee, meter and buffer between ordinary programs, compared with cat, tee, pv, mbuffer and dd";
+    group_of("between", shows, LINES)
+}
+
+/// Returns the group of filters, each alone and in several processes.
+pub fn parallel() -> Group {
+    let shows = "filters in several processes at a time, by fullbore parallel and by GNU parallel, and alone";
+    group_of("parallel", shows, FILTERS)
+}
+
+fn group_of(name: &'static str, shows: &'static str, lines: &'static [Between]) -> Group {
+    let rows = lines.iter().flat_map(|line| {
         line.middles.iter().map(move |middle| {
             let name = format!("{}_{}", line.pipeline.name, middle.name);
             let words = match middle.words {
@@ -44,8 +57,7 @@ pub fn group() -> Group {
             }
         })
     });
-    let shows = "copy, tee, meter and buffer between ordinary programs, compared with cat, tee, pv, mbuffer and dd";
-    Group::new("between", shows, &[], rows)
+    Group::new(name, shows, &[], rows)
 }
 
 /// A program in its place.
@@ -77,7 +89,12 @@ impl Own {
 
 /// Returns the same line with a reader that prints what it got.
 fn checked(line: &str) -> String {
-    line.replace("cat > /dev/null", "cksum")
+    // Where the streams of several compressors begin cannot be seen behind a decompressor.
+    let reader = match line.contains("| gzip -6 |") || line.contains("\"gzip -6\"") {
+        true => "gzip -dc | cksum",
+        false => "cksum",
+    };
+    line.replace("cat > /dev/null", reader)
 }
 
 impl Placed {
@@ -98,7 +115,7 @@ impl Work for Placed {
         if let Some(missing) = self.middle.program().filter(|name| on_path(name).is_none()) {
             bail!(Stop::Skipped(format!("{missing} is not on PATH")));
         }
-        let pipelines = LINES.iter().map(|line| &line.pipeline);
+        let pipelines = LINES.iter().chain(FILTERS).map(|line| &line.pipeline);
         let own = bench.store.of(|| Own::make(program, settings, pipelines));
         let Own { inputs, right } = own.map_err(Stop::skipped)?;
         let (first, pipeline) = (&self.line.middles[0], &self.line.pipeline);

@@ -41,6 +41,7 @@ impl Between {
     /// Returns the line for an input of `bytes` with this program, or without one.
     pub fn line(&self, middle: &Middle, bytes: u64) -> String {
         let line = self.pipeline.line_for(bytes);
+        let line = line.split(", where ").next().unwrap_or(&line);
         match middle.words {
             "" => line.replace(" | X |", " |"),
             words => line.replacen(PLACE, words, 1),
@@ -107,7 +108,7 @@ const FAST: f64 = 1000.0;
 /// The rate of readers and writers that take their time.
 const SLOW: f64 = 250.0;
 
-const fn row(
+const fn between(
     name: &'static str,
     line: &'static str,
     shows: &'static str,
@@ -116,6 +117,22 @@ const fn row(
     programs: &'static [&'static str],
     middles: &'static [Middle],
 ) -> Between {
+    row(
+        name, line, shows, input, mb_per_s, programs, middles, SCRIPTS,
+    )
+}
+
+#[allow(clippy::too_many_arguments)]
+pub(super) const fn row(
+    name: &'static str,
+    line: &'static str,
+    shows: &'static str,
+    input: Input,
+    mb_per_s: f64,
+    programs: &'static [&'static str],
+    middles: &'static [Middle],
+    scripts: &'static [(&'static str, &'static str)],
+) -> Between {
     let pipeline = Pipeline {
         name,
         line,
@@ -123,7 +140,7 @@ const fn row(
         input,
         mb_per_s,
         programs,
-        scripts: SCRIPTS,
+        scripts,
     };
     Between {
         pipeline,
@@ -149,9 +166,9 @@ const fn roomy(name: &'static str, table: &'static str, row: Between) -> Between
 const BIG: Input = Input::Lines("big");
 
 #[rustfmt::skip]
-const CAT_CAT: Between = row("between_cat_cat", "cat big | X | cat > /dev/null", "a writer and a reader that do little work", BIG, FAST, &["cat"], ALL);
+const CAT_CAT: Between = between("between_cat_cat", "cat big | X | cat > /dev/null", "a writer and a reader that do little work", BIG, FAST, &["cat"], ALL);
 #[rustfmt::skip]
-const CAT_WC: Between = row("between_cat_wc", "cat big | X | wc -l", "a reader that looks at every byte", BIG, FAST, &["cat", "wc"], USUAL);
+const CAT_WC: Between = between("between_cat_wc", "cat big | X | wc -l", "a reader that looks at every byte", BIG, FAST, &["cat", "wc"], USUAL);
 
 /// The lines, in the order of display.
 #[rustfmt::skip]
@@ -160,21 +177,21 @@ pub const LINES: &[Between] = &[
     roomy("between_cat_cat_roomy", "cat big | X | cat > /dev/null, in pipes of 1 MiB", CAT_CAT),
     CAT_WC,
     roomy("between_cat_wc_roomy", "cat big | X | wc -l, in pipes of 1 MiB", CAT_WC),
-    row("between_cat_grep", "cat big | X | grep -c ' 404 '", "a log, searched", BIG, SLOW, &["cat", "grep"], USUAL),
-    row("between_cat_sha1sum", "cat big | X | sha1sum", "a checksum, which takes its time", BIG, SLOW, &["cat", "sha1sum"], USUAL),
-    row("between_cat_gzip", "cat big | X | gzip -1n", "a compressor, which is slow", BIG, SLOW / 4.0, &["cat", "gzip"], USUAL),
-    row("between_head_cat", "head -c 8G /dev/zero | X | cat > /dev/null", "a writer that writes 8 KiB at a time", Input::Nothing, FAST, &["head", "cat"], USUAL),
-    row("between_zstd_wc", "zstd -dc big.zst | X | wc -l", "a decompressor", Input::Compressed("big.zst"), FAST, &["zstd", "wc"], USUAL),
-    row("between_tar_cat", "tar c tree | X | cat > /dev/null", "many small files", Input::Tree, SLOW, &["tar", "cat"], USUAL),
-    row("between_python_wc", "python3 ends.py write big | X | wc -l", "a writer in Python", BIG, SLOW, &["python3", "wc"], USUAL),
-    row("between_cat_python", "cat big | X | python3 ends.py read", "a reader in Python", BIG, SLOW, &["cat", "python3"], USUAL),
-    row("between_file_cat", "X < big | cat > /dev/null", "a file as the source", BIG, FAST, &["cat"], COPIERS),
-    row("between_file_wc", "X < big | wc -l", "a file as the source of a reader that looks at every byte", BIG, FAST, &["wc"], COPIERS),
-    row("between_cat_file", "cat big | X > out; cksum < out; rm out", "a file as the sink", BIG, SLOW, &["cat", "cksum", "rm"], COPIERS),
-    row("between_unix_wc", "python3 ends.py from unix big X | wc -l", "a Unix socket as the source", BIG, SLOW, &["python3", "wc"], WITH_SOCKETS),
-    row("between_tcp_wc", "python3 ends.py from tcp big X | wc -l", "a TCP connection as the source", BIG, SLOW, &["python3", "wc"], WITH_SOCKETS),
-    row("between_cat_unix", "cat big | python3 ends.py into unix X", "a Unix socket as the sink", BIG, SLOW, &["python3", "cat"], WITH_SOCKETS),
-    row("between_cat_tcp", "cat big | python3 ends.py into tcp X", "a TCP connection as the sink", BIG, SLOW, &["python3", "cat"], WITH_SOCKETS),
+    between("between_cat_grep", "cat big | X | grep -c ' 404 '", "a log, searched", BIG, SLOW, &["cat", "grep"], USUAL),
+    between("between_cat_sha1sum", "cat big | X | sha1sum", "a checksum, which takes its time", BIG, SLOW, &["cat", "sha1sum"], USUAL),
+    between("between_cat_gzip", "cat big | X | gzip -1n", "a compressor, which is slow", BIG, SLOW / 4.0, &["cat", "gzip"], USUAL),
+    between("between_head_cat", "head -c 8G /dev/zero | X | cat > /dev/null", "a writer that writes 8 KiB at a time", Input::Nothing, FAST, &["head", "cat"], USUAL),
+    between("between_zstd_wc", "zstd -dc big.zst | X | wc -l", "a decompressor", Input::Compressed("big.zst"), FAST, &["zstd", "wc"], USUAL),
+    between("between_tar_cat", "tar c tree | X | cat > /dev/null", "many small files", Input::Tree, SLOW, &["tar", "cat"], USUAL),
+    between("between_python_wc", "python3 ends.py write big | X | wc -l", "a writer in Python", BIG, SLOW, &["python3", "wc"], USUAL),
+    between("between_cat_python", "cat big | X | python3 ends.py read", "a reader in Python", BIG, SLOW, &["cat", "python3"], USUAL),
+    between("between_file_cat", "X < big | cat > /dev/null", "a file as the source", BIG, FAST, &["cat"], COPIERS),
+    between("between_file_wc", "X < big | wc -l", "a file as the source of a reader that looks at every byte", BIG, FAST, &["wc"], COPIERS),
+    between("between_cat_file", "cat big | X > out; cksum < out; rm out", "a file as the sink", BIG, SLOW, &["cat", "cksum", "rm"], COPIERS),
+    between("between_unix_wc", "python3 ends.py from unix big X | wc -l", "a Unix socket as the source", BIG, SLOW, &["python3", "wc"], WITH_SOCKETS),
+    between("between_tcp_wc", "python3 ends.py from tcp big X | wc -l", "a TCP connection as the source", BIG, SLOW, &["python3", "wc"], WITH_SOCKETS),
+    between("between_cat_unix", "cat big | python3 ends.py into unix X", "a Unix socket as the sink", BIG, SLOW, &["python3", "cat"], WITH_SOCKETS),
+    between("between_cat_tcp", "cat big | python3 ends.py into tcp X", "a TCP connection as the sink", BIG, SLOW, &["python3", "cat"], WITH_SOCKETS),
 ];
 
 #[cfg(test)]
