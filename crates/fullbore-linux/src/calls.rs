@@ -16,6 +16,7 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 use crate::own::not_standard;
 use crate::refusal::{is_pipe_or_socket, is_refusal};
+use crate::relay::Relay;
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
@@ -62,6 +63,8 @@ enum NoWait {
         /// later.
         of: (u64, u64),
     },
+    /// Through a private pipe, on pipes where the flag is refused.
+    Relay(Relay),
     /// poll(2) before the call, if the flag is refused. A long write may still block.
     Look,
     /// As `Look`, for reading. A write is a plain call: drivers whose writes never wait need not support poll(2) for
@@ -147,10 +150,10 @@ impl Calls {
                     .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buf))
             });
         }
-        let no_wait = &mut self.no_wait;
+        let (no_wait, must_not) = (&mut self.no_wait, !self.waiter.may_wait());
         to_the_end_of(fd, || {
             self.waiter.until_ready(fd, Ready::ToRead, || {
-                read_without_waiting(no_wait, fd, &mut *buf)
+                read_without_waiting(no_wait, fd, must_not, &mut *buf)
             })
         })
     }
@@ -166,7 +169,7 @@ impl Calls {
         self.look_at(fd);
         let no_wait = &mut self.no_wait;
         to_the_end_of(fd, || {
-            uninterrupted(|| read_without_waiting(no_wait, fd, &mut *buf))
+            uninterrupted(|| read_without_waiting(no_wait, fd, true, &mut *buf))
         })
     }
 
@@ -195,23 +198,28 @@ impl Calls {
             return answer;
         }
         // A pipe that poll(2) reports as ready has room for PIPE_BUF bytes.
-        let looked = match self.waiter.may_wait() {
-            true => usize::MAX,
-            false => PIPE_BUF,
-        };
-        let no_wait = &mut self.no_wait;
-        self.waiter.until_ready(fd, Ready::ToWrite, || {
-            without_waiting(no_wait, fd, Ready::ToWrite, buf, |fd, buf, how| match how {
-                How::Flagged => {
-                    let slices = &[IoSlice::new(buf)];
-                    rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
-                }
-                How::Message => {
-                    rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
-                }
-                How::Plain => rustix::io::write(fd, buf),
-                How::Looked => rustix::io::write(fd, &buf[..buf.len().min(looked)]),
-            })
+        let must_not = !self.waiter.may_wait();
+        let looked = if must_not { PIPE_BUF } else { usize::MAX };
+        let (no_wait, ready) = (&mut self.no_wait, Ready::ToWrite);
+        self.waiter.until_ready(fd, ready, || {
+            without_waiting(
+                no_wait,
+                fd,
+                (ready, must_not),
+                buf,
+                |fd, buf, how| match how {
+                    How::Flagged => {
+                        let slices = &[IoSlice::new(buf)];
+                        rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
+                    }
+                    How::Message => {
+                        rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+                    }
+                    How::Plain => rustix::io::write(fd, buf),
+                    How::Relayed(relay) => relay.write(fd, buf, looked),
+                    How::Looked => rustix::io::write(fd, &buf[..buf.len().min(looked)]),
+                },
+            )
         })
     }
 
@@ -345,38 +353,43 @@ fn to_the_end_of(
 fn read_without_waiting(
     no_wait: &mut NoWait,
     fd: BorrowedFd<'_>,
+    must_not: bool,
     buf: &mut [u8],
 ) -> Result<usize, Errno> {
-    without_waiting(no_wait, fd, Ready::ToRead, buf, |fd, buf, how| match how {
+    let ready = (Ready::ToRead, must_not);
+    without_waiting(no_wait, fd, ready, buf, |fd, buf, how| match how {
         How::Flagged => {
             let slices = &mut [IoSliceMut::new(buf)];
             rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
         }
         How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
+        How::Relayed(relay) => relay.read(fd, buf),
         How::Plain | How::Looked => rustix::io::read(fd, &mut **buf),
     })
 }
 
 /// The call that a [`NoWait`] makes.
-#[derive(Clone, Copy)]
-enum How {
+enum How<'a> {
     Flagged,
     Message,
     /// The plain call on a description with `O_NONBLOCK`.
     Plain,
+    /// The call of a [`Relay`].
+    Relayed(&'a mut Relay),
     /// The plain call after poll(2); a long write may block.
     Looked,
 }
 
 /// Makes a call that does not wait. If the kernel refuses the flag on this fd, it makes plain calls from then on: on a
-/// private open file description, or, if there is none, on this fd after poll(2).
+/// private open file description, or, if there is none, on this fd after poll(2); if it `must_not` sleep, through a
+/// private pipe if this is one.
 #[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
     fd: BorrowedFd<'_>,
-    ready: Ready,
+    (ready, must_not): (Ready, bool),
     mut buf: B,
-    mut call: impl FnMut(BorrowedFd<'_>, &mut B, How) -> Result<usize, Errno>,
+    mut call: impl FnMut(BorrowedFd<'_>, &mut B, How<'_>) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     match no_wait {
         NoWait::Flag { may_reopen } => match call(fd, &mut buf, How::Flagged) {
@@ -395,6 +408,7 @@ fn without_waiting<B>(
         NoWait::Unknown
         | NoWait::Needless
         | NoWait::Own { .. }
+        | NoWait::Relay(_)
         | NoWait::Look
         | NoWait::LookToRead => {}
     }
@@ -402,6 +416,7 @@ fn without_waiting<B>(
         NoWait::Own { fd: own, .. } => call(own.as_fd(), &mut buf, How::Plain),
         NoWait::LookToRead if ready == Ready::ToWrite => call(fd, &mut buf, How::Plain),
         _ if !is_ready(fd, ready)? => Err(Errno::AGAIN),
+        NoWait::Relay(relay) if must_not => call(fd, &mut buf, How::Relayed(relay)),
         _ => call(fd, &mut buf, How::Looked),
     }
 }
@@ -415,6 +430,7 @@ fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
             fd: Arc::new(own),
             of,
         },
+        None if is_pipe(fd) => NoWait::Relay(Relay::default()),
         // Among devices, only the poll(2) of terminals is reliable.
         None if is_terminal || is_pipe_or_socket(fd) => NoWait::Look,
         None => NoWait::LookToRead,
@@ -438,6 +454,10 @@ fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2) are needed.
 fn is_no_message(errno: Errno) -> bool {
     is_refusal(errno) || errno == Errno::NOTSOCK
+}
+
+fn is_pipe(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }
 
 /// Returns the device and inode of a file.

@@ -40,6 +40,7 @@ pub mod pages;
 mod peer;
 pub mod pipe;
 mod refusal;
+mod relay;
 #[allow(unsafe_code)]
 mod sharing;
 #[allow(unsafe_code)]

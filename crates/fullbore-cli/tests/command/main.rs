@@ -27,6 +27,7 @@ mod endpoints;
 mod explain;
 mod faults;
 mod fifo;
+mod freeze;
 mod html;
 mod json_keys;
 mod manual;

@@ -39,6 +39,8 @@ pub(super) struct Windows {
     window: Range<usize>,
     /// Bytes at the start of the window that are to be sent.
     gathered: usize,
+    /// Whether a pipe was ever given any of the memory.
+    gave: bool,
 }
 
 impl Windows {
@@ -51,6 +53,7 @@ impl Windows {
             settled: false,
             window: 0..chunk.min(memory::FIRST),
             gathered: 0,
+            gave: false,
         }
     }
 
@@ -121,9 +124,12 @@ impl Windows {
         self.memory.is_pages() && matches!(self.reuse, Reuse::Fresh(Some(_)) | Reuse::Recycle(_))
     }
 
-    /// Copies everything from now on, from the same memory each time.
+    /// Copies everything from now on, from the same memory each time, unless a pipe may refer to it: fresh memory stays
+    /// fresh once any of it was given, even if the rest is copied.
     pub(super) fn copy_only(&mut self) {
-        self.reuse = Reuse::AtOnce;
+        if !self.gave {
+            self.reuse = Reuse::AtOnce;
+        }
     }
 
     /// Records that the first gathered bytes were sent, which makes `total` bytes.
@@ -131,6 +137,7 @@ impl Windows {
         let went = self.window.start..self.window.start + sent.bytes();
         self.window.start = went.end;
         self.gathered -= sent.bytes();
+        self.gave |= matches!(sent, Sent::Given(_));
         match (&mut self.reuse, sent) {
             (Reuse::Fresh(Some(fresh)), Sent::Given(_)) => fresh.gave(went),
             (Reuse::Recycle(ring), Sent::Given(_)) => ring.gave(went, total),
@@ -273,4 +280,49 @@ fn not_released(waiter: &Waiter, errno: Errno, sent: u64) -> error::Error {
         errno,
         sent,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use fullbore_linux::pipe::Pipe;
+
+    #[test]
+    fn memory_that_a_pipe_was_given_is_not_filled_again_after_copying_only() {
+        let pipe = Pipe::new().unwrap();
+        let (sink, mut waiter) = (pipe.writer.as_fd(), Waiter::default());
+        let mut windows = Windows::new(64 << 10, Reuse::Fresh(None));
+        windows.settle(1, &ProducerOptions::new(), sink).unwrap();
+        let mut given: Vec<Range<usize>> = Vec::new();
+        for turn in 0..20 {
+            windows.next(1, 0, sink, &mut waiter).unwrap();
+            let window = windows.window.clone();
+            if given.last().is_some_and(|last| window.start < last.end) {
+                break;
+            }
+            windows.gather(40 << 10);
+            let from = windows.start();
+            match turn {
+                0..3 => {
+                    windows.went(Sent::Given(40 << 10), 0);
+                    windows.after_giving();
+                    given.push(from..windows.start());
+                }
+                // Pages are no longer given, as after a trial that has found that the kernel copies them.
+                _ => {
+                    windows.copy_only();
+                    windows.went(Sent::Copied(40 << 10), 0);
+                    windows.after_copying(from);
+                }
+            }
+            let mut all = given.iter();
+            assert!(
+                all.all(|given| window.start >= given.end || turn < 3),
+                "{turn}: {window:?}"
+            );
+        }
+        assert_eq!(windows.way(), Way::Fresh);
+    }
 }

@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::ends::tcp_pair;
+use crate::common::calls::judging;
+use crate::common::ends::{fifo, tcp_pair};
 use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::{
@@ -883,5 +884,73 @@ fn a_message_in_the_error_queue_neither_outlasts_a_deadline_nor_keeps_a_cpu_busy
         let spent = busy() - before;
         assert!(spent < last / 2, "{name}: {spent:?} of {last:?}");
         drop(theirs);
+    }
+}
+
+/// Fills a FIFO, whatever its capacity.
+fn fill(fifo: &File) {
+    set_nonblocking(fifo);
+    while rustix::io::write(fifo, &[0; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(fifo, rustix::fs::OFlags::empty()).unwrap();
+}
+
+#[test]
+fn a_deadline_holds_where_another_process_is_faster() {
+    let _watch = watch("a_deadline_holds_where_another_process_is_faster");
+    // The other reader takes the byte, or the other writer the room, between poll(2) and the call that follows it.
+    let (reader, writer) = fifo();
+    let (other_reader, other_writer) = (reader.try_clone().unwrap(), writer.try_clone().unwrap());
+    rustix::io::write(&writer, b"x").unwrap();
+    let take = |_| {
+        if linux::is_ready(other_reader.as_fd(), linux::Ready::ToRead).unwrap() {
+            rustix::io::read(&other_reader, &mut [0; 1]).unwrap();
+        }
+        None
+    };
+    let at = Instant::now() + Duration::from_millis(300);
+    let calls = [libc::SYS_read, libc::SYS_splice];
+    let read = judging(&calls, take, || {
+        let mut consumer = ConsumerOptions::new().deadline(at).open(&reader).unwrap();
+        consumer.read(&mut [0; 2])
+    });
+    let Some(read) = read else { return };
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
+
+    let at = Instant::now() + Duration::from_millis(300);
+    let calls = [libc::SYS_write, libc::SYS_splice];
+    let take = |_| {
+        fill(&other_writer);
+        None
+    };
+    let wrote = judging(&calls, take, || {
+        let mut out = ProducerOptions::new().deadline(at).open(&writer).unwrap();
+        out.write_all(&[1; 4096]).unwrap();
+        let error = out.flush().unwrap_err();
+        let _ = out.into_parts();
+        error
+    });
+    assert_eq!(wrote.unwrap().kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn bytes_through_a_fifo_with_a_deadline_are_right() {
+    let _watch = watch("bytes_through_a_fifo_with_a_deadline_are_right");
+    for len in [1, 100, 4096, 70_000, MIB] {
+        let (reader, writer) = fifo();
+        let at = Instant::now() + Duration::from_secs(300);
+        let reading = thread::spawn(move || {
+            let mut consumer = ConsumerOptions::new().deadline(at).open(reader).unwrap();
+            let mut got = Vec::new();
+            consumer.read_to_end(&mut got).unwrap();
+            got
+        });
+        let options = ProducerOptions::new().deadline(at).way(Way::Copy);
+        let mut out = options.open(writer).unwrap();
+        for piece in first(MIB).chunks(len.max(1000)) {
+            out.write_all(piece).unwrap();
+            out.flush().unwrap();
+        }
+        out.finish().unwrap();
+        assert!(reading.join().unwrap() == first(MIB), "{len}");
     }
 }
