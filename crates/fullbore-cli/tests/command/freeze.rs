@@ -35,7 +35,7 @@ fn an_idle_source_holds_up_neither_fsfreeze_nor_a_snapshot() {
                 case $verb in *--atomic*) grep -q '^State:.S' /proc/$pid/status && break ;; esac
                 sleep 0.01
             done
-            fsfreeze -f m & freezing=$!
+            fsfreeze -f m 3>&- & freezing=$!
             for i in $(seq 300); do kill -0 $freezing 2> /dev/null || break; sleep 0.1; done
             kill -0 $freezing 2> /dev/null && echo "$verb: fsfreeze waits for the source"
             exec 3>&-

@@ -12,6 +12,7 @@ mod common;
 #[path = "../command/bytes.rs"]
 mod bytes;
 mod explain;
+mod fifo;
 mod large;
 mod meter;
 mod parallel_whole;
