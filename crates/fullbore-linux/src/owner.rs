@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::error::{Error, Result};
 use crate::sizes::page_size;
 
 /// A bit that is set only in an owner that is identified by its process id.
@@ -48,6 +49,19 @@ impl Owner {
         match self.0 & BY_PROCESS_ID {
             0 => self == Self::this(),
             _ => self == Self::by_process_id(),
+        }
+    }
+}
+
+impl Owner {
+    /// # Errors
+    /// [`Error::Invalid`] in a child of this process: what the object, a `what`, has in flight is its parent's.
+    pub fn check(self, what: &str) -> Result<()> {
+        match self.is_here() {
+            true => Ok(()),
+            false => Err(Error::Invalid(format!(
+                "the {what} belongs to the process that created it, and not to its child"
+            ))),
         }
     }
 }

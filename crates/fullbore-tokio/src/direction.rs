@@ -91,7 +91,7 @@ impl Direction {
         source: &mut Side<S>,
         sink: &mut Side<W>,
     ) -> Poll<Result<Ended, Error>> {
-        self.is_of_this_process()?;
+        self.owner.check("transfer")?;
         self.clock.start();
         let (source_shape, sink_shape) = match self.shapes {
             Some(shapes) => shapes,
@@ -340,21 +340,10 @@ impl Direction {
 
     /// Removes and returns the bytes in flight.
     pub(crate) fn take_under_way(&mut self) -> Result<Vec<u8>, Error> {
-        self.is_of_this_process()?;
+        self.owner.check("transfer")?;
         self.settle();
         let taken = self.carrier.take_all();
         taken.map_err(|errno| self.error(TransferSide::Source, "read", errno.into()))
-    }
-
-    /// # Errors
-    /// `Error::Invalid` in a child of the process that created it: the bytes in flight are the parent's.
-    fn is_of_this_process(&self) -> Result<(), Error> {
-        match self.owner.is_here() {
-            true => Ok(()),
-            false => Err(Error::Invalid(
-                "the transfer belongs to the process that created it, and not to its child".into(),
-            )),
-        }
     }
 
     pub(crate) fn end(&mut self, ended: Ended) {

@@ -132,6 +132,10 @@ impl ConsumerOptions {
 /// # assert_eq!((header.as_str(), body.as_str()), ("length 4\n", "body"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) has a copy of the bytes in the buffer, and shares the source with its parent: each gets a part of
+/// the bytes that follow, as with read(2). So only one of the two should use it. Dropping it takes nothing.
 #[derive(Debug)]
 pub struct Consumer<Fd: AsFd> {
     source: Fd,

@@ -100,6 +100,19 @@ impl PagesOptions {
 /// assert_eq!(pages.as_ptr() as usize % fullbore_linux::page_size(), 0);
 /// # Ok::<(), fullbore::Error>(())
 /// ```
+///
+/// A program fills it as a slice, and gives it to a pipe with `Producer::send_pages`. To use memory again while a pipe
+/// still refers to its pages, [`give_back`](Self::give_back) replaces them. With [`PagesOptions::backing`] it is on huge
+/// pages.
+///
+/// A `Vec` or `Bytes` cannot take its place. Their memory is the allocator's: freed, it goes to another owner, who
+/// writes to pages that a pipe still refers to, and a page may hold bytes of other owners at its ends. Only memory in
+/// a mapping of its own can be taken away from the process while the pipe keeps the pages.
+///
+/// # fork
+/// A child of fork(2) may use its copy, which has its own pages as soon as either process writes to it (it is a private
+/// mapping). Pages that a pipe refers to do not change by that: what the parent writes into pages that it has given is
+/// what it would be without the child.
 pub struct Pages {
     /// The first byte that users of the memory can access.
     start: NonNull<u8>,

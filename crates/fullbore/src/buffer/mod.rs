@@ -67,6 +67,10 @@ const MEMORY: usize = 64 << 20;
 /// assert_eq!(report.sinks[0].bytes, 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) may drop its copy. It has no bytes before it runs, and if both processes run theirs, each gets a
+/// part of the source. A child that is forked during a run has the memory, and none of the threads: it sends nothing.
 pub struct Buffer<Source: AsFd, Sink: AsFd> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,

@@ -103,8 +103,8 @@ use windows::{Reuse, Windows};
 /// and [`Error::Stopped`], since the caller last passed bytes in.
 ///
 /// # fork
-/// A child of fork(2) must not use its copy of a producer: gathered bytes would be sent twice. If the child drops its
-/// copy, the copy sends nothing.
+/// A child of fork(2) must not use its copy of a producer: a call that sends returns an error there, so that gathered
+/// bytes are not sent twice. If the child drops its copy, the copy sends nothing.
 #[derive(Debug)]
 pub struct Producer<Fd: AsFd> {
     sink: Output<Fd>,
@@ -498,6 +498,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Sends the gathered bytes, and then the pages that were handed over. Unsent bytes stay where they are.
     #[inline]
     fn send_gathered(&mut self) -> Result<()> {
+        self.owner.check("producer")?;
         if let LastError::Deferred((operation, errno)) = self.last_error {
             self.last_error = LastError::Reported;
             return Err(error::moving(

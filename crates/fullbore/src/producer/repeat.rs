@@ -27,7 +27,7 @@ use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pages::ReadOnlyPages;
 use fullbore_linux::pipe::{self, Pipe, PipeEnd, roomy};
 use fullbore_linux::wait::Ready;
-use fullbore_linux::{self as linux, Calls};
+use fullbore_linux::{self as linux, Calls, Owner};
 
 /// Bytes of repeated pattern in memory, for sends that do not use a master pipe.
 const BLOCK: usize = 1024 * 1024;
@@ -50,6 +50,9 @@ const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 /// assert_eq!(&buf[..10], b"yes\nyes\nye");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) must not use its copy: sending returns an error there. The child may drop it.
 #[derive(Debug)]
 pub struct Repeat<Fd: AsFd> {
     sink: Output<Fd>,
@@ -60,6 +63,7 @@ pub struct Repeat<Fd: AsFd> {
     block: ReadOnlyPages,
     pattern: usize,
     sent: u64,
+    owner: Owner,
 }
 
 /// Where the bytes are sent from.
@@ -108,6 +112,7 @@ impl<Fd: AsFd> Repeat<Fd> {
             block: block_of(pattern)?,
             pattern: pattern.len(),
             sent: 0,
+            owner: Owner::this(),
             origin,
             sink,
         })
@@ -161,6 +166,7 @@ impl<Fd: AsFd> Repeat<Fd> {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_some(&mut self, most: u64) -> Result<u64> {
+        self.owner.check("repeat")?;
         if most == 0 {
             return Ok(0);
         }

@@ -59,6 +59,10 @@ use splitting::{Branch, Broken, Splitting, State};
 /// assert!(report.sinks.iter().all(|sink| sink.bytes == 5 && sink.error.is_none()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) must not use its copy: `run` returns an error there, so that no byte is sent twice. The child may
+/// drop it.
 pub struct Tee<Source: AsFd, Sink: AsFd> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,

@@ -84,6 +84,10 @@ use step::{Ends, Stop};
 /// assert_eq!(report.bytes, 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) must not use its copy: runs and `into_parts` return an error there, so that no byte is sent twice
+/// or taken out of the parent's private pipe. The child may drop it.
 pub struct Transfer<Source: AsFd, Sink: AsFd> {
     source: Source,
     sink: Sink,
@@ -274,6 +278,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// # Errors
     /// `Error::Moving` if these bytes are in the private pipe and read(2) from it fails; a sandbox may refuse it.
     pub fn into_parts(self) -> Result<(Source, Sink, Vec<u8>)> {
+        self.options.owner.check("transfer")?;
         let Some(state) = self.state else {
             return Ok((self.source, self.sink, self.options.ahead));
         };

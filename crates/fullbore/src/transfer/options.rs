@@ -2,6 +2,7 @@
 //! each system call.
 
 use super::plan::Guarantee;
+use fullbore_linux::Owner;
 use fullbore_linux::error::{Error, Result};
 use fullbore_linux::pipe::roomy;
 use fullbore_linux::wait::Waiter;
@@ -18,12 +19,15 @@ pub(crate) struct Options {
     pub(crate) pipe_size: Option<usize>,
     pub(crate) visible: bool,
     pub(crate) plain: bool,
+    /// The process that created them. A private pipe and gathered bytes are not its children's.
+    pub(crate) owner: Owner,
 }
 
 impl Options {
     /// # Errors
-    /// [`Error::Invalid`] for options that would never move a byte.
+    /// [`Error::Invalid`] for options that would never move a byte, and in a child of the process that created them.
     pub(crate) fn check(&self) -> Result<()> {
+        self.owner.check("transfer")?;
         if self.chunk == Some(0) {
             return Err(Error::Invalid("a chunk of 0 bytes moves nothing".into()));
         }

@@ -10,7 +10,9 @@ use std::process::ExitStatus;
 
 use crate::common::ends::{memfd, tcp_pair};
 use crate::common::*;
-use fullbore::{Cancel, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfer, Wait, Way};
+use fullbore::{
+    Cancel, EndReason, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfer, Wait, Way,
+};
 use fullbore_linux::Waiter;
 use fullbore_linux::{Calls, Errno};
 
@@ -166,6 +168,56 @@ fn a_forked_child_that_lives_on_does_not_change_what_is_sent() {
         out.finish().unwrap();
         assert_eq!(reading.join().unwrap(), 5_000_000, "{way}");
     }
+}
+
+/// Every type that has bytes in flight refuses to run in a child, and goes on in the parent.
+#[test]
+fn a_child_cannot_run_what_its_parent_has_in_flight() {
+    let _watch = watch("a_child_cannot_run_what_its_parent_has_in_flight");
+    let is_refused = |error: &Error| assert!(matches!(error, Error::Invalid(_)), "{error}");
+    let sent = first(3_000_000);
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let (from, to) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let writing = {
+            let (mut from, sent) = (from.0, sent.clone());
+            std::thread::spawn(move || from.write_all(&sent).unwrap())
+        };
+        let mut transfer = Transfer::new(from.1, to.0)
+            .guarantee(guarantee)
+            .nonblocking(true);
+        // Until the sink is full.
+        while transfer.run().unwrap().ended != EndReason::WouldBlock(fullbore::TransferSide::Sink) {
+        }
+        let mut copy = Some(transfer);
+        fork_and_wait(|| {
+            let mut transfer = copy.take().unwrap();
+            is_refused(&transfer.run().unwrap_err().error);
+            is_refused(&transfer.into_parts().unwrap_err());
+        });
+        let mut transfer = copy.unwrap();
+        let reading = Reader::Quick.spawn(to.1.into(), Checker::of_the_stream());
+        while transfer.run().unwrap().ended != EndReason::AtEnd {}
+        drop(transfer);
+        writing.join().unwrap();
+        assert_eq!(reading.join().unwrap(), sent.len() as u64, "{guarantee:?}");
+    }
+    let pipe = Pipe::new().unwrap();
+    let mut repeat = ProducerOptions::new().repeat(&pipe.writer, b"abc").unwrap();
+    repeat.send(3).unwrap();
+    let mut out = fullbore::Producer::new(&pipe.writer).unwrap();
+    out.write_all(b"unsent").unwrap();
+    let mut tee = fullbore::Tee::new(&pipe.reader).sink(&pipe.writer, fullbore::tee::Policy::DROP);
+    let mut pages = fullbore::Pages::new(4096).unwrap();
+    fork_and_wait(|| {
+        is_refused(&repeat.send(1).unwrap_err());
+        assert!(out.flush().is_err());
+        is_refused(&tee.run().unwrap_err().error);
+        pages.fill(7);
+    });
+    assert!(pages.iter().all(|&byte| byte == 0));
+    repeat.send(2).unwrap();
+    out.flush().unwrap();
+    assert_eq!(queued(&pipe.reader), 11);
 }
 
 #[test]
