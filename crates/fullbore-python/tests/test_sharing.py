@@ -18,7 +18,7 @@ from conftest import wait_until
 CHUNK = 1 << 16
 
 try:
-    fullbore.Producer("/dev/null", shared=True).close()
+    fullbore.Producer(open("/dev/null", "wb", buffering=0), shared=True).close()
 except ValueError:
     pytest.skip("this build has no feature `ring`", allow_module_level=True)
 
