@@ -279,71 +279,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 plain: options.plain,
             })
             .collect();
-        let stop = || {
-            store.stop();
-            ends.stop.cancel();
-        };
-        // The buffer has finished once no writer is left: all have ended after the reader, or have failed, so that no
-        // sink needs what the reader may still read.
-        let starting = Writer::new(&ends);
-        let (read, written, stopped) = thread::scope(|scope| {
-            let stop = &stop;
-            let writers: Vec<_> = writing
-                .into_iter()
-                .map(|writing| {
-                    let writer = Writer::new(&ends);
-                    spawn(scope, move || {
-                        let _writer = writer;
-                        let written = writing.run();
-                        if written.fails_all() {
-                            stop();
-                        }
-                        written
-                    })
-                })
-                .collect();
-            let reader = spawn(scope, move || reading.run());
-            drop(starting);
-            if reader.is_err() || writers.iter().any(Result::is_err) {
-                stop();
-            }
-            let mut looking = || watch(&Level::of(store, capacity, began.elapsed()));
-            // Also if `watch` panics, because the scope then joins the threads.
-            let at_last = AtLast(stop);
-            let stopped = options.until_over(&ends.over, interval, &mut looking);
-            drop(at_last);
-            let written: Vec<Result<Written>> = writers.into_iter().map(joined).collect();
-            (joined(reader), written, stopped)
-        });
-        let level = Level::of(store, capacity, began.elapsed());
-        let (mut written, read) = match written.into_iter().collect::<Result<Vec<_>>>() {
-            Ok(written) => (written, read.and_then(|read| read)),
-            // A thread could not be started, so there is no report of its sink.
-            Err(error) => (Vec::new(), Err(error)),
-        };
-        let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
-        let failure = match written.iter().position(Written::fails_all) {
-            Some(sink) => written[sink].error().map(|error| (Some(sink), error)),
-            None => read.err().map(|error| (None, error)),
-        };
-        let report = BufferReport {
-            level,
-            sinks,
-            ended: match (&failure, stopped) {
-                (Some(_), _) => EndReason::Failed,
-                (None, Some(Stopped::TimedOut)) => EndReason::TimedOut,
-                (None, Some(_)) => EndReason::Cancelled,
-                (None, None) => EndReason::AtEnd,
-            },
-        };
-        match failure {
-            None => Ok(report),
-            Some((sink, error)) => Err(BufferFailure {
-                report: Box::new(report),
-                sink,
-                error,
-            }),
-        }
+        let looking = || watch(&Level::of(store, capacity, began.elapsed()));
+        let ended = options.run_threads(store, &ends, (reading, writing), interval, looking);
+        ended.report(Level::of(store, capacity, began.elapsed()))
     }
 
     /// Checks the options and the fds, and allocates the memory.
@@ -405,7 +343,94 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     }
 }
 
+/// How the threads of a buffer have ended.
+struct Ended {
+    read: Result<()>,
+    written: Vec<Result<Written>>,
+    /// What stopped the whole buffer.
+    stopped: Option<Stopped>,
+}
+
+impl Ended {
+    fn report(self, level: Level) -> Result<BufferReport, BufferFailure> {
+        let (mut written, read) = match self.written.into_iter().collect::<Result<Vec<_>>>() {
+            Ok(written) => (written, self.read),
+            // A thread could not be started, so there is no report of its sink.
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let sinks: Vec<SinkReport> = written.iter().map(Written::report).collect();
+        let failure = match written.iter().position(Written::fails_all) {
+            Some(sink) => written[sink].error().map(|error| (Some(sink), error)),
+            None => read.err().map(|error| (None, error)),
+        };
+        let report = BufferReport {
+            level,
+            sinks,
+            ended: match (&failure, self.stopped) {
+                (Some(_), _) => EndReason::Failed,
+                (None, Some(Stopped::TimedOut)) => EndReason::TimedOut,
+                (None, Some(_)) => EndReason::Cancelled,
+                (None, None) => EndReason::AtEnd,
+            },
+        };
+        match failure {
+            None => Ok(report),
+            Some((sink, error)) => Err(BufferFailure {
+                report: Box::new(report),
+                sink,
+                error,
+            }),
+        }
+    }
+}
+
 impl Options {
+    /// Reads and writes until the buffer is over, and calls `watch` about every `interval`.
+    fn run_threads<'a>(
+        &self,
+        store: &Store,
+        ends: &Ends,
+        (reading, writing): (Reading<'a>, Vec<Writing<'a>>),
+        interval: Duration,
+        mut watch: impl FnMut(),
+    ) -> Ended {
+        let stop = &|| {
+            store.stop();
+            ends.stop.cancel();
+        };
+        // The buffer has finished once no writer is left: all have ended after the reader, or have failed, so that no
+        // sink needs what the reader may still read.
+        let starting = Writer::new(ends);
+        thread::scope(|scope| {
+            let start = |writing: Writing<'a>| {
+                let writer = Writer::new(ends);
+                spawn(scope, move || {
+                    let _writer = writer;
+                    let written = writing.run();
+                    if written.fails_all() {
+                        stop();
+                    }
+                    written
+                })
+            };
+            let writers: Vec<_> = writing.into_iter().map(start).collect();
+            let reader = spawn(scope, move || reading.run());
+            drop(starting);
+            if reader.is_err() || writers.iter().any(Result::is_err) {
+                stop();
+            }
+            // Also if `watch` panics, because the scope then joins the threads.
+            let at_last = AtLast(stop);
+            let stopped = self.until_over(&ends.over, interval, &mut watch);
+            drop(at_last);
+            Ended {
+                written: writers.into_iter().map(joined).collect(),
+                read: joined(reader).and_then(|read| read),
+                stopped,
+            }
+        })
+    }
+
     /// Sleeps until `over` is cancelled, and calls `watch` about every `interval`. Returns what ended it early, if
     /// anything.
     fn until_over(
