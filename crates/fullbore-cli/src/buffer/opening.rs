@@ -43,7 +43,8 @@ impl Options {
     /// Those of opening the input. If no output can be opened, or with -e one cannot; or if an output is the input.
     pub fn open(&self, messages: &Messages) -> anyhow::Result<Ends> {
         let (input, source) = self.open_input(messages)?;
-        let all = self.outputs.all(self.existing(), self.atomic)?;
+        let is_atomic = self.atomic || self.at_least.is_given();
+        let all = self.outputs.all(self.existing(), is_atomic)?;
         let inputs = std::slice::from_ref(&input);
         for output in &all {
             if let Place::File(output) = output {

@@ -14,7 +14,7 @@ use super::memory::Asked;
 use super::network;
 use super::outputs::Outputs;
 use crate::copying::hash::Algorithm;
-use crate::copying::{Existing, Output, policy_of};
+use crate::copying::{AtLeast, Existing, Output, policy_of};
 
 /// What to copy, through how much memory, and what to say about it.
 #[derive(Args)]
@@ -31,9 +31,12 @@ pub struct Options {
     pub force: bool,
 
     /// Replace each output file in one step when it is complete; until then, and after any failure, a file that
-    /// exists (-f) is as it was. The input may be an output
+    /// exists (-f) is as it was. The input may be an output. An empty input is complete, unless --at-least 1 is given
     #[arg(long, requires = "output")]
     pub atomic: bool,
+
+    #[command(flatten)]
+    pub at_least: AtLeast,
 
     /// Memory of the buffer: a size, or a percentage of the memory such as 10% [default: 2%]
     #[arg(short, long, value_name = "SIZE|%")]

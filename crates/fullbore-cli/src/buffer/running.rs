@@ -86,10 +86,14 @@ impl Options {
             Ok(report) => (report, None, None),
             Err(failure) => (*failure.report, failure.sink, Some(failure.error)),
         };
+        let came = self.at_least.check(report.level.taken);
         Ok(Ended {
             report,
             failed_at,
-            failure: error.map(|error| named(error, failed_at, ends, self.holding())),
+            failure: match error {
+                Some(error) => Some(named(error, failed_at, ends, self.holding())),
+                None => came.err().map(Into::into),
+            },
         })
     }
 

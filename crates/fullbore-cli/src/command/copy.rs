@@ -12,7 +12,7 @@ use clap::Args;
 use fullbore::Transfer;
 
 use crate::copying::hash::{Algorithm, Digest};
-use crate::copying::{self, Existing, Input, Output, Sealing, Total, WriteBack, join};
+use crate::copying::{self, AtLeast, Existing, Input, Output, Sealing, Total, WriteBack, join};
 use crate::exit;
 use crate::inherited;
 use crate::terminal::bar::Bar;
@@ -34,7 +34,7 @@ Examples:
   tar c src | fullbore copy -o src.tar --report
   fullbore copy header.csv - footer.csv < rows.csv > all.csv
   fullbore copy --by-reference disk.img | sha256sum
-  sort access.log | fullbore copy --atomic -o access.log
+  sort access.log | fullbore copy --atomic --at-least 1 -o access.log
   tar c src | fullbore copy --seal | fullbore copy --unseal --atomic -o src.tar
   fullbore copy disk.img -o copy.img --hash sha256 | sha256sum --check
 
@@ -50,13 +50,16 @@ pub struct Copy {
     output: Option<PathBuf>,
 
     /// Append to the output file instead of replacing its contents
-    #[arg(short, long, requires = "output")]
+    #[arg(short, long, requires = "output", conflicts_with = "at_least")]
     append: bool,
 
     /// Replace the output file in one step when it is complete; until then, and after any failure, it is as it was. An
-    /// input may be the output
+    /// input may be the output. An empty input is complete, unless --at-least 1 is given
     #[arg(long, requires = "output", conflicts_with = "append")]
     atomic: bool,
+
+    #[command(flatten)]
+    at_least: AtLeast,
 
     /// Wait until the bytes are on the disk: --progress counts only bytes that are on the disk, and at the end the file and its directory are
     /// synced. The output has to be a file or a block device
@@ -130,9 +133,10 @@ impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let is_plain = copying::is_plain()?;
         let inputs = Input::all(&self.files);
+        let is_atomic = self.atomic || self.at_least.is_given();
         let mut output = match &self.output {
             None => Output::Stdout,
-            Some(path) => Output::of(path, Existing::appended(self.append), self.atomic)?,
+            Some(path) => Output::of(path, Existing::appended(self.append), is_atomic)?,
         };
         let is_stdout_free = !output.is_stdout();
         if self.hash.is_some() && is_stdout_free {
@@ -159,6 +163,9 @@ impl Copy {
         );
         // Anything else than success leaves the stream without its seal.
         let copied = copied.and_then(|code| {
+            if code == ExitCode::SUCCESS {
+                self.at_least.check(copying.total.bytes)?;
+            }
             if let Some(sealing) = copying.sealing.filter(|_| code == ExitCode::SUCCESS) {
                 sealing.finish(&inputs[0], &output)?;
             }

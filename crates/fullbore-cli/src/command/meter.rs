@@ -114,7 +114,7 @@ const LINE: &str = "progress timer eta fineta rate average_rate bytes buffer_per
      gauge bar_style average_rate_window stats extra_display conemu name cursor wait delay_start width height numeric";
 
 /// The options that say what is copied, and how.
-const TRANSFER: &str = "direct_io store_and_forward files output atomic sync discard by_reference buffer_size \
+const TRANSFER: &str = "direct_io store_and_forward files output atomic at_least sync discard by_reference buffer_size \
      pipe_buffer_size no_splice skip_errors error_skip_block stop_at_size line_mode null quiet";
 
 impl Meter {
@@ -163,8 +163,9 @@ impl Meter {
             bail!(Usage(text.into()));
         }
         let inputs = Input::all(&self.files);
+        let is_atomic = self.transfer.atomic || self.transfer.at_least.is_given();
         let output = match &self.transfer.output {
-            Some(path) => Output::of(path, Existing::Replace, self.transfer.atomic)?,
+            Some(path) => Output::of(path, Existing::Replace, is_atomic)?,
             None if self.transfer.discard => Output::named("/dev/null".into(), Existing::Replace),
             None => Output::Stdout,
         };
@@ -234,6 +235,12 @@ impl Meter {
             bits.set(Manner::NO_INPUT);
         }
         let skipped = passing.has_skipped;
+        let passed = passed.and_then(|code| {
+            if code == ExitCode::SUCCESS && !skipped {
+                self.transfer.at_least.check(passing.bytes)?;
+            }
+            Ok(code)
+        });
         let is_complete = matches!(passed, Ok(ExitCode::SUCCESS)) && !skipped;
         let unreported = passing.write_back.unreported;
         let closed = output.close(is_complete, self.transfer.sync);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::json;
+use crate::copying::TooFew;
 use crate::exit;
 use crate::run::{FAILED, Failure, Options, Others, Plan, keep, open_fifo, run};
 use fullbore_host::refusal::Usage;
@@ -25,6 +26,7 @@ Examples:
   fullbore run --report 'tar c src | gzip -9 | wc -c'
   fullbore run -o src.tgz 'tar c src | gzip'
   fullbore run -o errors.gz --accept grep=1 'grep error access.log | gzip'
+  fullbore run --stalled 600 -o src.tgz --at-least 1 'tar c src | gzip'
   fullbore run --live 'cat disk.img | gzip > disk.img.gz'
   fullbore run --json=report.json 'zcat access.log.gz | sort | uniq -c'
   fullbore run --place together 'zcat access.log.gz | wc -l'
@@ -35,7 +37,8 @@ Exit codes: the exit code of the last stage that failed (128 plus the signal num
 ended it), or 0 if none failed; with --no-pipefail, the exit code of the last stage. A stage \
 that SIGPIPE ended because a later stage had read enough has not failed, unless --sigpipe-fails \
 is given, and one that --accept names has not. A '!' before the pipeline inverts the exit code. Also: 2 for an invalid command line \
-or a shell syntax error; 125 if fullbore itself failed; 126 if a program cannot be run; 127 if \
+or a shell syntax error; 1 if fewer bytes came than --at-least asks for; 122 if nothing moved \
+for the time of --stalled; 125 if fullbore itself failed; 126 if a program cannot be run; 127 if \
 it is not found.")]
 pub struct Run {
     /// The pipeline, as one argument in quotes
@@ -73,15 +76,22 @@ impl Run {
                 return Err(error);
             }
             exit::say("fullbore run", &error);
-            let code = error
-                .downcast_ref::<Failure>()
-                .map_or(FAILED, |failure| failure.code);
+            let code = match error.downcast_ref::<Failure>() {
+                Some(failure) => failure.code,
+                None if error.is::<TooFew>() => 1,
+                None => FAILED,
+            };
             Ok(ExitCode::from(code))
         })
     }
 
     fn check(&self) -> Result<(), Usage> {
         json::check(&self.options.json, "the pipeline")?;
+        if self.options.at_least.is_given() && self.options.output.is_none() {
+            return Err(Usage(
+                "--at-least needs -o FILE: run does not see the bytes on stdout".into(),
+            ));
+        }
         let text = match (self.line.len(), self.words.len()) {
             (1, 0) => return Ok(()),
             (0, 1..) => return Plan::of_words(&self.words).map(drop),

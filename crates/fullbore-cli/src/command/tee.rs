@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use fullbore::EndReason;
 use fullbore::tee::{OnError, Policy};
 
-use crate::copying::{self, Existing, Input, Output, WriteBack};
+use crate::copying::{self, AtLeast, Existing, Input, Output, WriteBack};
 use crate::exit;
 use fullbore_host::refusal::Usage;
 
@@ -37,12 +37,16 @@ pub struct Tee {
     files: Vec<PathBuf>,
 
     /// Append to the files instead of replacing their contents
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "at_least")]
     append: bool,
 
-    /// Replace each of the files in one step when it is complete; until then, and after any failure, it is as it was
+    /// Replace each of the files in one step when it is complete; until then, and after any failure, it is as it was.
+    /// An empty input is complete, unless --at-least 1 is given
     #[arg(long, requires = "files", conflicts_with = "append")]
     atomic: bool,
+
+    #[command(flatten)]
+    at_least: AtLeast,
 
     /// Wait until the bytes are on the disk, every 64 MiB and at the end, when the directories of the files are synced
     /// too. Needs an output that is a file or a block device
@@ -140,16 +144,17 @@ impl Tee {
                 Err(failure) => break (failure.report, Some((failure.sink, failure.error))),
             }
         };
+        let came = self.at_least.check(report.taken);
         let failed_at = failure.as_ref().and_then(|(sink, _)| *sink);
         // One that has not failed lacks bytes if the tee has ended early.
-        let has_ended = failure.is_none();
+        let has_ended = failure.is_none() && came.is_ok();
         let failure = failure.map(|(_, error)| {
             let sink = &outputs[failed_at.unwrap_or(0)];
             copying::named(error, &Input::Stdin, sink)
         });
         // That stdout has no reader is not reported, unless the mode asks for it, or files are not complete.
         let is_of_stdout = failed_at.is_none_or(|sink| outputs[sink].is_stdout());
-        let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout || self.atomic;
+        let is_news = self.mode() == Some(Mode::Exit) || !is_of_stdout || self.is_atomic();
         let mut sinks = report.sinks.into_iter();
         // All are closed whatever happened before, so that the others are complete.
         for (at, output) in outputs.into_iter().enumerate() {
@@ -166,7 +171,10 @@ impl Tee {
             all_well &= has_failed || is_well(closed);
         }
         match failure {
-            None => Ok(ExitCode::from(u8::from(!all_well))),
+            None => {
+                came?;
+                Ok(ExitCode::from(u8::from(!all_well)))
+            }
             Some(error) if exit::code(&error).is_none() && (is_news || !all_well) => {
                 if is_news {
                     exit::say("fullbore tee", &error);
@@ -182,7 +190,7 @@ impl Tee {
         let mut all = vec![Output::Stdout];
         let existing = Existing::appended(self.append);
         for path in &self.files {
-            all.push(Output::of(path, existing, self.atomic)?);
+            all.push(Output::of(path, existing, self.is_atomic())?);
         }
         for output in &all {
             output.refuse(&[Input::Stdin])?;
@@ -202,6 +210,10 @@ impl Tee {
             }
         }
         Ok((outputs, all_well))
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.atomic || self.at_least.is_given() && !self.files.is_empty()
     }
 
     fn mode(&self) -> Option<Mode> {

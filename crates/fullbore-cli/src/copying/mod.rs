@@ -1,6 +1,7 @@
 //! What `copy`, `tee`, `meter` and `buffer` share: inputs and outputs with their names, the report of what was
 //! moved, digests, and the progress bar.
 
+mod at_least;
 mod ends;
 pub mod failure;
 pub mod hash;
@@ -10,6 +11,7 @@ mod report;
 mod sealing;
 mod sync;
 
+pub use at_least::{AtLeast, TooFew};
 pub use ends::{Existing, Input, Output, block_size, end, same_file, set_back};
 pub use failure::policy_of;
 pub use join::join;

@@ -35,7 +35,7 @@ pub struct Passing<'a> {
     /// Count lines that end with this byte.
     pub lines_end_with: Option<u8>,
     /// The bytes that have passed.
-    bytes: u64,
+    pub bytes: u64,
     /// The lines, if they are counted and it stops after some of them.
     lines: u64,
     /// The limit to the rate in bytes per second, and what keeps it.

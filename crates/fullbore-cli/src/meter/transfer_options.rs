@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::copying::AtLeast;
 use clap::Args;
 use fullbore_host::size;
 
@@ -17,9 +18,12 @@ pub struct TransferOptions {
     pub output: Option<PathBuf>,
 
     /// Replace the output file in one step when it is complete; until then, and after any failure, it is as it was. An
-    /// input may be the output
+    /// input may be the output. An empty input is complete, unless --at-least 1 is given
     #[arg(long, requires = "output")]
     pub atomic: bool,
+
+    #[command(flatten)]
+    pub at_least: AtLeast,
 
     /// Wait until the bytes are on the disk, if the output is a file or a block device: the line counts only bytes
     /// that are on the disk, and at the end the file and its directory are synced
@@ -69,7 +73,7 @@ pub struct TransferOptions {
     pub sparse: bool,
 
     /// Store all input in FILE first, and write the output from there, when its size is known; '-' is a temporary file
-    #[arg(short = 'U', long, value_name = "FILE", conflicts_with = "atomic")]
+    #[arg(short = 'U', long, value_name = "FILE", conflicts_with_all = ["atomic", "at_least"])]
     pub store_and_forward: Option<PathBuf>,
 
     /// Stop after the number of bytes, or of lines, of --size

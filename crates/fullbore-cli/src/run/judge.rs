@@ -8,10 +8,13 @@ use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use anyhow::{Context, Result};
 use fullbore_linux::is_closed;
 
 use super::accept::Outcome;
-use super::runner::{Ending, Runner};
+use super::observer::Observer;
+use super::runner::{Ending, Runner, say};
+use super::stall::STALLED;
 use super::status::{code, was_ended_by_sigpipe, whole};
 use super::whole::Whole;
 
@@ -20,9 +23,13 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// Those of dup(2).
-    pub(super) fn hold_for_early(&mut self, stage: usize, end: impl AsFd) -> std::io::Result<()> {
+    pub(super) fn hold_for_early(&mut self, stage: usize, end: impl AsFd) -> Result<()> {
         if self.accepted[stage].early && self.whole.is_none() {
-            self.held[stage] = Some(end.as_fd().try_clone_to_owned()?);
+            let end = end.as_fd().try_clone_to_owned();
+            let number = stage + 1;
+            self.held[stage] = Some(end.with_context(|| {
+                format!("keep the pipe after stage {number} open for --accept {number}=early")
+            })?);
         }
         Ok(())
     }
@@ -62,7 +69,7 @@ impl Runner<'_> {
         }
         // A signal of the terminal ends the pipeline, and what was ended here did not end by itself.
         let is_ending = |whole: &Whole<'_>| whole.is_ending(stage);
-        let is_ended = self.ended_by.is_some() || self.whole.as_ref().is_some_and(is_ending);
+        let is_ended = self.is_ended || self.ended_by.is_some() || self.whole.as_ref().is_some_and(is_ending);
         let noted = self.noted.map(|signal| signal.as_raw());
         if is_ended || noted.is_some() && status.signal() == noted {
             return Some(Outcome::Failed);
@@ -122,6 +129,27 @@ impl Runner<'_> {
             _ => stage.status,
         });
         counted.collect()
+    }
+
+    /// Returns which stage the pipeline waits for, if nothing has moved for too long. A failure ends it anyway.
+    pub(super) fn stalled(&self) -> Option<String> {
+        let observer = self.observer.as_ref().filter(|_| !self.has_failed());
+        observer.and_then(Observer::stalled)
+    }
+
+    /// Ends a pipeline in which nothing moves.
+    pub(super) fn end_stalled(mut self, why: &str) -> Result<Ending> {
+        let observer = self.observer.as_mut();
+        // Without --whole, a stage would see the end when the one before it has been ended.
+        let ends = observer.map(|observer| observer.watch.write_ends());
+        self.end_pipeline();
+        drop(ends);
+        say(why);
+        match self.observer.take() {
+            Some(observer) => observer.report(self.options)?,
+            None => {}
+        }
+        Ok(Ending::Code(STALLED))
     }
 
     /// Returns the status that follows from those of the stages.

@@ -9,6 +9,7 @@
 //! | `supervisor.rs` | the process that the user started, which watches the runner |
 //! | `runner.rs` | the process that runs the pipeline |
 //! | `observer.rs` | … and observes it, for a report |
+//! | `stall.rs` | … and finds out that nothing moves |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `accept.rs` | `--accept`: failures that are none |
@@ -51,6 +52,7 @@ mod scan;
 mod settle;
 mod shelf;
 mod signals;
+mod stall;
 mod start;
 mod status;
 mod supervisor;

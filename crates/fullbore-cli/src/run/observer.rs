@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
 use super::options::Options;
+use super::stall::Stall;
 use crate::terminal::lines::say_line;
 use crate::terminal::live::Live;
 use crate::terminal::progress::ProgressLine;
@@ -28,6 +30,10 @@ pub struct Observer {
     live: Option<Live>,
     /// The file of `--json`.
     json: Option<File>,
+    /// How long nothing has moved, if that is limited.
+    stall: Option<Stall>,
+    /// Whether samples are taken for that alone.
+    is_seldom: bool,
     sample_at: Instant,
     draw_at: Instant,
 }
@@ -40,6 +46,7 @@ impl Observer {
         stages: Vec<StartedStage>,
         links: Vec<Link>,
         began: Instant,
+        output: Option<OwnedFd>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -50,6 +57,8 @@ impl Observer {
                 false => None,
             },
             json,
+            stall: options.stalled.map(|limit| Stall::new(limit, output)),
+            is_seldom: !options.is_reported(),
             sample_at: now,
             draw_at: now + DRAW_EVERY,
         }
@@ -60,7 +69,14 @@ impl Observer {
         let now = Instant::now();
         if now >= self.sample_at {
             self.watch.sample();
-            self.sample_at = now + self.watch.next_sample();
+            let mut pause = self.watch.next_sample();
+            if let Some(stall) = &mut self.stall {
+                stall.check(&mut self.watch);
+                if self.is_seldom {
+                    pause = pause.max(stall.interval());
+                }
+            }
+            self.sample_at = now + pause;
         }
         let Some(live) = &mut self.live else {
             return self.sample_at;
@@ -86,7 +102,15 @@ impl Observer {
     /// Goes on after the pipeline was stopped. A program that draws takes the terminal first.
     pub fn continues(&mut self) {
         self.watch.paused();
+        if let Some(stall) = &mut self.stall {
+            stall.continues();
+        }
         self.draw_at = Instant::now() + DRAW_EVERY;
+    }
+
+    /// Returns which stage the pipeline waits for, if nothing has moved for too long.
+    pub fn stalled(&self) -> Option<String> {
+        self.stall.as_ref()?.stalled(&self.watch)
     }
 
     /// Reports how the pipeline performed.
@@ -122,8 +146,8 @@ impl Observer {
 pub fn prepare(options: &Options) -> Result<Option<File>> {
     if options.watched() && !ending::proc_is_ours() {
         bail!(
-            "no report is possible: --report, --live, --progress and --json need /proc of this PID namespace; mount it \
-             ('mount -t proc proc /proc'), or run without these options"
+            "no report is possible, and no stall is seen: --report, --live, --progress, --json and --stalled need /proc of \
+             this PID namespace; mount it ('mount -t proc proc /proc'), or run without these options"
         );
     }
     if let Some(fifo) = &options.fifo {

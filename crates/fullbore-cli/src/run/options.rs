@@ -10,6 +10,7 @@ use fullbore_host::{seconds, size};
 
 use super::accept::Accept;
 use super::place::Place;
+use crate::copying::AtLeast;
 
 /// How to run a pipeline, and what to report about it.
 #[derive(Debug, Default, Args)]
@@ -28,6 +29,9 @@ pub struct Options {
     #[arg(short, long, value_name = "FILE", conflicts_with = "no_pipefail")]
     pub output: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub at_least: AtLeast,
+
     /// Wait until FILE and its name are on the disk; bytes are handed to the disk while the pipeline runs
     #[arg(long, requires = "output")]
     pub sync: bool,
@@ -42,6 +46,11 @@ pub struct Options {
     /// several times
     #[arg(long, value_name = "STAGE=CODES", value_parser = Accept::parse)]
     pub accept: Vec<Accept>,
+
+    /// End all stages, none of which sees an end of its input then, if no byte has moved through the pipeline for
+    /// SECONDS, and exit with 122. It has to be longer than any stage computes without reading or writing, as sort does
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=31_536_000.0))]
+    pub stalled: Option<Duration>,
 
     /// Exit with the code of the last stage, even if another stage failed
     #[arg(long)]
@@ -105,8 +114,13 @@ impl Options {
         self.whole || self.output.is_some()
     }
 
-    /// Returns whether the pipeline has to be observed for a report.
+    /// Returns whether the pipeline has to be observed.
     pub fn watched(&self) -> bool {
+        self.is_reported() || self.stalled.is_some()
+    }
+
+    /// Returns whether it has to be observed for a report.
+    pub fn is_reported(&self) -> bool {
         self.report || self.live || self.progress || self.json.is_some()
     }
 }

@@ -223,12 +223,17 @@ impl<'a> Runner<'a> {
                 text: command.text.to_string_lossy().trim().to_owned(),
                 pid: started.pid.as_raw_nonzero().get() as u32,
             });
+            let output = self.whole.as_ref().and_then(Whole::output);
+            let output = output
+                .map(|output| output.try_clone_to_owned())
+                .transpose()?;
             self.observer = Some(Observer::new(
                 self.options,
                 json,
                 stages.collect(),
                 links,
                 began,
+                output,
             ));
         }
         // A signal that came before all stages were started may not have reached all of them.
@@ -260,6 +265,9 @@ impl<'a> Runner<'a> {
     /// Waits for all stages, and for what they have left behind.
     fn finish(mut self) -> Result<Ending> {
         self.wait_for_the_stages();
+        if let Some(why) = self.stalled() {
+            return self.end_stalled(&why);
+        }
         let reported = match self.observer.take() {
             Some(observer) => observer.report(self.options),
             None => Ok(()),
@@ -276,7 +284,7 @@ impl<'a> Runner<'a> {
         // A '!' inverts the code, and not what became of the stages.
         let all_succeeded = matches!(ending, Ending::Code(_)) && self.status().success();
         if let Some(whole) = self.whole.as_mut().filter(|_| all_succeeded) {
-            whole.put_in_place()?;
+            whole.put_in_place(self.options.at_least)?;
         }
         Ok(ending)
     }
@@ -343,10 +351,6 @@ impl<'a> Runner<'a> {
 
     /// Ends the whole pipeline, and returns when it has ended or cannot be ended. With `--whole`, no stage sees an end of
     /// its input. The statuses of the stages do not count any more: the caller decides the exit code.
-    #[allow(
-        dead_code,
-        reason = "a limit on how long the pipeline may move nothing needs it"
-    )]
     pub(super) fn end_pipeline(&mut self) {
         self.end_left();
     }

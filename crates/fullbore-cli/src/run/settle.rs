@@ -198,6 +198,9 @@ impl Runner<'_> {
         self.reap();
         while self.ended_by.is_none() && !self.is_ended && self.is_any_left() {
             let due = self.observer.as_mut().map(Observer::sample);
+            if self.stalled().is_some() {
+                return;
+            }
             self.end_further();
             let whole = self.whole.as_mut();
             let is_written = whole

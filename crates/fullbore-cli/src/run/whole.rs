@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 
 use super::options::Options;
 use super::shelf::{MOST, Shelf, is_read};
-use crate::copying::{Replacement, WriteBack};
+use crate::copying::{AtLeast, Replacement, WriteBack};
 use fullbore_host::refusal::Usage;
 
 /// The time after which what was written to the output is handed to the disk.
@@ -134,12 +134,13 @@ impl<'a> Whole<'a> {
     /// Puts the output in place.
     ///
     /// # Errors
-    /// Those of storing and of naming the file. The old file is as it was then.
-    pub fn put_in_place(&mut self) -> Result<()> {
-        match self.output.take() {
-            Some(output) => output.put_in_place(self.write_back.is_some()),
-            None => Ok(()),
-        }
+    /// If the file has fewer bytes than that; those of storing and of naming the file. The old file is as it was then.
+    pub fn put_in_place(&mut self, at_least: AtLeast) -> Result<()> {
+        let Some(output) = self.output.take() else {
+            return Ok(());
+        };
+        at_least.check(rustix::fs::fstat(&output)?.st_size as u64)?;
+        output.put_in_place(self.write_back.is_some())
     }
 
     /// Hands to the disk what was written to the output, if it is time to. Returns when that is due the next time, or

@@ -11,6 +11,7 @@
 mod common;
 
 mod article;
+mod at_least;
 mod atomic;
 mod bad_days;
 mod bench;
@@ -51,6 +52,7 @@ mod ring;
 mod run;
 mod run_accept;
 mod run_signals;
+mod run_stalled;
 mod run_whole;
 mod run_whole_others;
 mod seal;

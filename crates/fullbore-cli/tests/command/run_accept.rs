@@ -7,7 +7,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::io::Errno;
+use seccompiler::SeccompCmpOp;
 use tempfile::TempDir;
+
+use crate::common::refusing::{call, refusing, under};
 
 use crate::common::{
     FULLBORE, assert_code, assert_quiet_success, finish, fullbore, one_line, output_of,
@@ -344,4 +348,17 @@ fn stages_start_with_the_signals_of_a_shell_that_a_user_has_started() {
     let kept = bits(&[SIGHUP, SIGINT, SIGUSR1]);
     assert_eq!(mask_of(&all, &[], "SigIgn") & bits(&all), kept);
     assert_eq!(mask_of(&[], &all, "SigBlk") & bits(&all), kept);
+}
+
+#[test]
+fn early_whose_pipe_cannot_be_kept_open_is_refused() {
+    // F_DUPFD_CLOEXEC of include/uapi/linux/fcntl.h.
+    let condition = (1, SeccompCmpOp::Eq, 1030);
+    let filter = refusing(&[(call::FCNTL, &[condition])], Errno::MFILE);
+    let mut command = fullbore("run --accept 1=early -- yes | head -n 1");
+    let output = finish(start(under(filter, &mut command)));
+    // The last act of every verb needs a duplicate as well, so the code is not that of this error.
+    assert!(!output.status.success() && output.stdout.is_empty(), "{}", said(&output));
+    let text = "keep the pipe after stage 1 open for --accept 1=early";
+    assert!(stderr(&output).contains(text), "{}", said(&output));
 }

@@ -118,12 +118,14 @@ impl Link {
 
 /// Returns the directory with this process's open files, which is opened only once.
 fn own_fds() -> Result<BorrowedFd<'static>, Errno> {
-    static FDS: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
+    static FDS: OnceLock<OwnedFd> = OnceLock::new();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    FDS.get_or_init(|| rustix::fs::open("/proc/self/fd", flags, Mode::empty()))
-        .as_ref()
-        .map(AsFd::as_fd)
-        .map_err(|errno| *errno)
+    if FDS.get().is_none() {
+        // Another time there may be fewer open files.
+        let opened = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+        let _ = FDS.set(opened);
+    }
+    FDS.get().map(AsFd::as_fd).ok_or(Errno::BADF)
 }
 
 /// Reads how full the pipe is that `handle` refers to (`O_PATH`). Do not use this for a FIFO unless both its sides are

@@ -17,7 +17,7 @@
 //! | `pipeline.rs` | all of this for the stages and pipes of one pipeline |
 
 pub mod attribution;
-mod blame;
+pub mod blame;
 pub mod cpus;
 pub mod facts;
 pub mod input_file;
@@ -29,4 +29,4 @@ mod resources;
 mod rings;
 pub mod stage;
 pub mod sums;
-mod waiting;
+pub mod waiting;

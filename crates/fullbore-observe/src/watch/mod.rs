@@ -6,6 +6,7 @@
 //! sample reads little (what threads do, how full pipes are). Counters, which only grow (times,
 //! bytes, the processes of a stage), are read less often, and when a stage has ended.
 
+mod movement;
 pub mod progress;
 
 use std::collections::VecDeque;
@@ -56,6 +57,7 @@ pub struct Watch {
     interval: Duration,
     /// The length of the recent past, and the least number of samples in it.
     recent: (Duration, u64),
+    seen: movement::Seen,
 }
 
 impl Watch {
@@ -96,6 +98,7 @@ impl Watch {
             began,
             interval: OFTEN,
             recent,
+            seen: movement::Seen::default(),
         }
     }
 
