@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -39,17 +39,21 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins to observe a pipeline whose start began at this time.
+    /// Begins to observe a pipeline whose start began at this time, and the file of its output.
+    ///
+    /// # Errors
+    /// Those of dup(2).
     pub fn new(
         options: &Options,
         json: Option<File>,
         stages: Vec<StartedStage>,
         links: Vec<Link>,
         began: Instant,
-        output: Option<OwnedFd>,
-    ) -> Self {
+        output: Option<BorrowedFd<'_>>,
+    ) -> Result<Self> {
         let now = Instant::now();
-        Self {
+        let stall = options.stalled.map(|limit| Stall::new(limit, output));
+        Ok(Self {
             watch: Watch::new(stages, links).started_at(began),
             live: match options.progress {
                 true => Live::new(Some((ProgressLine::from_start(), options.size))),
@@ -57,11 +61,11 @@ impl Observer {
                 false => None,
             },
             json,
-            stall: options.stalled.map(|limit| Stall::new(limit, output)),
+            stall: stall.transpose().context("dup the file of -o")?,
             is_seldom: !options.is_reported(),
             sample_at: now,
             draw_at: now + DRAW_EVERY,
-        }
+        })
     }
 
     /// Takes a sample and draws the report, if that is due. Returns when it is due the next time.

@@ -223,18 +223,14 @@ impl<'a> Runner<'a> {
                 text: command.text.to_string_lossy().trim().to_owned(),
                 pid: started.pid.as_raw_nonzero().get() as u32,
             });
-            let output = self.whole.as_ref().and_then(Whole::output);
-            let output = output
-                .map(|output| output.try_clone_to_owned())
-                .transpose()?;
             self.observer = Some(Observer::new(
                 self.options,
                 json,
                 stages.collect(),
                 links,
                 began,
-                output,
-            ));
+                self.whole.as_ref().and_then(Whole::output),
+            )?);
         }
         // A signal that came before all stages were started may not have reached all of them.
         while let Some(came) = self.signals.next() {

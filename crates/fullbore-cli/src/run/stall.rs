@@ -3,7 +3,8 @@
 //! What moves between and beside the stages is observed by [`Watch`]; here are the ends of the pipeline, which only this
 //! process is sure to have: its stdin, its stdout, and the file of `-o`.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use fullbore_host::text::duration;
@@ -31,7 +32,13 @@ pub struct Stall {
 
 impl Stall {
     /// Begins now.
-    pub fn new(limit: Duration, output: Option<OwnedFd>) -> Self {
+    ///
+    /// # Errors
+    /// Those of dup(2).
+    pub fn new(limit: Duration, output: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+        let output = output
+            .map(|output| output.try_clone_to_owned())
+            .transpose()?;
         let mut stall = Self {
             limit,
             still: Duration::ZERO,
@@ -40,7 +47,7 @@ impl Stall {
             ends: [None; 4],
         };
         stall.ends = stall.ends();
-        stall
+        Ok(stall)
     }
 
     /// Returns the time between two checks.

@@ -358,7 +358,11 @@ fn early_whose_pipe_cannot_be_kept_open_is_refused() {
     let mut command = fullbore("run --accept 1=early -- yes | head -n 1");
     let output = finish(start(under(filter, &mut command)));
     // The last act of every verb needs a duplicate as well, so the code is not that of this error.
-    assert!(!output.status.success() && output.stdout.is_empty(), "{}", said(&output));
+    assert!(
+        !output.status.success() && output.stdout.is_empty(),
+        "{}",
+        said(&output)
+    );
     let text = "keep the pipe after stage 1 open for --accept 1=early";
     assert!(stderr(&output).contains(text), "{}", said(&output));
 }

@@ -8,6 +8,7 @@
 
 mod movement;
 pub mod progress;
+mod seen;
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;
@@ -57,7 +58,7 @@ pub struct Watch {
     interval: Duration,
     /// The length of the recent past, and the least number of samples in it.
     recent: (Duration, u64),
-    seen: movement::Seen,
+    seen: seen::Seen,
 }
 
 impl Watch {
@@ -98,7 +99,7 @@ impl Watch {
             began,
             interval: OFTEN,
             recent,
-            seen: movement::Seen::default(),
+            seen: seen::Seen::default(),
         }
     }
 

@@ -6,48 +6,17 @@
 //! alive. So a stage that works on other files counts as moving only if it moves more than these.
 
 use super::Watch;
-use crate::census::link::{Fill, open_for_writing};
+use super::seen::{Counted, Seen};
+use crate::census::link::open_for_writing;
 use crate::sampling::blame::blamed;
 use crate::sampling::moment::Moment;
 use crate::sampling::stage::WatchedStage;
-use crate::sampling::sums::StageSums;
 use crate::sampling::waiting::Doing;
 use fullbore_host::text::one_line;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The bytes that a stage has to move beside its pipes.
 const BESIDE: u64 = 64 << 10;
-
-/// How far everything was when it was last asked whether it has moved.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
-    fills: Vec<Option<Fill>>,
-    stages: Vec<Counted>,
-    /// The bytes that each stage had read and written when something last moved.
-    beside: Vec<u64>,
-}
-
-/// The counters of a stage.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    read: Option<u64>,
-    written: Option<u64>,
-    turns: u64,
-}
-
-impl Counted {
-    fn of(sums: &StageSums) -> Self {
-        Self {
-            read: sums.read,
-            written: sums.written,
-            turns: sums.turns,
-        }
-    }
-
-    fn beside(self) -> u64 {
-        self.read.unwrap_or(0) + self.written.unwrap_or(0)
-    }
-}
 
 impl Watch {
     /// Returns whether a byte may have moved since the last call: through a pipe, or at least 64 KiB from or to other
