@@ -145,9 +145,8 @@ impl Runner<'_> {
         self.end_pipeline();
         drop(ends);
         say(why);
-        match self.observer.take() {
-            Some(observer) => observer.report(self.options)?,
-            None => {}
+        if let Some(observer) = self.observer.take() {
+            observer.report(self.options)?;
         }
         Ok(Ending::Code(STALLED))
     }
