@@ -12,8 +12,9 @@ use anyhow::{Context, Result};
 use fullbore_linux::is_closed;
 
 use super::accept::Outcome;
+use super::left::say;
 use super::observer::Observer;
-use super::runner::{Ending, Runner, say};
+use super::runner::{Ending, Runner};
 use super::stall::STALLED;
 use super::status::{code, was_ended_by_sigpipe, whole};
 use super::whole::Whole;
@@ -69,7 +70,8 @@ impl Runner<'_> {
         }
         // A signal of the terminal ends the pipeline, and what was ended here did not end by itself.
         let is_ending = |whole: &Whole<'_>| whole.is_ending(stage);
-        let is_ended = self.is_ended || self.ended_by.is_some() || self.whole.as_ref().is_some_and(is_ending);
+        let is_ended =
+            self.is_ended || self.ended_by.is_some() || self.whole.as_ref().is_some_and(is_ending);
         let noted = self.noted.map(|signal| signal.as_raw());
         if is_ended || noted.is_some() && status.signal() == noted {
             return Some(Outcome::Failed);
