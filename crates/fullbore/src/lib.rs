@@ -55,6 +55,7 @@
 #![deny(unsafe_code)]
 
 pub mod buffer;
+mod choice;
 pub mod consumer;
 mod fresh;
 mod kind;

@@ -35,6 +35,16 @@ impl Splice<'_> {
     /// # Errors
     /// What stopped the wait.
     pub(crate) fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
+        match self.ends.0 {
+            End::Own | End::File => self.wait_and_run(waiter),
+            // Another process fills the source.
+            _ => waiter.looking(self.source, Ready::ToRead, |waiter| {
+                self.wait_and_run(waiter)
+            }),
+        }
+    }
+
+    fn wait_and_run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
         let wait = waiter.wait;
         if wait == Wait::Block {

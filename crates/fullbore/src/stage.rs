@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use crate::choice::Choice;
 use crate::fresh::Fresh;
 use crate::memory::{self, Geometry, Memory};
 use crate::outlet::{Failed, Outlet, Sent, least_to_give, pages_pay_off};
@@ -31,6 +32,10 @@ pub(crate) struct Stage {
     /// The number of held bytes that at least one pipe refers to.
     given: usize,
     grown: bool,
+    /// Memory to write from, and whether that is faster; `None` if bytes are always sent in one way.
+    written: Option<(Choice, Memory)>,
+    /// Whether the held bytes are in the memory to write from.
+    is_written: bool,
 }
 
 impl Stage {
@@ -44,6 +49,8 @@ impl Stage {
             held: 0..0,
             given: 0,
             grown: false,
+            written: None,
+            is_written: false,
         }
     }
 
@@ -71,9 +78,10 @@ impl Stage {
     }
 
     /// Allocates full-size memory: `chunk` bytes for each read, and fresh memory each time if the bytes are to be
-    /// `given` to pipes and there is enough memory. If no memory can be mapped, the stage keeps what it has. The stage
-    /// must be empty.
-    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool) {
+    /// `given` to pipes and there is enough memory. If all sinks are pipes and the source may have to be waited for
+    /// (`waits`), writing may be faster, and is used while it is. If no memory can be mapped, the stage keeps what it
+    /// has. The stage must be empty.
+    pub(crate) fn grow(&mut self, chunk: Option<usize>, given: bool, waits: bool) {
         debug_assert!(self.held.is_empty());
         self.grown = true;
         if given && pages_pay_off() {
@@ -84,6 +92,11 @@ impl Stage {
                 self.fresh = Some(fresh);
                 self.chunk = chunk;
                 self.window = 0..0;
+                if waits {
+                    let mut memory = Memory::first(memory::FIRST);
+                    memory.grow_for_copying(chunk.min(memory::suits_copying()), false);
+                    self.written = Some((Choice::new(), memory));
+                }
                 return;
             }
         }
@@ -111,7 +124,10 @@ impl Stage {
 
     /// Returns the bytes that are held.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory[self.held.clone()]
+        match &self.written {
+            Some((_, memory)) if self.is_written => &memory[self.held.clone()],
+            _ => &self.memory[self.held.clone()],
+        }
     }
 
     /// Returns the memory to read at most `most` bytes into. The stage must be empty.
@@ -120,6 +136,14 @@ impl Stage {
     /// The kernel's error if memory cannot be released to it.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
+        self.is_written = self
+            .written
+            .as_ref()
+            .is_some_and(|(choice, _)| !choice.gives());
+        if let Some((_, memory)) = self.written.as_mut().filter(|_| self.is_written) {
+            let len = memory.len().min(self.chunk).min(most);
+            return Ok(&mut memory[..len]);
+        }
         let at_least = least_to_give(self.chunk);
         if self.window.len() < at_least {
             if let (Some(fresh), Memory::Pages(pages)) = (&mut self.fresh, &mut self.memory) {
@@ -133,7 +157,12 @@ impl Stage {
 
     /// Records that the first `n` bytes of the room were filled.
     pub(crate) fn filled(&mut self, n: usize) {
-        self.held = self.window.start..self.window.start + n;
+        let start = if self.is_written {
+            0
+        } else {
+            self.window.start
+        };
+        self.held = start..start + n;
         self.given = 0;
     }
 
@@ -149,8 +178,11 @@ impl Stage {
         most: usize,
         at: Option<u64>,
     ) -> Result<usize, Failed> {
-        let bytes = &self.memory[self.held.start + from..self.held.end];
+        let bytes = &self.bytes()[from..];
         let bytes = &bytes[..bytes.len().min(most)];
+        if self.is_written {
+            return outlet.write(sink, bytes);
+        }
         let offered = self.fresh.is_some() && bytes.len() >= least_to_give(self.chunk);
         // SAFETY: `given` records the bytes, and `let_go` passes them to `Fresh`, which releases their pages to the
         // kernel before anything is written there again. Fresh memory is a private mapping.
@@ -168,6 +200,9 @@ impl Stage {
     /// Empties the stage, once every remaining sink has got the held bytes.
     pub(crate) fn let_go(&mut self) {
         let held = std::mem::take(&mut self.held);
+        if let Some((choice, _)) = &mut self.written {
+            choice.sent(held.len());
+        }
         if self.given > 0 {
             self.given = 0;
             if let Some(fresh) = &mut self.fresh {

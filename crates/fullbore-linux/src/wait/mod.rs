@@ -7,6 +7,7 @@
 
 mod budget;
 mod cancel;
+mod look;
 mod nap;
 mod pace;
 
@@ -23,6 +24,7 @@ use rustix::thread::futex;
 pub use crate::error::Stopped;
 use budget::Budget;
 pub use cancel::Cancel;
+use look::{Look, Looked};
 pub use nap::Nap;
 pub use pace::Pace;
 
@@ -34,7 +36,8 @@ pub use pace::Pace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Sleep in the call itself, as a blocking fd does.
+    /// Sleep in the call itself, as a blocking fd does. Before a call that would sleep, it looks for up to 50 µs whether
+    /// the fd becomes ready, as long as recent looks have saved a sleep; never on one CPU.
     #[default]
     Block,
     /// Try without waiting, and sleep in poll(2) before the next try.
@@ -90,6 +93,9 @@ pub struct Waiter {
     /// the wait.
     pub interruptible: bool,
     budget: Budget,
+    look: Look,
+    /// Whether the look of the next call was taken before.
+    has_looked: bool,
     /// Whether a signal may have ended the last call after it had moved some bytes.
     was_short: bool,
     /// Whether it waits for sockets, which may have timeouts.
@@ -284,7 +290,37 @@ impl Waiter {
         ready: Ready,
         call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        self.until_one_ready(|| (fd, ready), call)
+        self.looking(fd, ready, |waiter| {
+            waiter.until_one_ready(|| (fd, ready), call)
+        })
+    }
+
+    /// Makes a call that may sleep until `fd` is ready, and with [`Wait::Block`] looks before it whether the peer is
+    /// about to make it ready.
+    #[inline]
+    pub fn looking<T>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        ready: Ready,
+        call: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        if !std::mem::take(&mut self.has_looked) && self.wait == Wait::Block && !self.never {
+            self.look.look(|| is_ready(fd, ready));
+        }
+        call(self)
+    }
+
+    /// Looks as the next call on `fd` would, instead of that call, and returns whether `fd` is ready.
+    pub fn look(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> bool {
+        let looked = match self.wait {
+            Wait::Block => self.look.look(|| is_ready(fd, ready)),
+            _ => Looked::NotNow,
+        };
+        self.has_looked = true;
+        match looked {
+            Looked::NotNow => is_ready(fd, ready),
+            looked => looked == Looked::Ready,
+        }
     }
 
     /// As [`until_ready`](Self::until_ready), for calls where only an `EAGAIN` shows which fd has to become ready.
@@ -416,7 +452,15 @@ impl Waiter {
         self.check_stopped()?;
         self.nap(nap.was_vain())?;
         match self.wait {
-            Wait::Block | Wait::Poll => {}
+            Wait::Block => {
+                let any = || {
+                    fds.iter()
+                        .any(|&(fd, ready)| ready.is_some_and(|ready| is_ready(fd, ready)))
+                };
+                self.look.look(any);
+                return self.sleep_until_any_ready(fds);
+            }
+            Wait::Poll => {}
             Wait::Spin => {
                 std::hint::spin_loop();
                 return Ok(None);
@@ -502,6 +546,12 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T,
             answer => return answer,
         }
     }
+}
+
+/// Returns whether `fd` is ready now, has an error, or has its other end closed.
+fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(fd, ready.flags())];
+    poll(&mut polled, Some(&Timespec::default())) != Ok(0)
 }
 
 /// Returns the timeout of a blocking socket for this operation; `None` if it has no timeout, is not a socket, or has

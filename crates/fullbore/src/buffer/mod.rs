@@ -26,6 +26,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use rustix::fs::FileType;
 
 use crate::outlet::Outlet;
 use crate::store::{Layout, Store};
@@ -97,6 +98,8 @@ struct Options {
 struct Prepared {
     store: Store,
     messages: Messages,
+    /// Whether the source may have to be waited for.
+    waits: bool,
     ends: Ends,
 }
 
@@ -114,7 +117,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 read_rate: None,
                 write_rate: None,
                 pause: Duration::ZERO,
-                waiter: Waiter::new(Wait::Adaptive),
+                waiter: Waiter::new(Wait::Block),
                 pipe_size: None,
                 plain: false,
             },
@@ -183,7 +186,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     }
 
     /// Sets what to do while there is nothing to read or a sink has no room. The default is
-    /// [`Wait::Adaptive`].
+    /// [`Wait::Block`].
     pub fn wait(mut self, wait: Wait) -> Self {
         self.options.waiter.wait = wait;
         self
@@ -241,6 +244,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let Prepared {
             mut store,
             messages,
+            waits,
             ends,
         } = prepared.map_err(|error| BufferFailure::before(error, began))?;
         let capacity = store.capacity();
@@ -277,6 +281,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 pause: options.pause,
                 is_long: false,
                 plain: options.plain,
+                waits,
             })
             .collect();
         let looking = || watch(&Level::of(store, capacity, began.elapsed()));
@@ -338,6 +343,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         Ok(Prepared {
             store,
             messages,
+            waits: FileType::from_raw_mode(source.st_mode) != FileType::RegularFile,
             ends,
         })
     }

@@ -1,5 +1,6 @@
 //! The thread that reads.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -11,7 +12,7 @@ use crate::messages;
 use crate::store::{Filler, Store};
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::outcome::Outcome;
-use fullbore_linux::wait::{Pace, uninterrupted};
+use fullbore_linux::wait::{Pace, Ready, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
 /// The side that reads.
@@ -128,12 +129,15 @@ impl Reading<'_> {
             let chunk = self.chunk;
             let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
             let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
-            let read = |room: &mut [u8]| messages.read(calls, source, room);
-            match self.filler.fill(most, read) {
+            let calls = RefCell::new(calls);
+            let has_more = || calls.borrow_mut().waiter().look(source, Ready::ToRead);
+            let read = |room: &mut [u8]| messages.read(&mut calls.borrow_mut(), source, room);
+            match self.filler.fill(most, has_more, read) {
                 None | Some(Ok(0)) => return Ok(()),
                 Some(Ok(n)) => {
                     self.taken += n as u64;
                     if let Some(pace) = &mut self.pace {
+                        self.filler.wake();
                         self.store.pause(pace.wait_after(n as u64, Instant::now()));
                     }
                 }

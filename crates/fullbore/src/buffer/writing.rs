@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use crate::choice::Once;
 use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
@@ -28,6 +29,8 @@ pub(super) struct Writing<'a> {
     pub(super) is_long: bool,
     /// Whether to move bytes by write(2) only.
     pub(super) plain: bool,
+    /// Whether the source may have to be waited for.
+    pub(super) waits: bool,
 }
 
 /// The bytes that a sink got, and why it ended, if not because the source did.
@@ -59,6 +62,7 @@ impl Writing<'_> {
             if !self.plain {
                 self.outlet
                     .take_pages(self.sink, Kind::Pipe, self.pipe_size);
+                self.emptier.choice = self.waits.then(Once::default);
             }
         }
         match self.emptier.send(&mut self.outlet, self.sink, most) {

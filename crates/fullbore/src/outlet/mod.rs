@@ -293,6 +293,22 @@ impl Outlet {
         Ok(n)
     }
 
+    /// Writes some of `bytes` to a pipe by write(2), even if copies go through a socket, and returns how many.
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    pub(crate) fn write(&mut self, sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Failed> {
+        self.duplicate_again(sink);
+        match self.target.pipe(sink) {
+            Some(pipe) if !self.through.has_failed() => {
+                let (n, way) = socket::directly(&mut self.calls, pipe, bytes)?;
+                self.last = way;
+                Ok(n)
+            }
+            _ => self.copy(sink, bytes, None),
+        }
+    }
+
     fn duplicate_again(&mut self, sink: BorrowedFd<'_>) {
         if let Target::Duplicate(own @ None) = &mut self.target {
             *own = own_writable(sink).ok();

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use crate::choice::Once;
 use crate::memory::{Geometry, Memory};
 use crate::outlet::{BY_REFERENCE_FROM, Outlet, Sent};
 use fullbore_linux as linux;
@@ -193,9 +194,14 @@ impl Store {
     pub(crate) fn sides(&mut self) -> (&Self, Filler<'_>, Vec<Emptier<'_>>) {
         let store: &Self = self;
         let outputs = store.lock().state.outputs();
-        let emptier = |output| Emptier { store, output };
+        let emptier = |output| Emptier {
+            store,
+            output,
+            choice: None,
+        };
         let emptiers = (0..outputs).map(emptier).collect();
-        (store, Filler { store }, emptiers)
+        let filler = Filler { store, kept: None };
+        (store, filler, emptiers)
     }
 
     /// Returns the size of the memory in bytes.
@@ -297,17 +303,31 @@ fn in_file(file: OwnedFd, len: usize) -> Result<Pages> {
 #[derive(Debug)]
 pub(crate) struct Filler<'a> {
     store: &'a Store,
+    /// Bytes that sleeping outputs were not woken for, and since when.
+    kept: Option<(usize, Instant)>,
 }
+
+/// Sleeping outputs are woken at the latest for this many bytes, and after this time.
+const KEPT: (usize, Duration) = (256 << 10, Duration::from_micros(200));
 
 impl Filler<'_> {
     /// Waits for room, and calls `read` to put at most `most` bytes into it; `read` returns how many. Returns `None` if
     /// no output is left, or if everything ends early.
+    ///
+    /// Outputs that sleep are woken for the bytes of earlier calls before it reads, unless the source `has_more`: then
+    /// they are woken for many pieces at once.
     pub(crate) fn fill<E>(
         &mut self,
         most: usize,
+        has_more: impl FnOnce() -> bool,
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Option<Result<usize, E>> {
         let store = self.store;
+        let (bytes, time) = KEPT;
+        let is_over = |(kept, since): (usize, Instant)| kept >= bytes || since.elapsed() >= time;
+        if self.kept.is_some_and(|kept| is_over(kept) || !has_more()) {
+            self.wake();
+        }
         let mut inner = store.lock();
         let mut waited: Option<Instant> = None;
         let room = loop {
@@ -346,9 +366,17 @@ impl Filler<'_> {
             let mut inner = store.lock();
             inner.state.fill(n.min(room.len()));
             inner.counts.most = inner.counts.most.max(inner.state.held());
-            store.wake_outputs(inner);
+            let (kept, since) = self.kept.unwrap_or_else(|| (0, Instant::now()));
+            self.kept = Some((kept + n, since));
         }
         Some(read)
+    }
+
+    /// Wakes outputs that sleep although there are bytes for them.
+    pub(crate) fn wake(&mut self) {
+        if self.kept.take().is_some() {
+            self.store.wake_outputs(self.store.lock());
+        }
     }
 }
 
@@ -364,6 +392,8 @@ impl Drop for Filler<'_> {
 pub(crate) struct Emptier<'a> {
     store: &'a Store,
     output: usize,
+    /// Whether to give or to write, if either may be faster.
+    pub(crate) choice: Option<Once>,
 }
 
 impl Emptier<'_> {
@@ -389,9 +419,18 @@ impl Emptier<'_> {
             std::slice::from_raw_parts(store.start.as_ptr().add(bytes.start), bytes.len())
         };
         let offered = store.may_be_given && bytes.len() >= BY_REFERENCE_FROM;
-        // SAFETY: given bytes are recorded below, and the state then has their slot released to the kernel before it is
-        // filled again. The memory is a private mapping, or else nothing is offered.
-        let sent = unsafe { outlet.send(sink, bytes, offered, None) };
+        let held = || store.lock().state.held();
+        let writes = offered
+            && self
+                .choice
+                .as_mut()
+                .is_some_and(|choice| !choice.gives(held(), outlet.fd(sink)));
+        let sent = match writes {
+            true => outlet.write(sink, bytes).map(Sent::Copied),
+            // SAFETY: given bytes are recorded below, and the state then has their slot released to the kernel before
+            // it is filled again. The memory is a private mapping, or else nothing is offered.
+            false => unsafe { outlet.send(sink, bytes, offered, None) },
+        };
         let (n, given) = match sent {
             Ok(Sent::Given(n)) => (n, true),
             Ok(Sent::Copied(n)) => (n, false),

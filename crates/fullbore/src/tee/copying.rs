@@ -104,7 +104,14 @@ impl Splitting<'_> {
             any |= may_give && branch.outlet.take_pages(*sink, branch.kind, capacity);
         }
         let chunk = self.options.read_chunk(self.state.longest_message);
-        stage.grow(chunk, any);
+        let [branch] = &mut *self.state.branches else {
+            return stage.grow(chunk, any, false);
+        };
+        // As in a transfer.
+        let waits = branch.kind == Kind::Pipe
+            && self.state.source_kind != Kind::Regular
+            && !branch.outlet.calls.waiter().is_nonblocking();
+        stage.grow(chunk, any, waits);
     }
 
     /// Sends all bytes of the stage to every sink.

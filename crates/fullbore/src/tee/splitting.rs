@@ -79,9 +79,11 @@ impl State {
         self.waiter = waiter.clone();
         // The waiter has to track the timeouts of sockets, because no blocking call does so for these fds.
         self.waiter.count_timeouts_of_sockets();
+        let is_alone = self.branches.len() == 1;
         for branch in &mut self.branches {
             let mut waiter = waiter.clone();
-            waiter.never = true;
+            // Nobody else waits while the only pipe is full, and a write(2) that sleeps wakes up for more room at once.
+            waiter.never |= !is_alone || branch.kind != Kind::Pipe;
             branch.outlet.calls.wait_as(waiter);
             branch.would_block = false;
         }

@@ -400,7 +400,11 @@ impl State {
         let chunk = options
             .read_chunk(self.held.longest_message)
             .or_else(|| copied_from_a_pipe.then(memory::suits_a_pipe));
-        self.held.stage.grow(chunk, takes_pages);
+        // After vmsplice(2), a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md).
+        let waits = ends.sink_kind == Kind::Pipe
+            && ends.source_kind != Kind::Regular
+            && !self.waiter.is_nonblocking();
+        self.held.stage.grow(chunk, takes_pages, waits);
     }
 
     /// Empties the stage once all of its bytes were sent and shown.
