@@ -36,8 +36,7 @@ pub use pace::Pace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Sleep in the call itself, as a blocking fd does. Before a call that would sleep, it looks for up to 50 µs whether
-    /// the fd becomes ready, as long as recent looks have saved a sleep; never on one CPU.
+    /// Sleep in the call itself, as a blocking fd does.
     #[default]
     Block,
     /// Try without waiting, and sleep in poll(2) before the next try.
@@ -80,6 +79,9 @@ impl Ready {
 pub struct Waiter {
     /// How to wait.
     pub wait: Wait,
+    /// Whether [`Wait::Block`] looks for up to 50 µs before a call that would sleep, as long as recent looks have saved
+    /// sleeps; never on one CPU.
+    pub looks: bool,
     /// Whether to return `EAGAIN` instead of waiting.
     pub never: bool,
     /// As soon as this is cancelled, also during a wait, [`Errno::CANCELED`] is returned. [`stopped`](Self::stopped)
@@ -295,8 +297,8 @@ impl Waiter {
         })
     }
 
-    /// Makes a call that may sleep until `fd` is ready, and with [`Wait::Block`] looks before it whether the peer is
-    /// about to make it ready.
+    /// Makes a call that may sleep until `fd` is ready, and looks before it, if it [`looks`](Self::looks), whether
+    /// the peer is about to make it ready.
     #[inline]
     pub fn looking<T>(
         &mut self,
@@ -304,7 +306,8 @@ impl Waiter {
         ready: Ready,
         call: impl FnOnce(&mut Self) -> T,
     ) -> T {
-        if !std::mem::take(&mut self.has_looked) && self.wait == Wait::Block && !self.never {
+        let looks = self.looks && self.wait == Wait::Block && !self.never;
+        if !std::mem::take(&mut self.has_looked) && looks {
             self.look.look(|| is_ready(fd, ready));
         }
         call(self)
@@ -313,7 +316,7 @@ impl Waiter {
     /// Looks as the next call on `fd` would, instead of that call, and returns whether `fd` is ready.
     pub fn look(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> bool {
         let looked = match self.wait {
-            Wait::Block => self.look.look(|| is_ready(fd, ready)),
+            Wait::Block if self.looks => self.look.look(|| is_ready(fd, ready)),
             _ => Looked::NotNow,
         };
         self.has_looked = true;
@@ -452,7 +455,7 @@ impl Waiter {
         self.check_stopped()?;
         self.nap(nap.was_vain())?;
         match self.wait {
-            Wait::Block => {
+            Wait::Block if self.looks => {
                 let any = || {
                     fds.iter()
                         .any(|&(fd, ready)| ready.is_some_and(|ready| is_ready(fd, ready)))
@@ -460,7 +463,7 @@ impl Waiter {
                 self.look.look(any);
                 return self.sleep_until_any_ready(fds);
             }
-            Wait::Poll => {}
+            Wait::Block | Wait::Poll => {}
             Wait::Spin => {
                 std::hint::spin_loop();
                 return Ok(None);

@@ -253,6 +253,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let pace = |per_second: Option<u64>| per_second.map(|rate| Pace::new(rate, began));
         let calls = || {
             let mut waiter = Waiter::new(options.waiter.wait);
+            waiter.looks = true;
             waiter.cancel = Some(ends.stop.clone());
             Calls::with(waiter)
         };

@@ -84,7 +84,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         Self {
             source,
             sinks: Vec::new(),
-            options: Options::default(),
+            options: Options::new(),
             fails_without_readers: false,
             begun: None,
             elapsed: Duration::ZERO,

@@ -124,7 +124,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         Self {
             source,
             sink,
-            options: Options::default(),
+            options: Options::new(),
             state: None,
             elapsed: Duration::ZERO,
         }

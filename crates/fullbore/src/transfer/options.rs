@@ -24,6 +24,13 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Returns the default options.
+    pub(crate) fn new() -> Self {
+        let mut options = Self::default();
+        options.waiter.looks = true;
+        options
+    }
+
     /// # Errors
     /// [`Error::Invalid`] for options that would never move a byte, and in a child of the process that created them.
     pub(crate) fn check(&self) -> Result<()> {
