@@ -113,7 +113,7 @@ enum By {
 fn a_stage_that_may_not_be_signalled_sees_no_end_whatever_ends_the_pipeline() {
     let open = Open::new();
     if !open.has_become() {
-        return skipped("only root can make programs that run as root for others");
+        return skipped("programs that run as root for others: only root can make them");
     }
     let (behind, above) = (root("root"), "sh above".to_owned());
     let places = [
@@ -328,7 +328,7 @@ fn with_few_descriptors_a_pipeline_works_or_is_refused_before_it_starts() {
         open.assert_nothing_seen("few descriptors");
     }
     if !is_root() {
-        return skipped("only root can run a test as another user");
+        return skipped("processes of another user: only root can make them");
     }
     let stages = ["cat"; 11].join(" | ");
     // dash knows no descriptor above 9.

@@ -2,13 +2,20 @@
 //! an end. Every one of 2,000 pipelines has to succeed.
 
 use std::fs;
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::common::{children, finish, fullbore, holder_and_runner, said, start, under_load};
+use crate::common::users::ForEverybody;
+use crate::common::{
+    children, copy_program, finish, fullbore, holder_and_runner, is_root, is_running, output_of,
+    said, start, under_load, wait_for,
+};
 
 #[test]
 fn under_load_no_stage_behind_a_failure_sees_an_end() {
@@ -49,7 +56,7 @@ fn under_load_no_stage_behind_a_failure_sees_an_end() {
             // The stages are in the order in which they were started, if all are there.
             if let Some(&(pid, _)) = stages.get(failing) {
                 victim = Some(pid);
-                kill(pid);
+                kill(pid, Signal::KILL);
             }
         }
         let output = finish(child);
@@ -76,8 +83,120 @@ fn under_load_no_stage_behind_a_failure_sees_an_end() {
     assert!(failed > 0);
 }
 
-fn kill(pid: Pid) {
-    let _ = kill_process(pid, Signal::KILL);
+/// What stages run: all but the first note it if they see an end of their input. What goes on after its child has ended
+/// does not write to the next stage, because a broken pipe is no end.
+const SCRIPTS: [(&str, &str); 4] = [
+    ("cat", "cat && echo $1 >> seen"),
+    ("list", "(cat > /dev/null; true); echo $1 >> seen"),
+    (
+        "tee",
+        "tee >(cat > /dev/null; echo $1 >> seen) > /dev/null && echo $1 >> seen",
+    ),
+    ("root", "echo $$ >> roots; cat > /dev/null; echo $1 >> seen"),
+];
+
+/// The first stage never succeeds, and `run` is ended at a random moment, or fails. If this test runs as root, some
+/// stages belong to another user than the others, so that `run` may not signal them.
+#[test]
+fn under_load_no_stage_sees_an_end_whatever_ends_run() {
+    let everybody = ForEverybody::new();
+    let directory = everybody.path().parent().unwrap();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    for (name, script) in SCRIPTS {
+        fs::write(directory.join(name), script).unwrap();
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let user = if user == 0 { 65_534 } else { user };
+    let programs = [
+        "sh cat",
+        "sh list",
+        "bash tee",
+        "./become --reuid=0 --regid=0 --clear-groups sh root",
+    ];
+    let programs = &programs[..if may_become_root(directory) { 4 } else { 3 }];
+    let mut random = fastrand::Rng::new();
+    for round in 0..under_load(600) {
+        let first = match random.bool() {
+            true => format!("(head -c {} /dev/zero; exit 9)", random.u32(..300_000)),
+            false => "(echo x; exec sleep 1000)".to_owned(),
+        };
+        let stages = (1..random.usize(2..6)).map(|number| {
+            let program = programs[random.usize(..programs.len())];
+            format!(" | {program} {number}")
+        });
+        let line = first + &stages.collect::<String>();
+        let mut command = everybody.command(user, "run -q --whole --grace 0.05");
+        command.arg(&line).process_group(0);
+        let mut child = start(&mut command);
+        drop((child.stdout.take(), child.stderr.take()));
+        thread::sleep(Duration::from_micros(random.u64(..60_000)));
+        let keeper = Pid::from_child(&child);
+        let known = holder_and_runner(child.id());
+        let (whom, signal) = (
+            random.usize(..5),
+            [Signal::KILL, Signal::TERM][random.usize(..2)],
+        );
+        match (whom, known) {
+            (0, Some((_, runner))) => kill(runner, Signal::KILL),
+            (1, Some((_, runner))) => {
+                kill(keeper, Signal::KILL);
+                kill(runner, Signal::KILL);
+            }
+            (2, _) => drop(kill_process_group(keeper, signal)),
+            (3, Some((holder, runner))) => {
+                kill(holder, Signal::KILL);
+                thread::sleep(Duration::from_micros(random.u64(..5000)));
+                kill(runner, signal);
+            }
+            _ => kill(keeper, signal),
+        }
+        child.wait().unwrap();
+        let what = format!("{round}: {line}, {whom}, {signal:?}");
+        let nothing_seen = || {
+            let seen = fs::read_to_string(directory.join("seen"));
+            assert!(seen.is_err(), "{what}: {seen:?}");
+        };
+        nothing_seen();
+        // Those that `run` may not end, the parent first. They may have been started just now.
+        wait_for("the end of the holder", || {
+            end_roots(directory);
+            let has_ended = |(holder, _)| !is_running(holder);
+            known.is_none_or(has_ended).then_some(())
+        });
+        let _ = fs::remove_file(directory.join("roots"));
+        nothing_seen();
+    }
+}
+
+/// Kills the stages that belong to root: each shell, and then its child.
+fn end_roots(directory: &Path) {
+    let roots = fs::read_to_string(directory.join("roots")).unwrap_or_default();
+    for root in roots.lines().filter_map(|pid| pid.parse::<i32>().ok()) {
+        let root = Pid::from_raw(root).unwrap();
+        let below = children(root.as_raw_nonzero().get() as u32);
+        if is_running(root) {
+            kill(root, Signal::KILL);
+            below.iter().for_each(|&(pid, _)| kill(pid, Signal::KILL));
+        }
+    }
+}
+
+/// Makes setpriv(1) with the set-user-ID bit, which is what sudo is. Returns whether that works here.
+fn may_become_root(directory: &Path) -> bool {
+    let found = output_of(Command::new("sh").args(["-c", "command -v setpriv"])).unwrap();
+    if !is_root() || !found.status.success() {
+        return false;
+    }
+    let path = directory.join("become");
+    copy_program(String::from_utf8_lossy(&found.stdout).trim(), &path);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+    let mut tried = Command::new(path);
+    tried.args(["--reuid=0", "--regid=0", "--clear-groups", "true"]);
+    output_of(tried.uid(65_534).gid(65_534)).is_ok_and(|output| output.status.success())
+}
+
+fn kill(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
 }
 
 /// Returns the first stage, from 0, that is said to have failed.
