@@ -38,6 +38,9 @@ use crate::interrupt::die_of;
 use crate::terminal::footer;
 use crate::waiting::wait_for;
 
+/// The time between two looks at a runner that is about to stop.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the runner may
 /// draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and
 /// queued for the runner when it starts. If the pipeline `is_whole`, what the runner puts on the shelf stays open until it
@@ -141,7 +144,10 @@ fn stay(
             stop_by = None;
             stop();
         }
-        let next = [until, stop_by].into_iter().flatten().min();
+        // No signal tells this process that the runner has stopped, if the holder is its parent.
+        let look = stop_by.filter(|_| holder.is_some());
+        let look = look.map(|_| now + LOOK_INTERVAL);
+        let next = [until, stop_by, look].into_iter().flatten().min();
         let left = next.map(|next| next.saturating_duration_since(Instant::now()));
         let fds = [Some(signals.as_fd()), holder.as_ref().map(AsFd::as_fd)];
         let fds: Vec<_> = fds.into_iter().flatten().collect();
