@@ -26,6 +26,8 @@ async def acopy(
     *,
     plain: bool = False,
     pipe_size: int | str | None = None,
+    atomic: bool = False,
+    at_least: int | str | None = None,
 ) -> Report:
     """Copies like copy(), and lets other tasks run meanwhile.
 
@@ -72,6 +74,8 @@ async def acopy(
                 pipe_size,
                 canceller,
                 begin,
+                atomic,
+                at_least,
             )
         except BaseException as raised:
             error = raised

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _fullbore
+from ._atomic import Replacement
 from ._files import Opened
 
 TYPE_CHECKING = False
@@ -41,6 +42,8 @@ def _copy(
     pipe_size: int | str | None,
     cancel: _fullbore.Canceller | None,
     begin: Callable[[bool], None] | None = None,
+    atomic: bool = False,
+    at_least: int | str | None = None,
 ) -> Report:
     """Copies like copy(). It calls `begin(False)` when the source is open, and `begin(True)` when both files
     are, before the sink is truncated.
@@ -48,11 +51,17 @@ def _copy(
     if guarantee not in ("snapshot", "reference"):
         raise ValueError(f"invalid guarantee {guarantee!r}: expected 'snapshot' or 'reference'")
     most = _check(limit, pipe_size)
+    least = 0 if at_least is None else _size("at_least", at_least)
+    if least and not atomic:
+        raise ValueError("at_least needs atomic=True: otherwise, the file has fewer bytes before that is known")
     source = Opened(src, writes=False, what="src")
+    replacement = None
     try:
         if begin is not None:
             begin(False)
-        sink = Opened(dst, writes=True, what="dst")
+        replacement = Replacement(dst) if atomic else None
+        sink = Opened(dst if replacement is None else replacement.fd, writes=True, what="dst")
+        sink.name = dst if replacement is not None else sink.name
         try:
             if begin is not None:
                 begin(True)
@@ -76,8 +85,16 @@ def _copy(
             raise
         # A file is completely written only once close(2) has succeeded.
         sink.close()
+        if report.bytes < least:
+            short = EOFError(f"{report.bytes} bytes came, and at_least is {least}: {dst!r} was not replaced")
+            short.report = report  # type: ignore[attr-defined]
+            raise short
+        if replacement is not None:
+            replacement.put_in_place()
         return report
     finally:
+        if replacement is not None:
+            replacement.close()
         source.done()
         source.close()
 
@@ -91,6 +108,8 @@ def copy(
     *,
     plain: bool = False,
     pipe_size: int | str | None = None,
+    atomic: bool = False,
+    at_least: int | str | None = None,
 ) -> Report:
     """Copies all bytes of `src`, or `limit` bytes, to `dst`, and returns a Report.
 
@@ -106,6 +125,10 @@ def copy(
     A pipe that is read from keeps its capacity; grow(src, '1M') before the call makes a copy between pipes
     faster.
 
+    With atomic=True, `dst` is a path, and is replaced in one step when the copy is complete; until then, and after any
+    error, it is as it was, so it may also be `src`. The new file has the owner, the mode and the ACL of the old one. If
+    fewer than `at_least` bytes came, it is not replaced, and EOFError is raised: at_least=1 refuses an empty source.
+
     `progress` is called with the number of bytes so far, at most ten times a second and at the end. An
     exception that it raises ends the copy.
 
@@ -113,7 +136,7 @@ def copy(
     such as KeyboardInterrupt, has the attribute `report`: what arrived, and in `report.unsent` the bytes that
     were taken from the source and did not arrive.
     """
-    return _copy(src, dst, guarantee, plain, limit, progress, pipe_size, None)
+    return _copy(src, dst, guarantee, plain, limit, progress, pipe_size, None, None, atomic, at_least)
 
 
 def tee(

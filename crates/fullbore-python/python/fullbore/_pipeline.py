@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import select
 import shlex
@@ -18,6 +19,7 @@ from ._files import Opened, flush_standard, plain
 from ._fullbore import Consumer, Producer
 from ._moving import _size
 from ._report import PipelineReport, read_report
+from ._whole import Whole, report_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,19 +28,33 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from ._whole import Accept
+
 __all__ = ["DEVNULL", "PIPE", "STDOUT", "Pipeline", "PipelineError", "TimeoutExpired"]
 
 Stage = Union[str, "Sequence[str | bytes | os.PathLike[str]]"]
 
 
 class PipelineError(subprocess.CalledProcessError):
-    """A stage of a pipeline failed. `cmd` is its text, and `stage` its number, from 1."""
+    """A pipeline failed. `cmd` is the text of the stage that failed, and `stage` its number, from 1.
 
-    def __init__(self, stage: int, stages: Sequence[str], returncodes: Sequence[int]) -> None:
-        super().__init__(returncodes[stage - 1], stages[stage - 1])
+    If no stage did, because too few bytes came, or the pipeline stalled, or could not be started, `cmd` is the text of the
+    whole pipeline, and `stage` is 0; a line on stderr says why.
+    """
+
+    def __init__(
+        self, stage: int, stages: Sequence[str], returncodes: Sequence[int], code: int | None = None
+    ) -> None:
+        failed = returncodes[stage - 1] if code is None else code
+        super().__init__(failed, stages[stage - 1] if stage else " | ".join(stages))
         self.stage = stage
         self.stages = list(stages)
         self.returncodes = list(returncodes)
+        self._code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, which calls the class with the arguments of CalledProcessError otherwise."""
+        return PipelineError, (self.stage, self.stages, self.returncodes, self._code)
 
     def __str__(self) -> str:
         if self.returncode < 0:
@@ -48,6 +64,8 @@ class PipelineError(subprocess.CalledProcessError):
                 how = f"died of signal {-self.returncode}"
         else:
             how = f"exited with {self.returncode}"
+        if not self.stage:
+            return f"the pipeline ({self.cmd}) {how}"
         return f"stage {self.stage} of {len(self.stages)} ({self.cmd}) {how}"
 
 
@@ -141,6 +159,19 @@ class Pipeline:
     With `watch`, a thread samples the stages, for at most 1% of the time, for report().
 
     Raises OSError if a stage cannot be started; then no process is left running.
+
+    All or nothing. With one of these, the command fullbore runs the stages, and they mean what its options do (docs/run.md):
+
+    - `whole`: a stage sees the end of its input only after the stage before it has succeeded. If one fails, those behind
+      it are ended without seeing an end. That includes the death of this process, so stdin=PIPE is refused.
+    - `output`: a path, which is replaced by the output of the last stage when all have succeeded; implies `whole`.
+    - `at_least`: a size; with fewer bytes, `output` is not replaced, and the pipeline has failed.
+    - `accept`: the failures that are successes, by the number of a stage, from 1, or the name of its program: exit codes
+      and 'early', as in {"tar": 1, 2: ["early"]}.
+    - `stalled`: seconds after which the pipeline has failed if no byte moved.
+
+    `pids` has then one process, which runs the others and passes SIGTERM on to them; `returncodes` and report() are there
+    when it has ended; a stage that cannot be started fails with 127 or 126.
     """
 
     def __init__(
@@ -159,6 +190,11 @@ class Pipeline:
         check: bool = False,
         grace: float = 2.0,
         watch: bool = True,
+        whole: bool = False,
+        output: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None,
+        accept: Accept | None = None,
+        at_least: int | str | None = None,
+        stalled: float | None = None,
     ) -> None:
         if isinstance(stages, (str, bytes)):
             raise TypeError("expected a sequence of stages, such as ['cat a', 'wc -l'], not one text")
@@ -168,6 +204,20 @@ class Pipeline:
         wanted = _size("pipe_size", pipe_size)
         if not grace >= 0:
             raise ValueError(f"grace: expected a number of seconds from 0, not {grace!r}")
+        asked = Whole(whole, output, accept, at_least, stalled)
+        asked.check()
+        if output is not None and stdout is not None:
+            raise ValueError("output and stdout exclude each other: both say where the last stage writes to")
+        if asked.is_whole() and stdin == PIPE:
+            raise ValueError(
+                "stdin=PIPE cannot be whole: if this process died, the first stage would see the end of its input. Give it "
+                "a file or a descriptor"
+            )
+        #: Runs the stages as one process, if that is needed.
+        self._whole = asked if asked.is_wanted() else None
+        #: Where that process writes its report, and what it wrote.
+        self._report_file: int | None = None
+        self._found: str | None = None
         self.stages: list[str] = [text for _, text in split]
         self.stdin: Any = None
         self.stdout: Any = None
@@ -216,6 +266,10 @@ class Pipeline:
         watch: bool,
     ) -> None:
         began = time.monotonic()
+        if self._whole is not None:
+            self._report_file = report_file()
+            stages = [self._whole.words(stages, wanted, self._grace, self._report_file)]
+            watch = False
         ours: list[int] = []
         kept: list[int] = []
         ends: dict[str, int] = {}
@@ -247,6 +301,7 @@ class Pipeline:
                         stderr=errors,
                         cwd=cwd,
                         env=env,
+                        pass_fds=() if self._report_file is None else (self._report_file,),
                     )
                 except OSError as error:
                     if hasattr(error, "add_note"):
@@ -299,18 +354,35 @@ class Pipeline:
         """Ends all processes, in one call, which no signal interrupts."""
         if self._owner != os.getpid():
             return
+        if self._whole is not None:
+            self._end_command()
         self._children.end(self._grace)
         for process in self._processes:
             # It has ended, unless it is in uninterruptible sleep.
             process.poll()
         self._settle()
 
+    def _end_command(self) -> None:
+        """Lets the command end its stages, so that none of them sees an end that this causes."""
+        for process in self._processes:
+            process.terminate()
+            try:
+                # It kills them after `grace` seconds.
+                process.wait(self._grace + 20)
+            except TimeoutExpired:
+                pass
+
     def _settle(self) -> None:
         """Releases what is needed only while a process exists."""
         if self._watcher is not None:
             self._watcher.stop()
-        if None not in self.returncodes:
+        if all(process.returncode is not None for process in self._processes):
             self._children.forget()
+            if self._report_file is not None:
+                size = os.fstat(self._report_file).st_size
+                self._found = os.pread(self._report_file, size, 0).decode()
+                os.close(self._report_file)
+                self._report_file = None
 
     def _close(self) -> None:
         """Closes our ends and ignores errors, because the processes have ended."""
@@ -337,7 +409,14 @@ class Pipeline:
     @property
     def returncodes(self) -> list[int | None]:
         """How each stage ended, like Popen.returncode; None for one that has not been waited for."""
-        return [process.returncode for process in self._processes]
+        codes = [process.returncode for process in self._processes]
+        if self._whole is None or not codes:
+            return codes
+        if not self._found:
+            # It runs, or nobody knows more than that it has failed.
+            return codes * len(self.stages)
+        stages = json.loads(self._found)["stages"]
+        return [-stage["signal"] if "signal" in stage else stage.get("exit_code") for stage in stages]
 
     @property
     def returncode(self) -> int | None:
@@ -353,6 +432,8 @@ class Pipeline:
         codes = [process.returncode for process in self._processes]
         if None in codes:
             return None
+        if self._whole is not None:
+            return self._failed_command(codes[0])
         last = len(codes) - 1
         # A shell exits with 141 if SIGPIPE has ended the program that it started.
         had_enough = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
@@ -364,6 +445,17 @@ class Pipeline:
             if code and not (code in had_enough and (number < last or is_ours))
         ]
         return (failed[-1], codes[failed[-1]]) if failed else (last, 0)
+
+    def _failed_command(self, code: int) -> tuple[int, int]:
+        """Returns what _failed() does, with -1 for the index if no stage has failed with this code of the command."""
+        codes = self.returncodes
+        # It exits as a shell does.
+        same = [number for number, one in enumerate(codes) if one == code or one is not None and 128 - one == code]
+        if not code or not same or not self._found:
+            return (len(codes) - 1 if not code else -1, code)
+        assert self._whole is not None
+        number = same[0 if self._whole.is_whole() else -1]
+        return number, codes[number] or code
 
     def poll(self) -> int | None:
         """Returns the returncode if all stages have ended, and None otherwise. Does not wait."""
@@ -392,8 +484,8 @@ class Pipeline:
         assert failed is not None
         stage, code = failed
         if self._check and code:
-            codes = [process.returncode for process in self._processes]
-            raise PipelineError(stage + 1, self.stages, codes)
+            codes = [code if one is None else one for one in self.returncodes]
+            raise PipelineError(stage + 1, self.stages, codes, code)
         return code
 
     def _reap(self, number: int, timeout: float | None) -> bool:
@@ -474,6 +566,10 @@ class Pipeline:
         Raises RuntimeError without `watch`, and OSError if there is no /proc.
         """
         self._own()
+        if self._whole is not None:
+            if not self._found:
+                raise RuntimeError("there is no report: the pipeline is running, was not started, or has no /proc")
+            return read_report(self._found)
         if self._watcher is None:
             raise RuntimeError("there is no report: the pipeline was started with watch=False or without /proc")
         return read_report(self._watcher.findings())
