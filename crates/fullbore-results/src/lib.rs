@@ -28,6 +28,7 @@
 //! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
 //! | [`explain`], [`doctor`], [`buffer`] | [`Explanation`](explain::Explanation), [`Examination`](doctor::Examination) and [`BufferSummary`](buffer::BufferSummary), the shapes of their JSON |
+//! | [`summary`] | [`Summary`](summary::Summary): what the reports of many runs of `fullbore run` say together |
 //! | [`names`] | which experiments a pattern means |
 //! | [`date`] | times as text |
 //! | [`placement`] | one CPU for both ends of a pipe compared with two |
@@ -48,3 +49,4 @@ pub mod report;
 pub mod run;
 pub mod soundness;
 pub mod statistics;
+pub mod summary;

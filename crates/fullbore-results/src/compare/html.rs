@@ -20,6 +20,7 @@ impl Report<Comparison> for Html {
         let differences = &comparison.differences;
         let page = Page {
             title: format!("{} beside {}", further.join(", "), runs[0].file),
+            made_by: "fullbore bench --compare --html",
             conclusion: in_short(comparison),
             doubts: comparison.warnings.clone(),
             lead: runs

@@ -34,6 +34,7 @@ impl Report<Run> for Html {
         let facts = facts(run).into_iter();
         let page = Page {
             title: title(run),
+            made_by: "fullbore bench --html",
             conclusion: conclusion(run),
             doubts: doubts(run),
             lead: vec![format!("Taken {}: {}", run.taken_at, how_measured(run))],

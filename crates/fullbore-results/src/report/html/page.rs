@@ -33,6 +33,8 @@ impl Escaper for Harmless {
 #[template(path = "page.html")]
 pub struct Page<'a> {
     pub title: String,
+    /// The command that makes such a page.
+    pub made_by: &'static str,
     /// What was found, a sentence each.
     pub conclusion: Vec<String>,
     /// Why figures are doubtful, a sentence each.

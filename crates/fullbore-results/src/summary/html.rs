@@ -1,0 +1,98 @@
+//! The summary as one HTML page, with the parts of that of a run.
+
+use std::io;
+
+use askama::Template;
+
+use super::Summary;
+use crate::report::Report;
+use crate::report::fields::Field;
+use crate::report::html::Html;
+use crate::report::html::page::{Page, Section, Table};
+
+impl Report<Summary> for Html {
+    fn write(&self, summary: &Summary, out: &mut dyn io::Write) -> io::Result<()> {
+        let page = Page {
+            title: format!("{} pipelines on {} machines", summary.pipelines, summary.machines.len()),
+            made_by: "fullbore run --summary --html",
+            conclusion: summary.sentences(),
+            doubts: Vec::new(),
+            lead: Vec::new(),
+            sections: vec![stages(summary), slowest(summary), machines(summary)],
+            heading_of_facts: String::new(),
+            facts: Vec::new(),
+            method: [
+                "A stage is the slow one of a pipeline if the others waited for it, as the verdict of ‘fullbore run --report’ says",
+                "The throughput is the bytes that went through the pipe before a stage (after the first one) divided by the time that its pipelines ran",
+                "The pace is the median of the seconds for a GiB of the first pipe, or for a pipeline if those bytes are not known of all",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        };
+        page.write_into(out)
+    }
+}
+
+fn section<'a>(id: &str, heading: &str, columns: Vec<Field>) -> Section<'a> {
+    Section {
+        id: id.to_owned(),
+        heading: heading.to_owned(),
+        table: Some(Table::of(heading.to_owned(), columns)),
+        ..Section::default()
+    }
+}
+
+fn stages<'a>(summary: &Summary) -> Section<'a> {
+    let mut rows = summary.rows();
+    let headings = rows.remove(0);
+    let rows: Vec<&Vec<String>> = rows.iter().collect();
+    let field = |(at, heading): (usize, &String)| {
+        let is_number = (1..5).contains(&at);
+        Field::of((heading, is_number, 1), &rows, |row| {
+            Some((row[at].clone(), row[at].parse().ok()))
+        })
+    };
+    section(
+        "stages",
+        "Stages",
+        headings.iter().enumerate().map(field).collect(),
+    )
+}
+
+fn slowest<'a>(summary: &Summary) -> Section<'a> {
+    let rows: Vec<_> = summary.slowest.iter().collect();
+    let columns = vec![
+        Field::of(("input", false, 1), &rows, |slow| {
+            Some((slow.input.clone(), None))
+        }),
+        Field::of(("machine", false, 1), &rows, |slow| {
+            Some((slow.host.clone(), None))
+        }),
+        Field::of(("seconds", true, 1), &rows, |slow| {
+            Some((format!("{:.3}", slow.seconds), Some(slow.seconds)))
+        }),
+        Field::of(("why", false, 1), &rows, |slow| {
+            Some((slow.why.clone(), None))
+        }),
+    ];
+    section("slowest", "The slowest pipelines", columns)
+}
+
+fn machines<'a>(summary: &Summary) -> Section<'a> {
+    let rows: Vec<_> = summary.machines.iter().collect();
+    let columns = vec![
+        Field::of(("machine", false, 1), &rows, |machine| {
+            Some((machine.host.clone(), None))
+        }),
+        Field::of(("pipelines", true, 1), &rows, |machine| {
+            Some((
+                machine.pipelines.to_string(),
+                Some(machine.pipelines as f64),
+            ))
+        }),
+        Field::of(("pace", true, 1), &rows, |machine| {
+            Some((format!("{:.3}", machine.pace), Some(machine.pace)))
+        }),
+    ];
+    section("machines", "Machines", columns)
+}

@@ -1,0 +1,466 @@
+//! One verdict about many pipelines: what the reports of `fullbore run --json`, of one machine or of many, say together.
+//!
+//! Only what is used is read from a report, so reports of other versions are read too. `html.rs` is the page.
+
+mod html;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+
+use fullbore_host::size;
+use fullbore_host::text::{clean, counted, table_lines};
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::Spread;
+
+/// The most bytes of a report that are read.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// How many of the slowest pipelines are named.
+const SLOWEST: usize = 5;
+
+/// How many times as long as on the others a byte takes on a machine that is the odd one out.
+const ODD: f64 = 1.5;
+
+/// How many pipelines a machine has run that is compared with the others.
+const LEAST_TO_COMPARE: usize = 3;
+
+/// A report of `fullbore run --json`, as far as it is used.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PipelineReport {
+    /// The machine; empty if the report does not name it.
+    #[serde(default)]
+    host: String,
+    /// What was processed, if a caller has added that.
+    #[serde(default)]
+    input: Option<String>,
+    seconds: f64,
+    stages: Vec<Stage>,
+    #[serde(default)]
+    pipes: Vec<Pipe>,
+    verdict: Verdict,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Stage {
+    text: String,
+    cpu_seconds: f64,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    accepted: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Pipe {
+    writer: usize,
+    reader: usize,
+    bytes: Option<u64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Verdict {
+    kind: String,
+    stages: Vec<usize>,
+    bound_by: Option<BoundBy>,
+    words: String,
+}
+
+/// `"cpu"`, `"queue"`, or `{"cause": "disk"}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum BoundBy {
+    Word(String),
+    Cause { cause: String },
+}
+
+/// What many reports say together.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// How many pipelines ran, and in how many a stage failed.
+    pub pipelines: usize,
+    /// How many of them had a stage that failed.
+    pub failed: usize,
+    /// The machines on which they ran.
+    pub machines: Vec<Machine>,
+    /// How long they ran, in seconds.
+    pub seconds: Spread,
+    /// The stages, by their number.
+    pub stages: Vec<StageSummary>,
+    /// The pipelines that ran longest, the longest first.
+    pub slowest: Vec<Slow>,
+    /// The machine on which a byte took much longer than on the others.
+    pub odd: Option<Odd>,
+}
+
+/// A machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Its name.
+    pub host: String,
+    /// How many of the pipelines it ran.
+    pub pipelines: usize,
+    /// The median of the seconds for a GiB of the first pipe; of the seconds for a pipeline if not all bytes are known.
+    pub pace: f64,
+}
+
+/// A stage of all pipelines.
+#[derive(Debug, Clone, Serialize)]
+pub struct StageSummary {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Its program.
+    pub program: String,
+    /// In how many pipelines it was the slow stage.
+    pub slow: usize,
+    /// The machines on which it was.
+    pub slow_on: Vec<String>,
+    /// How often it was limited by what, most often first.
+    pub limited_by: Vec<(String, usize)>,
+    /// Its CPU time in all pipelines, in seconds.
+    pub cpu_seconds: f64,
+    /// The bytes that it read from its pipe, or wrote if it is the first, for each second that its pipelines ran.
+    pub bytes_per_second: Option<f64>,
+}
+
+/// A pipeline that ran long.
+#[derive(Debug, Clone, Serialize)]
+pub struct Slow {
+    /// What it processed; the text of its first stage if that is not known.
+    pub input: String,
+    /// The machine.
+    pub host: String,
+    /// How long it ran.
+    pub seconds: f64,
+    /// Its verdict.
+    pub why: String,
+}
+
+/// The machine that is the odd one out.
+#[derive(Debug, Clone, Serialize)]
+pub struct Odd {
+    /// Its name.
+    pub host: String,
+    /// How many times as long a byte, or a pipeline, takes on it as on the median of the others.
+    pub ratio: f64,
+}
+
+impl PipelineReport {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// Text, if it cannot be read, or is no report of `fullbore run --json`.
+    pub fn read(source: impl Read) -> Result<Self, String> {
+        let read = serde_json::from_reader(source.take(MOST_BYTES));
+        read.map_err(|error| format!("not the output of 'fullbore run --json': {error}"))
+    }
+
+    fn has_failed(&self) -> bool {
+        let has = |stage: &Stage| {
+            // 13 is SIGPIPE: a later stage had read enough.
+            let failed = stage.exit_code.unwrap_or(0) != 0 && stage.exit_code != Some(128 + 13);
+            let failed = failed || stage.signal.is_some_and(|signal| signal != 13);
+            failed && stage.accepted.is_none()
+        };
+        self.stages.iter().any(has)
+    }
+
+    /// Returns the number of the slow stage, if the verdict names one.
+    fn slow_stage(&self) -> Option<usize> {
+        let is_one = self.verdict.kind == "stage";
+        self.verdict.stages.first().copied().filter(|_| is_one)
+    }
+
+    /// Returns the bytes that a stage read from its pipe, or wrote if it is the first.
+    fn bytes_of(&self, number: usize) -> Option<u64> {
+        let is_it = |pipe: &&Pipe| match number {
+            1 => pipe.writer == 1,
+            _ => pipe.reader == number,
+        };
+        self.pipes.iter().find(is_it)?.bytes
+    }
+
+    fn limit(&self) -> String {
+        match &self.verdict.bound_by {
+            Some(BoundBy::Word(word)) if word == "cpu" => "the CPU".to_owned(),
+            Some(BoundBy::Word(word)) if word == "queue" => "waiting for a CPU".to_owned(),
+            Some(BoundBy::Word(word) | BoundBy::Cause { cause: word }) => word.replace('_', " "),
+            None => "unknown".to_owned(),
+        }
+    }
+}
+
+impl Summary {
+    /// Returns what these reports say together; `None` if there are none.
+    pub fn of(reports: &[PipelineReport]) -> Option<Self> {
+        let seconds: Vec<f64> = reports.iter().map(|report| report.seconds).collect();
+        let seconds = Spread::of(&seconds)?;
+        let most = reports.iter().map(|report| report.stages.len()).max()?;
+        let mut slowest: Vec<&PipelineReport> = reports.iter().collect();
+        slowest.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        let machines = machines(reports);
+        Some(Self {
+            pipelines: reports.len(),
+            failed: reports.iter().filter(|report| report.has_failed()).count(),
+            odd: odd(&machines),
+            machines,
+            seconds,
+            stages: (1..=most).map(|number| stage(number, reports)).collect(),
+            slowest: slowest.into_iter().take(SLOWEST).map(slow).collect(),
+        })
+    }
+
+    /// Returns the verdict, a sentence each.
+    pub fn sentences(&self) -> Vec<String> {
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} of them failed"),
+        };
+        let mut sentences = vec![format!(
+            "{} on {}{failed}; {:.3} s in the median, from {:.3} to {:.3} s",
+            counted(self.pipelines, "pipeline", "pipelines"),
+            counted(self.machines.len(), "machine", "machines"),
+            self.seconds.median,
+            self.seconds.min,
+            self.seconds.max
+        )];
+        let slow = self.stages.iter().max_by_key(|stage| stage.slow);
+        sentences.push(match slow.filter(|stage| stage.slow > 0) {
+            Some(stage) => format!(
+                "stage {}, {}, was the slow one in {} of {} pipelines, on {} of {} machines, most often limited by {}",
+                stage.number,
+                stage.program,
+                stage.slow,
+                self.pipelines,
+                stage.slow_on.len(),
+                self.machines.len(),
+                stage.limited_by[0].0
+            ),
+            None => "no stage was the slow one in any pipeline".to_owned(),
+        });
+        sentences.extend(self.odd.as_ref().map(|odd| {
+            format!(
+                "{} is the odd one out: the same takes {:.1} times as long there as on the other machines (median)",
+                clean(&odd.host),
+                odd.ratio
+            )
+        }));
+        sentences
+    }
+
+    /// Returns the cells of the table of stages, the first row of which has the headings.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let headings = [
+            "stage",
+            "slow in",
+            "machines",
+            "CPU s",
+            "throughput",
+            "limited by",
+        ];
+        let row = |stage: &StageSummary| {
+            let limits = stage.limited_by.iter();
+            let limits = limits.map(|(limit, times)| format!("{limit} ({times})"));
+            let rate = stage
+                .bytes_per_second
+                .map(|rate| format!("{}/s", size::amount(rate)));
+            vec![
+                format!("{} {}", stage.number, stage.program),
+                stage.slow.to_string(),
+                stage.slow_on.len().to_string(),
+                format!("{:.2}", stage.cpu_seconds),
+                rate.unwrap_or_else(|| "unknown".to_owned()),
+                limits.collect::<Vec<_>>().join(", "),
+            ]
+        };
+        let headings = headings.map(str::to_owned).to_vec();
+        std::iter::once(headings)
+            .chain(self.stages.iter().map(row))
+            .collect()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in table_lines(&self.rows(), |column| (1..5).contains(&column)) {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f)?;
+        for sentence in self.sentences() {
+            writeln!(f, "{sentence}")?;
+        }
+        writeln!(f, "the slowest:")?;
+        for slow in &self.slowest {
+            writeln!(f, "  {slow}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (input, host) = (clean(&self.input), clean(&self.host));
+        write!(f, "{input} on {host}, {:.3} s: {}", self.seconds, self.why)
+    }
+}
+
+fn stage(number: usize, reports: &[PipelineReport]) -> StageSummary {
+    let mut limits = BTreeMap::<String, usize>::new();
+    let mut slow_on = BTreeSet::new();
+    let (mut slow, mut cpu_seconds) = (0, 0.0);
+    let (mut bytes, mut seconds) = (0, 0.0);
+    let mut programs = BTreeMap::<String, usize>::new();
+    for report in reports {
+        let Some(stage) = report.stages.get(number - 1) else {
+            continue;
+        };
+        *programs.entry(program(&stage.text)).or_default() += 1;
+        cpu_seconds += stage.cpu_seconds;
+        if let Some(moved) = report.bytes_of(number) {
+            bytes += moved;
+            seconds += report.seconds;
+        }
+        if report.slow_stage() == Some(number) {
+            slow += 1;
+            slow_on.insert(report.host.clone());
+            *limits.entry(report.limit()).or_default() += 1;
+        }
+    }
+    StageSummary {
+        number,
+        program: most_often(programs)
+            .into_iter()
+            .map(|(program, _)| program)
+            .next()
+            .unwrap_or_default(),
+        slow,
+        slow_on: slow_on.into_iter().collect(),
+        limited_by: most_often(limits),
+        cpu_seconds,
+        bytes_per_second: (seconds > 0.0).then(|| bytes as f64 / seconds),
+    }
+}
+
+fn most_often(counts: BTreeMap<String, usize>) -> Vec<(String, usize)> {
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+    counts
+}
+
+/// Returns the name of the program that a text begins with: texts differ in the files that they name.
+fn program(text: &str) -> String {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    clean(word.rsplit('/').next().unwrap_or(word))
+}
+
+fn machines(reports: &[PipelineReport]) -> Vec<Machine> {
+    let is_known = |report: &PipelineReport| report.bytes_of(1).is_some_and(|bytes| bytes > 0);
+    let by_bytes = reports.iter().all(is_known);
+    let mut paces = BTreeMap::<&str, Vec<f64>>::new();
+    for report in reports {
+        let gib = report.bytes_of(1).unwrap_or_default() as f64 / f64::from(1 << 30);
+        let pace = if by_bytes {
+            report.seconds / gib
+        } else {
+            report.seconds
+        };
+        paces.entry(&report.host).or_default().push(pace);
+    }
+    let machine = |(host, paces): (&str, Vec<f64>)| Machine {
+        host: host.to_owned(),
+        pipelines: paces.len(),
+        pace: Spread::of(&paces).map_or(0.0, |spread| spread.median),
+    };
+    paces.into_iter().map(machine).collect()
+}
+
+/// Returns the machine that is much slower than the others, if several can be compared.
+fn odd(machines: &[Machine]) -> Option<Odd> {
+    let compared = machines
+        .iter()
+        .filter(|machine| machine.pipelines >= LEAST_TO_COMPARE);
+    let compared: Vec<_> = compared.collect();
+    let odd = compared
+        .iter()
+        .max_by(|one, other| one.pace.total_cmp(&other.pace))?;
+    let others = compared.iter().filter(|machine| machine.host != odd.host);
+    let others: Vec<f64> = others.map(|machine| machine.pace).collect();
+    let ratio = odd.pace / Spread::of(&others)?.median;
+    (ratio >= ODD).then(|| Odd {
+        host: odd.host.clone(),
+        ratio,
+    })
+}
+
+fn slow(report: &PipelineReport) -> Slow {
+    let first = || report.stages.first().map(|stage| stage.text.clone());
+    Slow {
+        input: report.input.clone().or_else(first).unwrap_or_default(),
+        host: report.host.clone(),
+        seconds: report.seconds,
+        why: clean(&report.verdict.words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(host: &str, input: usize, seconds: f64, slow: usize, exit: i32) -> PipelineReport {
+        let text = format!(
+            r#"{{"host": "{host}", "input": "in{input}", "seconds": {seconds}, "looks": 3, "stages": [
+                {{"text": "/bin/cat in{input}", "cpu_seconds": 0.5, "exit_code": {exit}}},
+                {{"text": "gzip -1", "cpu_seconds": 2.0, "exit_code": 0}}],
+              "pipes": [{{"writer": 1, "reader": 2, "bytes": 1073741824}}],
+              "verdict": {{"kind": "stage", "stages": [{slow}], "bound_by": {}, "sure": "sure", "words": "w{input}"}}}}"#,
+            if slow == 1 {
+                r#"{"cause": "disk"}"#
+            } else {
+                r#""cpu""#
+            }
+        );
+        PipelineReport::read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn many_reports_have_one_verdict() {
+        let mut reports: Vec<_> = (0..6).map(|at| report("a", at, 2.0, 2, 0)).collect();
+        reports.extend((6..10).map(|at| report("b", at, 5.0 + at as f64, 1, 0)));
+        reports.push(report("c", 10, 2.0, 2, 3));
+        let summary = Summary::of(&reports).unwrap();
+        assert_eq!((summary.pipelines, summary.failed), (11, 1));
+        let gzip = &summary.stages[1];
+        assert_eq!((gzip.program.as_str(), gzip.slow), ("gzip", 7));
+        assert_eq!(gzip.slow_on, ["a", "c"]);
+        assert_eq!(gzip.limited_by, [("the CPU".to_owned(), 7)]);
+        assert_eq!(summary.stages[0].limited_by, [("disk".to_owned(), 4)]);
+        assert_eq!(summary.stages[0].cpu_seconds, 5.5);
+        let odd = summary.odd.as_ref().unwrap();
+        assert_eq!(odd.host, "b");
+        assert_eq!(summary.slowest[0].input, "in9");
+        let text = summary.to_string();
+        for words in [
+            "11 pipelines on 3 machines, 1 of them failed",
+            "stage 2, gzip, was the slow one in 7 of 11",
+            "b is the odd one out",
+            "in9 on b",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused_and_machines_that_are_alike_are_not_odd() {
+        assert!(Summary::of(&[]).is_none());
+        let refused = PipelineReport::read("{\"schema\": 1}".as_bytes()).unwrap_err();
+        assert!(
+            refused.starts_with("not the output of 'fullbore run --json'"),
+            "{refused}"
+        );
+        let mut reports: Vec<_> = (0..4).map(|at| report("a", at, 2.0, 2, 0)).collect();
+        reports.extend((0..4).map(|at| report("b", at, 2.5, 2, 0)));
+        // Two pipelines are too few to say anything about their machine.
+        reports.extend((0..2).map(|at| report("c", at, 90.0, 2, 0)));
+        assert!(Summary::of(&reports).unwrap().odd.is_none());
+    }
+}
