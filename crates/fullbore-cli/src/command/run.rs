@@ -1,15 +1,22 @@
 //! `fullbore run`: runs a pipeline as the shell would, with larger pipes.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use fullbore_results::report::Report;
+use fullbore_results::report::html::Html;
+use fullbore_results::summary::{PipelineReport, Summary};
 
-use super::json;
+use super::{json, output};
 use crate::copying::TooFew;
+use crate::error_text::shown;
 use crate::exit;
 use crate::run::{FAILED, Failure, Options, Others, Plan, keep, open_fifo, run};
 use fullbore_host::refusal::Usage;
+use fullbore_host::text::error_text;
 
 /// Run a pipeline in larger pipes, whole or not at all if asked, and name the slow stage
 ///
@@ -29,6 +36,7 @@ Examples:
   fullbore run --stalled 600 -o src.tgz --at-least 1 'tar c src | gzip'
   fullbore run --live 'cat disk.img | gzip > disk.img.gz'
   fullbore run --json=report.json 'zcat access.log.gz | sort | uniq -c'
+  fullbore run --summary report.json
   fullbore run --place together 'zcat access.log.gz | wc -l'
   fullbore run --shell bash 'comm -13 <(sort access.log) <(zcat access.log.gz | sort) | wc -l'
   fullbore run --no-pipefail 'grep error access.log | wc -l'
@@ -49,12 +57,24 @@ pub struct Run {
     #[arg(last = true, value_name = "WORD", value_hint = clap::ValueHint::CommandName)]
     words: Vec<OsString>,
 
+    /// Run nothing: instead of LINE, give the files that --json has written, of this machine or of many, and print
+    /// which stage was slow in how many of these pipelines. --json alone prints it as JSON
+    #[arg(long, conflicts_with = "words")]
+    summary: bool,
+
+    /// Also write the summary to FILE, as an HTML page that needs no other file
+    #[arg(long, value_name = "FILE", requires = "summary")]
+    html: Option<PathBuf>,
+
     #[command(flatten)]
     options: Options,
 }
 
 impl Run {
     pub fn run(mut self) -> anyhow::Result<ExitCode> {
+        if self.summary {
+            return self.summarize();
+        }
         self.check()?;
         let ran = open_fifo(&mut self.options).and_then(|()| {
             keep(
@@ -83,6 +103,28 @@ impl Run {
             };
             Ok(ExitCode::from(code))
         })
+    }
+
+    /// Says what the reports in these files have in common.
+    fn summarize(&self) -> anyhow::Result<ExitCode> {
+        let read = |name: &OsString| {
+            let file = File::open(name).map_err(|error| error_text(&error));
+            file.and_then(PipelineReport::read)
+                .map_err(|why| Usage(format!("'{}': {why}", shown(name))))
+        };
+        let reports = self.line.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let Some(summary) = Summary::of(&reports) else {
+            let text = "--summary: give the files that 'fullbore run --json=FILE' has written";
+            return Err(Usage(text.into()).into());
+        };
+        if let Some(file) = &self.html {
+            output::write_to_file(&|out| Ok(Html.write(&summary, out)?), file)?;
+        }
+        json::write(&self.options.json, &summary)?;
+        if !json::is_on_stdout(&self.options.json) {
+            output::print(&|out| Ok(write!(out, "{summary}")?))?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     fn check(&self) -> Result<(), Usage> {

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
+use rustix::system::uname;
+use serde::Serialize;
 
 use super::options::Options;
 use super::stall::Stall;
@@ -19,7 +21,7 @@ use crate::terminal::progress::ProgressLine;
 use crate::terminal::{report, size_of, stderr};
 use crate::{ending, inherited};
 use fullbore_observe::census::link::Link;
-use fullbore_observe::{StartedStage, Watch};
+use fullbore_observe::{Findings, StartedStage, Watch};
 
 /// The interval at which the live report is drawn.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
@@ -133,7 +135,9 @@ impl Observer {
         }
         if let Some(mut file) = self.json {
             let mut write = || -> io::Result<()> {
-                serde_json::to_writer_pretty(&mut file, &findings)?;
+                let host = uname().nodename().to_string_lossy().into_owned();
+                let findings = &findings;
+                serde_json::to_writer_pretty(&mut file, &Written { host, findings })?;
                 writeln!(file)
             };
             write().context("write the JSON")?;
@@ -141,6 +145,15 @@ impl Observer {
         }
         Ok(())
     }
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Written<'a> {
+    /// The machine, because reports of many are read together.
+    host: String,
+    #[serde(flatten)]
+    findings: &'a Findings,
 }
 
 /// Checks that an observation is possible if one was asked for, and creates the file of `--json`.

@@ -53,6 +53,7 @@ mod run;
 mod run_accept;
 mod run_signals;
 mod run_stalled;
+mod run_summary;
 mod run_whole;
 mod run_whole_others;
 mod seal;

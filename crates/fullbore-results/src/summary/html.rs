@@ -13,7 +13,7 @@ use crate::report::html::page::{Page, Section, Table};
 impl Report<Summary> for Html {
     fn write(&self, summary: &Summary, out: &mut dyn io::Write) -> io::Result<()> {
         let page = Page {
-            title: format!("{} pipelines on {} machines", summary.pipelines, summary.machines.len()),
+            title: summary.title(),
             made_by: "fullbore run --summary --html",
             conclusion: summary.sentences(),
             doubts: Vec::new(),

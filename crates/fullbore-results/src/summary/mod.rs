@@ -132,7 +132,7 @@ pub struct Slow {
     pub host: String,
     /// How long it ran.
     pub seconds: f64,
-    /// Its verdict.
+    /// Its slow stage and what limited it, or the verdict if that names none.
     pub why: String,
 }
 
@@ -210,6 +210,13 @@ impl Summary {
         })
     }
 
+    /// Returns what this is a summary of.
+    fn title(&self) -> String {
+        let pipelines = counted(self.pipelines, "pipeline", "pipelines");
+        let machines = counted(self.machines.len(), "machine", "machines");
+        format!("{pipelines} on {machines}")
+    }
+
     /// Returns the verdict, a sentence each.
     pub fn sentences(&self) -> Vec<String> {
         let failed = match self.failed {
@@ -217,9 +224,8 @@ impl Summary {
             failed => format!(", {failed} of them failed"),
         };
         let mut sentences = vec![format!(
-            "{} on {}{failed}; {:.3} s in the median, from {:.3} to {:.3} s",
-            counted(self.pipelines, "pipeline", "pipelines"),
-            counted(self.machines.len(), "machine", "machines"),
+            "{}{failed}; {:.3} s in the median, from {:.3} to {:.3} s",
+            self.title(),
             self.seconds.median,
             self.seconds.min,
             self.seconds.max
@@ -398,7 +404,14 @@ fn slow(report: &PipelineReport) -> Slow {
         input: report.input.clone().or_else(first).unwrap_or_default(),
         host: report.host.clone(),
         seconds: report.seconds,
-        why: clean(&report.verdict.words),
+        why: match report.slow_stage() {
+            Some(number) => {
+                let stage = report.stages.get(number - 1);
+                let program = stage.map(|stage| program(&stage.text)).unwrap_or_default();
+                format!("stage {number}, {program}, limited by {}", report.limit())
+            }
+            None => clean(&report.verdict.words),
+        },
     }
 }
 
@@ -443,7 +456,7 @@ mod tests {
             "11 pipelines on 3 machines, 1 of them failed",
             "stage 2, gzip, was the slow one in 7 of 11",
             "b is the odd one out",
-            "in9 on b",
+            "in9 on b, 14.000 s: stage 1, cat, limited by disk",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
