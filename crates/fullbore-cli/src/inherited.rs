@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::error_text::shown;
 use anyhow::Context;
+use fullbore_host::refusal::Usage;
+use fullbore_host::text::error_text;
 use fullbore_linux::descriptor_of;
 use nix::libc;
 use rustix::fs::{OFlags, fcntl_getfl};
@@ -80,6 +82,15 @@ fn was_closed(number: usize) -> bool {
 /// `EBADF` if this process has not inherited such a descriptor; text if it is not open for this.
 pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
     descriptor_of(path).map(|number| duplicate(number, mode))
+}
+
+/// Returns a duplicate of a descriptor that is open for reading.
+///
+/// # Errors
+/// [`Usage`] if this process has not inherited such a descriptor.
+pub fn reader(number: u16) -> Result<File, Usage> {
+    let file = duplicate(number.into(), OFlags::RDONLY);
+    file.map_err(|error| Usage(format!("descriptor {number}: {}", error_text(&error))))
 }
 
 /// Opens a file for reading as a program in C does. A name of one of the first three descriptors, such as `/dev/stdin`,

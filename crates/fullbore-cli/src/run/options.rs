@@ -94,6 +94,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE", require_equals = true)]
     pub json: Option<Option<PathBuf>>,
 
+    /// End the pipeline, as SIGTERM does, when the other end of the descriptor FD, a pipe, is closed: for a program
+    /// that runs pipelines, so that they end with it
+    #[arg(long, value_name = "FD", value_parser = fullbore_host::number::within::<u16>(0..=65_535))]
+    pub lifeline: Option<u16>,
+
     /// The file of --json, if it is a FIFO.
     #[arg(skip)]
     pub fifo: Option<File>,

@@ -26,7 +26,7 @@ use super::plan::Plan;
 use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
 use super::whole::Whole;
-use crate::ending;
+use crate::{ending, inherited};
 use crate::interrupt::die_of;
 use crate::waiting::wait_for;
 use fullbore_host::machine::format_cpu_list;
@@ -69,6 +69,8 @@ pub(super) struct Runner<'a> {
     pub(super) others: &'a Others<'a>,
     pub(super) options: &'a Options,
     pub(super) signals: Signals,
+    /// Whose other end is closed when the program that wants the pipeline is gone.
+    lifeline: Option<File>,
     pub(super) stages: Vec<Started>,
     /// What `--whole` needs, if it was asked for.
     pub(super) whole: Option<Whole<'a>>,
@@ -126,10 +128,12 @@ impl<'a> Runner<'a> {
             }
         };
         let json = observer::prepare(options)?;
+        let lifeline = options.lifeline.map(inherited::reader).transpose()?;
         let mut runner = Self {
             others,
             options,
             signals,
+            lifeline,
             stages: Vec::with_capacity(plan.stages.len()),
             whole,
             held: accepted.iter().map(|_| None).collect(),
@@ -287,12 +291,15 @@ impl<'a> Runner<'a> {
 
     /// Waits until signals come or the keeper is gone, but no longer than `left`, and does what follows from that.
     pub(super) fn wait(&mut self, left: Option<Duration>, obey: impl Fn(&mut Self, Came)) {
-        let came = wait_for(&[self.signals.as_fd(), self.others.keeper.as_fd()], left);
+        let fds = [self.signals.as_fd(), self.others.keeper.as_fd()];
+        let lifeline = self.lifeline.as_ref().map(AsFd::as_fd);
+        let fds: Vec<_> = fds.into_iter().chain(lifeline).collect();
+        let came = wait_for(&fds, left);
         while let Some(came) = self.signals.next() {
             obey(self, came);
         }
-        if came[1] && self.ended_by.is_none() {
-            // The keeper never writes, so this is the end of the file.
+        if came[1..].contains(&true) && self.ended_by.is_none() {
+            // Neither is written to, so this is the end of the file.
             self.end_all(Signal::TERM);
         }
         self.stop_with_the_others();

@@ -217,6 +217,7 @@ class Pipeline:
         self._whole = asked if asked.is_wanted() else None
         #: Where that process writes its report, and what it wrote.
         self._report_file: int | None = None
+        self._lifeline: int | None = None
         self._found: str | None = None
         self.stages: list[str] = [text for _, text in split]
         self.stdin: Any = None
@@ -266,11 +267,16 @@ class Pipeline:
         watch: bool,
     ) -> None:
         began = time.monotonic()
+        ours: list[int] = []
+        inherited: list[int] = []
         if self._whole is not None:
             self._report_file = report_file()
-            stages = [self._whole.words(stages, wanted, self._grace, self._report_file)]
+            # Its other end is closed when this process dies, and the command ends the stages then.
+            lifeline, self._lifeline = os.pipe()
+            ours.append(lifeline)
+            inherited = [lifeline] if self._report_file is None else [lifeline, self._report_file]
+            stages = [self._whole.words(stages, wanted, self._grace, self._report_file, lifeline)]
             watch = False
-        ours: list[int] = []
         kept: list[int] = []
         ends: dict[str, int] = {}
 
@@ -301,7 +307,7 @@ class Pipeline:
                         stderr=errors,
                         cwd=cwd,
                         env=env,
-                        pass_fds=() if self._report_file is None else (self._report_file,),
+                        pass_fds=inherited,
                     )
                 except OSError as error:
                     if hasattr(error, "add_note"):
@@ -378,6 +384,9 @@ class Pipeline:
             self._watcher.stop()
         if all(process.returncode is not None for process in self._processes):
             self._children.forget()
+            if self._lifeline is not None:
+                os.close(self._lifeline)
+                self._lifeline = None
             if self._report_file is not None:
                 size = os.fstat(self._report_file).st_size
                 self._found = os.pread(self._report_file, size, 0).decode()

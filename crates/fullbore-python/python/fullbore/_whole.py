@@ -52,10 +52,11 @@ class Whole:
         pipe_size: int,
         grace: float,
         json: int | None,
+        lifeline: int,
     ) -> list[str | bytes | os.PathLike[str]]:
         """Returns the words of the command that runs these stages."""
         words: list[str | bytes | os.PathLike[str]] = [command(), "run", "--quiet"]
-        words += [f"--pipe-size={pipe_size}", f"--grace={grace}"]
+        words += [f"--pipe-size={pipe_size}", f"--grace={grace}", f"--lifeline={lifeline}"]
         if self.is_whole():
             words.append("--whole")
         if self.output is not None:
