@@ -51,7 +51,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("run --shell bash -- true", "--shell"),
     ("run --no-pipefail --sigpipe-fails true", "--sigpipe-fails"),
     ("run --quiet --verbose true", "--verbose"),
-    ("run --output out true", "--whole"),
     ("run --whole --sync true", "--output"),
     ("run --whole --no-pipefail true", "--no-pipefail"),
     ("run --size 1M true", "--progress"),
