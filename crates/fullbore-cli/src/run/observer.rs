@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use rustix::system::uname;
-use serde::Serialize;
 
 use super::options::Options;
 use super::stall::Stall;
@@ -21,7 +20,7 @@ use crate::terminal::progress::ProgressLine;
 use crate::terminal::{report, size_of, stderr};
 use crate::{ending, inherited};
 use fullbore_observe::census::link::Link;
-use fullbore_observe::{Findings, StartedStage, Watch};
+use fullbore_observe::{StartedStage, Watch};
 
 /// The interval at which the live report is drawn.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
@@ -124,7 +123,8 @@ impl Observer {
     /// # Errors
     /// Those of writing the file.
     pub fn report(mut self, options: &Options) -> Result<()> {
-        let findings = self.watch.findings();
+        let mut findings = self.watch.findings();
+        findings.host = Some(uname().nodename().to_string_lossy().into_owned());
         if let Some(live) = &mut self.live {
             live.end();
         }
@@ -135,9 +135,7 @@ impl Observer {
         }
         if let Some(mut file) = self.json {
             let mut write = || -> io::Result<()> {
-                let host = uname().nodename().to_string_lossy().into_owned();
-                let findings = &findings;
-                serde_json::to_writer_pretty(&mut file, &Written { host, findings })?;
+                serde_json::to_writer_pretty(&mut file, &findings)?;
                 writeln!(file)
             };
             write().context("write the JSON")?;
@@ -145,15 +143,6 @@ impl Observer {
         }
         Ok(())
     }
-}
-
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Written<'a> {
-    /// The machine, because reports of many are read together.
-    host: String,
-    #[serde(flatten)]
-    findings: &'a Findings,
 }
 
 /// Checks that an observation is possible if one was asked for, and creates the file of `--json`.

@@ -8,6 +8,9 @@ use crate::verdict::numbers::Numbers;
 /// The findings about a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Findings {
+    /// The name of the machine, in a report that is read together with those of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The numbers.
     #[serde(flatten)]
     pub numbers: Numbers,
@@ -18,6 +21,7 @@ pub struct Findings {
 impl From<Numbers> for Findings {
     fn from(numbers: Numbers) -> Self {
         Self {
+            host: None,
             verdict: Verdict::of(&numbers),
             numbers,
         }
