@@ -399,7 +399,7 @@ part = view[1:2]
 
 def test_a_build_without_the_ring_refuses_to_share() -> None:
     try:
-        with fullbore.Producer(open("/dev/null", "wb", buffering=0), shared=True):  # type: ignore[call-arg]
+        with fullbore.Producer(open("/dev/null", "wb", buffering=0), shared=True):
             pytest.skip("this build has the feature `ring`")
     except ValueError as refused:
         assert "feature" in str(refused)

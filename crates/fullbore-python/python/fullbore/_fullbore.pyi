@@ -28,6 +28,7 @@ class Producer(io.BufferedIOBase):
         *,
         pipe_size: _Size | None = None,
         chunk: _Size | None = None,
+        shared: bool = False,  # Only with the feature `ring`.
         closefd: bool = True,
     ) -> Self: ...
     def write(self, data: Buffer) -> int: ...
@@ -90,8 +91,13 @@ class Consumer(io.BufferedIOBase):
         file: _File,
         *,
         buffer: _Size | None = None,
+        shared: bool = False,  # Only with the feature `ring`.
         closefd: bool = True,
     ) -> Self: ...
+    @property
+    def shares(self) -> bool:
+        """Whether bytes come through memory shared with the producer, with the feature `ring`."""
+
     def read(self, size: int | None = None, /) -> bytes: ...
     def read1(self, size: int | None = None, /) -> bytes: ...
     def readinto(self, into: Buffer) -> int: ...
