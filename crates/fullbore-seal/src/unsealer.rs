@@ -68,6 +68,11 @@ impl<R: Read> Unsealer<R> {
         }
     }
 
+    /// Returns the source, from which at most the bytes up to the next frame, or to its end, have been read.
+    pub fn into_inner(self) -> R {
+        self.source
+    }
+
     /// Reads the next part of the stream, and checks it.
     fn step(&mut self) -> io::Result<()> {
         let checked = match self.next {

@@ -10,6 +10,8 @@
 //! | `opening.rs` | opens files and connections |
 //! | `running.rs` | moves the bytes, and closes the outputs |
 //! | `network.rs` | TCP connections |
+//! | `sealed.rs` | … that carry a sealed stream and the answer to it |
+//! | `answer.rs` | … and the bytes of that answer |
 //! | `file.rs` | the file that holds the bytes instead of memory |
 //! | `hashing.rs` | the digest of what passes |
 //! | `messages.rs` | where messages go |
@@ -18,6 +20,7 @@
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |
 
+mod answer;
 pub mod as_mbuffer;
 mod file;
 pub mod hashing;
@@ -29,6 +32,7 @@ pub mod opening;
 pub mod options;
 mod outputs;
 pub mod running;
+mod sealed;
 pub mod show;
 pub mod sizes;
 mod status_line;

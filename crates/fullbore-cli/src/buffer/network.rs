@@ -219,6 +219,18 @@ pub fn wait(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
+/// Waits as [`wait`] does, at most for this time. Returns whether the other side has got every byte.
+pub fn wait_within(stream: &TcpStream, time: Duration) -> bool {
+    let began = Instant::now();
+    while unacknowledged(stream) != Ok(0) {
+        if began.elapsed() >= time || !matches!(stream.take_error(), Ok(None)) {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
+}
+
 /// Reads the time of `--tcptimeo`: in microseconds, or with a unit.
 pub fn timeout(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -18,6 +18,7 @@ use super::messages::Messages;
 use super::network::Address;
 use super::options::Options;
 use super::outputs::Place;
+use super::sealed::{Receiving, Sending};
 use crate::copying::{Input, Output};
 
 /// What a buffer reads from, and writes to.
@@ -27,12 +28,20 @@ pub struct Ends {
     pub sinks: Vec<Sink>,
     /// Whether all outputs could be opened.
     pub all_opened: bool,
+    /// The input, if it is a connection with a sealed stream.
+    pub receiving: Option<Receiving>,
 }
 
 /// An output, with its connection if it is a TCP connection.
 pub struct Sink {
     pub output: Output,
-    pub connection: Option<TcpStream>,
+    pub connection: Option<Connection>,
+}
+
+/// A connection that is an output.
+pub enum Connection {
+    Plain(TcpStream),
+    Sealed(Sending),
 }
 
 impl Options {
@@ -42,7 +51,7 @@ impl Options {
     /// # Errors
     /// Those of opening the input. If no output can be opened, or with -e one cannot; or if an output is the input.
     pub fn open(&self, messages: &Messages) -> anyhow::Result<Ends> {
-        let (input, source) = self.open_input(messages)?;
+        let (input, source, receiving) = self.open_input(messages)?;
         let is_atomic = self.atomic || self.at_least.is_given();
         let all = self.outputs.all(self.existing(), is_atomic)?;
         let inputs = std::slice::from_ref(&input);
@@ -67,8 +76,12 @@ impl Options {
                 }
                 Place::Connection(address) => {
                     let (buffer, timeout) = (self.tcpbuffer, self.tcptimeo);
-                    let what = format!("there was no connection to {address}");
-                    self.within(what, move || connect(&address, buffer, timeout))
+                    let what = match self.seal {
+                        true => format!("{address} did not greet as a receiver with --unseal does"),
+                        false => format!("there was no connection to {address}"),
+                    };
+                    let seals = self.seal.then_some((self.watchdog, self.sync));
+                    self.within(what, move || connect(&address, buffer, timeout, seals))
                 }
             };
             match opened {
@@ -86,24 +99,32 @@ impl Options {
                 source,
                 sinks,
                 all_opened: failures.is_empty(),
+                receiving,
             }),
         }
     }
 
-    fn open_input(&self, messages: &Messages) -> anyhow::Result<(Input, Arc<File>)> {
+    fn open_input(
+        &self,
+        messages: &Messages,
+    ) -> anyhow::Result<(Input, Arc<File>, Option<Receiving>)> {
         let Some(address) = &self.outputs.listen else {
             let input = Input::all(self.input.as_slice()).remove(0);
             let opened = input.clone();
             let what = format!("{input} could not be opened");
             let source = self.within(what, move || opened.open())?;
-            return Ok((input, source));
+            return Ok((input, source, None));
         };
         // mbuffer's stands before -I if it is about that too.
         let is_watched = self.outputs.is_watched || !self.as_mbuffer;
         let within = self.watchdog.filter(|_| is_watched);
         let stream = address.accept(self.tcpbuffer, within, |text| messages.warn(&text))?;
         let input = Input::File(address.to_string().into());
-        Ok((input, Arc::new(OwnedFd::from(stream).into())))
+        if self.unseal {
+            let (receiving, file) = Receiving::start(stream)?;
+            return Ok((input, Arc::new(file), Some(receiving)));
+        }
+        Ok((input, Arc::new(OwnedFd::from(stream).into()), None))
     }
 
     /// Returns what `open` returns, if it does so within the time of the watchdog. Otherwise it is left waiting: open(2) of
@@ -134,16 +155,29 @@ impl Options {
     }
 }
 
+/// Connects to a host; with `seals`, the time of the watchdog and whether the receiver has to wait for its disk, for a
+/// sealed stream.
 fn connect(
     address: &Address,
     buffer: Option<usize>,
     timeout: Option<Duration>,
+    seals: Option<(Option<Duration>, bool)>,
 ) -> anyhow::Result<Sink> {
     let stream = address.connect(buffer, timeout)?;
-    let file = stream.try_clone().context("dup a connection")?;
+    let (file, connection) = match seals {
+        Some((within, is_synced)) => {
+            let started = Sending::start(stream, within, is_synced);
+            let (sending, file) = started.with_context(|| format!("connect to {address}"))?;
+            (file, Connection::Sealed(sending))
+        }
+        None => {
+            let file = stream.try_clone().context("dup a connection")?;
+            (OwnedFd::from(file).into(), Connection::Plain(stream))
+        }
+    };
     Ok(Sink {
-        output: Output::File(address.to_string().into(), OwnedFd::from(file).into()),
-        connection: Some(stream),
+        output: Output::File(address.to_string().into(), file),
+        connection: Some(connection),
     })
 }
 

@@ -143,6 +143,15 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", value_parser = network::timeout)]
     pub tcptimeo: Option<Duration>,
 
+    /// Seal the streams of -O, and end with success only when each receiver (-I PORT --unseal) has answered that all of
+    /// the content is in place: see docs/seal.md
+    #[arg(long, requires = "connect")]
+    pub seal: bool,
+
+    /// Unseal the stream of -I, fail if it is not complete, and tell the sender when the content is in place
+    #[arg(long, requires = "listen")]
+    pub unseal: bool,
+
     /// Print the MD5 digest of what passes
     #[arg(short = 'H', long)]
     pub md5: bool,
@@ -235,7 +244,8 @@ impl Options {
             false => OnError::Drop,
         };
         let closed = match output {
-            Output::Stdout if !self.as_mbuffer => OnError::Ignore,
+            // With an answer, what was not taken is not in place.
+            Output::Stdout if !self.as_mbuffer && !self.unseal => OnError::Ignore,
             _ => other,
         };
         policy_of(Policy { closed, other }, output)

@@ -4,21 +4,24 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use anyhow::Context;
 use fullbore::buffer::{BufferReport, Chunk};
 use fullbore::tee::Policy;
-use fullbore::{Buffer, Cancel, Error};
+use fullbore::{Buffer, Cancel, Error, TransferSide};
 use fullbore_host::refusal::Usage;
 use fullbore_results::buffer::Destination;
 
+use super::answer::{self, Outcome};
 use super::file::Holding;
 use super::hashing::Hashing;
 use super::messages::Messages;
 use super::network;
-use super::opening::{Ends, Sink, device_block, lock_memory};
+use super::opening::{Connection, Ends, Sink, device_block, lock_memory};
 use super::options::Options;
+use super::sealed::Receiving;
 use super::show::{Show, TICK};
 use super::sizes::Sizes;
-use crate::copying::failure::Broken;
+use crate::copying::failure::{Broken, side_of};
 use crate::copying::{self, Input, WriteBack};
 use crate::error_text::Failed;
 
@@ -36,8 +39,10 @@ impl Ended {
     fn tell(&self, at: usize, sink: &Sink) -> Option<io::Result<()>> {
         let report = self.report.sinks.get(at)?;
         let is_whole = self.failure.is_none() && report.error.is_none();
-        let connection = sink.connection.as_ref().filter(|_| is_whole);
-        connection.map(network::end)
+        match sink.connection.as_ref().filter(|_| is_whole)? {
+            Connection::Plain(stream) => Some(network::end(stream)),
+            Connection::Sealed(sending) => Some(sending.end()),
+        }
     }
 }
 
@@ -126,6 +131,27 @@ impl Options {
         buffer
     }
 
+    /// Tells the sender what became of its sealed stream: with its seal, that everything is in place.
+    pub fn answer(
+        &self,
+        receiving: &Receiving,
+        seal: Option<[u8; answer::SEAL]>,
+        messages: &Messages,
+    ) {
+        let outcome = match (seal, self.sync) {
+            (None, _) => Outcome::Failed,
+            (Some(_), true) => Outcome::OnDisk,
+            (Some(_), false) => Outcome::InPlace,
+        };
+        let seal = seal.unwrap_or([0; answer::SEAL]);
+        let has_got_it = receiving.answer(outcome, &seal, self.watchdog);
+        if outcome != Outcome::Failed && !has_got_it {
+            messages.warn(
+                "everything is in place, but the sender may not know it: the connection failed",
+            );
+        }
+    }
+
     /// Closes the outputs, and reports errors. Returns what became of each, and whether nothing went wrong.
     pub fn close(
         &self,
@@ -158,7 +184,10 @@ impl Options {
         let report = ended.report.sinks.get(at);
         let error = report.and_then(|sink| sink.error.as_ref());
         let broken = error.and_then(|error| Broken::moving(error, input, &output));
-        let broken = broken.map(|broken| broken.to_string());
+        let broken = broken.map(|broken| match connection.as_ref().and_then(failure) {
+            Some(failure) => format!("write to {output}: {failure:#}"),
+            None => broken.to_string(),
+        });
         let is_ignored = report.is_some_and(|sink| sink.ignored);
         let mut is_well = broken.is_none() || is_ignored;
         if let Some(broken) = broken.as_ref().filter(|_| !is_ignored) {
@@ -172,9 +201,12 @@ impl Options {
         let is_complete = ended.failure.is_none() && before.is_none();
         let name = output.to_string();
         let finished = match (connection, told) {
-            (Some(stream), Some(told)) => told
+            (Some(Connection::Plain(stream)), Some(told)) => told
                 .and_then(|()| network::wait(&stream))
                 .failed(format_args!("write to {name}")),
+            (Some(Connection::Sealed(sending)), Some(_)) => {
+                sending.wait().with_context(|| format!("write to {name}"))
+            }
             _ => Ok(()),
         };
         let closed = finished.and_then(|()| output.close(is_complete, self.sync));
@@ -192,6 +224,14 @@ impl Options {
     }
 }
 
+/// Returns why the thread of a connection has ended, if it has one.
+fn failure(connection: &Connection) -> Option<anyhow::Error> {
+    match connection {
+        Connection::Plain(_) => None,
+        Connection::Sealed(sending) => sending.failure(),
+    }
+}
+
 /// Adds the names of input and output to an error of the library at this sink.
 fn named(
     error: Error,
@@ -205,6 +245,17 @@ fn named(
         (Some(fault), ..) => fault,
         (None, None, error) => anyhow::Error::new(error).context("compute the digest"),
         (None, Some(_), Error::Invalid(text)) => Usage(text).into(),
-        (None, Some(sink), error) => copying::named(error, &ends.input, &sink.output),
+        (None, Some(sink), error) => {
+            let of_sink = matches!(side_of(&error), Some(TransferSide::Sink));
+            match sink
+                .connection
+                .as_ref()
+                .filter(|_| of_sink)
+                .and_then(failure)
+            {
+                Some(failure) => failure.context(format!("write to {}", sink.output)),
+                None => copying::named(error, &ends.input, &sink.output),
+            }
+        }
     }
 }

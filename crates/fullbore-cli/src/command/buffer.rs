@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
 use fullbore::EndReason;
 use fullbore::buffer::Level;
@@ -36,6 +37,8 @@ Examples:
   fullbore buffer -i disk.img -o copy1.img -o copy2.img -f
   tar c src | fullbore buffer -m 500M -P 80 -o backup.tar --report
   tar c src | fullbore buffer -t -m 64M | gzip > src.tgz
+  fullbore buffer -I 8000 --unseal --atomic -f -o src.tar   # until Ctrl-C
+  tar c src | fullbore buffer -O backup:8000 --seal         # needs a host
 
 Exit codes: 0 done, even if the reader of stdout closed it early; 1 the input or an output failed; \
 2 the command line is invalid, or an output is also the input.")]
@@ -82,14 +85,26 @@ impl Buffer {
         let is_plain = copying::is_plain()?;
         let holding = options.holding();
         let file = holding.map(|file| file.create(sizes.memory)).transpose()?;
-        let ends = options.open(messages)?;
+        let mut ends = options.open(messages)?;
         let hashing = options.algorithm().map(Hashing::start).transpose()?;
         let mut buffer = options.between(&ends, sizes, is_plain);
         if let Some(file) = file {
             buffer = buffer.in_file(file);
         }
         let mut show = Show::new(options, &ends);
-        let ended = options.run(&ends, buffer, hashing.as_ref(), &mut show, messages)?;
+        let mut ended = options.run(&ends, buffer, hashing.as_ref(), &mut show, messages)?;
+        let receiving = ends.receiving.take();
+        let seal = receiving.as_ref().map(|receiving| {
+            let seal = receiving.seal();
+            seal.with_context(|| format!("read from {}", ends.input))
+        });
+        let seal = match seal.transpose() {
+            Ok(seal) => seal,
+            Err(error) => {
+                ended.failure.get_or_insert(error);
+                None
+            }
+        };
         let is_stdout =
             |at: usize| matches!(ends.sinks.get(at), Some(sink) if sink.output.is_stdout());
         let is_of_stdout = ended.failed_at.is_none_or(is_stdout);
@@ -110,7 +125,13 @@ impl Buffer {
                 all_well = false;
             }
         }
-        self.code(ended.failure, is_of_stdout, all_well, messages)
+        let code = self.code(ended.failure, is_of_stdout, all_well, messages);
+        if let Some(receiving) = receiving {
+            let is_well = matches!(code, Ok(ExitCode::SUCCESS)) && !messages.has_failed();
+            let seal = seal.filter(|_| is_well && exit::close_stdout().is_ok());
+            options.answer(&receiving, seal, messages);
+        }
+        code
     }
 
     /// Returns the exit code. Only the reader of stdout may leave early without a word.
@@ -124,7 +145,7 @@ impl Buffer {
         let Some(error) = failure else {
             return Ok(ExitCode::from(u8::from(!all_well)));
         };
-        let may_leave = is_of_stdout && !self.options.as_mbuffer;
+        let may_leave = is_of_stdout && !self.options.as_mbuffer && !self.options.unseal;
         if exit::code(&error).is_some() || may_leave && all_well {
             return Err(error);
         }

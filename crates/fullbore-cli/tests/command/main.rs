@@ -39,6 +39,7 @@ mod names;
 mod names_mbuffer;
 mod names_pv;
 mod network;
+mod network_seal;
 mod packaging;
 mod page_lookup;
 mod parallel;

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod load;
 pub mod meter;
 pub mod network;
+pub mod proxy;
 pub mod refusing;
 pub mod terminal;
 pub mod top;

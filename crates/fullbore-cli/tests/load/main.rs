@@ -16,6 +16,7 @@ mod fifo;
 mod large;
 mod meter;
 mod parallel_whole;
+mod network;
 mod pipeline_verdict;
 mod run_whole;
 mod top;
