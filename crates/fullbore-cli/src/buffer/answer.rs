@@ -62,7 +62,6 @@ pub fn read(mut from: impl Read, seal: &[u8; SEAL]) -> io::Result<Outcome> {
 }
 
 /// Passes bytes on, and keeps the last of them: those of the seal, once all have passed.
-#[derive(Debug)]
 pub struct Tail<T> {
     inner: T,
     last: [u8; SEAL],

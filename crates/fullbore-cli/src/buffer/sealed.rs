@@ -31,7 +31,6 @@ const FRAME: usize = 1 << 20;
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// A connection over which a thread sends a sealed stream.
-#[derive(Debug)]
 pub struct Sending {
     link: UnixStream,
     /// Tells the thread that it has got everything.
@@ -228,7 +227,6 @@ fn send(
 }
 
 /// A connection from which a thread reads a sealed stream.
-#[derive(Debug)]
 pub struct Receiving {
     stream: TcpStream,
     link: UnixStream,
