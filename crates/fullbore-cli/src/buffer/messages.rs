@@ -12,6 +12,7 @@ use super::as_mbuffer::before;
 use crate::error_text::{Failed, shown};
 use crate::inherited::descriptor;
 use crate::terminal::lines::{Screen, say_line};
+use crate::terminal::log_line::time_of_day;
 
 /// Where messages go.
 pub struct Messages {
@@ -25,6 +26,8 @@ pub struct Messages {
 struct Log {
     file: File,
     name: String,
+    /// Whether lines begin with the time of day, which those of mbuffer do not.
+    is_timed: bool,
     has_failed: Cell<bool>,
 }
 
@@ -40,6 +43,7 @@ impl Messages {
             anyhow::Ok(Log {
                 file: opened.failed(format_args!("open the log {name}"))?,
                 has_failed: Cell::new(false),
+                is_timed: !as_mbuffer,
                 name,
             })
         };
@@ -120,7 +124,10 @@ impl Messages {
 
 impl Log {
     fn write(&self, line: &str) -> io::Result<()> {
-        writeln!(&self.file, "{line}")?;
+        match self.is_timed {
+            true => writeln!(&self.file, "{} {line}", time_of_day())?,
+            false => writeln!(&self.file, "{line}")?,
+        }
         // Each close(2) reports the errors of the file, that of a duplicate too.
         fullbore::close(self.file.try_clone()?).map_err(Into::into)
     }

@@ -97,10 +97,14 @@ pub struct Options {
     pub quiet: bool,
 
     /// Write messages and the summary to FILE instead of stderr
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short = 'l', long = "log-file", value_name = "FILE")]
     pub log: Option<PathBuf>,
 
-    /// Do not write the summary to the file of --log
+    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
+    #[arg(long = "log", value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
+    pub log_every: Option<Duration>,
+
+    /// Do not write the summary to the file of -l
     #[arg(short = 'Q', long)]
     pub quiet_log: bool,
 

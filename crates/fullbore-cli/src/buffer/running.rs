@@ -92,6 +92,7 @@ impl Options {
             Err(failure) => (*failure.report, failure.sink, Some(failure.error)),
         };
         let came = self.at_least.check(report.level.taken);
+        show.log(&report.level, true);
         Ok(Ended {
             report,
             failed_at,

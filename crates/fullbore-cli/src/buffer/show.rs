@@ -14,10 +14,12 @@ use super::as_mbuffer::status;
 use super::history::History;
 use super::opening::Ends;
 use super::options::Options;
-use super::status_line::{Reading, line, percent};
+use super::status_line::{self, Reading, percent};
 use crate::copying::Input;
 use crate::interrupt::Interrupt;
-use crate::terminal::lines::{Screen, say};
+use crate::terminal::line;
+use crate::terminal::lines::{Screen, say, say_line};
+use crate::terminal::log_line::{Due, log_line};
 
 /// The time between two calls of [`Show::tick`].
 pub const TICK: Duration = Duration::from_millis(50);
@@ -45,6 +47,8 @@ pub struct Show {
     drawn: Level,
     /// The pipe to enlarge.
     pipe: Option<PipeIdentity>,
+    /// The lines of --log: when they are due, what was last told, and the size of the input if it is known.
+    log: Option<(Due, Level, Option<u64>)>,
     watchdog: Option<Watchdog>,
     /// For the connection of the input.
     idle: Option<Watchdog>,
@@ -73,6 +77,7 @@ impl Show {
             history: History::new(INTERVAL),
             drawn: Level::default(),
             pipe: small_pipe(&ends.source).filter(|_| !options.keep_input),
+            log: (options.log_every).map(|every| (Due::every(every), Level::default(), size())),
             watchdog: options.watchdog.map(Watchdog::new),
             idle: idle.map(Watchdog::new),
         }
@@ -90,6 +95,7 @@ impl Show {
             self.leave(level);
             interrupt.obey();
         }
+        self.log(level, false);
         if level.elapsed >= self.drawn.elapsed + INTERVAL {
             self.draw(level);
         }
@@ -113,7 +119,32 @@ impl Show {
         let mut reading = Reading::of(level, &since);
         reading.before = self.history.samples.iter().map(|s| s.percent).collect();
         let (columns, _) = screen.size();
-        screen.draw(&[line(&reading, columns)]);
+        screen.draw(&[status_line::line(&reading, columns)]);
+    }
+
+    /// Prints the line of --log, if it is due or the buffer has ended.
+    pub fn log(&mut self, level: &Level, ended: bool) {
+        let Some((due, before, size)) = &mut self.log else {
+            return;
+        };
+        if !(due.is_due() || ended) {
+            return;
+        }
+        let now = Reading::of(level, &std::mem::replace(before, *level));
+        let reading = line::Reading {
+            passed: now.sent,
+            total: *size,
+            now: now.goes,
+            average: now.sent as f64 / level.elapsed.as_secs_f64().max(1e-3),
+            elapsed: level.elapsed,
+            ended,
+            ..line::Reading::default()
+        };
+        let after = match ended {
+            true => String::new(),
+            false => format!("{:.0}% full {}", now.percent, now.hint),
+        };
+        say_line(log_line(&reading, after.trim_end()));
     }
 
     /// Draws once more, and leaves the line on the screen.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::terminal::stderr;
 use anyhow::Context;
@@ -16,7 +16,7 @@ use crate::copying::{self, AtLeast, Existing, Input, Output, Sealing, Total, Wri
 use crate::exit;
 use crate::inherited;
 use crate::terminal::bar::Bar;
-use fullbore_host::size;
+use fullbore_host::{seconds, size};
 
 /// Copy files, or stdin, to stdout or into a file
 ///
@@ -96,6 +96,10 @@ pub struct Copy {
     /// Show progress if stderr is a terminal
     #[arg(long)]
     progress: bool,
+
+    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
+    log: Option<Duration>,
 }
 
 /// What was copied so far, and what is done with it besides.
@@ -150,7 +154,8 @@ impl Copy {
         let mut copying = Copying {
             total: Total::default(),
             digest: self.hash.map(Digest::new),
-            bar: self.progress.then(|| Bar::new(size())),
+            bar: (self.progress || self.log.is_some())
+                .then(|| Bar::new(size(), self.progress, self.log)),
             write_back: WriteBack::default(),
             sealing: None,
             is_plain,

@@ -24,6 +24,10 @@ pub struct LineOptions {
     #[arg(short, long)]
     progress: bool,
 
+    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
+    pub log: Option<Duration>,
+
     /// Show the elapsed time
     #[arg(short, long)]
     timer: bool,

@@ -25,6 +25,7 @@ use super::verdict::Seen;
 use crate::interrupt::Interrupt;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::{say, say_line};
+use crate::terminal::log_line::{Due, log_line};
 use fullbore_host::text::clean;
 use fullbore_observe::Rate;
 
@@ -79,7 +80,7 @@ impl Meter {
     ) -> Self {
         let is_shown = display.is_some() || options.numeric && !options.quiet || options.stats;
         // pv ends with a code of its own, also where nothing is shown.
-        let is_needed = is_shown || manner.is_pv();
+        let is_needed = is_shown || manner.is_pv() || options.log.is_some();
         let shared = Arc::new(Shared {
             began: Instant::now(),
             passed: AtomicU64::new(0),
@@ -278,6 +279,7 @@ impl<'a> Drawing<'a> {
         let delay = locked(&self.shared.options).delay_start.unwrap_or_default();
         let mut waiting = locked(&self.shared.options).wait;
         let began = Instant::now();
+        let mut log = locked(&self.shared.options).log.map(Due::every);
         while !self.interrupt.came() {
             thread::park_timeout(match waiting {
                 true => SAMPLING_INTERVAL,
@@ -293,6 +295,9 @@ impl<'a> Drawing<'a> {
             if std::mem::take(&mut waiting) {
                 self.rate = new_rate(self.shared);
                 due = now;
+            }
+            if log.as_mut().is_some_and(Due::is_due) {
+                self.log(false);
             }
             let seen = self.shared.sample();
             self.seen += seen;
@@ -313,12 +318,25 @@ impl<'a> Drawing<'a> {
         if !(waiting && self.shared.passed() == 0) && began.elapsed() >= delay {
             self.draw(true);
         }
+        if log.is_some() {
+            self.log(true);
+        }
         let options = locked(&self.shared.options);
         if options.stats {
             let bits = options.look().appearance().is_some_and(|look| look.bits);
             say_line(self.stats.line(bits));
         }
         self.interrupt.obey();
+    }
+
+    /// Prints the line of --log, above the one that is drawn.
+    fn log(&mut self, ended: bool) {
+        let reading = self.reading(ended);
+        let line = log_line(&reading, reading.hint.unwrap_or_default());
+        match &mut *locked(&self.shared.display) {
+            Some(display) if !ended => display.say(line),
+            _ => say_line(line),
+        }
     }
 
     /// Draws the line; for the last one, also which side was slow.

@@ -16,6 +16,7 @@ use super::options::Options;
 use super::stall::Stall;
 use crate::terminal::lines::say_line;
 use crate::terminal::live::Live;
+use crate::terminal::log_line::Due;
 use crate::terminal::progress::ProgressLine;
 use crate::terminal::{report, size_of, stderr};
 use crate::{ending, inherited};
@@ -29,6 +30,10 @@ const DRAW_EVERY: Duration = Duration::from_secs(1);
 pub struct Observer {
     pub watch: Watch,
     live: Option<Live>,
+    /// The lines of --log, and when they are due.
+    log: Option<(ProgressLine, Due)>,
+    /// The bytes that the first stage writes, if the user has said that.
+    size: Option<u64>,
     /// The file of `--json`.
     json: Option<File>,
     /// How long nothing has moved, if that is limited.
@@ -61,6 +66,8 @@ impl Observer {
                 false if options.live => Live::new(None),
                 false => None,
             },
+            log: (options.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
+            size: options.size,
             json,
             stall: stall.transpose().context("dup the file of -o")?,
             is_seldom: !options.is_reported(),
@@ -83,8 +90,17 @@ impl Observer {
             }
             self.sample_at = now + pause;
         }
+        let is_due = self.log.as_mut().is_some_and(|(_, due)| due.is_due());
+        if is_due {
+            self.log(false);
+        }
+        let logged = self
+            .log
+            .as_ref()
+            .map_or(self.sample_at, |(_, due)| due.at());
+        let next = self.sample_at.min(logged);
         let Some(live) = &mut self.live else {
-            return self.sample_at;
+            return next;
         };
         if live.give_way() {
             // A program that draws draws everything again then, and others ignore it.
@@ -94,7 +110,18 @@ impl Observer {
             live.draw(&self.watch);
             self.draw_at = now + DRAW_EVERY;
         }
-        self.draw_at.min(self.sample_at)
+        self.draw_at.min(next)
+    }
+
+    /// Prints the line of --log.
+    fn log(&mut self, ended: bool) {
+        if let Some((line, _)) = &mut self.log {
+            let findings = self.watch.recent();
+            let stages = &findings.numbers.stages;
+            let number = findings.verdict.slow_stage();
+            let slow = number.map(|number| (number, &*stages[number - 1].text));
+            say_line(line.log_line(self.watch.progress(self.size), slow, ended));
+        }
     }
 
     /// Removes the drawing, because another job uses the terminal next.
@@ -123,6 +150,7 @@ impl Observer {
     /// # Errors
     /// Those of writing the file.
     pub fn report(mut self, options: &Options) -> Result<()> {
+        self.log(true);
         let mut findings = self.watch.findings();
         findings.host = Some(uname().nodename().to_string_lossy().into_owned());
         if let Some(live) = &mut self.live {
@@ -152,8 +180,8 @@ impl Observer {
 pub fn prepare(options: &Options) -> Result<Option<File>> {
     if options.watched() && !ending::proc_is_ours() {
         bail!(
-            "no report is possible, and no stall is seen: --report, --live, --progress, --json and --stalled need /proc of \
-             this PID namespace; mount it ('mount -t proc proc /proc'), or run without these options"
+            "no report is possible, and no stall is seen: --report, --live, --progress, --log, --json and --stalled need \
+             /proc of this PID namespace; mount it ('mount -t proc proc /proc'), or run without these options"
         );
     }
     if let Some(fifo) = &options.fifo {

@@ -86,6 +86,11 @@ pub struct Options {
     #[arg(long, conflicts_with = "live")]
     pub progress: bool,
 
+    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day and the slow stage,
+    /// for a log
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
+    pub log: Option<Duration>,
+
     /// Bytes that the first stage writes, for --progress
     #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
     pub size: Option<u64>,
@@ -126,6 +131,6 @@ impl Options {
 
     /// Returns whether it has to be observed for a report.
     pub fn is_reported(&self) -> bool {
-        self.report || self.live || self.progress || self.json.is_some()
+        self.report || self.live || self.progress || self.log.is_some() || self.json.is_some()
     }
 }

@@ -1,4 +1,5 @@
-//! The line of a copy: how much has arrived, drawn five times a second by a thread of its own.
+//! The line of a copy: how much has arrived, drawn five times a second by a thread of its own, which also prints the lines
+//! of `--log`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::line::{Reading, line};
-use super::lines::Screen;
+use super::lines::{Screen, say_line};
+use super::log_line::{Due, log_line};
 use fullbore_observe::Rate;
 
 /// The time between two drawings.
@@ -22,8 +24,9 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Draws the line of a copy of `size` bytes, if the size is known.
-    pub fn new(size: Option<u64>) -> Self {
+    /// Shows the progress of a copy of `size` bytes, if the size is known: `is_drawn` on the terminal, and as lines of a
+    /// log.
+    pub fn new(size: Option<u64>, is_drawn: bool, log: Option<Duration>) -> Self {
         let arrived = Arc::new(AtomicU64::new(0));
         let (ends, ended) = channel::<()>();
         let mut bar = Self {
@@ -31,22 +34,39 @@ impl Bar {
             ends: Some(ends),
             draws: None,
         };
-        let Some(mut screen) = Screen::new(false) else {
+        let mut screen = is_drawn.then(|| Screen::new(false)).flatten();
+        let mut log = log.map(Due::every);
+        if screen.is_none() && log.is_none() {
             return bar;
-        };
+        }
         let mut rate = Rate::new(0, Instant::now());
         let draw = move || {
             let mut tick = 0;
-            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                let drawing = screen.as_ref().map(|_| EVERY);
+                let wait = drawing.into_iter().chain(log.map(|due| due.left())).min();
+                let ended = ended.recv_timeout(wait.unwrap_or(EVERY));
+                let ended = ended != Err(RecvTimeoutError::Timeout);
                 rate.update(arrived.load(Ordering::Relaxed), Instant::now());
                 let reading = Reading {
                     tick,
+                    ended,
                     ..Reading::of(&rate, size)
                 };
-                screen.draw(&[line(&reading, screen.size().0)]);
-                tick += 1;
+                if let Some(screen) = screen.as_mut().filter(|_| !ended) {
+                    screen.draw(&[line(&reading, screen.size().0)]);
+                    tick += 1;
+                }
+                if log.as_mut().is_some_and(|due| ended || due.is_due()) {
+                    say_line(log_line(&reading, ""));
+                }
+                if ended {
+                    break;
+                }
             }
-            screen.clear();
+            if let Some(mut screen) = screen {
+                screen.clear();
+            }
         };
         // Without a thread there is no line.
         bar.draws = thread::Builder::new().spawn(draw).ok();

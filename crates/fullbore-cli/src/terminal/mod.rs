@@ -6,6 +6,7 @@ pub mod group;
 pub mod line;
 pub mod lines;
 pub mod live;
+pub mod log_line;
 pub mod progress;
 pub mod report;
 

@@ -6,6 +6,7 @@ use fullbore_host::text::{columns, cut, one_line};
 use fullbore_observe::{Progress, Rate};
 
 use super::line::{self, Reading};
+use super::log_line::log_line;
 
 /// The most columns that the text of the slow stage takes.
 const STAGE: usize = 16;
@@ -29,6 +30,28 @@ impl ProgressLine {
 
     /// Returns the line, with the number and the name of the slow stage if one is known.
     pub fn line(&mut self, at: Progress, slow: Option<(usize, &str)>, width: usize) -> String {
+        let reading = self.reading(at);
+        let mut after = String::new();
+        if at.total.is_none() {
+            after.push_str(" size unknown");
+        }
+        if let Some(slow) = slow {
+            after.push_str(&format!(" {}", slow_text(slow)));
+        }
+        let room = width.saturating_sub(columns(&after));
+        cut(&(line::line(&reading, room) + &after), width)
+    }
+
+    /// Returns the line of `--log`.
+    pub fn log_line(&mut self, at: Progress, slow: Option<(usize, &str)>, ended: bool) -> String {
+        let reading = Reading {
+            ended,
+            ..self.reading(at)
+        };
+        log_line(&reading, &slow.map_or_else(String::new, slow_text))
+    }
+
+    fn reading(&mut self, at: Progress) -> Reading {
         let now = Instant::now();
         self.ticks += 1;
         if let Some(passed) = at.passed {
@@ -38,14 +61,10 @@ impl ProgressLine {
         let rate = self.rate.as_ref();
         let mut reading = rate.map_or_else(Reading::default, |rate| Reading::of(rate, at.total));
         (reading.total, reading.tick) = (at.total, self.ticks);
-        let mut after = String::new();
-        if at.total.is_none() {
-            after.push_str(" size unknown");
-        }
-        if let Some((number, stage)) = slow {
-            after.push_str(&format!(" slow: {number} {}", one_line(stage, STAGE)));
-        }
-        let room = width.saturating_sub(columns(&after));
-        cut(&(line::line(&reading, room) + &after), width)
+        reading
     }
+}
+
+fn slow_text((number, stage): (usize, &str)) -> String {
+    format!("slow: {number} {}", one_line(stage, STAGE))
 }

@@ -296,7 +296,11 @@ fn the_end_is_summed_up_on_stderr_or_in_the_log() {
         assert_quiet_success(&shell(&dir, &ours(), &line));
         let log = String::from_utf8(content(&dir, "log")).unwrap();
         match has_summary {
-            true => all(&log),
+            // Lines of a log begin with the time of day.
+            true => all(&log
+                .lines()
+                .map(|line| format!("{}\n", &line["00:00:00 ".len()..]))
+                .collect::<String>()),
             false => assert_eq!(log, ""),
         }
     }
@@ -702,5 +706,45 @@ fn a_pipe_on_stdin_grows_once_the_stream_is_long_unless_it_is_to_be_kept() {
         assert!(watched.as_fd().try_clone_to_owned().is_ok());
         drop(watched);
         assert_quiet_success(&finish(buffer));
+    }
+}
+
+#[test]
+fn plain_lines_about_the_progress_begin_with_the_time() {
+    let dir = directory();
+    for (line, words) in [
+        ("$C copy --log 0.1 big > out", " 3.05 MiB "),
+        (
+            "(cat big; sleep 0.3) | $C copy --log 0.1 > out",
+            " 3.05 MiB ",
+        ),
+        (
+            "(cat big; sleep 0.3) | $C meter -q --log 0.1 > out",
+            " 3.05 MiB ",
+        ),
+        (
+            "(cat big; sleep 0.3) | $C buffer -q --log 0.1 > out",
+            " 3.05 MiB ",
+        ),
+        (
+            "$C run --log 0.1 '(cat big; sleep 0.3) | cat > out'",
+            " 3.05 MiB ",
+        ),
+    ] {
+        let output = shell(&dir, FULLBORE, &line.replace("$C", "$B"));
+        assert_code(&output, 0);
+        assert!(content(&dir, "out") == big(), "{line}");
+        let text = stderr(&output);
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.contains(words) && last.contains("done"),
+            "{line}: {text}"
+        );
+        for line in text.lines() {
+            let time: Vec<&str> = line.split(' ').next().unwrap().split(':').collect();
+            let is_number = |part: &&str| part.len() == 2 && part.parse::<u8>().is_ok();
+            assert!(time.len() == 3 && time.iter().all(is_number), "{text}");
+            assert!(!line.contains('\x1b') && !line.contains('\r'), "{text:?}");
+        }
     }
 }

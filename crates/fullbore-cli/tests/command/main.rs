@@ -13,6 +13,7 @@ mod common;
 mod article;
 mod at_least;
 mod atomic;
+mod backups;
 mod bad_days;
 mod bench;
 mod between;

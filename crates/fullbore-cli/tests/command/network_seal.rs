@@ -271,7 +271,7 @@ fn wait_for_the_end(stream: &std::net::TcpStream) {
     wait_for("the sender has ended", || {
         (!matches!(stream.take_error(), Ok(None)))
             .then_some(())
-            .or_else(|| matches!(stream.peek(&mut [0; 1]), Err(_)).then_some(()))
+            .or_else(|| stream.peek(&mut [0; 1]).is_err().then_some(()))
     });
     thread::sleep(Duration::from_millis(1));
 }

@@ -11,6 +11,7 @@ pub mod meter;
 pub mod network;
 pub mod proxy;
 pub mod refusing;
+pub mod sshd;
 pub mod terminal;
 pub mod top;
 pub mod users;

@@ -31,7 +31,7 @@ pub fn free_port() -> u16 {
 }
 
 /// Whether a socket listens at this port. To connect would be taken for the sender.
-fn is_listened_at(port: u16) -> bool {
+pub fn is_listened_at(port: u16) -> bool {
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
     let local = format!(":{port:04X}");
     tables
