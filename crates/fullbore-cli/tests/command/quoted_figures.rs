@@ -48,6 +48,29 @@ fn pages_of_figures_quote_the_runs_beside_them() {
 }
 
 #[test]
+fn the_readme_and_the_page_of_copy_quote_the_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results = files(&root.join("docs/results"));
+    let printed: String = results.iter().map(|run| printed(run)).collect();
+    let known = figures(&printed);
+    let mut quoted = 0;
+    for page in ["README.md", "docs/copy.md"] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        let is_quoting = |line: &&str| line.contains("results.md#") || line.starts_with("| GiB/s");
+        for line in text.lines().filter(is_quoting) {
+            for figure in figures(line) {
+                assert!(
+                    known.contains(figure),
+                    "{page}: no run has {figure} of {line:?}"
+                );
+                quoted += 1;
+            }
+        }
+    }
+    assert!(quoted > 5, "{quoted}");
+}
+
+#[test]
 fn what_counts_as_a_figure() {
     let text = "It was 1.04 times as fast, saved 9% (from 12 to 8.) on Linux 6.18.44.";
     assert_eq!(
