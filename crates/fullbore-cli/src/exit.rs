@@ -38,11 +38,16 @@ pub fn say(who: &str, error: &anyhow::Error) {
 /// Returns the line about an error of `who`.
 pub fn line(who: &str, error: &anyhow::Error) -> String {
     // The text can contain names that others chose: files, arguments, programs.
+    format!("{who}: {}", clean(&text(error)))
+}
+
+/// Returns what failed and why, with the limit that was hit, if one was.
+pub fn text(error: &anyhow::Error) -> String {
     let mut text = without_numbers(&format!("{error:#}"));
     if let Some(limit) = error.chain().find_map(limit_of) {
         text += &format!(" ({limit})");
     }
-    format!("{who}: {}", clean(&text))
+    text
 }
 
 /// Returns the limit of open files or pipes that is the cause of an error.

@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use anyhow::Context;
 use fullbore_host::refusal::Usage;
 use fullbore_host::size;
 use fullbore_linux as linux;
@@ -50,13 +49,18 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the memory of this machine.
-    pub fn here() -> anyhow::Result<Self> {
-        let found = procfs::Meminfo::current().context("read /proc/meminfo")?;
-        Ok(Self {
-            machine: found.mem_total,
+    /// Returns the memory of this machine: what /proc/meminfo says, which a container may have of its own, or
+    /// sysinfo(2) where that is missing.
+    pub fn here() -> Self {
+        let of_kernel = || {
+            let found = rustix::system::sysinfo();
+            found.totalram as u64 * u64::from(found.mem_unit)
+        };
+        let found = procfs::Meminfo::current().map(|found| found.mem_total);
+        Self {
+            machine: found.unwrap_or_else(|_| of_kernel()),
             cgroup: linux::memory_limit(),
-        })
+        }
     }
 
     /// Returns how many bytes a buffer gets. If it is `in_memory`, and not on a disk, they have to be there.

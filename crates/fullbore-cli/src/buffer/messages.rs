@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 
 use super::as_mbuffer::before;
 use crate::error_text::{Failed, shown};
+use crate::exit;
 use crate::inherited::descriptor;
 use crate::terminal::lines::{Screen, say_line};
 use crate::terminal::log_line::time_of_day;
@@ -65,7 +66,7 @@ impl Messages {
     }
 
     pub fn error(&self, error: &anyhow::Error) {
-        self.text(&format!("{error:#}"));
+        self.text(&exit::text(error));
     }
 
     /// Writes about an error, on stderr if the log does not take it.

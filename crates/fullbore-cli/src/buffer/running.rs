@@ -24,6 +24,7 @@ use super::sizes::Sizes;
 use crate::copying::failure::{Broken, side_of};
 use crate::copying::{self, Input, WriteBack};
 use crate::error_text::Failed;
+use crate::exit;
 
 /// How a buffer ended.
 pub struct Ended {
@@ -211,7 +212,7 @@ impl Options {
             _ => Ok(()),
         };
         let closed = finished.and_then(|()| output.close(is_complete, self.sync));
-        let closed = closed.err().map(|error| format!("{error:#}"));
+        let closed = closed.err().map(|error| exit::text(&error));
         if let Some(text) = closed.as_ref().filter(|_| before.is_none()) {
             messages.text(text);
             is_well = false;

@@ -22,7 +22,7 @@ impl Options {
     pub fn sizes(&self, in_memory: bool) -> anyhow::Result<Sizes> {
         let product = self.block_size.zip(self.blocks);
         let product = product.map(|(size, blocks)| Asked::Bytes(size.saturating_mul(blocks)));
-        let bytes = Memory::here()?.bytes(self.memory.or(product), in_memory)?;
+        let bytes = Memory::here().bytes(self.memory.or(product), in_memory)?;
         let quotient = self.blocks.map(|blocks| bytes as u64 / blocks);
         let block = self.block_size.or(quotient);
         // With a percentage of the memory, what follows from it is as good as any.

@@ -61,6 +61,16 @@ fn has_mbuffer() -> bool {
 }
 
 #[test]
+fn it_needs_no_proc() {
+    for words in ["buffer -q -m 1M", "buffer -q"] {
+        let Some(output) = run_without_proc(words) else {
+            return;
+        };
+        assert_quiet_success(&output);
+    }
+}
+
+#[test]
 fn every_output_gets_every_byte_whatever_the_options() {
     let dir = directory();
     for options in [
