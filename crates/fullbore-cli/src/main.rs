@@ -27,6 +27,7 @@ mod top;
 mod tune_report;
 mod waiting;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::terminal::lines::say_line;
@@ -170,15 +171,26 @@ fn bad_command_line(error: &clap::Error) -> ExitCode {
     let line = clean(&exit::first_line(error));
     let meant = suggestion(error).map(|word| format!("; did you mean '{word}'?"));
     let (meant, verb) = (meant.unwrap_or_default(), asked_for());
-    say_line(format_args!(
-        "fullbore: {line}{meant} (see '{verb} --help')"
-    ));
+    say_line(format_args!("{verb}: {line}{meant} (see '{verb} --help')"));
     ExitCode::from(2)
 }
 
 /// Returns the verb, option or value that was probably meant. clap lists the most similar one last, and knows hidden
-/// verbs too.
-fn suggestion(error: &clap::Error) -> Option<&str> {
+/// verbs too. It has no suggestion for 'help WORD'.
+fn suggestion(error: &clap::Error) -> Option<String> {
+    let mut words = std::env::args_os().skip(1);
+    let helps = words.next().is_some_and(|word| word == "help");
+    let of_help = || words.next().filter(|_| helps).and_then(|word| meant(&word));
+    suggested(error).map(str::to_owned).or_else(of_help)
+}
+
+/// Returns the verb that was probably meant by a word that is none.
+fn meant(word: &OsStr) -> Option<String> {
+    let answer = parser().try_get_matches_from([OsStr::new("fullbore"), word]);
+    suggested(&answer.err()?).map(str::to_owned)
+}
+
+fn suggested(error: &clap::Error) -> Option<&str> {
     let kinds = [
         ContextKind::SuggestedSubcommand,
         ContextKind::SuggestedArg,

@@ -1,22 +1,27 @@
 //! `fullbore copy`: what cat is for.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stdout};
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::terminal::stderr;
 use anyhow::Context;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use fullbore::Transfer;
 
 use crate::copying::hash::{Algorithm, Digest};
 use crate::copying::{self, AtLeast, Existing, Input, Output, Sealing, Total, WriteBack, join};
+use crate::error_text::shown;
 use crate::exit;
 use crate::inherited;
+use crate::meter::expected;
 use crate::terminal::bar::Bar;
+use fullbore_host::refusal::Usage;
 use fullbore_host::{seconds, size};
+use fullbore_linux::descriptor_of;
 
 /// Copy files, or stdin, to stdout or into a file
 ///
@@ -28,15 +33,17 @@ use fullbore_host::{seconds, size};
 /// the process that writes into the pipe waits too, even if the pipe has space, because the kernel
 /// holds the pipe's lock meanwhile. With --by-reference it does not wait.
 #[derive(Args)]
+#[command(group(ArgGroup::new("shows").args(["progress", "log"]).multiple(true)))]
 #[command(after_help = "\
 Examples:
-  fullbore copy access.log | wc -l
-  tar c src | fullbore copy -o src.tar --report
-  fullbore copy header.csv - footer.csv < rows.csv > all.csv
-  fullbore copy --by-reference disk.img | sha256sum
+  fullbore copy disk.img -o copy.img --progress
   sort access.log | fullbore copy --atomic --at-least 1 -o access.log
+  fullbore copy access.log | wc -l
+  fullbore copy header.csv - footer.csv < rows.csv > all.csv
   tar c src | fullbore copy --seal | fullbore copy --unseal --atomic -o src.tar
   fullbore copy disk.img -o copy.img --hash sha256 | sha256sum --check
+  tar c src | fullbore copy -o src.tar --report
+  fullbore copy --by-reference disk.img | sha256sum
 
 Exit codes: 0 done, even if the reader of the output closed it early; 1 a file could not be read \
 or written, or a stream has no seal; 2 the command line is invalid, or an input is also the output.")]
@@ -45,7 +52,7 @@ pub struct Copy {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Write to FILE instead of stdout
+    /// Write to FILE instead of stdout. In a directory, the copy of one named file gets its name, as with cp(1)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -97,6 +104,11 @@ pub struct Copy {
     #[arg(long)]
     progress: bool,
 
+    /// Expected number of bytes, for --progress and --log; @FILE is the size of that file or device, or of all files
+    /// below that directory [default: the sum of the files' sizes]
+    #[arg(long, value_name = "SIZE|@FILE", value_parser = expected, requires = "shows")]
+    size: Option<u64>,
+
     /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
     #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
     log: Option<Duration>,
@@ -136,9 +148,10 @@ impl Copying {
 impl Copy {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let is_plain = copying::is_plain()?;
+        let target = self.target()?;
         let inputs = Input::all(&self.files);
         let is_atomic = self.atomic || self.at_least.is_given();
-        let mut output = match &self.output {
+        let mut output = match &target {
             None => Output::Stdout,
             Some(path) => Output::of(path, Existing::appended(self.append), is_atomic)?,
         };
@@ -146,10 +159,10 @@ impl Copy {
         if self.hash.is_some() && is_stdout_free {
             inherited::stdout()?;
         }
-        let named = self.output.clone().unwrap_or_else(|| "-".into());
+        let named = target.unwrap_or_else(|| "-".into());
         let size = || {
             let sizes = [Input::size_of_all(&inputs), self.bytes];
-            sizes.into_iter().flatten().min()
+            self.size.or(sizes.into_iter().flatten().min())
         };
         let mut copying = Copying {
             total: Total::default(),
@@ -195,6 +208,40 @@ impl Copy {
             }
         }
         Ok(code)
+    }
+
+    /// Returns the file that -o names: in a directory, the one with the name of the input, if that is one named file.
+    fn target(&self) -> Result<Option<PathBuf>, Usage> {
+        let Some(path) = &self.output else {
+            let why = "stdout is a terminal, and several files would be printed on it, as by cat: \
+                       'fullbore copy FILE -o COPY' copies a file, and -o /dev/stdout prints them";
+            return match self.files.len() > 1 && stdout().is_terminal() {
+                true => Err(Usage(why.into())),
+                false => Ok(None),
+            };
+        };
+        let refused = |why: &str| Err(Usage(format!("-o '{}': {why}", shown(path))));
+        if descriptor_of(path).is_some() {
+            return Ok(Some(path.clone()));
+        }
+        if !path.is_dir() {
+            return match path.as_os_str().as_bytes().ends_with(b"/") {
+                true => refused("there is no such directory"),
+                false => Ok(Some(path.clone())),
+            };
+        }
+        let inputs = Input::all(&self.files);
+        let name = match &inputs[..] {
+            [Input::File(file)] if descriptor_of(file).is_none() => file.file_name(),
+            _ => None,
+        };
+        match name.map(|name| path.join(name)) {
+            Some(file) if file.is_dir() => refused("a directory in it has the name of the input"),
+            Some(file) => Ok(Some(file)),
+            None => refused(
+                "it is a directory, in which only the copy of one named file has a name: give the name of a file",
+            ),
+        }
     }
 
     fn copy(

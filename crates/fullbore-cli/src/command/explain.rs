@@ -42,12 +42,12 @@ use fullbore_results::run::Settings;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  fullbore explain -- 'tar c src | gzip -9 | wc -c'
+  fullbore explain --output report.txt -- sort access.log
+  fullbore explain --seconds 3 -- 'cat disk.img | sort | gzip > sorted.gz'
   fullbore explain write_read
   fullbore explain vmsplice_read --output why.txt
   fullbore explain busy_loop_huge --json=busy_loop.json
-  fullbore explain -- 'tar c src | gzip -9 | wc -c'
-  fullbore explain --seconds 3 -- 'cat disk.img | sort | gzip > sorted.gz'
-  fullbore explain --output report.txt -- sort access.log
 
 Exit codes: 0 done, even if sampling is not permitted (the report says so); 1 the experiment or \
 the command failed; 2 the command line is invalid; 3 this machine does not allow the experiment; 126 the command cannot \

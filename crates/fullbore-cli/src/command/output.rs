@@ -101,11 +101,20 @@ fn replace(write: Writing<'_>, path: &Path) -> Result<()> {
         .prefix(".fullbore-")
         // open(2) applies the umask to this; tempfile's own default is 0600.
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory_of(&path))?
+        .tempfile_in(directory_of(&path))
+        .map_err(without_path)?
         .into_parts();
     write_and_close(write, file)?;
     written.persist(&path)?;
     Ok(())
+}
+
+/// Removes the name of the temporary file, which tempfile adds to an error and which tells a user nothing.
+pub(super) fn without_path(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|error| error.source());
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    let number = cause.and_then(io::Error::raw_os_error);
+    number.map_or(error, io::Error::from_raw_os_error)
 }
 
 /// The file that `path` means: what a symbolic link points to is replaced, not the link.

@@ -10,13 +10,16 @@ use fullbore_lab::endpoint::{Options, Role, print, reader};
 /// Read from the pipe on stdin, and report the throughput
 ///
 /// It accepts the options of the program 'read' of the article 'How fast are Linux pipes anyway?',
-/// with underscores or dashes, and some more. Both ends accept the article's options: one that is
-/// marked with (write) or (read) has an effect only at that end. It ends after --bytes-to-pipe, after
+/// with underscores or dashes, and some more. Both ends accept the article's options; those
+/// that have an effect only at the other end are not listed. It ends after --bytes-to-pipe, after
 /// --seconds, or at the end of the file.
 #[derive(Args)]
 #[command(mut_arg("memory", |option| option.hide(true)))]
 #[command(mut_arg("lines", |option| option.hide(true)))]
 #[command(mut_arg("data", |option| option.hide(true)))]
+#[command(mut_arg("pipe_size", |option| option.hide(true)))]
+#[command(mut_arg("write_with_vmsplice", |option| option.hide(true)))]
+#[command(mut_arg("same_buffer", |option| option.hide(true)))]
 #[command(after_help = "\
 Examples:
   fullbore write | fullbore read

@@ -5,12 +5,12 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use fullbore_host::refusal::Usage;
+use anyhow::{Result, anyhow};
 use fullbore_results::report::table::Table;
 use rustix::fs::{Access, OFlags, access};
 use rustix::io::Errno;
 
-use super::output::{is_stdout, place_of, takes_bytes_as_they_come};
+use super::output::{is_stdout, place_of, takes_bytes_as_they_come, without_path};
 use crate::copying::directory_of;
 use crate::{inherited, terminal};
 
@@ -29,7 +29,7 @@ pub fn table_on(out: &(impl AsFd + IsTerminal)) -> Table {
 ///
 /// # Errors
 /// If it cannot, as far as that is known before the report is written. The error names `path`.
-pub fn check_path(path: &Path) -> Result<(), Usage> {
+pub fn check_path(path: &Path) -> Result<()> {
     if is_stdout(path) {
         return Ok(());
     }
@@ -41,14 +41,11 @@ pub fn check_path(path: &Path) -> Result<(), Usage> {
             true => Err(Errno::ISDIR.into()),
             false => access(path, Access::WRITE_OK).map_err(io::Error::from),
         },
-        false => tempfile::tempfile_in(directory_of(&place_of(path))).map(drop),
+        false => tempfile::tempfile_in(directory_of(&place_of(path)))
+            .map_err(without_path)
+            .map(drop),
     };
-    answer.map_err(|error| {
-        Usage(format!(
-            "cannot write the report to '{}': {error}",
-            path.display()
-        ))
-    })
+    answer.map_err(|error| anyhow!("cannot write the report to '{}': {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -59,7 +56,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    use anyhow::{Context, Result};
+    use anyhow::Context;
 
     use super::super::output::*;
     use super::*;
@@ -179,7 +176,7 @@ mod tests {
             &below_a_file,
             Path::new("/dev/nosuch"),
         ] {
-            let Usage(error) = check_path(path).unwrap_err();
+            let error = check_path(path).unwrap_err().to_string();
             assert!(error.contains(path.to_str().unwrap()), "{error}");
         }
         assert_eq!(names_in(directory.path()), ["old"]);

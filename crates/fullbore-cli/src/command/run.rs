@@ -29,9 +29,9 @@ use fullbore_host::text::error_text;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  fullbore run 'zcat access.log.gz | sort | uniq -c | sort -rn | head'
-  fullbore run --report 'tar c src | gzip -9 | wc -c'
   fullbore run -o src.tgz 'tar c src | gzip'
+  fullbore run --report 'tar c src | gzip -9 | wc -c'
+  fullbore run 'zcat access.log.gz | sort | uniq -c | sort -rn | head'
   fullbore run -o errors.gz --accept grep=1 'grep error access.log | gzip'
   fullbore run --stalled 600 -o src.tgz --at-least 1 'tar c src | gzip'
   fullbore run --live 'cat disk.img | gzip > disk.img.gz'

@@ -295,7 +295,10 @@ fn joined(switches: &[(bool, &str)]) -> String {
 }
 
 /// Reads a number of bytes, or the size of the file or block device after an `@`.
-fn expected(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What is wrong with the number or the file.
+pub fn expected(text: &str) -> Result<u64, String> {
     let Some(path) = text.strip_prefix('@') else {
         return size::parse(text);
     };

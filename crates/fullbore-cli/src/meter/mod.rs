@@ -45,7 +45,7 @@ mod verdict;
 mod watch;
 
 pub use display::Display;
-pub use line_options::LineOptions;
+pub use line_options::{LineOptions, expected};
 pub use lines::lines_of_all;
 pub use live::Meter;
 pub use pass::Passing;

@@ -175,7 +175,7 @@ fn an_output_that_cannot_be_opened_is_said_by_name() {
             "$FB copy a -o no/where",
             "open 'no/where': No such file or directory",
         ),
-        ("$FB copy a -o .", "open '.': Is a directory"),
+        ("$FB copy a -o b/c", "open 'b/c': Not a directory"),
     ] {
         let output = shell(&dir, line);
         assert_code(&output, 1);
@@ -185,6 +185,50 @@ fn an_output_that_cannot_be_opened_is_said_by_name() {
             said(&output)
         );
     }
+}
+
+#[test]
+fn in_a_directory_the_copy_of_one_named_file_has_its_name_and_anything_else_is_refused() {
+    let dir = directory();
+    std::fs::create_dir_all(dir.path().join("d/big")).unwrap();
+    for options in ["", "--atomic"] {
+        assert_prints(
+            &dir,
+            &format!("$FB copy a -o d {options}; cat d/a; rm d/a"),
+            b"hello\n",
+        );
+        assert_prints(
+            &dir,
+            &format!("$FB copy ./a -o d/ {options}; cat d/a; rm d/a"),
+            b"hello\n",
+        );
+        for (line, words) in [
+            ("$FB copy -o d < a", "it is a directory"),
+            ("$FB copy -o d/ - < a", "it is a directory"),
+            ("$FB copy -o d /dev/stdin < a", "it is a directory"),
+            ("$FB copy a b -o d", "it is a directory"),
+            ("$FB copy a -o new/", "there is no such directory"),
+            ("$FB copy .. -o d", "it is a directory"),
+            (
+                "$FB copy big -o d",
+                "a directory in it has the name of the input",
+            ),
+        ] {
+            let output = shell(&dir, &format!("{line} {options}"));
+            assert_code(&output, 2);
+            let line_said = one_line(stderr(&output));
+            assert!(
+                line_said.starts_with("fullbore copy: -o '") && line_said.contains(words),
+                "{line_said}"
+            );
+            let names = std::fs::read_dir(dir.path().join("d")).unwrap();
+            assert_eq!(names.count(), 1, "{line}");
+            assert!(!dir.path().join("new").exists(), "{line}");
+        }
+    }
+    let output = shell(&dir, "$FB copy a -o .");
+    assert_code(&output, 2);
+    assert!(one_line(stderr(&output)).contains("is both input and output"));
 }
 
 #[test]
@@ -235,7 +279,7 @@ fn a_command_line_that_is_wrong_is_one_line_and_code_2() {
         assert_code(&output, 2);
         assert!(output.stdout.is_empty());
         assert!(
-            one_line(stderr(&output)).starts_with("fullbore: "),
+            one_line(stderr(&output)).starts_with("fullbore copy: "),
             "{line}"
         );
     }

@@ -15,6 +15,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     ("copy --apend", 2, "did you mean '--append'?"),
     ("copy --hash sha265", 2, "did you mean 'sha256'?"),
     ("run --pipesize 1M true", 2, "did you mean '--pipe-size'?"),
+    ("help cpy", 2, "did you mean 'copy'?"),
     // Negative numbers.
     ("copy -n -5", 2, "invalid size '-5'"),
     ("copy --bytes -5", 2, "invalid size '-5'"),
@@ -50,8 +51,26 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     ("copy no-such-file", 1, "No such file or directory"),
     ("meter -q no-such-file", 1, "No such file or directory"),
     ("buffer -q -i no-such-file", 1, "No such file or directory"),
+    // Files that cannot be written.
+    ("bench --svg /no/such/place write_read", 1, "/no/such/place"),
+    ("bench --json=/no/such/place write_read", 1, "/no/such/place"),
+    ("explain --output /no/such/place write_read", 1, "/no/such/place"),
+    ("run --json=/no/such/place true", 125, "/no/such/place"),
+    ("run -o /no/such/place true", 125, "/no/such"),
+    ("parallel --json=/no/such/place true", 1, "/no/such/place"),
+    ("copy -o /no/such/place", 1, "/no/such/place"),
+    ("meter -q -o /no/such/place", 1, "/no/such/place"),
+    ("meter -q -P /no/such/place", 1, "/no/such/place"),
+    ("meter -q -U /no/such/place", 1, "/no/such/place"),
+    ("tee /no/such/place", 1, "/no/such/place"),
+    ("buffer -q -o /no/such/place", 1, "/no/such/place"),
+    ("buffer -q -T /no/such/place", 1, "/no/such/place"),
+    ("buffer -l /no/such/place", 1, "/no/such/place"),
+    ("buffer -q --json=/no/such/place", 1, "/no/such/place"),
+    ("doctor --json=/no/such/place", 1, "/no/such/place"),
+    ("generate man --dir /dev/null/place", 1, "/dev/null/place"),
     ("bench --compare no-such-file no-such-file", 2, "no-such-file"),
-    ("bench --html /no/such/place write_read", 2, "/no/such/place"),
+    ("bench --html /no/such/place write_read", 1, "/no/such/place"),
 ];
 
 #[test]
@@ -65,6 +84,13 @@ fn a_mistake_is_one_line_that_says_what_to_type_instead() {
             said(&output)
         );
         let error = one_line(stderr(&output));
+        // docs/exit-codes.md: an error names the verb.
+        let verb = line.split(' ').next().unwrap_or_default();
+        let is_verb = !["cpy", "docter", "tun", "explan", "help"].contains(&verb);
+        assert!(
+            !is_verb || error.starts_with(&format!("fullbore {verb}: ")),
+            "{line}: {error}"
+        );
         assert!(error.contains(text), "{line}: {error}");
         for never in [
             "os error",

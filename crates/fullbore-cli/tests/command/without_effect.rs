@@ -16,6 +16,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("copy --by-reference --hash sha256", "--by-reference"),
     ("copy --atomic", "--output"),
     ("copy -o out --atomic --append", "--append"),
+    ("copy --size 1M", "--progress"),
     ("copy --seal --unseal", "--unseal"),
     ("copy --seal --by-reference", "--by-reference"),
     ("copy --seal --hash sha256", "--hash"),

@@ -31,16 +31,16 @@ pub struct Options {
     #[arg(help_heading = "Data", long, value_name = "SECONDS", value_parser = within_seconds(0.001..=1e6), conflicts_with = "bytes_to_pipe")]
     pub seconds: Option<Duration>,
 
-    /// Set the capacity of the pipe; 0 leaves it unchanged (write)
+    /// Set the capacity of the pipe; 0 leaves it unchanged
     #[arg(help_heading = "Technique", long, alias = "pipe_size", value_name = "SIZE", default_value = "0", value_parser = size::parse_in_memory)]
     pub pipe_size: usize,
 
     /// Write with vmsplice(2) from two buffers alternately, each of --buf-size, into a pipe with
-    /// half the capacity of one of them (write)
+    /// half the capacity of one of them
     #[arg(help_heading = "Technique", long, alias = "write_with_vmsplice")]
     pub write_with_vmsplice: bool,
 
-    /// Read with splice(2) into /dev/null (read)
+    /// Read with splice(2) into /dev/null
     #[arg(help_heading = "Technique", long, alias = "read_with_splice", conflicts_with_all = ["sum", "pause"])]
     pub read_with_splice: bool,
 
@@ -86,7 +86,7 @@ pub struct Options {
     #[arg(help_heading = "Memory", long, alias = "dont_touch_pages")]
     pub dont_touch_pages: bool,
 
-    /// Use the halves of one buffer instead of two buffers in different page tables (write)
+    /// Use the halves of one buffer instead of two buffers in different page tables
     #[arg(help_heading = "Technique", long, alias = "same_buffer")]
     pub same_buffer: bool,
 
@@ -140,7 +140,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = within::<usize>(0..=u64::MAX))]
     pub cpu: Option<usize>,
 
-    /// Read for this time before the measurement starts (read)
+    /// Read for this time before the measurement starts
     #[arg(help_heading = "Report", long, alias = "warm_up", value_name = "SECONDS", value_parser = within_seconds(0.001..=1e6))]
     pub warm_up: Option<Duration>,
 

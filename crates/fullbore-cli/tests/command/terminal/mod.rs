@@ -1,8 +1,9 @@
-//! The tests of what `buffer`, `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
+//! The tests of what `buffer`, `copy`, `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
 //! by tmux, or by script(1).
 
 mod buffer;
 mod completions;
+mod copy;
 mod drawing;
 mod meter;
 mod run;
