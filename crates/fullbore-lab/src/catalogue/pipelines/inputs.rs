@@ -41,7 +41,6 @@ const PART_OF_THE_ROOM: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The inputs that were made so far, their directory, and what they are made of.
-#[derive(Debug)]
 pub struct Inputs {
     made: BTreeMap<&'static str, Made>,
     /// The directories that are filled, and how many bytes are in each.
