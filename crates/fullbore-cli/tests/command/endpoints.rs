@@ -143,7 +143,7 @@ fn both_endpoints_document_the_defaults_of_the_article() {
             ],
         };
         for option in others {
-            let is_listed = |line: &str| line.trim_start().starts_with(option);
+            let is_listed = |line: &str| line.starts_with(&format!("      {option}"));
             assert!(!stdout(&help).lines().any(is_listed), "{verb} {option}");
         }
     }
