@@ -8,7 +8,7 @@
 //! leaves without a parent, cannot be told from what was started here.
 //!
 //! A parent gets each signal before its children. A shell whose child has died first would go on with its next
-//! command. Where no process may see what happens to another one, all are stopped before any is ended.
+//! command; so would one that ignores the signal, and its children get none but SIGKILL. Where no process may see what happens to another one, all are stopped before any is ended.
 //!
 //! /proc names the parents. If /proc is missing or shows another PID namespace, only the processes that this
 //! process has started itself are ended.
@@ -168,16 +168,29 @@ pub fn note_started(pid: u32) {
 }
 
 /// Sends a signal to those descendants of this process that `find` returns, once to each, and returns those that this
-/// user may not signal.
+/// user may not signal. If they are stopped first, a process gets no signal that would end it before its parent, and
+/// so those below a process that may not be signalled are among the returned ones.
 pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -> BTreeSet<u32> {
     if let Some(when_stopped) = stopped {
-        let (all, refused) = stop_all(&find);
+        let (all, mut refused) = stop_all(&find);
         when_stopped(&all);
+        let mut deaf = BTreeSet::new();
         for &pid in &all {
-            let _ = send(pid, signal);
+            let parent = parent(pid);
+            let is_below = |set: &BTreeSet<u32>| parent.is_some_and(|parent| set.contains(&parent));
+            let (below_refused, below_deaf) = (is_below(&refused), is_below(&deaf));
+            if below_refused {
+                refused.insert(pid);
+            }
+            if below_deaf || ignores(pid, signal) {
+                deaf.insert(pid);
+            }
+            if !below_refused && !below_deaf {
+                let _ = send(pid, signal);
+            }
         }
-        if signal != Signal::KILL {
-            for &pid in &all {
+        for &pid in &all {
+            if signal != Signal::KILL || refused.contains(&pid) {
                 let _ = send(pid, Signal::CONT);
             }
         }
@@ -238,6 +251,25 @@ fn runs(pid: u32) -> bool {
     })
 }
 
+/// Returns whether a process goes on after a signal that asks it to end, as far as can be seen: it ignores it, or is the
+/// first one of a PID namespace and does not handle it (pid_namespaces(7)).
+fn ignores(pid: u32, signal: Signal) -> bool {
+    if !matches!(signal, Signal::TERM | Signal::HUP) {
+        return false;
+    }
+    let status = Process::new(pid as i32).and_then(|process| process.status());
+    status.is_ok_and(|status| {
+        let bit = 1 << (signal.as_raw() - 1);
+        let numbers = status.nspid.unwrap_or_default();
+        let is_first = numbers.len() > 1 && numbers.last() == Some(&1);
+        status.sigign & bit != 0 || is_first && status.sigcgt & bit == 0
+    })
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    Some(Process::new(pid as i32).ok()?.stat().ok()?.ppid as u32)
+}
+
 /// Sends a signal to a descendant of this process. PIDs can be used again: a process that has taken one since it was
 /// found is no descendant.
 fn send(pid: u32, signal: Signal) -> Result<(), Errno> {
@@ -264,7 +296,6 @@ fn is_descendant(pid: u32) -> bool {
         return true;
     }
     let me = std::process::id();
-    let parent = |pid: u32| Some(Process::new(pid as i32).ok()?.stat().ok()?.ppid as u32);
     let is_below = || {
         let parents = std::iter::successors(Some(pid), |&pid| parent(pid).filter(|&pid| pid > 1));
         parents.skip(1).any(|parent| parent == me)

@@ -80,7 +80,7 @@ impl Run {
             keep(
                 self.options.live || self.options.progress,
                 self.options.grace,
-                self.options.is_whole(),
+                self.options.is_held(),
                 |keeper, signals, shelf, holder| {
                     let others = Others {
                         keeper,

@@ -1,4 +1,4 @@
-//! The process that keeps the pipes of `--whole` open, whatever happens to the other two processes of `run`.
+//! The process that keeps the pipes of `--whole` and `--stalled` open, whatever happens to the other two processes of `run`.
 //!
 //! It is between them: a child of the keeper, and the parent of the runner. So it becomes the parent of what the runner
 //! leaves behind, and can end that if both others are gone. No signal of the terminal or for the process group reaches
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::SigSet;
 use nix::unistd::{getppid, getsid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,11 +25,12 @@ use rustix::thread::sched_yield;
 use super::left::say_left;
 use super::shelf::{Shelf, is_read};
 use crate::ending;
+use crate::error_text::with_limit;
 use crate::fork::{close_all_but, exit_at_once, fork, rename};
 use crate::waiting::wait_for;
 
 /// What ps(1) shows.
-const COMMAND: &str = "fullbore run: keeps pipes of --whole open until their last reader has ended";
+const COMMAND: &str = "fullbore run: keeps pipes open until their last reader has ended";
 
 /// The end of the socket by which the keeper, or the runner, knows this process.
 pub struct ToHolder {
@@ -53,7 +54,7 @@ pub struct Ended {
 /// Fails if no more processes or files may be created.
 pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> {
     let (socket, to_keeper) = UnixStream::pair().context("socketpair")?;
-    let child = fork().context("fork")?;
+    let child = fork().map_err(not_forked)?;
     if child.is_some() {
         drop(to_keeper);
         let holder = ToHolder { socket, child };
@@ -62,7 +63,7 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
         (&holder.socket).read_exact(&mut number).context("fork")?;
         let number = i32::from_ne_bytes(number);
         if number < 0 {
-            return Err(Errno::from_raw_os_error(-number)).context("fork");
+            return Err(not_forked(Errno::from_raw_os_error(-number)));
         }
         return Ok((holder, Pid::from_raw(number)));
     }
@@ -87,6 +88,11 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
         hold(to_keeper, to_runner, runner, shelf, grace);
     }
     exit_at_once(0)
+}
+
+/// Names the limit that fork(2) may have reached.
+pub fn not_forked(errno: Errno) -> anyhow::Error {
+    anyhow!("fork: {}", with_limit(&errno.into()))
 }
 
 /// Returns the end of a socket to the other process, and the PID of the runner, or `None` in the runner.

@@ -37,7 +37,9 @@ impl Runner<'_> {
 
     /// Judges the stages that have ended and were not judged yet, and does what follows.
     pub(super) fn judge_all(&mut self) {
-        for stage in 0..self.stages.len() {
+        // From the last one: that a stage has failed can be the reason for the failure of the one before it, and not
+        // the other way round, because none of them has seen an end yet.
+        for stage in (0..self.stages.len()).rev() {
             let started = &self.stages[stage];
             let (Some(status), None) = (started.status, &started.outcome) else {
                 continue;
@@ -141,9 +143,14 @@ impl Runner<'_> {
 
     /// Ends a pipeline in which nothing moves.
     pub(super) fn end_stalled(mut self, why: &str) -> Result<Ending> {
-        let observer = self.observer.as_mut();
-        // Without --whole, a stage would see the end when the one before it has been ended.
+        // Without --whole, a stage would see the end when the one before it has been ended. From the shelf, the holder
+        // takes what a stage reads that could not be ended.
+        let observer = self.observer.as_mut().filter(|_| self.whole.is_none());
         let ends = observer.map(|observer| observer.watch.write_ends());
+        let ends = ends.unwrap_or_default();
+        for (number, end) in ends.iter().enumerate() {
+            let _ = self.others.shelf.hold(number, end.as_fd());
+        }
         self.end_pipeline();
         drop(ends);
         say(why);

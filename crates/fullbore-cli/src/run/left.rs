@@ -42,8 +42,20 @@ pub fn say_left(left: &[u32], is_read: bool) {
         let pid = Pid::from_raw(*pid as i32);
         pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
     };
-    let (why, kill) = match left.iter().all(may_not) {
-        true => {
+    let is_all = left.iter().all(may_not);
+    let above = left.iter().find(|pid| may_not(pid)).filter(|_| !is_all);
+    let (why, kill) = match (is_all, above) {
+        // What it has started would have been ended, if it would not go on then.
+        (_, Some(&above)) => {
+            let why = format!(
+                "{} belongs to {}, and user {} may not signal it; what it has started is spared, or it would go on",
+                named(above),
+                owner(above),
+                getuid().as_raw(),
+            );
+            (why, format!("'sudo kill {pids}' ends"))
+        }
+        (true, None) => {
             let why = format!(
                 "{they} belong{s} to {}, and user {} may not signal {}",
                 owner(*first),
@@ -52,7 +64,7 @@ pub fn say_left(left: &[u32], is_read: bool) {
             );
             (why, format!("'sudo kill {pids}' ends"))
         }
-        false => (
+        (false, None) => (
             format!("{they} did not end after SIGKILL, as in uninterruptible sleep"),
             format!("'ps -o stat,wchan {pids}' shows what holds"),
         ),

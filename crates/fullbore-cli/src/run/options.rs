@@ -124,6 +124,11 @@ impl Options {
         self.whole || self.output.is_some()
     }
 
+    /// Returns whether a process has to keep pipes open as long as a stage that could not be ended reads from them.
+    pub fn is_held(&self) -> bool {
+        self.is_whole() || self.stalled.is_some()
+    }
+
     /// Returns whether the pipeline has to be observed.
     pub fn watched(&self) -> bool {
         self.is_reported() || self.stalled.is_some()

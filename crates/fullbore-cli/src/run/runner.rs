@@ -367,7 +367,7 @@ impl<'a> Runner<'a> {
     /// Ends all processes, and says which could not be ended.
     fn end(&mut self, signal: Signal) {
         let (shelf, grace) = (self.others.shelf, self.options.grace);
-        let left = shelf.with_all_stopped(self.options.is_whole(), |stopped| {
+        let left = shelf.with_all_stopped(self.options.is_held(), |stopped| {
             ending::end_all(signal, grace, stopped, || self.reap())
         });
         say_left(&left, shelf.is_read());

@@ -244,21 +244,24 @@ impl Runner<'_> {
         let Some(whole) = &mut self.whole else {
             return;
         };
+        // What could not be ended may belong to a stage whose first process has ended.
+        let is_all = self.ended_by.is_some() || !ending::has_children();
+        let of = if is_all { "" } else { "the first process of " };
         for note in std::mem::take(&mut whole.notes) {
             let has_ended = |stage: &&usize| self.stages[**stage].status.is_some();
             let ended = note.behind.iter().filter(has_ended);
             let ended: Vec<String> = ended.map(|stage| (stage + 1).to_string()).collect();
             let ended = match ended.as_slice() {
                 [] => String::new(),
-                [one] => format!("; stage {one} was ended before it saw the end of its input"),
+                [one] => format!("; {of}stage {one} was ended before it saw the end of its input"),
                 [before @ .., last] => format!(
-                    "; stages {} and {last} were ended before they saw the end of their input",
+                    "; {of}stages {} and {last} were ended before they saw the end of their input",
                     before.join(", ")
                 ),
             };
             say(&format!("{}{ended}", note.failure));
         }
-        if self.ended_by.is_some() || !ending::has_children() {
+        if is_all {
             return;
         }
         match ending::living().as_slice() {

@@ -17,7 +17,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, pidfd_open,
@@ -32,7 +32,6 @@ use super::runner::TO_STOP;
 use super::shelf::Shelf;
 use super::signals::{Signals, is_ending, is_stopped, stop};
 use crate::ending;
-use crate::error_text::with_limit;
 use crate::fork::fork;
 use crate::interrupt::die_of;
 use crate::terminal::footer;
@@ -43,7 +42,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the runner may
 /// draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and
-/// queued for the runner when it starts. If the pipeline `is_whole`, what the runner puts on the shelf stays open until it
+/// queued for the runner when it starts. If the pipeline `is_held`, what the runner puts on the shelf stays open until it
 /// takes it off, or nobody reads from it any more.
 ///
 /// # Errors
@@ -51,7 +50,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 pub fn keep(
     live: bool,
     grace: Duration,
-    is_whole: bool,
+    is_held: bool,
     run: impl FnOnce(&UnixStream, Signals, &Shelf, Option<ToHolder>) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let mut signals = Signals::noted()?;
@@ -59,15 +58,12 @@ pub fn keep(
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let shelf = Shelf::new()?;
-    let (holder, runner) = match is_whole {
+    let (holder, runner) = match is_held {
         true => {
             let (holder, runner) = holder::start(&shelf, grace)?;
             (Some(holder), runner)
         }
-        false => (
-            None,
-            fork().map_err(|errno| anyhow!("fork: {}", with_limit(&errno.into())))?,
-        ),
+        false => (None, fork().map_err(holder::not_forked)?),
     };
     let Some(runner) = runner else {
         // Otherwise the runner would never read the end of the file.
@@ -91,12 +87,12 @@ pub fn keep(
         for pid in pids {
             ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
         }
-        let left = shelf.with_all_stopped(is_whole, |stopped| {
+        let left = shelf.with_all_stopped(is_held, |stopped| {
             ending::end_all(Signal::TERM, grace, stopped, || reap(runner, &mut None))
         });
         say_left(&left, shelf.is_read());
     }
-    if is_whole && !is_ended {
+    if is_held && !is_ended {
         holder::replace_the_holder(&shelf);
     }
     match (status.code(), status.signal()) {

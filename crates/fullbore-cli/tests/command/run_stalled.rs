@@ -106,6 +106,20 @@ fn a_pipeline_that_stalls_is_ended_without_an_end_of_input() {
 }
 
 #[test]
+fn what_reads_from_a_stage_sees_no_end_either() {
+    let lines = ["", "trap : TERM; cat > up; "].map(|trap| {
+        format!(
+            "(echo a; exec sleep 1000) | tee >({trap}cat > up && echo seen > marker) > /dev/null"
+        )
+    });
+    each(&lines, |place, line| {
+        let output = run_in(place, "0.5 --shell bash --grace 0.5", line);
+        assert_code(&output, 122);
+        assert!(!place.path().join("marker").exists(), "{}", said(&output));
+    });
+}
+
+#[test]
 fn a_pipeline_that_moves_does_not_stall() {
     let often =
         |what: &str| format!("i=0; while [ $i -lt 40 ]; do {what}; sleep 0.05; i=$((i + 1)); done");

@@ -22,7 +22,7 @@ use crate::common::{
 };
 
 /// What stages run, as files, so that no line needs more than one kind of quotes.
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 9] = [
     // Sees the end of its input: that must not happen.
     (
         "root",
@@ -32,14 +32,25 @@ const SCRIPTS: [(&str, &str); 7] = [
     ("cat", "cat; echo $1 >> seen"),
     ("fail", "until test -e ready; do sleep 0.01; done; exit 3"),
     (
+        // What it writes until then keeps the pipeline from stalling.
         "wait",
-        "until test -e ready; do sleep 0.01; done; exec sleep 1000",
+        "until test -e ready; do echo; sleep 0.01; done; exec sleep 1000",
     ),
     (
         "above",
         "./become --reuid=0 --regid=0 --clear-groups sh root 1; echo 1 >> seen",
     ),
     ("leave", "sh -c 'exit 5' & exit 0"),
+    // The child may be signalled.
+    (
+        "over",
+        "echo $$ > new; mv new ready
+         setpriv --reuid=65534 --regid=65534 --clear-groups cat > up; echo $1 >> seen",
+    ),
+    (
+        "deaf",
+        "trap '' TERM; env --default-signal=TERM cat > up; echo $1 >> seen",
+    ),
 ];
 
 /// A directory that every user may write to, with the scripts.
@@ -105,6 +116,8 @@ fn number(pid: Pid) -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum By {
     Failure,
+    /// Without `--whole`.
+    Stall,
     Signal(Signal, &'static [usize]),
     Group(Signal),
 }
@@ -122,9 +135,11 @@ fn a_stage_that_may_not_be_signalled_sees_no_end_whatever_ends_the_pipeline() {
         ("last", format!("IN | {behind}")),
         ("behind another", format!("IN | cat | {behind}")),
         ("a grandchild", format!("IN | {above}")),
+        ("above another", format!("IN | {}", root("over"))),
     ];
     let usual = [
         By::Failure,
+        By::Stall,
         By::Signal(Signal::TERM, &[0]),
         By::Signal(Signal::KILL, &[0, 2]),
     ];
@@ -154,7 +169,9 @@ fn ends_without_an_end(open: &Open, name: &str, line: &str, by: By) {
     let ready = open.path().join("ready");
     let _ = fs::remove_file(&ready);
     let input = ["sh wait", "sh fail"][usize::from(by == By::Failure)];
-    let mut command = open.everybody.command(65_534, "run --whole --grace 0.1");
+    let options = ["--whole", "--stalled 1"][usize::from(by == By::Stall)];
+    let options = format!("run {options} --grace 0.1");
+    let mut command = open.everybody.command(65_534, &options);
     command.arg(line.replace("IN", input)).process_group(0);
     let child = start(&mut command);
     let keeper = Pid::from_child(&child);
@@ -163,7 +180,7 @@ fn ends_without_an_end(open: &Open, name: &str, line: &str, by: By) {
     });
     let known = holder_and_runner(number(keeper));
     match by {
-        By::Failure => {}
+        By::Failure | By::Stall => {}
         By::Signal(signal, whom) => {
             let (holder, runner) = known.expect("the pipeline runs");
             let all = [keeper, holder, runner];
@@ -176,16 +193,21 @@ fn ends_without_an_end(open: &Open, name: &str, line: &str, by: By) {
     let output = finish_but_not_its_stages(child);
     let what = format!("{what}: {}", said(&output));
     let root = Pid::from_raw(pid as i32).unwrap();
-    if by == By::Failure {
-        assert_eq!(output.status.code(), Some(3), "{what}");
+    if matches!(by, By::Failure | By::Stall) {
+        let code = if by == By::Stall { 122 } else { 3 };
+        assert_eq!(output.status.code(), Some(code), "{what}");
         let text = stderr(&output);
         assert!(text.contains(&format!("'sudo kill {pid}")), "{what}");
         assert!(name != "last" || !text.contains("ended before"), "{what}");
+        // Of this stage, only the shell could be ended.
+        let said = text.contains("the first process of stage 2 was ended before");
+        let is_said = by == By::Failure && name == "a grandchild";
+        assert!(said || !is_said, "{what}");
     }
     // A signal for the process group comes from root here, and reaches all. If the first process is killed, the group can
     // lose its last tie to the session while stages are stopped; the kernel then sends SIGHUP to all (setpgid(2)).
     let may_have_ended = match by {
-        By::Failure => false,
+        By::Failure | By::Stall => false,
         By::Signal(signal, whom) => signal == Signal::KILL && whom.contains(&0),
         By::Group(_) => true,
     };
@@ -273,6 +295,62 @@ fn what_reads_from_a_stage_behind_a_failure_sees_no_end() {
             open.assert_nothing_seen(&line);
         }
     }
+}
+
+#[test]
+fn a_process_that_ignores_sigterm_does_not_go_on_after_its_child() {
+    let open = Open::new();
+    let mut unshare = Command::new("unshare");
+    let can = output_of(unshare.args(["-p", "-f", "true"]));
+    let can = can.is_ok_and(|output| output.status.success());
+    let lines = [
+        "sh deaf 1",
+        "sh -c 'sh deaf 1; echo 2 >> seen'",
+        "unshare -p -f sh -c 'cat > up; echo 1 >> seen'",
+    ];
+    for line in &lines[..if can { 3 } else { 2 }] {
+        let line = format!("(echo x; sleep 0.3; exit 3) | {line}");
+        assert_code(&open.run("--grace 0.3", &line), 3);
+        open.assert_nothing_seen(&line);
+    }
+    if !can {
+        skipped("no PID namespace may be made");
+    }
+}
+
+#[test]
+fn of_two_failures_seen_together_that_of_the_reader_was_first() {
+    let open = Open::new();
+    let go = "until test -e go; do sleep 0.01; done";
+    let line = format!(
+        "(echo $$ > new1; mv new1 one; {go}; trap \"\" PIPE; while echo x; do :; done 2> /dev/null; exit 4) | \
+         (echo $$ > new2; mv new2 two; {go}; exit 5)"
+    );
+    let mut command = fullbore("run --whole");
+    let child = start(command.arg(line).current_dir(open.path()));
+    let stages = ["one", "two"].map(|name| {
+        wait_for("the stages", || {
+            let pid = fs::read_to_string(open.path().join(name)).ok()?;
+            pid.trim().parse::<i32>().ok().and_then(Pid::from_raw)
+        })
+    });
+    let (_, runner) = holder_and_runner(child.id()).expect("the pipeline runs");
+    kill_process(runner, Signal::STOP).unwrap();
+    wait_for("the runner to stop", || {
+        (state(number(runner)) == Some('T')).then_some(())
+    });
+    fs::write(open.path().join("go"), "").unwrap();
+    let have_ended = || stages.iter().all(|&pid| state(number(pid)) == Some('Z'));
+    wait_for("the stages to end", || have_ended().then_some(()));
+    kill_process(runner, Signal::CONT).unwrap();
+    let output = finish(child);
+    assert_code(&output, 5);
+    let first = stderr(&output);
+    assert!(
+        first.starts_with("fullbore run: stage 2,"),
+        "{}",
+        said(&output)
+    );
 }
 
 #[test]

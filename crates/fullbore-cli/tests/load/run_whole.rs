@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::common::users::ForEverybody;
 use crate::common::{
-    children, copy_program, finish, fullbore, holder_and_runner, is_root, is_running, output_of,
-    said, start, under_load, wait_for,
+    FULLBORE, children, copy_program, finish, fullbore, holder_and_runner, is_root, is_running,
+    output_of, said, start, under_load, wait_for,
 };
 
 #[test]
@@ -41,8 +41,9 @@ fn under_load_no_stage_behind_a_failure_sees_an_end() {
             .iter()
             .flat_map(|script| ["|", "sh", "-c", script])
             .skip(1);
-        let mut command = fullbore("run --whole --grace 1 --");
+        let mut command = ignoring_sigpipe(random.bool());
         command
+            .args("run --whole --grace 1 --".split(' '))
             .args(words)
             .current_dir(directory.path())
             .stdout(Stdio::null());
@@ -83,6 +84,64 @@ fn under_load_no_stage_behind_a_failure_sees_an_end() {
     assert!(failed > 0);
 }
 
+/// Returns the command for which its parent ignores SIGPIPE, if so.
+fn ignoring_sigpipe(is_ignored: bool) -> Command {
+    if !is_ignored {
+        return fullbore("");
+    }
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' PIPE; exec \"$@\"", "sh", FULLBORE])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The second stage reads less than the first one writes, or more; it succeeds, or fails.
+#[test]
+fn under_load_early_readers_are_accepted_and_no_other_failure_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let mut random = fastrand::Rng::new();
+    for round in 0..under_load(400) {
+        let bytes = random.u32(1..300_000);
+        let endless = "trap '' PIPE; while echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; do :; done 2> /dev/null; exit 7";
+        let (first, second, code) = match random.usize(..4) {
+            0 => (endless.to_owned(), format!("head -c {bytes}"), 0),
+            1 => (endless.to_owned(), format!("head -c {bytes} | cat"), 0),
+            2 => (endless.to_owned(), format!("head -c {bytes}; exit 9"), 9),
+            _ => (
+                format!("head -c {bytes} /dev/zero; exit 7"),
+                format!("head -c {}", bytes + 1),
+                7,
+            ),
+        };
+        let behind = random.usize(..4);
+        let scripts = (0..behind).map(|stage| format!("cat && echo {stage} >> seen"));
+        let words = [first.clone(), second.clone()]
+            .into_iter()
+            .chain(scripts)
+            .flat_map(|script| ["|".to_owned(), "sh".to_owned(), "-c".to_owned(), script])
+            .skip(1);
+        let mut command = ignoring_sigpipe(random.bool());
+        command
+            .args("run --whole --grace 1 --accept 1=early --".split(' '))
+            .args(words)
+            .current_dir(directory.path())
+            .stdout(Stdio::null());
+        let output = finish(start(&mut command));
+        let text = fs::read_to_string(&seen).unwrap_or_default();
+        let _ = fs::remove_file(&seen);
+        let expected = if code == 0 { behind } else { 0 };
+        assert!(
+            output.status.code() == Some(code) && text.lines().count() == expected,
+            "{round}: {first} | {second}, {behind} behind: {text:?}, {}",
+            said(&output)
+        );
+    }
+}
+
 /// What stages run: all but the first note it if they see an end of their input. What goes on after its child has ended
 /// does not write to the next stage, because a broken pipe is no end.
 const SCRIPTS: [(&str, &str); 4] = [
@@ -95,7 +154,7 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("root", "echo $$ >> roots; cat > /dev/null; echo $1 >> seen"),
 ];
 
-/// The first stage never succeeds, and `run` is ended at a random moment, or fails. If this test runs as root, some
+/// The first stage never succeeds, and `run` is ended at a random moment, or fails, or the pipeline stalls. If this test runs as root, some
 /// stages belong to another user than the others, so that `run` may not signal them.
 #[test]
 fn under_load_no_stage_sees_an_end_whatever_ends_run() {
@@ -116,7 +175,8 @@ fn under_load_no_stage_sees_an_end_whatever_ends_run() {
     let programs = &programs[..if may_become_root(directory) { 4 } else { 3 }];
     let mut random = fastrand::Rng::new();
     for round in 0..under_load(600) {
-        let first = match random.bool() {
+        let stalls = random.usize(..8) == 0;
+        let first = match random.bool() && !stalls {
             true => format!("(head -c {} /dev/zero; exit 9)", random.u32(..300_000)),
             false => "(echo x; exec sleep 1000)".to_owned(),
         };
@@ -125,18 +185,23 @@ fn under_load_no_stage_sees_an_end_whatever_ends_run() {
             format!(" | {program} {number}")
         });
         let line = first + &stages.collect::<String>();
-        let mut command = everybody.command(user, "run -q --whole --grace 0.05");
+        let options = ["--whole", "--stalled 0.3"][usize::from(stalls)];
+        let mut command = everybody.command(user, &format!("run -q {options} --grace 0.05"));
         command.arg(&line).process_group(0);
         let mut child = start(&mut command);
         drop((child.stdout.take(), child.stderr.take()));
         thread::sleep(Duration::from_micros(random.u64(..60_000)));
         let keeper = Pid::from_child(&child);
-        let known = holder_and_runner(child.id());
+        let known = match stalls {
+            true => Some(wait_for("the holder", || holder_and_runner(child.id()))),
+            false => holder_and_runner(child.id()),
+        };
         let (whom, signal) = (
-            random.usize(..5),
+            if stalls { 5 } else { random.usize(..5) },
             [Signal::KILL, Signal::TERM][random.usize(..2)],
         );
         match (whom, known) {
+            (5, _) => {}
             (0, Some((_, runner))) => kill(runner, Signal::KILL),
             (1, Some((_, runner))) => {
                 kill(keeper, Signal::KILL);
