@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use crate::common::{
-    FULLBORE, assert_code, assert_quiet_success, children, finish, fullbore, is_running, one_line,
-    run_without_proc, said, start, stderr, wait_for,
+    FULLBORE, assert_code, assert_quiet_success, children, finish, fullbore, holder_and_runner,
+    is_running, one_line, run_without_proc, said, start, stderr, wait_for,
 };
 
 fn place() -> TempDir {
@@ -182,9 +182,7 @@ fn nothing_is_left_of_a_pipeline_that_stalls() {
     let mut command = fullbore("run --stalled 0.5 --grace 0.2");
     let line = "(sleep 1000 & setsid sleep 1000) | (trap '' TERM; sleep 1000 | sleep 1000)";
     let running = start(command.arg(line).current_dir(place.path()));
-    let runner = wait_for("the runner", || {
-        children(running.id()).first().map(|&(pid, _)| pid)
-    });
+    let (_, runner) = wait_for("the runner", || holder_and_runner(running.id()));
     let mut all = Vec::new();
     wait_for("the stages", || {
         all = children(runner.as_raw_nonzero().get() as u32)
