@@ -90,7 +90,7 @@ fn a_letter_means_one_thing_in_all_verbs() {
 /// Names of values that are no quantities and no processes, and in the last line the ones that pv and mbuffer count in.
 #[rustfmt::skip]
 const NO_QUANTITIES: &[&str] = &[
-    "A,B", "ALGORITHM", "COMMAND", "DIR", "EXPERIMENT", "HOST:PORT", "HOW", "LINE", "MODE", "NAME", "SHELL", "STYLE",
+    "A,B", "ALGORITHM", "BYTES", "CODES", "COMMAND", "FD", "STAGE=CODES", "DIR", "EXPERIMENT", "HOST:PORT", "HOW", "LINE", "MODE", "NAME", "SHELL", "STYLE",
     "VERB", "WAY", "WHAT", "WHERE[:FORMAT]", "WORD", "[ADDRESS:]PORT", "[HOST:]PORT", "FORMAT", "PID[:FD]|NAME",
     "SIZE|@FILE", "SIZE|%", "0-6", "NUMBER", "PERCENT", "COLUMNS", "ROWS", "MICROSECONDS",
 ];

@@ -106,7 +106,7 @@ pub struct Copy {
 
     /// Expected number of bytes, for --progress and --log; @FILE is the size of that file or device, or of all files
     /// below that directory [default: the sum of the files' sizes]
-    #[arg(long, value_name = "SIZE|@FILE", value_parser = expected, requires = "shows")]
+    #[arg(short, long, value_name = "SIZE|@FILE", value_parser = expected, requires = "shows")]
     size: Option<u64>,
 
     /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
