@@ -86,6 +86,9 @@ pub enum Outcome {
     InVain(TransferSide),
     /// The kernel, a sandbox or this pair of descriptors does not support the call: use another.
     Refused,
+    /// The call is refused, or a socket has failed with this error, which the kernel reports once, before the end of the
+    /// stream (`EACCES` after a message of ICMPv6): repeat the call, and ask [`of_repeated`].
+    RefusedOrPending(Errno),
     /// A signal has interrupted the call.
     Interrupted,
     /// This side has failed.
@@ -127,6 +130,11 @@ pub fn of(
 
         (Call::Read, _, _, Err(errno)) => Outcome::Failed(Source, errno),
         (Call::Write, _, _, Err(errno)) => Outcome::Failed(Sink, errno),
+        (Call::Splice | Call::Sendfile, _, _, Err(errno))
+            if is_refused(call, errno) && [source, sink].contains(&End::Socket) =>
+        {
+            Outcome::RefusedOrPending(errno)
+        }
         (_, _, _, Err(errno)) if is_refused(call, errno) => Outcome::Refused,
         (Call::Vmsplice, _, _, Err(errno)) => Outcome::Failed(Sink, errno),
 
@@ -143,6 +151,17 @@ pub fn of(
         (Call::Splice, End::Pipe, _, Err(errno)) => Outcome::Failed(Sink, errno),
         (Call::Splice, _, End::Pipe, Err(errno)) => Outcome::Failed(Source, errno),
         (_, _, _, Err(errno)) => Outcome::FailedSomewhere(errno),
+    }
+}
+
+/// Returns what the `result` of a repeated call means, which was first refused with `errno`
+/// ([`Outcome::RefusedOrPending`]). Only a refusal is repeated.
+pub fn of_repeated(source: End, errno: Errno, result: Result<usize, Errno>) -> Outcome {
+    match result {
+        Ok(n @ 1..) => Outcome::Moved(n),
+        Err(again) if is_refusal(again) || again == Errno::SPIPE => Outcome::Refused,
+        _ if source == End::Socket => Outcome::Failed(TransferSide::Source, errno),
+        _ => Outcome::Failed(TransferSide::Sink, errno),
     }
 }
 
@@ -327,6 +346,12 @@ mod tests {
                             )
                     }
                 },
+                Outcome::RefusedOrPending(errno) => {
+                    result == Err(errno)
+                        && is_refused(call, errno)
+                        && matches!(call, Splice | Sendfile)
+                        && (source == Socket || sink == Socket)
+                }
                 Outcome::Interrupted => result == Err(Errno::INTR),
                 Outcome::Failed(side, errno) => {
                     let only = match call {
@@ -533,6 +558,23 @@ mod tests {
                 None,
                 Outcome::Failed(Source, Errno::INVAL),
             ),
+            // A refusal, or the pending error of a socket.
+            (
+                Splice,
+                Socket,
+                Own,
+                Err(Errno::ACCESS),
+                None,
+                Outcome::RefusedOrPending(Errno::ACCESS),
+            ),
+            (
+                Sendfile,
+                File,
+                Socket,
+                Err(Errno::ACCESS),
+                None,
+                Outcome::RefusedOrPending(Errno::ACCESS),
+            ),
             // Failures, with their side.
             (
                 Splice,
@@ -612,6 +654,28 @@ mod tests {
             let row = format!("{call:?} {source:?} {sink:?} {result:?} {polled:?}");
             assert_eq!(outcome, expected, "{row}");
         }
+    }
+
+    #[test]
+    fn only_a_refusal_is_repeated() {
+        let errno = Errno::ACCESS;
+        for result in [
+            Ok(0),
+            Err(Errno::AGAIN),
+            Err(Errno::PIPE),
+            Err(Errno::CONNRESET),
+        ] {
+            assert_eq!(
+                of_repeated(Socket, errno, result),
+                Outcome::Failed(Source, errno)
+            );
+            assert_eq!(
+                of_repeated(Own, errno, result),
+                Outcome::Failed(Sink, errno)
+            );
+        }
+        assert_eq!(of_repeated(Socket, errno, Ok(7)), Outcome::Moved(7));
+        assert_eq!(of_repeated(Socket, errno, Err(errno)), Outcome::Refused);
     }
 
     #[test]

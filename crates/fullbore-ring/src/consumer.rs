@@ -12,6 +12,7 @@ use fullbore::{Result, TransferSide};
 use fullbore_linux::{Calls, Errno, Waiter, error, pipe, suits_copying};
 
 use crate::errors::{after, of_io};
+use crate::memory;
 use crate::taking::{Joining, Next};
 
 /// The most bytes of a ring that are lent at once, unless the caller sets the size of the buffer.
@@ -102,9 +103,10 @@ impl<Fd: AsFd> Consumer<Fd> {
         self
     }
 
-    /// Sets the size of the buffer for the bytes of a ring, in bytes. The default is half of the L2 cache.
+    /// Sets the size of the buffer for the bytes of a ring, in bytes, at most the largest ring: 64 MiB. The default is
+    /// half of the L2 cache.
     pub fn buffer_size(mut self, bytes: usize) -> Self {
-        self.size = Some(bytes.max(1));
+        self.size = Some(bytes.clamp(1, memory::MOST));
         self
     }
 

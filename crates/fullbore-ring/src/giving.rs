@@ -43,7 +43,7 @@ pub(crate) struct Giving {
     giver: Giver,
     link: OwnedFd,
     /// A duplicate of the output's descriptor, which no other code can redirect.
-    pipe: OwnedFd,
+    pub(crate) pipe: OwnedFd,
     /// The file of the words, which observers find here (`view.rs`).
     _words: OwnedFd,
     /// Any process that connects now is a second reader.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use fullbore::{Error, Result, TransferSide, Unfinished, Way};
 use fullbore_linux::pipe::own_writable;
-use fullbore_linux::{Errno, Geometry, Owner, Waiter, error};
+use fullbore_linux::{Calls, Errno, Geometry, Owner, Wait, Waiter, error};
 
 use crate::errors::{after, of_io};
 use crate::giving::{Giving, Offering, size_for};
@@ -55,6 +55,7 @@ pub struct Producer<Fd: AsFd> {
     error_reported: bool,
     /// Whether the inner producer has lent memory.
     lent_inside: bool,
+    is_dropped: bool,
     owner: Owner,
 }
 
@@ -99,6 +100,7 @@ impl<Fd: AsFd> From<fullbore::Producer<Fd>> for Producer<Fd> {
             sent: 0,
             error_reported: false,
             lent_inside: false,
+            is_dropped: false,
             owner: Owner::this(),
         }
     }
@@ -478,13 +480,13 @@ impl<Fd: AsFd> Producer<Fd> {
         }
     }
 
-    /// Closes the ring, if there is one. Unclaimed bytes become gathered bytes.
-    fn close_ring(&mut self) -> Result<()> {
+    /// Closes the ring, if there is one. Unclaimed bytes become gathered bytes; returns how many.
+    fn close_ring(&mut self) -> Result<usize> {
         let Sharing::Ring(filling) = &mut self.sharing else {
-            return Ok(());
+            return Ok(0);
         };
         if !filling.ring.is_open() && !filling.ring.is_broken {
-            return Ok(());
+            return Ok(0);
         }
         let twice = filling.ring.bytes().len();
         match filling.ring.close() {
@@ -501,7 +503,7 @@ impl<Fd: AsFd> Producer<Fd> {
                 if left > 0 {
                     self.error_reported = false;
                 }
-                Ok(())
+                Ok(left)
             }
             Err(errno) => Err(self.broke_off(errno)),
         }
@@ -510,7 +512,10 @@ impl<Fd: AsFd> Producer<Fd> {
     /// Closes the ring, passes the unclaimed bytes to the inner producer, and continues with that.
     #[cold]
     fn leave_ring(&mut self) -> Result<()> {
-        self.close_ring()?;
+        let left = self.close_ring()?;
+        if self.is_dropped {
+            self.write_flushed(left);
+        }
         let (sent, inner) = (self.sent, self.inner.as_mut().expect(FINISHING));
         let left = match &mut self.sharing {
             Sharing::Ring(filling) => filling.hand_over(inner),
@@ -565,8 +570,32 @@ impl<Fd: AsFd> Producer<Fd> {
                 filling.ring.leave_to_consumer();
             }
         }
-        let _ = self.close_ring();
+        if let Ok(left) = self.close_ring() {
+            self.write_flushed(left);
+        }
         self.send_the_rest();
+    }
+
+    /// Writes the first `left` gathered bytes into the pipe, which were sent before and which the consumer, who has gone,
+    /// has not claimed. Into a pipe, the call that sent them would have waited until they are there, and a drop returns
+    /// no error. So neither the deadline nor a cancel ends the wait.
+    fn write_flushed(&mut self, left: usize) {
+        let Sharing::Ring(filling) = &mut self.sharing else {
+            return;
+        };
+        let mut calls = Calls::new(Wait::Block);
+        let mut written = 0;
+        while written < left {
+            let rest = &filling.gathered()[written..left];
+            match calls.write(filling.ring.pipe.as_fd(), rest) {
+                Ok(n) => written += n,
+                // No reader is left.
+                Err(_) => break,
+            }
+        }
+        filling.window.start += written;
+        filling.gathered -= written;
+        self.sent += written as u64;
     }
 
     /// Sends the remaining bytes before the producer is dropped, unless an error about them has been returned.
@@ -632,6 +661,7 @@ impl<Fd: AsFd> Write for Producer<Fd> {
 impl<Fd: AsFd> Drop for Producer<Fd> {
     fn drop(&mut self) {
         if self.owner.is_here() && self.inner.is_some() && self.is_sharing() {
+            self.is_dropped = true;
             self.end_ring_before_drop();
         }
     }

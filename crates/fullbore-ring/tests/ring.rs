@@ -899,6 +899,47 @@ fn a_producer_with_a_deadline_whose_consumer_has_gone_leaves_the_bytes_in_the_pi
     assert_eq!(total, at + n as u64);
 }
 
+/// More than the pipe has room for was flushed into the ring, and the next reader comes after the deadline.
+#[test]
+fn what_a_producer_has_flushed_arrives_whatever_its_deadline_once_its_consumer_has_gone() {
+    for (seed, gathered, by_cancel) in [(1, 0, false), (2, 10, false), (3, 0, true), (4, 10, true)]
+    {
+        let _watch = watch("what_a_producer_has_flushed_arrives_whatever_its_deadline");
+        let random = &mut Random::new(seed * 7919);
+        let (pipe, cancel) = (Pipe::new().unwrap(), Cancel::new().unwrap());
+        let (mut options, mut waiter) = (ProducerOptions::new(), Waiter::new(Wait::Block));
+        if by_cancel {
+            options = options.cancel(&cancel);
+            waiter.cancel = Some(cancel.clone());
+        }
+        let mut out = Producer::new(options.open(pipe.writer).unwrap(), waiter);
+        let mut source = consumer(pipe.reader.try_clone().unwrap(), Wait::Block, false);
+        let at = meet_in_turns(&mut out, &mut source);
+        let mut sent = at;
+        while sent < at + 3 * MIB as u64 {
+            let n = random.up_to(out.chunk() / NUMBER) * NUMBER;
+            numbers(out.reserve(n).unwrap(), sent);
+            out.commit(n).unwrap();
+            sent += n as u64;
+        }
+        out.flush().unwrap();
+        let mut bytes = vec![0; gathered * NUMBER];
+        numbers(&mut bytes, sent);
+        out.write_all(&bytes).unwrap();
+        drop(source);
+        match by_cancel {
+            true => cancel.cancel(),
+            false => out.set_deadline(Some(Instant::now() + Duration::from_millis(2))),
+        }
+        let dropping = thread::spawn(move || drop(out));
+        thread::sleep(Duration::from_millis(random.zero_to(20) as u64));
+        let total = Numbers::from(at).rest_of(File::from(pipe.reader));
+        let all = sent..=sent + bytes.len() as u64;
+        assert!(all.contains(&total), "seed {seed}: {total} of {sent}");
+        dropping.join().unwrap();
+    }
+}
+
 #[test]
 fn what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe() {
     let _watch = watch("what_neither_a_dead_producer_nor_its_consumer_took_is_left_in_the_pipe");

@@ -115,7 +115,7 @@ impl Carrier {
                     });
                 }
                 // write(2) either sends the bytes, or returns the reason why not.
-                Outcome::Refused => refused = true,
+                Outcome::Refused | Outcome::RefusedOrPending(_) => refused = true,
                 _ => return Err(("splice", moved.err().unwrap_or(Errno::IO))),
             }
             let bytes = self.take_all().map_err(|errno| ("read", errno))?;

@@ -454,7 +454,7 @@ fn take(
         (Outcome::ReadOnce | Outcome::Ask, _) => {
             read(carrier).and_then(|bytes| moved(bytes, false, false))
         }
-        (Outcome::Refused, Err(errno)) => match read(carrier) {
+        (Outcome::Refused | Outcome::RefusedOrPending(_), Err(errno)) => match read(carrier) {
             // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
             // refusal would be repeated.
             Ok(0) if is_reported_once(shape, errno) => {

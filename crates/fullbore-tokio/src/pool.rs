@@ -19,6 +19,9 @@ use fullbore_linux::{Owner, page_size, pipe, pipe_user_pages_soft};
 /// The default size of a buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
+/// The largest size of a buffer in bytes.
+const MOST_BUFFER: usize = 16 << 20;
+
 /// The default for the largest capacity of a private pipe in bytes, and so of one call from a socket. Long calls are
 /// cheap: each call wakes several tasks.
 const LARGEST: usize = 1024 * 1024;
@@ -54,9 +57,9 @@ impl PoolOptions {
         self
     }
 
-    /// Sets the size of a buffer in bytes, at least one page. The default is 256 KiB.
+    /// Sets the size of a buffer in bytes, at least one page and at most 16 MiB. The default is 256 KiB.
     pub fn buffer_size(mut self, bytes: usize) -> Self {
-        self.buffer = bytes.max(page_size());
+        self.buffer = bytes.clamp(page_size(), MOST_BUFFER);
         self
     }
 

@@ -77,16 +77,16 @@ impl ConsumerOptions {
     /// Creates a consumer of `source`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a buffer of 0 bytes; `EBADF`; `ENOMEM`.
+    /// [`Error::Invalid`] for a buffer of 0 bytes, or of more than memory can hold; `EBADF`; `ENOMEM`.
     pub fn open<Fd: AsFd>(self, source: Fd) -> Result<Consumer<Fd>> {
-        if self.buffer == Some(0) {
-            return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into()));
-        }
-        let is_pipe = pipe::of(&source)?.is_some();
+        let size = match self.buffer.unwrap_or(memory::FIRST) {
+            0 => return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into())),
+            size => memory::checked("buffer", size)?,
+        };
         Ok(Consumer {
-            is_pipe,
+            is_pipe: pipe::of(&source)?.is_some(),
             calls: Calls::with(self.waiter.clone()),
-            buffer: Memory::first(self.buffer.unwrap_or(memory::FIRST)),
+            buffer: Memory::first(size),
             unread: 0..0,
             taken: 0,
             options: self,

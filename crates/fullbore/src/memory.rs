@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
-use fullbore_linux::error::Result;
+use fullbore_linux::error::{Error, Result};
 use fullbore_linux::pages::{Backing, Pages};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
@@ -18,6 +18,19 @@ pub(crate) const CHUNK: usize = 512 * 1024;
 /// More than the longest message of a socket: an unprivileged user can send about 416 KiB over a Unix socket (twice
 /// `net.core.wmem_max`, as the kernel doubles it), and 64 KiB by UDP.
 pub(crate) const MESSAGE: usize = 512 * 1024;
+
+/// Returns the size of a buffer or chunk, after checking that the address space has room for a few of them.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub(crate) fn checked(what: &str, bytes: usize) -> Result<usize> {
+    match bytes > isize::MAX as usize / 8 {
+        true => Err(Error::Invalid(format!(
+            "a {what} of {bytes} bytes is more than memory can hold"
+        ))),
+        false => Ok(bytes),
+    }
+}
 
 /// Memory that is filled with bytes to send or to return.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 //!
 //! While it sleeps, splice(2) into a file holds the freeze protection of its file system (`do_splice`, fs/splice.c), so
 //! fsfreeze(8) and every writer of that file system would wait for the source, too. On sockets and devices the flag has
-//! no effect; there, poll(2) is asked first. A blocking socket gets no more than it has room for. If it sleeps
-//! nevertheless, it holds only the lock of a private pipe.
+//! no effect. Out of a private pipe into a socket, the call may sleep if nothing can end its wait early: it holds only
+//! the lock of a pipe that no other process has. Otherwise poll(2) is asked first, and a blocking socket gets no more
+//! than it has room for.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -15,7 +16,7 @@ use rustix::pipe::SpliceFlags;
 
 use fullbore_linux::error::{Stopped, TransferSide};
 use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
-use fullbore_linux::wait::{Ready, Wait, Waiter};
+use fullbore_linux::wait::{Ready, Wait, Waiter, uninterrupted};
 use fullbore_linux::{unacknowledged, without_sigpipe};
 
 /// One splice(2). One of its ends is a pipe.
@@ -47,7 +48,8 @@ impl Splice<'_> {
     fn wait_and_run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
         let wait = waiter.wait;
-        if wait == Wait::Block {
+        let may_sleep = self.ends == (End::Own, End::Socket) && !waiter.is_nonblocking();
+        if wait == Wait::Block && !may_sleep {
             waiter.wait = Wait::Poll;
         }
         let done = waiter.until_one_ready(
@@ -55,7 +57,7 @@ impl Splice<'_> {
                 TransferSide::Source => (self.source, Ready::ToRead),
                 TransferSide::Sink => (self.sink, Ready::ToWrite),
             },
-            || match self.once(&tried)? {
+            || match self.once(may_sleep, &tried)? {
                 Outcome::WouldBlock(of) | Outcome::InVain(of) => {
                     side.set(of);
                     Err(Errno::AGAIN)
@@ -83,8 +85,8 @@ impl Splice<'_> {
     }
 
     /// Makes the call once, and returns what its result means. Sets `tried` to the most bytes that it could move.
-    fn once(&self, tried: &Cell<usize>) -> Result<Outcome, Errno> {
-        let needs_look = |end| !matches!(end, End::Own | End::Pipe | End::File);
+    fn once(&self, may_sleep: bool, tried: &Cell<usize>) -> Result<Outcome, Errno> {
+        let needs_look = |end| !may_sleep && !matches!(end, End::Own | End::Pipe | End::File);
         let looked = [self.ends.0, self.ends.1].map(needs_look);
         if looked != [false; 2] {
             let polled = self.ask(looked)?;
@@ -95,21 +97,29 @@ impl Splice<'_> {
             }
         }
         let is_socket = self.ends.1 == End::Socket;
-        tried.set(match is_socket && sleeps(self.sink) {
+        tried.set(match is_socket && !may_sleep && sleeps(self.sink) {
             true => self.most.min(room_in(self.sink)),
             false => self.most,
         });
-        let (mut from, mut to, flags) = (self.from, self.to, SpliceFlags::NONBLOCK);
-        let (offset, at, most) = (from.as_mut(), to.as_mut(), tried.get());
-        let call = || rustix::pipe::splice(self.source, offset, self.sink, at, most, flags);
-        let result = match is_socket {
-            true => without_sigpipe(call),
-            false => call(),
+        let (most, flags) = (tried.get(), SpliceFlags::NONBLOCK);
+        let splice = || {
+            let (mut from, mut to) = (self.from, self.to);
+            let (from, to) = (from.as_mut(), to.as_mut());
+            rustix::pipe::splice(self.source, from, self.sink, to, most, flags)
         };
+        let call = || match is_socket {
+            true => without_sigpipe(splice),
+            false => splice(),
+        };
+        let result = call();
         match outcome::of(Call::Splice, self.ends, result, None) {
             Outcome::Ask => {
                 let polled = self.ask([self.ends.0 != End::Own, self.ends.1 != End::Own])?;
                 Ok(outcome::of(Call::Splice, self.ends, result, Some(polled)))
+            }
+            Outcome::RefusedOrPending(errno) => {
+                let again = uninterrupted(call);
+                Ok(outcome::of_repeated(self.ends.0, errno, again))
             }
             known => Ok(known),
         }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::memory;
 use crate::way::Way;
 use fullbore_linux::error::{Error, Result};
 use fullbore_linux::wait::{Cancel, Wait, Waiter};
@@ -107,10 +108,7 @@ impl ProducerOptions {
     pub(super) fn checked_chunk(&self, otherwise: usize) -> Result<usize> {
         match self.chunk.unwrap_or(otherwise) {
             0 => Err(Error::Invalid("a chunk of 0 bytes sends nothing".into())),
-            chunk if chunk > isize::MAX as usize / 8 => Err(Error::Invalid(format!(
-                "a chunk of {chunk} bytes is more than memory can hold"
-            ))),
-            chunk => Ok(chunk),
+            chunk => memory::checked("chunk", chunk),
         }
     }
 }

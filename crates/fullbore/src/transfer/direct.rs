@@ -9,7 +9,7 @@ use super::plan::Method;
 use super::step::{Ends, Stepped, has_flag, stepped};
 use crate::splice::Splice;
 use fullbore_linux::error::TransferSide;
-use fullbore_linux::outcome;
+use fullbore_linux::outcome::{self, Outcome};
 use fullbore_linux::pages::Pages;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 use fullbore_linux::{self as linux, without_sigpipe};
@@ -65,7 +65,13 @@ pub(super) fn move_once(
             );
         }
     };
-    let outcome = outcome::of(method.call(), kinds, result, None);
+    let outcome = match outcome::of(method.call(), kinds, result, None) {
+        Outcome::RefusedOrPending(errno) => {
+            let again = sendfile(waiter, ends, from, most);
+            outcome::of_repeated(kinds.0, errno, again)
+        }
+        known => known,
+    };
     let operation = match method {
         Method::Sendfile => "sendfile",
         _ => "copy_file_range",

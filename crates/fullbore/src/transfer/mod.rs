@@ -41,6 +41,7 @@ pub use crate::kind::Kind;
 use crate::way::Way;
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::is_refusal;
+use fullbore_linux::outcome::Call;
 use fullbore_linux::wait::{Cancel, Wait};
 pub(crate) use options::Options;
 pub use plan::{Guarantee, Method};
@@ -363,7 +364,12 @@ fn steps(
             }
             Err(Stop::EndReason(stopped)) => return Ok(stopped.into()),
             Err(Stop::Refused(..)) if state.try_another(method, ends) => continue,
-            Err(Stop::At(_, _, errno)) if is_refusal(errno) && state.try_another(method, ends) => {
+            // Of a splice or a sendfile, the table of outcomes has decided that it is none.
+            Err(Stop::At(_, _, errno))
+                if method.call() == Call::Read
+                    && is_refusal(errno)
+                    && state.try_another(method, ends) =>
+            {
                 continue;
             }
             Err(Stop::At(side, operation, errno) | Stop::Refused(side, operation, errno)) => {

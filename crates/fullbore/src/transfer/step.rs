@@ -66,7 +66,9 @@ pub(super) fn stepped(
         Outcome::WouldBlock(side) | Outcome::InVain(side) => {
             Err(Stop::At(side, operation, Errno::AGAIN))
         }
-        Outcome::Refused => Err(Stop::Refused(side(), operation, errno)),
+        Outcome::Refused | Outcome::RefusedOrPending(_) => {
+            Err(Stop::Refused(side(), operation, errno))
+        }
         Outcome::Failed(side, errno) => Err(Stop::At(side, operation, errno)),
         Outcome::FailedSomewhere(errno) => Err(Stop::At(side(), operation, errno)),
     }

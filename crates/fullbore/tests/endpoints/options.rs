@@ -1,6 +1,8 @@
 //! An option that is refused is named in the error, with the value that it had.
 
 use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
 
 use fullbore::tee::Policy;
 use fullbore::{Buffer, ConsumerOptions, Error, Pipe, ProducerOptions, Tee, Transfer, Way};
@@ -20,7 +22,7 @@ fn the_error_about_an_option_names_it_and_its_value() {
         Some(with(buffer).run().unwrap_err().error)
     };
     let too_long = isize::MAX as usize;
-    let cases: [(Option<Error>, &str, &str); 18] = [
+    let cases: [(Option<Error>, &str, &str); 19] = [
         (produce(produces().chunk(0)), "chunk", "0"),
         (
             produce(produces().chunk(too_long)),
@@ -37,6 +39,14 @@ fn the_error_about_an_option_names_it_and_its_value() {
             ConsumerOptions::new().buffer(0).open(&source.reader).err(),
             "buffer",
             "0",
+        ),
+        (
+            ConsumerOptions::new()
+                .buffer(too_long)
+                .open(&source.reader)
+                .err(),
+            "buffer",
+            &too_long.to_string(),
         ),
         (transfer(transfers().chunk(0)), "chunk", "0"),
         (
@@ -87,5 +97,83 @@ fn the_error_about_an_option_names_it_and_its_value() {
             text.contains(option) && words.contains(&value),
             "{option} {value}: {text}"
         );
+    }
+}
+
+/// Sends 200,000 bytes through `job`, and returns whether it accepted its option. If it did, every byte arrives.
+fn accepts(what: &str, job: impl FnOnce(&File, &OwnedFd) -> Result<(), Error>) -> bool {
+    let mut source = tempfile::tempfile().unwrap();
+    source.write_all(&[7; 200_000]).unwrap();
+    source.rewind().unwrap();
+    let sink = Pipe::new().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        File::from(sink.reader).read_to_end(&mut got).unwrap();
+        got.len()
+    });
+    let accepted = job(&source, &sink.writer).is_ok();
+    drop(sink.writer);
+    let expected = if accepted { 200_000 } else { 0 };
+    assert_eq!(reading.join().unwrap(), expected, "{what}");
+    accepted
+}
+
+#[test]
+fn no_size_is_so_large_that_a_number_overflows() {
+    let sizes = [
+        usize::MAX,
+        usize::MAX - 4095,
+        isize::MAX as usize + 1,
+        isize::MAX as usize,
+    ];
+    for size in sizes {
+        let what = |option: &str| format!("{option} {size}");
+        let consumed = accepts(&what("buffer of a consumer"), |source, sink| {
+            let mut consumer = ConsumerOptions::new().buffer(size).open(source)?;
+            std::io::copy(&mut consumer, &mut File::from(sink.try_clone().unwrap())).unwrap();
+            Ok(())
+        });
+        assert!(!consumed, "{size}");
+        let produce = |options: ProducerOptions| {
+            move |_: &File, sink: &OwnedFd| {
+                let mut out = options.open(sink)?;
+                out.write_all(&[7; 200_000]).map_err(|_| Error::NotAPipe)?;
+                out.finish()
+                    .map(drop)
+                    .map_err(|unfinished| unfinished.error)
+            }
+        };
+        let options = ProducerOptions::new;
+        assert!(!accepts(&what("chunk"), produce(options().chunk(size))));
+        assert!(accepts(&what("size"), produce(options().pipe_size(size))));
+        let recycle = options().way(Way::Recycle).memory(size);
+        accepts(&what("memory of a producer"), produce(recycle));
+        for (option, chunk, pipe_size) in [("chunk", size, 0), ("size", 1000, size)] {
+            assert!(accepts(&what(option), |source, sink| {
+                let transfer = Transfer::new(source, sink);
+                let run = transfer.chunk(chunk).pipe_size(pipe_size).run();
+                run.map(drop).map_err(|failure| failure.error)
+            }));
+            assert!(accepts(&what(option), |source, sink| {
+                let tee = Tee::new(source).sink(sink, Policy::DROP);
+                let run = tee.chunk(chunk).pipe_size(pipe_size).run();
+                run.map(drop).map_err(|failure| failure.error)
+            }));
+            assert!(accepts(&what(option), |source, sink| {
+                let buffer = Buffer::new(source).sink(sink, Policy::DROP);
+                let run = buffer.chunk(chunk).pipe_size(pipe_size).run();
+                run.map(drop).map_err(|failure| failure.error)
+            }));
+        }
+        let exactly = fullbore::buffer::Chunk::Exactly(size);
+        for (option, memory, chunk) in
+            [("memory", size, 1000.into()), ("exactly", 1 << 20, exactly)]
+        {
+            assert!(!accepts(&what(option), |source, sink| {
+                let buffer = Buffer::new(source).sink(sink, Policy::DROP);
+                let run = buffer.memory(memory).chunk(chunk).run();
+                run.map(drop).map_err(|failure| failure.error)
+            }));
+        }
     }
 }

@@ -865,3 +865,61 @@ fn what_is_left_in_a_pseudo_terminal_that_says_its_slave_is_closed_is_read() {
         }
     }
 }
+
+/// The kernel reports such an error of a socket once (`EACCES` after a message of ICMPv6), and then the end.
+#[test]
+fn a_pending_error_that_looks_like_a_refusal_is_a_failure_and_no_end() {
+    let _watch = watch("an error that looks like a refusal");
+    let bytes = &content()[..100_000];
+    let run = |to_socket: bool| {
+        let (source, mut peer) = UnixStream::pair().unwrap();
+        peer.write_all(bytes).unwrap();
+        drop(peer);
+        let (sink, reader): (OwnedFd, OwnedFd) = match to_socket {
+            true => UnixStream::pair().map(|(a, b)| (a.into(), b.into())),
+            false => Ok(Pipe::new().map(|pipe| (pipe.writer, pipe.reader)).unwrap()),
+        }
+        .unwrap();
+        let reading = thread::spawn(move || {
+            let mut got = Vec::new();
+            File::from(reader).read_to_end(&mut got).unwrap();
+            got
+        });
+        let job = move || {
+            Transfer::new(&source, sink)
+                .guarantee(Guarantee::Reference)
+                .run()
+        };
+        (job, reading)
+    };
+    for to_socket in [false, true] {
+        let mut failed = 0;
+        for nth in 0..40 {
+            let (job, reading) = run(to_socket);
+            let Some(moved) = failing_once(SPLICE, nth, Errno::ACCESS, job) else {
+                return;
+            };
+            let got = reading.join().unwrap();
+            match moved {
+                Ok(report) => assert_eq!(report.bytes, 100_000, "{nth}"),
+                Err(TransferFailure { error, report, .. }) => {
+                    failed += 1;
+                    let Error::Moving { errno, side, .. } = error else {
+                        panic!("{nth}: {error}");
+                    };
+                    assert_eq!(
+                        (errno.raw_os_error(), side),
+                        (Some(libc::EACCES), TransferSide::Source)
+                    );
+                    assert_eq!(report.bytes, 100_000, "{nth}");
+                }
+            }
+            same_bytes(&got, bytes, &format!("{nth}"));
+        }
+        assert_eq!(failed, 1, "only the one after the last byte");
+        let (job, reading) = run(to_socket);
+        let always = crate::common::calls::refusing(SPLICE, Errno::ACCESS, job).unwrap();
+        assert_eq!(always.unwrap().ended, EndReason::AtEnd);
+        same_bytes(&reading.join().unwrap(), bytes, "refused");
+    }
+}
