@@ -35,6 +35,11 @@ impl Memory {
         has
     }
 
+    /// Returns whether this is a small part of what is free.
+    pub fn is_ample_for(&self, bytes: usize) -> bool {
+        !self.is_short && self.used + 8 * bytes + self.reserve <= self.limit
+    }
+
     /// Uses so many bytes more, also of the reserve.
     pub fn take_anyway(&mut self, bytes: usize) {
         self.used += bytes;

@@ -1,11 +1,12 @@
 //! The options of a stage that runs in several processes.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use fullbore_host::number::within;
 use fullbore_host::refusal::Usage;
-use fullbore_host::size;
+use fullbore_host::{seconds, size};
 use fullbore_linux::memory_limit;
 
 use super::input::Cut;
@@ -74,6 +75,10 @@ pub struct Options {
     /// Show the progress in the last row of the terminal on stderr
     #[arg(long)]
     pub progress: bool,
+
+    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
+    pub log: Option<Duration>,
 
     /// Bytes to expect, for --progress
     #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Stdout, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fullbore::{Producer, ProducerOptions};
-use fullbore_linux::is_pipe_or_socket;
+use fullbore_linux::{is_pipe_or_socket, pipe};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::pipe::{SpliceFlags, splice};
 use rustix::process::{
     Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
@@ -34,6 +36,7 @@ use crate::interrupt::die_of;
 use crate::run::{Came, Command, Failure, Signals, Starting, code, say_left, stop};
 use crate::terminal::footer::Footer;
 use crate::terminal::lines::say_line;
+use crate::terminal::log_line::Due;
 use crate::terminal::progress::ProgressLine;
 use crate::{ending, inherited};
 use fullbore_host::size::amount;
@@ -48,6 +51,9 @@ const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// The largest capacity of a pipe of a worker.
 const PIPE: usize = 1 << 20;
+
+/// The least bytes in the pipe of a worker that are moved to stdout with their pages.
+const SPLICED: u64 = 32 << 10;
 
 /// The most bytes of one step of the output.
 const STEP: usize = 256 << 10;
@@ -114,6 +120,12 @@ struct Work<'a> {
     memory: Memory,
     messages: Messages,
     out: Producer<Stdout>,
+    /// Whether stdout is a pipe that takes pages from the pipe of a worker.
+    splices: bool,
+    /// The bytes that went to stdout so.
+    spliced: u64,
+    /// Whether stdout had no room for them.
+    is_full: bool,
     /// The memory of what `out` is sending.
     sending: usize,
     /// The blocks that have failed, in the order in which that was seen.
@@ -130,6 +142,9 @@ struct Work<'a> {
     json: Option<File>,
     began: Instant,
     progress: Option<(Footer, ProgressLine, Instant)>,
+    log: Option<(ProgressLine, Due)>,
+    /// The bytes to expect, if that is known.
+    total: Option<u64>,
     cpu_of_children: f64,
 }
 
@@ -164,6 +179,13 @@ impl<'a> Work<'a> {
         let stdout = inherited::stdout()?;
         let json = options.json.iter().flatten().next();
         let json = json.map(|path| inherited::create(path)).transpose()?;
+        let splices = match pipe::of(&stdout)? {
+            Some(end) if !pipe::keeps_packets(stdout.as_fd()) => {
+                end.grow(pipe::roomy())?;
+                true
+            }
+            _ => false,
+        };
         let out = ProducerOptions::new().nonblocking(true).open(stdout)?;
         let input = rustix::stdio::stdin();
         let progress = options.progress.then(Footer::new).flatten();
@@ -187,6 +209,9 @@ impl<'a> Work<'a> {
             memory: Memory::new(sizes.memory, sizes.block),
             messages: Messages::default(),
             out,
+            splices,
+            spliced: 0,
+            is_full: false,
             sending: 0,
             failed: Vec::new(),
             is_failing: false,
@@ -204,6 +229,8 @@ impl<'a> Work<'a> {
             json,
             began: Instant::now(),
             progress,
+            total: options.size.or_else(size_of_stdin),
+            log: (options.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
             cpu_of_children: 0.0,
         })
     }
@@ -228,6 +255,7 @@ impl<'a> Work<'a> {
             while worker.messages.is_some() && self.messages.read(worker) == Ok(true) {}
         }
         self.messages.write_all();
+        self.log(true);
         if let Some(Stop::Signal(signal)) = stop {
             return Ok(Outcome::Signal(signal));
         }
@@ -314,6 +342,7 @@ impl<'a> Work<'a> {
     /// Writes what can be written without waiting.
     fn write(&mut self) -> Result<(), Stop> {
         let mut steps = 0;
+        self.is_full = false;
         loop {
             if self.out.unsent() > 0 {
                 let flushed = self.out.flush();
@@ -341,6 +370,23 @@ impl<'a> Work<'a> {
                     return Ok(());
                 }
                 steps += 1;
+                if self.splices && has_spliceable(output) {
+                    let (stdout, flags) = (rustix::stdio::stdout(), SpliceFlags::NONBLOCK);
+                    match splice(output, None, stdout, None, PIPE, flags) {
+                        Ok(moved) => {
+                            worker.wrote += moved as u64;
+                            self.spliced += moved as u64;
+                            continue;
+                        }
+                        Err(Errno::AGAIN) => {
+                            self.is_full = true;
+                            return Ok(());
+                        }
+                        Err(Errno::INTR) => continue,
+                        Err(Errno::INVAL) => self.splices = false,
+                        Err(errno) => return self.sent(Err(errno.into())).map(drop),
+                    }
+                }
                 let window = self.out.reserve(STEP).context("memory for the output")?;
                 let mut filled = 0;
                 let mut is_empty = false;
@@ -380,7 +426,7 @@ impl<'a> Work<'a> {
                 Err(Stop::Closed)
             }
             Err(error) => {
-                let after = after(self.out.report().bytes);
+                let after = after(self.out.report().bytes + self.spliced);
                 let failed = Err::<(), _>(error).failed(format_args!("write to stdout{after}"));
                 Err(Stop::Failed(failed.unwrap_err()))
             }
@@ -451,7 +497,7 @@ impl<'a> Work<'a> {
     /// Waits until something can go on, and does it.
     fn wait(&mut self) -> Result<(), Stop> {
         let turn = self.queue.turn(&self.memory);
-        let has_unsent = self.out.unsent() > 0;
+        let has_unsent = self.out.unsent() > 0 || self.is_full;
         let reads = !self.is_failing && self.broken.is_none() && self.ready.len() < self.sizes.jobs;
         let reads = reads && self.input.may_read(&mut self.memory);
         if !reads
@@ -520,11 +566,7 @@ impl<'a> Work<'a> {
             // In free order, one goes straight to the output when memory is short.
             return Ok(());
         }
-        let limit = self
-            .progress
-            .as_ref()
-            .map(|(.., at)| at.saturating_duration_since(Instant::now()));
-        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let limit = self.due().and_then(|limit| Timespec::try_from(limit).ok());
         let began = Instant::now();
         // If poll(2) is interrupted, this function is called again.
         let polled = poll(&mut fds, limit.as_ref());
@@ -551,7 +593,7 @@ impl<'a> Work<'a> {
         for (on, events) in came.into_iter().filter(|(_, events)| !events.is_empty()) {
             self.react(on, events, turn)?;
         }
-        self.draw();
+        self.show();
         Ok(())
     }
 
@@ -659,23 +701,46 @@ impl<'a> Work<'a> {
         self.memory.try_again();
     }
 
-    fn draw(&mut self) {
-        let Some((footer, line, at)) = &mut self.progress else {
+    /// Draws the progress, and writes the line of the log, when they are due.
+    fn show(&mut self) {
+        if self.log.as_mut().is_some_and(|(_, due)| due.is_due()) {
+            self.log(false);
+        }
+        let at = self.progress_now();
+        let Some((footer, line, due)) = &mut self.progress else {
             return;
         };
-        if Instant::now() < *at {
+        if Instant::now() < *due {
             return;
         }
-        *at = Instant::now() + DRAW_EVERY;
+        *due = Instant::now() + DRAW_EVERY;
         if !footer.is_in_the_way() {
-            let total = self.options.size.or_else(size_of_stdin);
-            let progress = Progress {
-                passed: Some(self.input.read),
-                total,
-            };
-            let text = line.line(progress, None, footer.room().0);
+            let text = line.line(at, None, footer.room().0);
             footer.draw(&[text]);
         }
+    }
+
+    /// Writes a line of the log, if it was asked for.
+    fn log(&mut self, ended: bool) {
+        let at = self.progress_now();
+        if let Some((line, _)) = &mut self.log {
+            say_line(line.log_line(at, None, ended));
+        }
+    }
+
+    fn progress_now(&self) -> Progress {
+        Progress {
+            passed: Some(self.input.read),
+            total: self.total,
+        }
+    }
+
+    /// Returns the time until something is due.
+    fn due(&self) -> Option<Duration> {
+        let drawing = self.progress.as_ref().map(|(.., at)| *at);
+        let line = self.log.as_ref().map(|(_, due)| due.at());
+        let next = drawing.into_iter().chain(line).min()?;
+        Some(next.saturating_duration_since(Instant::now()))
     }
 
     /// Says which blocks have failed.
@@ -726,6 +791,12 @@ fn most_for(jobs: usize) -> usize {
         9..=32 => PIPE / 4,
         _ => PIPE / 16,
     }
+}
+
+/// Returns whether a pipe has enough to move its pages. With fewer bytes they can be mostly empty, and a pipe has only so
+/// many.
+fn has_spliceable(output: &OwnedFd) -> bool {
+    rustix::io::ioctl_fionread(output).is_ok_and(|queued| queued >= SPLICED)
 }
 
 /// Returns whether a process or a pipe could not be made because there are too many.

@@ -15,12 +15,15 @@ use fullbore_linux::pipe::with_capacity;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::input::Block;
+use super::input::{Block, mapped};
 use super::memory::Memory;
 use crate::run::{Command, Starting};
 
-/// The most bytes of one piece of memory for an output that waits for its turn, and of one read(2) into it.
-pub const PIECE: usize = 256 << 10;
+/// The bytes of the first piece of memory for an output that waits for its turn.
+const PIECE: usize = 256 << 10;
+
+/// The bytes of the pieces after it, where memory is not short: huge pages need fewer page faults.
+const LARGE: usize = 2 << 20;
 
 /// The capacity of a pipe that nothing has enlarged.
 const USUAL: usize = 64 << 10;
@@ -198,6 +201,14 @@ impl Worker {
         self.filling.is_some() || memory.has(PIECE)
     }
 
+    /// Returns the size of the next piece.
+    fn piece(&self, memory: &Memory) -> usize {
+        match self.kept_bytes >= PIECE && memory.is_ample_for(LARGE) {
+            true => LARGE,
+            false => PIECE,
+        }
+    }
+
     /// Keeps what it has written. Returns false if the kernel has no memory.
     ///
     /// # Errors
@@ -206,16 +217,17 @@ impl Worker {
         let Some(output) = &self.output else {
             return Ok(true);
         };
+        let piece = self.piece(memory);
         while self.filling.is_some() || memory.has(PIECE) {
             let (pages, filled) = match &mut self.filling {
                 Some(filling) => filling,
                 none => {
-                    let Ok(pages) = Pages::new(PIECE) else {
+                    let Some(pages) = mapped(piece) else {
                         memory.refuse();
                         return Ok(false);
                     };
-                    memory.take_anyway(PIECE);
-                    self.kept_bytes += PIECE;
+                    memory.take_anyway(piece);
+                    self.kept_bytes += piece;
                     none.insert((pages, 0))
                 }
             };
@@ -228,9 +240,10 @@ impl Worker {
                 Ok(n) => {
                     *filled += n;
                     self.wrote += n as u64;
-                    if *filled == PIECE {
-                        self.kept
-                            .extend(self.filling.take().map(|(pages, _)| (pages, PIECE)));
+                    if *filled == pages.len() {
+                        let full = self.filling.take();
+                        self.kept.extend(full);
+                        return Ok(true);
                     }
                 }
                 Err(Errno::AGAIN) => return Ok(true),
@@ -247,11 +260,12 @@ impl Worker {
             return;
         };
         let small = filled.next_multiple_of(fullbore_linux::page_size());
-        let copy = (filled > 0 && small < PIECE / 2)
+        let mut uses = pages.len();
+        let copy = (filled > 0 && small < uses / 2)
             .then(|| Pages::new(small).ok())
             .flatten();
         pages.truncate(filled);
-        let mut uses = PIECE;
+        let whole = uses;
         if let Some(mut copy) = copy {
             copy[..filled].copy_from_slice(&pages);
             copy.truncate(filled);
@@ -262,8 +276,8 @@ impl Worker {
         } else {
             self.kept.push_back((pages, uses));
         }
-        memory.give_back(PIECE - uses);
-        self.kept_bytes -= PIECE - uses;
+        memory.give_back(whole - uses);
+        self.kept_bytes -= whole - uses;
     }
 
     /// Reads and drops what it has written.

@@ -740,6 +740,10 @@ fn plain_lines_about_the_progress_begin_with_the_time() {
             "$C run --log 0.1 '(cat big; sleep 0.3) | cat > out'",
             " 3.05 MiB ",
         ),
+        (
+            "(cat big; sleep 0.3) | $C parallel --log 0.1 cat > out",
+            " 3.05 MiB ",
+        ),
     ] {
         let output = shell(&dir, FULLBORE, &line.replace("$C", "$B"));
         assert_code(&output, 0);

@@ -107,6 +107,15 @@ fn buffer_prints_the_keys_that_it_always_has() {
     assert_keys::<BufferSummary>(stderr(&output), include_str!("json_keys/buffer.txt"));
 }
 
+#[test]
+fn parallel_writes_the_keys_that_it_always_has() {
+    let mut command = fullbore("parallel -j 1 --json=/dev/stderr cat");
+    let zero = fs::File::open("/dev/null").unwrap();
+    let output = finish(start(command.stdin(zero)));
+    assert_code(&output, 0);
+    assert_keys::<Value>(stderr(&output), include_str!("json_keys/parallel.txt"));
+}
+
 /// Runs `fullbore` with these options and the id of a process that writes to another one.
 fn beside_a_pipeline(words: &str) -> Output {
     let (reader, writer) = std::io::pipe().unwrap();

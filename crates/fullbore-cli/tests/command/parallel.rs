@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -9,6 +10,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::common::users::{ForEverybody, nobody_else};
 use crate::common::*;
 
 /// Starts `fullbore parallel` with these options and a line, on these bytes in a pipe.
@@ -475,6 +477,22 @@ fn too_few_descriptors_or_processes_only_make_it_slower() {
     let output = output_of(Command::new("sh").args(["-c", &line])).unwrap();
     assert_quiet_success(&output);
     assert!(output.stdout == input);
+    if !rustix::process::geteuid().is_root() {
+        return skipped("a limit of processes: another user needs root");
+    }
+    // Of six processes, two watch and join.
+    let fullbore = ForEverybody::new();
+    let line = format!(
+        "ulimit -u 6; exec {} parallel -j 32 --lines 50 -- cat",
+        fullbore.path().display()
+    );
+    let user = nobody_else(8);
+    let mut command = Command::new("bash");
+    let input = fs::File::open(file.path()).unwrap();
+    let output = output_of(command.args(["-c", &line]).uid(user).gid(user).stdin(input));
+    let output = output.unwrap();
+    assert_quiet_success(&output);
+    assert!(output.stdout == numbered(5_000));
 }
 
 #[test]
@@ -528,11 +546,17 @@ fn a_call_that_fails_loses_nothing_silently() {
         ("write,writev,pwritev2,vmsplice", "EIO"),
         ("vmsplice,pwritev2", "EAGAIN"),
         ("vmsplice", "ENOMEM"),
+        ("splice", "EAGAIN"),
+        ("splice", "EINTR"),
+        ("splice", "EINVAL"),
+        ("splice", "EIO"),
         ("ppoll,poll", "EINTR"),
         ("pipe2", "EMFILE"),
         ("mmap,madvise", "ENOMEM"),
         ("clone3,clone,vfork,fork", "EAGAIN"),
     ] {
+        // Only outputs that are not small are spliced.
+        let block = if calls == "splice" { "64K" } else { "16K" };
         for nth in [1, 3, 9, 20] {
             let mut command = Command::new("strace");
             let (trace, inject) = (
@@ -541,7 +565,7 @@ fn a_call_that_fails_loses_nothing_silently() {
             );
             command.args(["-f", "-qqq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
             command.args([
-                FULLBORE, "parallel", "-j", "3", "--block", "16K", "--", "cat",
+                FULLBORE, "parallel", "-j", "3", "--block", block, "--", "cat",
             ]);
             let stdin = fs::File::open(file.path()).unwrap();
             let pipes = command.stdin(stdin).stdout(Stdio::piped());

@@ -93,6 +93,22 @@ fn where_cat_survives_with_4_mib_so_do_copy_tee_and_meter() {
 }
 
 #[test]
+fn parallel_takes_a_small_part_of_the_memory_of_its_control_group() {
+    let Some(small) = Small::new(48 << 20) else {
+        return skipped("a control group with 48 MiB: none can be made here");
+    };
+    std::fs::read(FULLBORE).unwrap();
+    let files = Files::new(bytes(96 << 20));
+    let mut command = Command::new("sh");
+    // The first block waits, so that the outputs behind it are kept.
+    let line = "cat \"$2\" | \"$1\" parallel -j 4 'sleep 0.2; cat'";
+    command.args(["-c", line, "sh", FULLBORE]).arg(&files.input);
+    let output = finish(start(&mut small.confine(&command)));
+    assert_quiet_success(&output);
+    assert!(output.stdout == files.bytes);
+}
+
+#[test]
 fn a_buffer_that_its_control_group_cannot_hold_is_refused_before_the_first_byte() {
     let Some(small) = Small::new(16 << 20) else {
         return skipped("a control group with 16 MiB: none can be made here");
