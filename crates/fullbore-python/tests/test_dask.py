@@ -156,6 +156,80 @@ def test_urls_of_fsspec(client: Any, tmp_path: Path) -> None:
     assert output.read_text() == "a\nb\n"
 
 
+def test_s3(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    moto = pytest.importorskip("moto.server", reason="skipped: moto cannot be had")
+    s3fs = pytest.importorskip("s3fs", reason="skipped: s3fs cannot be had")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        of_server = {
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        }
+        for name, value in of_server.items():
+            monkeypatch.setenv(name, value)
+        client.run(exec, f"import os; os.environ.update({of_server!r})")
+        s3 = s3fs.S3FileSystem()
+        s3.mkdir("bucket")
+        with s3.open("bucket/in", "wb") as file:
+            file.write(b"b\na\n" * 1000)
+        urls = (["s3://bucket/in"], ["s3://bucket/out"])
+        for skipped in (False, True):
+            (report,) = client.gather(fullbore.dask.map_pipelines(client, ["sort -u"], *urls))
+            assert report.skipped == skipped and s3.cat("bucket/out") == b"a\nb\n"
+        fails = [["sh", "-c", "cat; exit 3"], "sort"]
+        with pytest.raises(PipelineError):
+            client.gather(fullbore.dask.map_pipelines(client, fails, urls[0], ["s3://bucket/none"]))
+        s3.invalidate_cache()
+        assert not s3.exists("bucket/none") and s3.cat("bucket/out") == b"a\nb\n"
+    finally:
+        server.stop()
+
+
+def test_a_full_disk_leaves_no_output(client: Any, tmp_path: Path) -> None:
+    (source,) = inputs_in(tmp_path, 1)
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], capture_output=True).returncode:
+        pytest.skip("skipped: only root may mount")
+    try:
+        with pytest.raises(PipelineError):
+            client.gather(fullbore.dask.map_pipelines(client, ["cat"], [source], [small / "out"]))
+        assert os.listdir(small) == []
+        client.gather(fullbore.dask.map_pipelines(client, ["head -c 9"], [source], [small / "out"]))
+        assert os.listdir(small) == ["out"]
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_a_scheduler_that_is_restarted_loses_no_output(tmp_path: Path) -> None:
+    inputs = inputs_in(tmp_path, 4)
+    outputs = [f"{path}.out" for path in inputs]
+    seconds = f"0.{random.randrange(10**8, 2 * 10**8)}"
+    stages = ["cat", ["sh", "-c", f"cat; sleep {seconds}"], "sha256sum"]
+    for is_last in (False, True):
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        )
+        with cluster, distributed.Client(cluster) as client:
+            futures = fullbore.dask.map_pipelines(client, stages, inputs, outputs)
+            if is_last:
+                client.gather(futures)
+            else:
+                # All of it goes down while the others run.
+                wait_until(lambda: any(os.path.exists(output) for output in outputs))
+        wait_until(lambda: not is_running(f"sleep {seconds}"))
+        for source, output in zip(inputs, outputs):
+            if is_last or os.path.exists(output):
+                expected = hashlib.sha256(Path(source).read_bytes()).hexdigest()
+                assert Path(output).read_text().split()[0] == expected
+    fullbore.dask.clean(outputs)
+    assert attempts_in(tmp_path) == []
+
+
 def worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
     words = ["-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
     return subprocess.Popen(

@@ -285,13 +285,22 @@ const ALIKE: f64 = 0.97;
 /// has counted other files.
 const COMPARABLE: f64 = 0.5;
 
+/// Returns whether a stage is a verb of this project, which writes and gives pages in turn: its count of what it has
+/// written is too low, whether a sample has seen that or not.
+fn is_ours(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    word.rsplit('/').next() == Some("fullbore")
+}
+
 impl Bytes {
     /// Returns the bytes that went from one stage to another. For stages that other programs have started, a
     /// count is only used if it is of this pipe alone. It is then expected to include nothing else, because
     /// what they read while starting is not counted. A 0 whose certainty is unknown is what was counted until
     /// something is [known](Self::known).
     pub(crate) fn between((from, writer): Side<'_>, (to, reader): Side<'_>) -> Self {
-        let of = |written, read, besides| Self::of(&from.ways, written, &to.ways, read, besides);
+        let mut writer_ways = from.ways;
+        writer_ways.gives_pages |= is_ours(&from.started.text);
+        let of = |written, read, besides| Self::of(&writer_ways, written, &to.ways, read, besides);
         if !from.told {
             return of(writer.written, reader.read, BESIDES);
         }
