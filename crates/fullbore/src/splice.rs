@@ -48,7 +48,8 @@ impl Splice<'_> {
     fn wait_and_run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
         let wait = waiter.wait;
-        let may_sleep = self.ends == (End::Own, End::Socket) && !waiter.is_nonblocking();
+        let may_end_early = waiter.is_nonblocking() || waiter.interruptible;
+        let may_sleep = self.ends == (End::Own, End::Socket) && !may_end_early;
         if wait == Wait::Block && !may_sleep {
             waiter.wait = Wait::Poll;
         }
