@@ -100,8 +100,10 @@ fn our_own(words: &[String]) -> Option<Sends> {
     match verb {
         // It fills one half of a buffer while the other half is in the pipe.
         "write" if has("--write-with-vmsplice") && !waits => Some(Sends::Pages),
-        "bench" | "buffer" | "cat" | "copy" | "doctor" | "explain" | "mbuffer" | "meter" | "pv"
-        | "read" | "run" | "tee" | "top" | "tune" | "write" => Some(Sends::Safely),
+        "bench" | "buffer" | "cat" | "copy" | "doctor" | "explain" | "mbuffer" | "meter"
+        | "parallel" | "pv" | "read" | "run" | "tee" | "top" | "tune" | "write" => {
+            Some(Sends::Safely)
+        }
         _ => None,
     }
 }
