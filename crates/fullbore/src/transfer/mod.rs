@@ -224,7 +224,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     }
 
     /// Sets whether the progress callback gets the bytes themselves. Only methods that bring them into this process's
-    /// memory are used then.
+    /// memory are used then, and none that waits for a slow reader while a part of its bytes is in the pipe already.
     pub fn visible(mut self, visible: bool) -> Self {
         self.options.visible = visible;
         self
