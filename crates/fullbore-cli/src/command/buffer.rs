@@ -17,6 +17,7 @@ use crate::buffer::sizes::Sizes;
 use crate::buffer::summary;
 use crate::copying;
 use crate::exit;
+use crate::interrupt;
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::Usage;
 use fullbore_results::buffer::Destination;
@@ -168,6 +169,8 @@ impl Buffer {
         if options.json.is_some() {
             let summary = summary::summary(level, destinations, &show.history.samples);
             let (json, what) = (options.json.clone(), "the report could not be written");
+            // The reader of a FIFO may never come; the outputs are in their places.
+            interrupt::allow();
             options.within(what.to_owned(), move || json::write(&json, &summary))?;
         }
         let is_shown = match options.log {
