@@ -338,6 +338,11 @@ pub fn has_children() -> bool {
     waitid(WaitId::All, ASK).is_ok()
 }
 
+/// Whether a child of this process has ended and was not waited for yet.
+pub fn has_ended_child() -> bool {
+    matches!(waitid(WaitId::All, ASK), Ok(Some(_)))
+}
+
 /// Asks whether a child has ended, without waiting and without reaping it.
 const ASK: WaitIdOptions = WaitIdOptions::EXITED
     .union(WaitIdOptions::NOHANG)

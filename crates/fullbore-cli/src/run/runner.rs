@@ -382,8 +382,14 @@ impl<'a> Runner<'a> {
 
     /// Waits for all children that have ended: stages, and processes that have become children of this one.
     pub(super) fn reap(&mut self) {
-        self.reap_ended();
-        self.judge_all();
+        loop {
+            self.reap_ended();
+            self.judge_all();
+            if !ending::has_ended_child() {
+                break;
+            }
+        }
+        self.release_what_is_complete();
     }
 
     fn reap_ended(&mut self) {

@@ -17,7 +17,7 @@ use super::observer::Observer;
 use super::runner::Runner;
 use super::shelf::pipes_of;
 use super::status::{code, was_ended_by_sigpipe};
-use super::whole::{Note, Step};
+use super::whole::{Note, Step, Whole};
 use crate::{ending, exit};
 
 /// The interval at which a process is looked at that still has the pipe of its stage open. No event reports that it
@@ -68,7 +68,8 @@ impl Runner<'_> {
 
     /// Lets the next stage see the end, unless a process that a stage has left behind still writes to it.
     fn release(&mut self, stage: usize) {
-        let is_written = self.is_written(stage);
+        // What has ended meanwhile, and had this pipe open, may have failed: that is known once it was waited for.
+        let is_written = self.is_written(stage) || ending::has_ended_child();
         let Some(whole) = &mut self.whole else {
             return;
         };
@@ -91,7 +92,11 @@ impl Runner<'_> {
     }
 
     /// Lets stages see the end for which others had written too.
-    fn release_what_is_complete(&mut self) {
+    pub(super) fn release_what_is_complete(&mut self) {
+        let has_failed = |whole: &Whole<'_>| whole.failed.is_some();
+        if self.is_ended || self.ended_by.is_some() || self.whole.as_ref().is_some_and(has_failed) {
+            return;
+        }
         let written = self
             .whole
             .as_mut()
