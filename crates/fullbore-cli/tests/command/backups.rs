@@ -160,7 +160,13 @@ fn the_lines_for_a_file_and_for_tcp_keep_the_old_backup_after_a_failure() {
         let port = network::free_port();
         let mut receiving = sshd.shell(&on("backup$ ").replace("8000", &port.to_string()));
         let receiving = start(&mut receiving);
-        wait_for("it listens", || network::is_listened_at(port).then_some(()));
+        // The shell may have become the buffer, or has started it.
+        wait_for("it listens", || {
+            let all = children(receiving.id()).into_iter();
+            let mut all = all.map(|(pid, _)| pid.as_raw_nonzero().get() as u32);
+            let is_it = |by| network::is_listened_at(port, by);
+            (is_it(receiving.id()) || all.any(is_it)).then_some(())
+        });
         let sending = on("host$ ").replace("backup:8000", &format!("127.0.0.1:{port}"));
         assert_code(&finish(start(&mut sshd.shell(&sending))), code);
         if code != 0 {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::common::network::is_listened_at;
 use crate::common::*;
 use crate::names::{bash, files, links};
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
@@ -682,19 +683,18 @@ fn sent_and_received(
 ) {
     // The receiver may find its port taken, and the sender may come before it listens: then both are tried again.
     for _ in 0..1000 {
-        let port = free_port().to_string();
-        let mut receiver = start(&mut called(receiving, &receiver.replace("PORT", &port)));
+        let port = free_port();
+        let words = |text: &str| text.replace("PORT", &port.to_string());
+        let mut receiver = start(&mut called(receiving, &words(receiver)));
         let listens = |child: &mut Child| match child.try_wait().unwrap() {
             Some(_) => Some(false),
-            None => is_listened_at(&port).then_some(true),
+            None => is_listened_at(port, child.id()).then_some(true),
         };
         if !wait_for("a port that is listened at", || listens(&mut receiver)) {
             continue;
         }
         let input = std::fs::File::open(stream).unwrap();
-        let sent = finish(start(
-            called(sending, &sender.replace("PORT", &port)).stdin(input),
-        ));
+        let sent = finish(start(called(sending, &words(sender)).stdin(input)));
         assert_code(&sent, 0);
         let received = finish(receiver);
         assert_eq!(received.status.code(), Some(0), "{}", said_err(&received));
@@ -702,18 +702,6 @@ fn sent_and_received(
         return;
     }
     panic!("every port was taken");
-}
-
-/// Whether somebody listens at this port, without a connection (proc_net(5): the state 0A).
-fn is_listened_at(port: &str) -> bool {
-    let port = format!(":{:04X} ", port.parse::<u16>().unwrap());
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
-        let table = std::fs::read_to_string(file).unwrap_or_default();
-        table.lines().any(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.len() > 3 && format!("{} ", words[1]).ends_with(&port) && words[3] == "0A"
-        })
-    })
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub fn receiver(directory: &Path, options: &str) -> (Child, u16) {
         let is_up = wait_for("it listens, or has ended", || {
             match child.try_wait().unwrap() {
                 Some(_) => Some(false),
-                None => is_listened_at(port).then_some(true),
+                None => is_listened_at(port, child.id()).then_some(true),
             }
         });
         // Another program may have taken the port first.
@@ -30,20 +30,25 @@ pub fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Whether a socket listens at this port. To connect would be taken for the sender.
-pub fn is_listened_at(port: u16) -> bool {
+/// Whether this process listens at this port. To connect would be taken for the sender. Another process may listen there
+/// for a moment, while it looks for a free port.
+pub fn is_listened_at(port: u16, by: u32) -> bool {
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
     let local = format!(":{port:04X}");
-    tables
-        .iter()
-        .flatten()
-        .flat_map(|table| table.lines())
-        .any(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let is_it = words
-                .next()
-                .is_some_and(|address| address.ends_with(&local));
-            // TCP_LISTEN of include/net/tcp_states.h.
-            is_it && words.nth(1) == Some("0A")
-        })
+    let lines = tables.iter().flatten().flat_map(|table| table.lines());
+    let sockets: Vec<String> = lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        // TCP_LISTEN of include/net/tcp_states.h.
+        .filter(|words| words.len() > 9 && words[1].ends_with(&local) && words[3] == "0A")
+        .map(|words| format!("socket:[{}]", words[9]))
+        .collect();
+    let Ok(open) = fs::read_dir(format!("/proc/{by}/fd")) else {
+        return false;
+    };
+    let mut targets = open.flatten().flat_map(|fd| fs::read_link(fd.path()));
+    targets.any(|target| {
+        sockets
+            .iter()
+            .any(|socket| target.as_os_str() == socket.as_str())
+    })
 }

@@ -55,7 +55,7 @@ impl Sshd {
             let is_up = wait_for("sshd listens, or has ended", || {
                 match server.try_wait().unwrap() {
                     Some(_) => Some(false),
-                    None => is_listened_at(port).then_some(true),
+                    None => is_listened_at(port, server.id()).then_some(true),
                 }
             });
             is_up.then_some((server, port))

@@ -201,7 +201,11 @@ def _run(task: _Task, least: int) -> TaskReport:
         )
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(_local(task.input))
-        target = stack.enter_context(_Upload(task.output) if _is_url(task.output) else _Attempt(task.output))
+        target: _Upload | _Attempt
+        if _is_url(task.output):
+            target = stack.enter_context(_Upload(task.output))
+        else:
+            target = stack.enter_context(_Attempt(task.output))
         values = {
             "{input}": source,
             "{output}": target.path,
@@ -301,7 +305,7 @@ def _is_sealed(path: str) -> bool:
 
 def _file_system(url: str) -> tuple[Any, str]:
     """Returns a file system of its own: a transaction belongs to one, and threads share those that are cached."""
-    from fsspec.core import url_to_fs
+    from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
     fs, inner = url_to_fs(url, skip_instance_cache=True)
     return fs, inner
@@ -429,10 +433,10 @@ def summary(reports: Sequence[TaskReport]) -> Summary:
         files = []
         for number, task in enumerate(reports):
             if task.json is not None:
-                found = {**json.loads(task.json), "input": task.input, "host": task.host}
+                report = {**json.loads(task.json), "input": task.input, "host": task.host}
                 files.append(os.path.join(folder, f"{number}.json"))
                 with open(files[-1], "w") as file:
-                    json.dump(found, file)
+                    json.dump(report, file)
         if not files:
             raise ValueError("none of these tasks has a report: all were skipped, or have run without /proc")
         page = os.path.join(folder, "page.html")
