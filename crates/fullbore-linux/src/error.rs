@@ -1,144 +1,13 @@
-//! The error type of the library: which operation failed, on which side, and the kernel's error.
-
-use std::fmt;
-use std::io;
+//! Conversions from an errno into the error type.
 
 use rustix::io::Errno;
 
-/// A `Result` whose error is [`Error`].
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// The end of a transfer at which something happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TransferSide {
-    /// The end that bytes are read from.
-    Source,
-    /// The end that bytes are written to.
-    Sink,
-}
-
-impl fmt::Display for TransferSide {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TransferSide::Source => "source",
-            TransferSide::Sink => "sink",
-        })
-    }
-}
-
-/// Why a wait ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Stopped {
-    /// [`Cancel::cancel`](crate::Cancel::cancel) was called.
-    Cancelled,
-    /// The deadline passed.
-    TimedOut,
-    /// A signal arrived, and the wait is [interruptible](crate::Waiter::interruptible).
-    Interrupted,
-}
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stopped::Cancelled => "cancelled",
-            Stopped::TimedOut => "the deadline passed",
-            Stopped::Interrupted => "interrupted by a signal",
-        })
-    }
-}
-
-/// An error of this library. It prints what failed, on which side, and the kernel's error.
-///
-/// ```
-/// let pipe = fullbore::Pipe::new()?;
-/// // The end that cannot be read.
-/// let error = fullbore::Consumer::new(&pipe.writer)?.discard(1).unwrap_err();
-/// assert_eq!(error.to_string(), "splice on the source: Bad file descriptor (after 0 bytes)");
-/// assert_eq!(error.raw_os_error(), Some(9));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # As an [`io::Error`]
-/// An error of the kernel becomes an `io::Error` with its number ([`raw_os_error`](io::Error::raw_os_error)), without
-/// an allocation. It no longer contains the side, which the caller knows, nor the number of bytes moved, which `sent`,
-/// `taken` or the report has. An error without a number becomes an `io::Error` that wraps this error;
-/// [`io::Error::downcast`] returns it.
-///
-/// ```
-/// use std::io::Read;
-/// let pipe = fullbore::Pipe::new()?;
-/// let error = fullbore::Consumer::new(&pipe.writer)?.read(&mut [0; 4]).unwrap_err();
-/// assert_eq!(error.raw_os_error(), Some(9));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// A system call failed.
-    System {
-        /// The name of the call or step, such as `F_SETPIPE_SZ` or `map 2 MiB`.
-        operation: &'static str,
-        /// The kernel's error.
-        errno: io::Error,
-    },
-    /// Moving bytes failed; the bytes that were moved before are not lost.
-    Moving {
-        /// The side that failed.
-        side: TransferSide,
-        /// The call that failed, by the name of its manual page.
-        operation: &'static str,
-        /// The kernel's error.
-        errno: io::Error,
-        /// Bytes that were moved before the error.
-        moved: u64,
-    },
-    /// A cancel, a deadline or a signal ended the wait; no call failed.
-    #[non_exhaustive]
-    Stopped {
-        /// What ended the wait.
-        by: Stopped,
-        /// Bytes that were moved before the wait ended.
-        moved: u64,
-    },
-    /// A pipe is needed, and the file descriptor is not one.
-    NotAPipe,
-    /// The request is invalid on any machine.
-    Invalid(String),
-    /// The kernel or the limits of this process do not support the request.
-    Unsupported(String),
-}
-
-impl Error {
-    /// Returns the number of the kernel's error, if there is one.
-    pub fn raw_os_error(&self) -> Option<i32> {
-        said_by_the_kernel(self)?.raw_os_error()
-    }
-
-    /// Returns the kind of the kernel's error, or a kind that fits this error if it has none.
-    pub fn kind(&self) -> io::ErrorKind {
-        match self {
-            Error::System { errno, .. } | Error::Moving { errno, .. } => errno.kind(),
-            Error::NotAPipe | Error::Invalid(_) => io::ErrorKind::InvalidInput,
-            Error::Unsupported(_) => io::ErrorKind::Unsupported,
-            Error::Stopped { by, .. } => match by {
-                Stopped::TimedOut => io::ErrorKind::TimedOut,
-                Stopped::Interrupted => io::ErrorKind::Interrupted,
-                // Not `Interrupted`: callers retry after that.
-                Stopped::Cancelled => io::ErrorKind::Other,
-            },
-        }
-    }
-}
+pub use fullbore_types::{Error, Result, Stopped, TransferSide};
 
 /// Returns the errno of the call that failed, if one did.
 pub fn errno(error: &Error) -> Option<Errno> {
-    Errno::from_io_error(said_by_the_kernel(error)?)
-}
-
-fn said_by_the_kernel(error: &Error) -> Option<&io::Error> {
     match error {
-        Error::System { errno, .. } | Error::Moving { errno, .. } => Some(errno),
+        Error::System { errno, .. } | Error::Moving { errno, .. } => Errno::from_io_error(errno),
         _ => None,
     }
 }
@@ -175,52 +44,10 @@ pub fn of_call(
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::System { operation, .. } => f.write_str(operation)?,
-            Error::Moving {
-                side, operation, ..
-            } => write!(f, "{operation} on the {side}")?,
-            Error::Stopped { by, .. } => write!(f, "{by}")?,
-            Error::NotAPipe => f.write_str("not a pipe")?,
-            Error::Invalid(text) | Error::Unsupported(text) => f.write_str(text)?,
-        }
-        if let Some(errno) = said_by_the_kernel(self) {
-            write!(f, ": {}", said(errno))?;
-        }
-        match self {
-            Error::Moving { moved, .. } | Error::Stopped { moved, .. } => {
-                write!(f, " (after {moved} bytes)")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<Error> for io::Error {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::System { errno, .. } | Error::Moving { errno, .. } => errno,
-            error => io::Error::new(error.kind(), error),
-        }
-    }
-}
-
-/// Returns the kernel's message without the number that [`io::Error`] appends.
-fn said(errno: &io::Error) -> String {
-    let text = errno.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn an_error_names_the_operation_and_what_the_kernel_said() {

@@ -56,7 +56,7 @@ pub use fill::Fill;
 pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
 pub use limits::{limit_of_files, limit_of_processes};
 pub use named::descriptor_of;
-pub use own::{close, memfd, new_pipe, not_standard, null};
+pub use own::{memfd, not_standard, null};
 pub use owner::Owner;
 pub use pages::{BackedBy, Backing, Pages, PagesOptions};
 pub use peer::{Peer, peer_of, unacknowledged};

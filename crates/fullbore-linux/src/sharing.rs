@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
 
 use crate::error::{self, Result};
+use crate::pipe::Pipe;
 use crate::wait::uninterrupted;
 
 /// Returns whether a pipe refers to the pages that vmsplice(2) gives it. If `false`, the kernel copies, as in write(2).
@@ -35,7 +36,7 @@ pub fn vmsplice_shares() -> Result<bool> {
 
 /// Gives a byte to a pipe, changes it, and returns whether the byte in the pipe has changed too.
 fn the_pipe_changes_too() -> Result<bool> {
-    let (reader, writer) = crate::own::new_pipe()?;
+    let Pipe { reader, writer } = Pipe::new()?;
     let byte = AtomicU8::new(1);
     let given = uninterrupted(|| {
         // SAFETY: the byte outlives the pipe's reference to its page, because only this function has the pipe, and it

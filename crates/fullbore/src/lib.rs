@@ -77,7 +77,7 @@ mod way;
 
 pub use buffer::Buffer;
 pub use consumer::{Consumer, ConsumerOptions, ConsumerReport};
-pub use fullbore_linux::{
+pub use fullbore_types::{
     Cancel, Error, Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit, Result, Stopped,
     TransferSide, Wait, close,
 };

@@ -7,7 +7,7 @@
 use std::os::fd::BorrowedFd;
 
 use fullbore::Pages;
-use fullbore_linux::{self as linux, Backing, Calls, Errno, Wait};
+use fullbore_linux::{Calls, Errno, Wait};
 
 use super::memory::Memory;
 use super::records::Records;
@@ -121,7 +121,7 @@ impl<'fd> Input<'fd> {
     /// Those of read(2), and `ENOMEM`.
     pub fn read(&mut self, memory: &mut Memory) -> Result<(), Errno> {
         if self.current.is_none() {
-            let mut pages = mapped(self.cut.block).ok_or(Errno::NOMEM)?;
+            let mut pages = Pages::huge(self.cut.block).map_err(|_| Errno::NOMEM)?;
             memory.take_anyway(self.cut.block);
             memory.give_back(self.carried.len());
             self.len = self.carried.len();
@@ -274,12 +274,4 @@ impl<'fd> Input<'fd> {
     pub fn is_finished(&self) -> bool {
         self.at_end && self.number > 0 && self.len == self.start && self.full.is_empty()
     }
-}
-
-/// Maps memory, in huge pages if there are some.
-pub fn mapped(len: usize) -> Option<Pages> {
-    let huge = linux::huge_page_size().is_some_and(|huge| len >= huge) && linux::has_huge_pages();
-    let huge = huge.then(|| linux::Pages::options().backing(Backing::Huge).map(len).ok());
-    let pages = huge.flatten().or_else(|| linux::Pages::new(len).ok());
-    pages.map(Pages::from)
 }

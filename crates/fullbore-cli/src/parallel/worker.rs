@@ -15,7 +15,7 @@ use fullbore_linux::pipe::with_capacity;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::input::{Block, mapped};
+use super::input::Block;
 use super::memory::Memory;
 use crate::run::{Command, Starting};
 
@@ -222,7 +222,7 @@ impl Worker {
             let (pages, filled) = match &mut self.filling {
                 Some(filling) => filling,
                 none => {
-                    let Some(pages) = mapped(piece) else {
+                    let Ok(pages) = Pages::huge(piece) else {
                         memory.refuse();
                         return Ok(false);
                     };

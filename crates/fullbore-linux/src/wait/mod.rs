@@ -6,7 +6,6 @@
 //! that returns [`Errno::AGAIN`] when it would have to wait. This module does not depend on pipes or memory.
 
 mod budget;
-mod cancel;
 mod look;
 mod nap;
 mod pace;
@@ -21,33 +20,11 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::thread::futex;
 
-pub use crate::error::Stopped;
 use budget::Budget;
-pub use cancel::Cancel;
+pub use fullbore_types::{Cancel, Stopped, Wait};
 use look::{Look, Looked};
 pub use nap::Nap;
 pub use pace::Pace;
-
-/// How to wait while a pipe is full (for a writer) or empty (for a reader).
-///
-/// A timeout of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) is respected: when it passes, the call fails with
-/// `EAGAIN`, which std calls [`WouldBlock`](std::io::ErrorKind). Only [`Spin`](Self::Spin) ignores it, because it never
-/// sleeps; a deadline ([`Waiter::deadline`]) also ends a spin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Wait {
-    /// Sleep in the call itself, as a blocking fd does.
-    #[default]
-    Block,
-    /// Try without waiting, and sleep in poll(2) before the next try.
-    Poll,
-    /// Try without waiting, repeatedly. This uses a whole CPU. It is the fastest if a CPU is idle, and the slowest if
-    /// the peer has to run on the same CPU.
-    Spin,
-    /// Spin as long as recent waits were short, at most 100 µs at a time, then sleep. This is as fast as spinning on a
-    /// steady stream, and uses no CPU while the peer is idle.
-    Adaptive,
-}
 
 /// The operation that an fd has to be ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -379,13 +356,6 @@ impl Waiter {
             answer => return answer,
         }
         match self.wait {
-            Wait::Block | Wait::Poll => loop {
-                sleep(self)?;
-                match self.attempt(&mut call) {
-                    Err(Errno::AGAIN) => {}
-                    answer => return answer,
-                }
-            },
             Wait::Spin => {
                 let mut tries = 0u32;
                 loop {
@@ -403,6 +373,13 @@ impl Waiter {
                 }
             }
             Wait::Adaptive => self.spin_then_sleep(call, sleep),
+            _ => loop {
+                sleep(self)?;
+                match self.attempt(&mut call) {
+                    Err(Errno::AGAIN) => {}
+                    answer => return answer,
+                }
+            },
         }
     }
 
@@ -463,7 +440,6 @@ impl Waiter {
                 self.look.look(any);
                 return self.sleep_until_any_ready(fds);
             }
-            Wait::Block | Wait::Poll => {}
             Wait::Spin => {
                 std::hint::spin_loop();
                 return Ok(None);
@@ -477,6 +453,7 @@ impl Waiter {
                     }
                 }
             }
+            _ => {}
         }
         let began = Instant::now();
         let overdue = self.sleep_until_any_ready(fds)?;
@@ -529,7 +506,8 @@ fn errno_of(stopped: Stopped) -> Errno {
     match stopped {
         Stopped::Cancelled => Errno::CANCELED,
         Stopped::TimedOut => Errno::TIMEDOUT,
-        Stopped::Interrupted => Errno::INTR,
+        // By a signal, the only other reason.
+        _ => Errno::INTR,
     }
 }
 
@@ -605,7 +583,7 @@ fn poll_any<'fd>(
     }?;
     if let (Some(cancel), Some(event)) = (cancel, polled.last()) {
         if event.revents().contains(PollFlags::IN) {
-            cancel.note_readable();
+            cancel.cancel();
         }
     }
     if polled

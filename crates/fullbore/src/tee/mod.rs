@@ -143,8 +143,8 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     /// Sets the capacity in bytes that output pipes are grown to, as far as the user's limits allow. The default is 1
     /// MiB. 0 leaves them as they are. A pipe is never shrunk.
     ///
-    /// All pipes of an unprivileged user may have 64 MiB together (`pipe-user-pages-soft`,
-    /// [`linux::pipe_user_pages_soft`](fullbore_linux::pipe_user_pages_soft)), which is 64 pipes of 1 MiB. Beyond that,
+    /// All pipes of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), which is 64
+    /// pipes of 1 MiB. Beyond that,
     /// new pipes of this user have one or two pages instead of 16, and none can grow. A program that uses many pipes at
     /// once, or whose user has other programs that need large pipes, should set a smaller size.
     pub fn pipe_size(mut self, bytes: usize) -> Self {
