@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use fullbore::Guarantee;
 use fullbore::tee::{OnError, Policy, SinkReport, TeeReport};
+use fullbore::{Guarantee, TeeOptions};
 
 use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, fd, only};
 use crate::call::{FULLBORE_SIDE_SINK, Failure, fullbore_error, status};
@@ -29,30 +29,27 @@ pub struct fullbore_tee(Exclusive<Splitting>);
 type FdTee = fullbore::Tee<BorrowedFd<'static>, BorrowedFd<'static>>;
 
 pub struct Splitting {
-    /// `None` only while an option is changed.
+    options: TeeOptions,
+    source: BorrowedFd<'static>,
+    sinks: Vec<(BorrowedFd<'static>, Policy)>,
+    /// `None` before the first run.
     tee: Option<FdTee>,
-    sinks: usize,
-    has_begun: bool,
     report: Option<TeeReport>,
 }
 
 object!(fullbore_tee is "tee", of Splitting);
 
 impl Splitting {
-    fn set(&mut self, change: impl FnOnce(FdTee) -> FdTee) {
-        self.tee = self.tee.take().map(change);
-    }
-
     fn run(&mut self) -> Result<c_int, Failure> {
-        if self.sinks == 0 {
+        if self.sinks.is_empty() {
             return Err(Failure::invalid(
                 "the tee has no sink: fullbore_tee_add adds one",
             ));
         }
-        self.has_begun = true;
-        let Some(tee) = &mut self.tee else {
-            return Err(Failure::invalid("the tee has failed before"));
-        };
+        let tee = self.tee.get_or_insert_with(|| {
+            let options = self.options.clone();
+            options.open(self.source, self.sinks.iter().copied())
+        });
         match without_sigpipe(|| tee.run()) {
             Ok(report) => {
                 let ended = number_of_ended(report.ended);
@@ -70,8 +67,9 @@ impl Splitting {
 
     /// Returns the report of a sink; `None` before the first run.
     fn sink(&self, index: usize) -> Result<Option<&SinkReport>, Failure> {
-        if index >= self.sinks {
-            let message = format!("there is no sink {index}: the tee has {}", self.sinks);
+        if index >= self.sinks.len() {
+            let count = self.sinks.len();
+            let message = format!("there is no sink {index}: the tee has {count}");
             return Err(Failure::invalid(message));
         }
         Ok((self.report.as_ref()).and_then(|report| report.sinks.get(index)))
@@ -115,11 +113,11 @@ pub extern "C" fn fullbore_tee_new(
             if guarantee(options.guarantee)? != Guarantee::Snapshot {
                 return Err(Failure::invalid("a tee copies: it has no other guarantee"));
             }
-            let made = configured!(FdTee::new(fd("source", source)?), &options);
             Ok(fullbore_tee(Exclusive::new(Splitting {
-                tee: Some(made),
-                sinks: 0,
-                has_begun: false,
+                options: configured!(&options),
+                source: fd("source", source)?,
+                sinks: Vec::new(),
+                tee: None,
                 report: None,
             })))
         })
@@ -147,12 +145,10 @@ pub extern "C" fn fullbore_tee_add(
             closed: self::on_error(on_closed)?,
             other: self::on_error(on_error)?,
         };
-        if splitting.has_begun {
+        if splitting.tee.is_some() {
             return Err(Failure::invalid("the tee has begun: no sink can be added"));
         }
-        let sink = fd("sink", sink)?;
-        splitting.sinks += 1;
-        splitting.set(|tee| tee.sink(sink, policy));
+        splitting.sinks.push((fd("sink", sink)?, policy));
         Ok(())
     })
 }
@@ -183,7 +179,10 @@ pub extern "C" fn fullbore_tee_set_deadline(
 ) -> c_int {
     done(error, tee, |splitting| {
         let deadline = arguments::deadline(deadline)?;
-        splitting.set(|tee| tee.deadline(deadline));
+        match &mut splitting.tee {
+            Some(tee) => tee.set_deadline(deadline),
+            None => splitting.options = splitting.options.clone().deadline(deadline),
+        }
         Ok(())
     })
 }
@@ -200,7 +199,10 @@ pub extern "C" fn fullbore_tee_set_cancel(
 ) -> c_int {
     done(error, tee, |splitting| {
         let cancel = given(cancel)?;
-        splitting.set(|tee| tee.cancel(&cancel.0));
+        match &mut splitting.tee {
+            Some(tee) => tee.set_cancel(Some(&cancel.0)),
+            None => splitting.options = splitting.options.clone().cancel(&cancel.0),
+        }
         Ok(())
     })
 }

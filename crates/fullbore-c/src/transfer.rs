@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 
 use fullbore::transfer::{Method, Progress};
-use fullbore::{EndReason, Guarantee, TransferReport, TransferSide};
+use fullbore::{EndReason, Guarantee, TransferOptions, TransferReport, TransferSide};
 
 use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, Options, fd, only, place};
 use crate::call::{Failure, fullbore_error, number, status};
@@ -137,12 +137,13 @@ pub struct Moving {
 
 object!(fullbore_transfer is "transfer", of Moving);
 
-/// Sets the options of an object: a transfer and a tee have the same functions for them.
+/// Returns the options that a transfer and a tee have in common.
 macro_rules! configured {
-    ($object:expr, $given:expr) => {{
+    ($given:expr) => {{
         let given: &$crate::transfer::fullbore_transfer_options = $given;
         let has = |flag| given.flags & flag != 0;
-        let mut made = ($object.wait($crate::arguments::wait(given.wait)?))
+        let mut made = fullbore::Options::new()
+            .wait($crate::arguments::wait(given.wait)?)
             .deadline($crate::arguments::deadline(given.deadline)?)
             .nonblocking(has($crate::arguments::FULLBORE_FLAG_NONBLOCKING))
             .plain(has($crate::transfer::FULLBORE_FLAG_PLAIN));
@@ -242,9 +243,10 @@ pub extern "C" fn fullbore_transfer_new(
             only(options.flags, FLAGS, options.reserved)?;
             let guarantee = guarantee(options.guarantee)?;
             let (source, sink) = (fd("source", source)?, fd("sink", sink)?);
-            let transfer = FdTransfer::new(source, sink).guarantee(guarantee);
-            let mut made =
-                configured!(transfer, &options).visible(options.flags & FULLBORE_FLAG_VISIBLE != 0);
+            let made: TransferOptions = configured!(&options);
+            let mut made = made
+                .guarantee(guarantee)
+                .visible(options.flags & FULLBORE_FLAG_VISIBLE != 0);
             for (flag, offset) in [
                 (FULLBORE_FLAG_AT_SOURCE_OFFSET, options.source_offset),
                 (FULLBORE_FLAG_AT_SINK_OFFSET, options.sink_offset),
@@ -261,7 +263,7 @@ pub extern "C" fn fullbore_transfer_new(
                 made = made.sink_offset(options.sink_offset);
             }
             Ok(fullbore_transfer(Exclusive::new(Moving {
-                transfer: Some(made),
+                transfer: Some(made.open(source, sink)),
                 report: None,
                 under_way: Vec::new(),
             })))
@@ -276,10 +278,8 @@ impl Moving {
     }
 
     /// Changes an option between two runs.
-    fn set(&mut self, change: impl FnOnce(FdTransfer) -> FdTransfer) -> Result<(), Failure> {
-        self.going_on()?;
-        self.transfer = self.transfer.take().map(change);
-        Ok(())
+    fn set(&mut self, change: impl FnOnce(&mut FdTransfer)) -> Result<(), Failure> {
+        self.going_on().map(change)
     }
 
     fn run(&mut self, progress: fullbore_progress_fn, user: *mut c_void) -> Result<c_int, Failure> {
@@ -358,7 +358,7 @@ pub extern "C" fn fullbore_transfer_set_limit(
     error: Option<&mut fullbore_error>,
 ) -> c_int {
     done(error, transfer, |moving| {
-        moving.set(|transfer| transfer.limit(limit))
+        moving.set(|transfer| transfer.set_limit(limit))
     })
 }
 
@@ -375,7 +375,7 @@ pub extern "C" fn fullbore_transfer_set_deadline(
 ) -> c_int {
     done(error, transfer, |moving| {
         let deadline = arguments::deadline(deadline)?;
-        moving.set(|transfer| transfer.deadline(deadline))
+        moving.set(|transfer| transfer.set_deadline(deadline))
     })
 }
 
@@ -392,7 +392,7 @@ pub extern "C" fn fullbore_transfer_set_cancel(
 ) -> c_int {
     done(error, transfer, |moving| {
         let cancel = given(cancel)?;
-        moving.set(|transfer| transfer.cancel(&cancel.0))
+        moving.set(|transfer| transfer.set_cancel(Some(&cancel.0)))
     })
 }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use fullbore::tee::Policy;
 use fullbore::transfer::Progress;
-use fullbore::{Cancel, EndReason, Guarantee, Tee, Transfer, TransferFailure, TransferSide};
+use fullbore::{
+    Cancel, EndReason, Guarantee, TeeOptions, TransferFailure, TransferOptions, TransferSide,
+};
 use pyo3::prelude::*;
 use rustix::fs::FileType;
 
@@ -109,7 +111,7 @@ pub fn transfer<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let class = class(py, "Report")?;
     let (from, to) = (Held::new(py, &source)?, Held::new(py, &sink)?);
-    let mut transfer = Transfer::new(from, to)
+    let mut options = TransferOptions::new()
         .after(ahead)
         .guarantee(match by_reference {
             true => Guarantee::Reference,
@@ -118,14 +120,15 @@ pub fn transfer<'py>(
         .plain(plain)
         .interruptible(true);
     if let Some(limit) = limit {
-        transfer = transfer.limit(limit);
+        options = options.limit(limit);
     }
     if let Some(Size(bytes)) = pipe_size {
-        transfer = transfer.pipe_size(bytes);
+        options = options.pipe_size(bytes);
     }
     if let Some(Canceller(cancel)) = cancel {
-        transfer = transfer.cancel(cancel);
+        options = options.cancel(cancel);
     }
+    let mut transfer = options.open(from, to);
     let progress = progress.map(Bound::unbind);
     let tell = |py: Python<'_>, bytes: u64| match &progress {
         Some(progress) => progress.call1(py, (bytes,)).map(drop),
@@ -209,19 +212,19 @@ pub fn split<'py>(
         true => Policy::DROP,
         false => Policy::FAIL_ALL,
     };
-    let mut tee = Tee::new(Held::new(py, &source)?).plain(plain);
-    for sink in &sinks {
-        tee = tee.sink(Held::new(py, sink)?, policy);
-    }
+    let mut options = TeeOptions::new().plain(plain);
     if let Some(limit) = limit {
-        tee = tee.limit(limit);
+        options = options.limit(limit);
     }
     if let Some(Size(bytes)) = pipe_size {
-        tee = tee.pipe_size(bytes);
+        options = options.pipe_size(bytes);
     }
+    let held = sinks.iter().map(|sink| Ok((Held::new(py, sink)?, policy)));
+    let held = held.collect::<PyResult<Vec<_>>>()?;
+    let mut tee = options.open(Held::new(py, &source)?, held);
     loop {
         // A tee never sleeps in a call on a single sink, so a deadline costs it nothing.
-        tee = tee.deadline(Instant::now() + TICK);
+        tee.set_deadline(Instant::now() + TICK);
         let (report, error) = match py.detach(|| tee.run()) {
             Ok(report) if report.ended == EndReason::TimedOut => match py.check_signals() {
                 Ok(()) => continue,

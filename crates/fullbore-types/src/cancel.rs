@@ -22,7 +22,7 @@ use crate::own::not_standard;
 /// });
 /// // No process writes into this pipe.
 /// let mut out = std::fs::File::options().write(true).open("/dev/null")?;
-/// let report = fullbore::Transfer::new(&pipe.reader, &out).cancel(&cancel).run()?;
+/// let report = fullbore::TransferOptions::new().cancel(&cancel).open(&pipe.reader, &out).run()?;
 /// assert_eq!(report.ended, fullbore::EndReason::Cancelled);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -13,64 +13,30 @@ use rustix::pipe::SpliceFlags;
 
 use crate::memory::{self, Memory};
 use crate::messages::was_empty_message;
+use crate::options::{Options, Resumes};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe;
-use fullbore_linux::wait::{Cancel, Ready, Wait, Waiter};
+use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of one splice(2) to `/dev/null`: more than the capacity of most pipes.
 const DISCARD_AT_ONCE: u64 = 16 * 1024 * 1024;
 
 /// The options of a [`Consumer`].
+pub type ConsumerOptions = Options<ForConsumer>;
+
+/// The options that only a [`Consumer`] has: methods of [`ConsumerOptions`] set them.
 #[derive(Debug, Clone, Default)]
-pub struct ConsumerOptions {
+pub struct ForConsumer {
     buffer: Option<usize>,
-    waiter: Waiter,
-    nonblocking: bool,
 }
 
-impl ConsumerOptions {
-    /// Returns the default options.
-    pub fn new() -> Self {
-        Self::default()
-    }
+impl Resumes for ForConsumer {}
 
+impl ConsumerOptions {
     /// Sets the size of the buffer in bytes. The default is half of the L2 cache.
     pub fn buffer(mut self, bytes: usize) -> Self {
-        self.buffer = Some(bytes);
-        self
-    }
-
-    /// Sets how to wait for bytes.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.waiter.wait = wait;
-        self
-    }
-
-    /// Sets a deadline for waits. Reading then fails with [`Error::Stopped`], whose kind is
-    /// [`io::ErrorKind::TimedOut`]. [`Consumer::set_deadline`] changes it.
-    pub fn deadline(mut self, at: Instant) -> Self {
-        self.waiter.deadline = Some(at);
-        self
-    }
-
-    /// Ends all waits, and refuses to read, as soon as `cancel` is cancelled. Reading then fails with
-    /// [`Error::Stopped`].
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.waiter.cancel = Some(cancel.clone());
-        self
-    }
-
-    /// Sets whether reading fails with [`io::ErrorKind::WouldBlock`] instead of waiting.
-    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.nonblocking = nonblocking;
-        self
-    }
-
-    /// Sets whether a signal that arrives during a wait ends it. Reading then fails with [`Error::Stopped`], whose kind
-    /// is [`io::ErrorKind::Interrupted`], and can be retried. By default, waits are resumed after a signal.
-    pub fn interruptible(mut self, interruptible: bool) -> Self {
-        self.waiter.interruptible = interruptible;
+        self.own.buffer = Some(bytes);
         self
     }
 
@@ -78,8 +44,9 @@ impl ConsumerOptions {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a buffer of 0 bytes, or of more than memory can hold; `EBADF`; `ENOMEM`.
-    pub fn open<Fd: AsFd>(self, source: Fd) -> Result<Consumer<Fd>> {
-        let size = match self.buffer.unwrap_or(memory::FIRST) {
+    pub fn open<Fd: AsFd>(mut self, source: Fd) -> Result<Consumer<Fd>> {
+        let nonblocking = std::mem::take(&mut self.waiter.never);
+        let size = match self.own.buffer.unwrap_or(memory::FIRST) {
             0 => return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into())),
             size => memory::checked("buffer", size)?,
         };
@@ -89,6 +56,7 @@ impl ConsumerOptions {
             buffer: Memory::first(size),
             unread: 0..0,
             taken: 0,
+            nonblocking,
             options: self,
             null: None,
             source,
@@ -137,7 +105,7 @@ impl ConsumerOptions {
 /// A child of fork(2) has a copy of the bytes in the buffer, and shares the source with its parent: each gets a part of
 /// the bytes that follow, as with read(2). So only one of the two should use it. Dropping it takes nothing.
 #[derive(Debug)]
-pub struct Consumer<Fd: AsFd> {
+pub struct Consumer<Fd> {
     source: Fd,
     is_pipe: bool,
     calls: Calls,
@@ -147,6 +115,7 @@ pub struct Consumer<Fd: AsFd> {
     /// Bytes taken from the source.
     taken: u64,
     options: ConsumerOptions,
+    nonblocking: bool,
     /// `/dev/null`, once bytes have been discarded into it.
     null: Option<OwnedFd>,
 }
@@ -179,8 +148,8 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     /// Sets the deadline for waits; `None` removes it. See [`ConsumerOptions::deadline`].
-    pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.options.waiter.deadline = at;
+    pub fn set_deadline(&mut self, at: impl Into<Option<Instant>>) {
+        self.options.waiter.deadline = at.into();
         self.calls.wait_as(self.options.waiter.clone());
     }
 
@@ -216,7 +185,7 @@ impl<Fd: AsFd> Consumer<Fd> {
             if left == 0 {
                 return Ok(n);
             }
-            let dropped = if self.is_pipe && !self.options.nonblocking {
+            let dropped = if self.is_pipe && !self.nonblocking {
                 self.splice_away(left)?
             } else {
                 None
@@ -276,7 +245,11 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Allocates the full-size buffer, once more bytes were read than the small initial one holds.
     fn settle(&mut self) {
-        let len = self.options.buffer.unwrap_or_else(memory::suits_copying);
+        let len = self
+            .options
+            .own
+            .buffer
+            .unwrap_or_else(memory::suits_copying);
         self.buffer.grow_for_copying(len, linux::has_huge_pages());
     }
 
@@ -285,7 +258,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         let source = self.source.as_fd();
         let into = into.unwrap_or(&mut self.buffer);
         loop {
-            let answer = if self.options.nonblocking {
+            let answer = if self.nonblocking {
                 self.calls.try_read(source, into)
             } else {
                 self.calls.read(source, into)
@@ -346,6 +319,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use fullbore_linux::Wait;
     use fullbore_linux::pipe::Pipe;
 
     /// Returns a pipe into which another thread writes these pieces, with a pause between them.

@@ -32,8 +32,7 @@
 //! An output pipe is grown to 1 MiB once more than 64 KiB go through it, as far as the user's limits allow: this makes
 //! most outputs faster. Large pipes can slow down other programs: 64 of them use up the limit on all pipes of an
 //! unprivileged user, and until some are closed, each new pipe of that user has one or two pages.
-//! [`ProducerOptions::pipe_size`], [`Transfer::pipe_size`] and [`Tee::pipe_size`] set another size; 0 leaves the pipe
-//! as it is. A pipe that bytes are read from is never resized.
+//! [`pipe_size`](ProducerOptions::pipe_size) sets another size; 0 leaves the pipe as it is. A pipe that bytes are read from is never resized.
 //!
 //! # The parts
 //! | module | for |
@@ -61,6 +60,7 @@ mod fresh;
 mod kind;
 mod memory;
 mod messages;
+mod options;
 #[allow(unsafe_code)]
 mod outlet;
 mod pages_to_send;
@@ -75,16 +75,19 @@ pub mod tee;
 pub mod transfer;
 mod way;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, BufferOptions};
 pub use consumer::{Consumer, ConsumerOptions, ConsumerReport};
 pub use fullbore_types::{
     Cancel, Error, Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit, Result, Stopped,
     TransferSide, Wait, close,
 };
+pub use options::Options;
 pub use pages_to_send::Pages;
 pub use producer::{Producer, ProducerOptions, ProducerReport, Repeat, Unfinished};
-pub use tee::Tee;
-pub use transfer::{EndReason, Guarantee, Transfer, TransferFailure, TransferReport, copy};
+pub use tee::{Tee, TeeOptions};
+pub use transfer::{
+    EndReason, Guarantee, Transfer, TransferFailure, TransferOptions, TransferReport, copy,
+};
 pub use way::Way;
 
 /// The examples of the README, which `cargo test` compiles; `fullbore-ring` has those of docs/library.md.

@@ -134,11 +134,15 @@ fn bytes_of_reused_pages_are_forwarded_unchanged() {
         }),
         ("tee", |source, sink| {
             let null = File::options().write(true).open("/dev/null").unwrap();
-            Tee::new(source)
-                .sink(sink, tee::Policy::FAIL_ALL)
-                .sink(null.into(), tee::Policy::FAIL_ALL)
-                .run()
-                .unwrap();
+            Tee::new(
+                source,
+                [
+                    (sink, tee::Policy::FAIL_ALL),
+                    (null.into(), tee::Policy::FAIL_ALL),
+                ],
+            )
+            .run()
+            .unwrap();
         }),
     ];
     for (name, movement) in movers {

@@ -20,8 +20,8 @@ use common::ends::{From, To};
 use common::*;
 use fullbore::tee::Policy;
 use fullbore::{
-    ConsumerOptions, EndReason, Error, Guarantee, Pipe, ProducerOptions, Tee, Transfer,
-    TransferSide, Way,
+    ConsumerOptions, EndReason, Error, Guarantee, Pipe, ProducerOptions, TeeOptions,
+    TransferOptions, TransferSide, Way,
 };
 use rustix::pipe::SpliceFlags;
 
@@ -267,9 +267,10 @@ fn short_transfers_leave_no_fd_and_no_memory_behind() {
         for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
             for to in [To::Null, To::Memfd, To::Pipe, To::Unix] {
                 let sink = to.open().unwrap();
-                let report = Transfer::new(&source.fd, &sink.fd)
+                let report = TransferOptions::new()
                     .guarantee(guarantee)
                     .source_offset(0)
+                    .open(&source.fd, &sink.fd)
                     .run()
                     .unwrap();
                 assert_eq!(report.bytes, 100_000);
@@ -351,10 +352,12 @@ fn a_producer_and_a_consumer_that_would_block_allocate_nothing() {
 fn a_transfer_and_a_tee_that_would_block_allocate_only_their_report() {
     let _turn = my_turn();
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-    let mut transfer = Transfer::new(&source.reader, &sink.writer).nonblocking(true);
-    let mut tee = Tee::new(&source.reader)
-        .sink(&sink.writer, Policy::FAIL_ALL)
-        .nonblocking(true);
+    let mut transfer = TransferOptions::new()
+        .nonblocking(true)
+        .open(&source.reader, &sink.writer);
+    let mut tee = TeeOptions::new()
+        .nonblocking(true)
+        .open(&source.reader, [(&sink.writer, Policy::FAIL_ALL)]);
     let by_source = EndReason::WouldBlock(TransferSide::Source);
     // What they need is made at the first run.
     assert_eq!(transfer.run().unwrap().ended, by_source);

@@ -1,13 +1,13 @@
 //! Runs a buffer: moves the bytes, does meanwhile what the options ask for, and closes the outputs.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::Context;
-use fullbore::buffer::{BufferReport, Chunk};
+use fullbore::buffer::BufferReport;
 use fullbore::tee::Policy;
-use fullbore::{Buffer, Cancel, Error, TransferSide};
+use fullbore::{BufferOptions, Cancel, Error, TransferSide};
 use fullbore_host::refusal::Usage;
 use fullbore_results::buffer::Destination;
 
@@ -52,21 +52,23 @@ impl Options {
     ///
     /// # Errors
     /// If it cannot begin.
-    pub fn run<'a>(
+    pub fn run(
         &self,
         ends: &Ends,
-        mut buffer: Buffer<BorrowedFd<'_>, BorrowedFd<'a>>,
-        hashing: Option<&'a Hashing>,
+        mut options: BufferOptions,
+        hashing: Option<&Hashing>,
         show: &mut Show,
         messages: &Messages,
     ) -> anyhow::Result<Ended> {
         let outputs_are_gone = Cancel::new()?;
+        let sinks = ends.sinks.iter();
+        let sinks = sinks.map(|sink| (sink.output.as_fd(), self.policy_of(&sink.output)));
+        let mut sinks: Vec<_> = sinks.collect();
         if let Some(hashing) = hashing {
-            let pipe = hashing.pipe.as_fd();
-            buffer = buffer
-                .sink(pipe, Policy::FAIL_ALL)
-                .cancel(&outputs_are_gone);
+            sinks.push((hashing.pipe.as_fd(), Policy::FAIL_ALL));
+            options = options.cancel(&outputs_are_gone);
         }
+        let mut buffer = options.open(ends.source.as_fd(), sinks);
         let write_backs = match self.sync {
             true => WriteBack::of_stored(ends.sinks.iter().map(|sink| &sink.output))?,
             false => Vec::new(),
@@ -104,14 +106,9 @@ impl Options {
         })
     }
 
-    /// Returns a buffer between these ends, which is not running yet.
-    pub fn between<'a>(
-        &self,
-        ends: &'a Ends,
-        sizes: &Sizes,
-        is_plain: bool,
-    ) -> Buffer<BorrowedFd<'a>, BorrowedFd<'a>> {
-        let mut buffer = Buffer::new(ends.source.as_fd())
+    /// Returns the options of a buffer between these ends.
+    pub fn between(&self, ends: &Ends, sizes: &Sizes, is_plain: bool) -> BufferOptions {
+        let mut options = BufferOptions::new()
             .plain(is_plain)
             .memory(sizes.memory)
             .start_at(self.start_writing.unwrap_or(0.0))
@@ -122,15 +119,9 @@ impl Options {
         let mut devices = ends.sinks.iter().filter(|_| self.device_block);
         let device = devices.find_map(|sink| device_block(&sink.output));
         if let Some(block) = device.or(sizes.block) {
-            buffer = buffer.chunk(match self.as_mbuffer {
-                true => Chunk::Exactly(block),
-                false => Chunk::AtMost(block),
-            });
+            options = options.chunk(block).whole_chunks(self.as_mbuffer);
         }
-        for sink in &ends.sinks {
-            buffer = buffer.sink(sink.output.as_fd(), self.policy_of(&sink.output));
-        }
-        buffer
+        options
     }
 
     /// Tells the sender what became of its sealed stream: with its seal, that everything is in place.

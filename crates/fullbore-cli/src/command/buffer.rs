@@ -88,12 +88,12 @@ impl Buffer {
         let file = holding.map(|file| file.create(sizes.memory)).transpose()?;
         let mut ends = options.open(messages)?;
         let hashing = options.algorithm().map(Hashing::start).transpose()?;
-        let mut buffer = options.between(&ends, sizes, is_plain);
+        let mut moving = options.between(&ends, sizes, is_plain);
         if let Some(file) = file {
-            buffer = buffer.in_file(file);
+            moving = moving.in_file(file);
         }
         let mut show = Show::new(options, &ends);
-        let mut ended = options.run(&ends, buffer, hashing.as_ref(), &mut show, messages)?;
+        let mut ended = options.run(&ends, moving, hashing.as_ref(), &mut show, messages)?;
         let receiving = ends.receiving.take();
         let seal = receiving.as_ref().map(|receiving| {
             let seal = receiving.seal();

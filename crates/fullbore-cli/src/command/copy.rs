@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::terminal::stderr;
 use anyhow::Context;
 use clap::{ArgGroup, Args};
-use fullbore::Transfer;
+use fullbore::TransferOptions;
 
 use crate::copying::hash::{Algorithm, Digest};
 use crate::copying::{self, AtLeast, Existing, Input, Output, Sealing, Total, WriteBack, join};
@@ -272,14 +272,15 @@ impl Copy {
             copying.total.elapsed += began.elapsed();
             copied?;
         } else {
-            let mut transfer = Transfer::new(&source, &*output)
+            let mut options = TransferOptions::new()
                 .guarantee(copying::guarantee(self.by_reference))
                 .plain(copying.is_plain)
                 .visible(copying.digest.is_some());
             if let Some(most) = most {
-                transfer = transfer.limit(most);
+                options = options.limit(most);
             }
-            let ran = transfer
+            let ran = options
+                .open(&source, &*output)
                 .run_with(|progress| copying.arrived(progress.seen, progress.step, &mut synced));
             copying.total.add(ran, input, output)?;
         }

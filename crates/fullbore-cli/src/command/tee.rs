@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use fullbore::EndReason;
 use fullbore::tee::{OnError, Policy};
+use fullbore::{EndReason, TeeOptions};
 
 use crate::copying::{self, AtLeast, Existing, Input, Output, WriteBack};
 use crate::exit;
@@ -115,14 +115,13 @@ impl Tee {
             return Ok(ExitCode::FAILURE);
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
-        let mut tee = fullbore::Tee::new(stdin.as_fd())
-            .plain(is_plain)
-            .fail_without_readers(self.mode().is_some());
-        for output in &outputs {
-            tee = tee.sink(output.as_fd(), copying::policy_of(policy, output));
-        }
+        let options = TeeOptions::new().plain(is_plain);
+        let options = options.fail_without_readers(self.mode().is_some());
+        let sinks = outputs.iter();
+        let sinks = sinks.map(|output| (output.as_fd(), copying::policy_of(policy, output)));
+        let mut tee = options.open(stdin.as_fd(), sinks);
         if self.sync {
-            tee = tee.limit(WINDOW);
+            tee.set_limit(WINDOW);
         }
         let mut write_backs = match self.sync {
             true => WriteBack::of_stored(&outputs)?,
@@ -138,7 +137,7 @@ impl Tee {
                     for write_back in &mut write_backs {
                         write_back.wait()?;
                     }
-                    tee = tee.limit(report.taken + WINDOW);
+                    tee.set_limit(report.taken + WINDOW);
                 }
                 Ok(report) => break (report, None),
                 Err(failure) => break (failure.report, Some((failure.sink, failure.error))),

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::anyhow;
-use fullbore::{
-    ConsumerOptions, Error, ProducerOptions, Transfer, TransferFailure, TransferSide, Way,
-};
+use fullbore::{ConsumerOptions, Error, ProducerOptions, TransferFailure, TransferSide, Way};
 use fullbore_host::size;
 use fullbore_linux::Pace;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
@@ -182,8 +180,9 @@ impl<'a> Passing<'a> {
 
     fn write_zeros(&mut self, bytes: u64, route: &Route<'_>) -> anyhow::Result<()> {
         let zeros = File::open("/dev/zero").failed("open /dev/zero")?;
-        let zeros = Transfer::new(&zeros, route.output).visible(true);
-        let wrote = zeros.plain(self.is_plain).limit(bytes).run();
+        let options = fullbore::TransferOptions::new().visible(true);
+        let options = options.plain(self.is_plain).limit(bytes);
+        let wrote = options.open(&zeros, route.output).run();
         let failed = |failure: TransferFailure| named(failure.error, route.input, route.output);
         self.bytes += wrote.map_err(failed)?.bytes;
         if matches!(self.lines_end_with, None | Some(0)) {
@@ -257,20 +256,21 @@ impl<'a> Passing<'a> {
             || self.how.direct_io
             // What is in the pipe is subtracted, so it has to be known how much of it has passed.
             || meter.is_shown() && is_pipe(output);
-        let mut transfer = Transfer::new(Arc::clone(source), *output)
+        let mut options = fullbore::TransferOptions::new()
             .plain(self.is_plain)
             .guarantee(copying::guarantee(self.how.by_reference))
             .visible(is_visible);
         if let Some(bytes) = self.how.pipe_buffer_size {
-            transfer = transfer.pipe_size(bytes);
+            options = options.pipe_size(bytes);
         }
         if let Some(left) = self.left() {
-            transfer = transfer.limit(left);
+            options = options.limit(left);
         }
         let mut chunk = self.chunk(skips);
         if let Some(bytes) = chunk {
-            transfer = transfer.chunk(bytes);
+            options = options.chunk(bytes);
         }
+        let mut transfer = options.open(Arc::clone(source), *output);
         loop {
             let (mut other, mut synced) = (None, Ok(()));
             let ran = transfer.run_with(|progress| {
@@ -306,8 +306,7 @@ impl<'a> Passing<'a> {
                 self.bytes += report.bytes;
                 return Ok(error);
             };
-            // What was set cannot be unset.
-            transfer = transfer.chunk(wanted.unwrap_or(CHUNK));
+            transfer.set_chunk(wanted.unwrap_or(CHUNK));
             chunk = wanted;
         }
     }

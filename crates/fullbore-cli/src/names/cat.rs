@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fullbore::{Producer, ProducerOptions, Transfer, TransferSide, Way};
+use fullbore::{Producer, ProducerOptions, TransferOptions, TransferSide, Way};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek, tell};
@@ -131,8 +131,9 @@ impl Cat<'_> {
         if self.changes || same == Same::Behind {
             return self.change(name, source);
         }
-        let ran = Transfer::new(&source, io::stdout())
+        let ran = TransferOptions::new()
             .plain(self.is_plain)
+            .open(&source, io::stdout())
             .run();
         match ran {
             Ok(_) => Ok(()),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use fullbore::tee::Policy;
-use fullbore::{Tee, TransferSide};
+use fullbore::{TeeOptions, TransferSide};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
 use nix::libc::SIGPIPE;
@@ -99,7 +99,7 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
     if outputs.is_empty() {
         return false;
     }
-    let mut tee = Tee::new(io::stdin()).plain(is_plain);
+    let mut sinks = Vec::new();
     let policy = match mode {
         Some(mode) => mode.policy(),
         // Where SIGPIPE is ignored, GNU's tee goes on without a word.
@@ -108,7 +108,7 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
     };
     for (name, fd) in outputs {
         match is_input(fd) {
-            None => tee = tee.sink(fd, policy),
+            None => sinks.push((fd, policy)),
             // It was truncated when it was opened.
             Some(true) => return true,
             Some(false) => {
@@ -117,10 +117,9 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
             }
         }
     }
-    if mode.is_some() {
-        tee = tee.fail_without_readers(true);
-    }
-    let (report, failure) = match tee.run() {
+    let options = TeeOptions::new().plain(is_plain);
+    let options = options.fail_without_readers(mode.is_some());
+    let (report, failure) = match options.open(io::stdin(), sinks).run() {
         Ok(report) => (report, None),
         Err(failure) => (failure.report, Some((failure.sink, failure.error))),
     };

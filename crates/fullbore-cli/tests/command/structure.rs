@@ -196,7 +196,7 @@ fn crates_that_declare_a_rust_before_1_88_have_no_let_chain() {
 #[test]
 fn the_library_promises_no_more_functions_than_it_says() {
     /// CONTRIBUTING.md has the same number.
-    const MOST: usize = 111;
+    const MOST: usize = 105;
     let promised = promises();
     let functions: Vec<&Promise> = promised.iter().filter(|p| p.is_function).collect();
     assert!(functions.len() > MOST / 2, "{functions:#?}");

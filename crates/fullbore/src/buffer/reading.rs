@@ -22,6 +22,8 @@ pub(super) struct Reading<'a> {
     pub(super) calls: Calls,
     pub(super) source: BorrowedFd<'a>,
     pub(super) chunk: usize,
+    /// The most bytes to read.
+    pub(super) limit: Option<u64>,
     pub(super) pace: Option<Pace>,
     pub(super) messages: Messages,
     /// Bytes that were read.
@@ -59,19 +61,21 @@ impl Messages {
         })
     }
 
-    /// Reads into `room`. The next calls return what does not fit.
+    /// Reads into `room`. The next calls return what does not fit. Takes at most `left` bytes, which may cut a message.
     fn read(
         &mut self,
         calls: &mut Calls,
         source: BorrowedFd<'_>,
         room: &mut [u8],
+        left: usize,
     ) -> Result<usize, Errno> {
         if self.left.is_empty() {
-            if room.len() >= self.most {
+            let longest = self.most.min(left);
+            if room.len() >= longest {
                 return self.read_message(calls, source, room);
             }
             let mut aside = std::mem::take(&mut self.aside);
-            aside.resize(self.most, 0);
+            aside.resize(longest, 0);
             let read = self.read_message(calls, source, &mut aside);
             self.aside = aside;
             let n = read?;
@@ -123,16 +127,21 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 impl Reading<'_> {
-    /// Reads until the source ends or no sink is left, and pauses to keep to the rate.
+    /// Reads until the source ends, the limit is reached or no sink is left, and pauses to keep to the rate.
     pub(super) fn run(mut self) -> Result<()> {
         loop {
             let chunk = self.chunk;
             let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
+            let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            if left == 0 {
+                return Ok(());
+            }
             let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
             let calls = RefCell::new(calls);
             let has_more = || calls.borrow_mut().waiter().look(source, Ready::ToRead);
-            let read = |room: &mut [u8]| messages.read(&mut calls.borrow_mut(), source, room);
-            match self.filler.fill(most, has_more, read) {
+            let read = |room: &mut [u8]| messages.read(&mut calls.borrow_mut(), source, room, left);
+            match self.filler.fill(most.min(left), has_more, read) {
                 None | Some(Ok(0)) => return Ok(()),
                 Some(Ok(n)) => {
                     self.taken += n as u64;

@@ -31,11 +31,9 @@ pub struct Level {
     pub empty_after_full: Duration,
     /// Whether the source has ended.
     pub has_ended: bool,
-    /// Whether reading is waiting for room now, or for the memory to drain to
-    /// [`Buffer::resume_at`](crate::Buffer::resume_at).
+    /// Whether reading is waiting for room now.
     pub waits_for_room: bool,
-    /// Whether all sinks are waiting for bytes now, or for the memory to fill to
-    /// [`Buffer::start_at`](crate::Buffer::start_at).
+    /// Whether all sinks are waiting for bytes now.
     pub waits_for_bytes: bool,
     /// The number of sinks that have neither finished nor failed.
     pub sinks_left: usize,
@@ -81,6 +79,8 @@ impl Level {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BufferReport {
+    /// Bytes that were taken from the source.
+    pub taken: u64,
     /// The bytes moved, and how full the memory was.
     pub level: Level,
     /// The results of the sinks, in the order in which they were added.
@@ -115,6 +115,7 @@ impl BufferFailure {
     pub(super) fn before(error: Error, began: Instant) -> Self {
         Self {
             report: Box::new(BufferReport {
+                taken: 0,
                 level: Level {
                     elapsed: began.elapsed(),
                     ..Level::default()

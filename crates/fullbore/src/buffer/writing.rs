@@ -79,10 +79,12 @@ impl Writing<'_> {
             }
             Ok(Step::End) => Some(self.written(None, None)),
             Ok(Step::Failed(..)) if self.outlet.calls.stopped().is_some() => {
+                self.emptier.keeps = true;
                 Some(self.written(None, None))
             }
             Ok(Step::Failed(operation, errno)) => {
                 let on_error = self.policy.after(errno, self.sink);
+                self.emptier.keeps = on_error == OnError::FailAll;
                 Some(self.written(Some((operation, errno, on_error)), None))
             }
             Err(error) => Some(self.written(None, Some(error))),

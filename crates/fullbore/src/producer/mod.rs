@@ -31,9 +31,9 @@ use crate::pages_to_send::Pages;
 use crate::way::Way;
 use fullbore_linux as linux;
 use fullbore_linux::error::{self, Error, Result, Stopped, TransferSide};
-use fullbore_linux::pipe::{self, roomy};
+use fullbore_linux::pipe;
 use fullbore_linux::{Calls, Owner};
-pub use options::{ProducerOptions, ProducerReport};
+pub use options::{ForProducer, ProducerOptions, ProducerReport};
 use output::Output;
 use recycle::Recycle;
 pub use repeat::Repeat;
@@ -105,6 +105,7 @@ use windows::{Reuse, Windows};
 /// # fork
 /// A child of fork(2) must not use its copy of a producer: a call that sends returns an error there, so that gathered
 /// bytes are not sent twice. If the child drops its copy, the copy sends nothing.
+// The bound is that of `Drop`.
 #[derive(Debug)]
 pub struct Producer<Fd: AsFd> {
     sink: Output<Fd>,
@@ -157,10 +158,10 @@ impl ProducerOptions {
     /// [`Error::NotAPipe`] if the way needs a pipe; [`Error::Invalid`] for a chunk of 0 bytes, for less
     /// [`memory`](Self::memory) than two chunks, and for [`Way::Repeat`]; `ENOMEM`.
     pub fn open<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
-        let way = match self.way {
+        let way = match self.own.way {
             Some(way) => way,
             None if pipe::of(&sink)?.is_some() => {
-                self.any_way = true;
+                self.own.any_way = true;
                 Way::Fresh
             }
             None => Way::Copy,
@@ -185,7 +186,7 @@ impl ProducerOptions {
         let chunk = self.checked_chunk(RECYCLED_CHUNK)?;
         self.chunk = Some(chunk);
         let two = 2 * chunk.next_multiple_of(linux::page_size());
-        match self.memory {
+        match self.own.memory {
             Some(memory) if memory < two => Err(Error::Invalid(format!(
                 "memory of {memory} bytes has no room for two chunks of {chunk} bytes"
             ))),
@@ -275,8 +276,8 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     /// Sets the deadline for waiting and sending; `None` removes it. See [`ProducerOptions::deadline`].
-    pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.options.waiter.deadline = at;
+    pub fn set_deadline(&mut self, at: impl Into<Option<Instant>>) {
+        self.options.waiter.deadline = at.into();
         self.outlet.calls.wait_as(self.options.waiter.clone());
     }
 
@@ -589,7 +590,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn next_window(&mut self, at_least: usize) -> Result<()> {
         if !self.windows.is_settled() {
             self.make_roomy();
-            let pays_off = match self.options.any_way {
+            let pays_off = match self.options.own.any_way {
                 true => pages_pay_off(),
                 false => linux::shares_pages(),
             };
@@ -607,7 +608,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Grows the output once, if it is a pipe and the options allow it.
     fn make_roomy(&mut self) {
-        let capacity = self.options.pipe_size.unwrap_or_else(roomy);
+        let capacity = self.options.roomy();
         self.outlet.make_roomy(self.sink.as_fd(), capacity);
     }
 

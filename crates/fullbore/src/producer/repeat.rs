@@ -54,7 +54,7 @@ const TOO_LONG_FOR_A_MASTER: usize = 4 * 1024 * 1024;
 /// # fork
 /// A child of fork(2) must not use its copy: sending returns an error there. The child may drop it.
 #[derive(Debug)]
-pub struct Repeat<Fd: AsFd> {
+pub struct Repeat<Fd> {
     sink: Output<Fd>,
     calls: Calls,
     options: ProducerOptions,
@@ -100,7 +100,7 @@ impl<Fd: AsFd> Repeat<Fd> {
         } else {
             Output::shared(sink)
         };
-        make_roomy(sink.as_fd(), options.pipe_size.unwrap_or_else(roomy));
+        make_roomy(sink.as_fd(), options.roomy());
         let origin = if sink.is_own() {
             Origin::best(pattern).unwrap_or_else(Origin::from_memory)
         } else {
@@ -129,8 +129,8 @@ impl<Fd: AsFd> Repeat<Fd> {
     }
 
     /// Sets the deadline for waiting and sending; `None` removes it. See [`ProducerOptions::deadline`].
-    pub fn set_deadline(&mut self, at: Option<Instant>) {
-        self.options.waiter.deadline = at;
+    pub fn set_deadline(&mut self, at: impl Into<Option<Instant>>) {
+        self.options.waiter.deadline = at.into();
         self.calls.wait_as(self.options.waiter.clone());
     }
 

@@ -188,7 +188,7 @@ impl Windows {
         options: &ProducerOptions,
         sink: BorrowedFd<'_>,
     ) -> Result<()> {
-        let huge = !options.base_pages;
+        let huge = !options.own.base_pages;
         let chunk = self.chunk.next_multiple_of(linux::page_size());
         let mapped = match &mut self.reuse {
             Reuse::AtOnce => Memory::map(chunk, huge),
@@ -198,7 +198,7 @@ impl Windows {
             }
             Reuse::Recycle(ring) => {
                 let enough = PipeEnd::new(sink)?.capacity()? + 2 * chunk;
-                let len = ring.set_len(options.memory.unwrap_or(enough));
+                let len = ring.set_len(options.own.memory.unwrap_or(enough));
                 Memory::map(len, huge)
             }
         };

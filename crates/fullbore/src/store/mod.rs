@@ -40,6 +40,8 @@ pub(crate) struct Store {
     stride: usize,
     /// Whether pipes may refer to parts of it.
     may_be_given: bool,
+    /// Whether it is the mapping of a file, which only system calls may access.
+    in_file: bool,
     inner: Mutex<Inner>,
     /// Signalled when there are more bytes, or when an output has to check the state for another reason.
     more: Condvar,
@@ -165,6 +167,7 @@ impl Store {
         let len = slots * stride;
         // What is left behind the last block of a slot is not used.
         let slot = stride - stride % block.max(1);
+        let in_a_file = layout.file.is_some();
         let mut pages = match layout.file {
             Some(file) => in_file(file, len)?,
             None => Memory::map(len, huge.is_some())?,
@@ -176,6 +179,7 @@ impl Store {
             pages: Mutex::new(pages),
             stride,
             may_be_given: huge.is_some() && linux::shares_pages(),
+            in_file: in_a_file,
             inner: Mutex::new(Inner {
                 state: State::new(slot, slots, layout.outputs, start, resume)
                     .in_blocks(block, stride),
@@ -198,10 +202,30 @@ impl Store {
             store,
             output,
             choice: None,
+            keeps: false,
         };
         let emptiers = (0..outputs).map(emptier).collect();
         let filler = Filler { store, kept: None };
         (store, filler, emptiers)
+    }
+
+    /// Returns the bytes that this output has not sent, once all sides are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for memory in a file.
+    pub(crate) fn unsent(&self, output: usize) -> Result<Vec<u8>> {
+        let parts = self.lock().state.unsent(output);
+        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.in_file && !parts.is_empty() {
+            true => Err(Error::Unsupported(
+                "the bytes of the buffer are in a file".into(),
+            )),
+            false => Ok(parts
+                .iter()
+                .flat_map(|part| &pages[part.clone()])
+                .copied()
+                .collect()),
+        }
     }
 
     /// Returns the size of the memory in bytes.
@@ -394,6 +418,8 @@ pub(crate) struct Emptier<'a> {
     output: usize,
     /// Whether to give or to write, if either may be faster.
     pub(crate) choice: Option<Once>,
+    /// Whether the bytes that this output has not sent are kept when it is dropped.
+    pub(crate) keeps: bool,
 }
 
 impl Emptier<'_> {
@@ -482,7 +508,9 @@ impl Emptier<'_> {
 impl Drop for Emptier<'_> {
     fn drop(&mut self) {
         let mut inner = self.store.lock();
-        inner.state.lose(self.output);
+        if !self.keeps && !inner.stopped {
+            inner.state.lose(self.output);
+        }
         // Memory that cannot be released is never reused.
         let _ = self.store.release(inner);
         // The reader also has to notice that no output is left.

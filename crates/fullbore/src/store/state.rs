@@ -83,8 +83,8 @@ pub(crate) enum Released {
 }
 
 impl State {
-    /// Creates the state of `slots` slots of `slot` bytes for this number of outputs. The thresholds are in bytes: see
-    /// [`Buffer::start_at`](crate::Buffer::start_at) and [`Buffer::resume_at`](crate::Buffer::resume_at).
+    /// Creates the state of `slots` slots of `slot` bytes for this number of outputs. The thresholds are in bytes:
+    /// see the fields of the same names.
     pub(crate) fn new(slot: usize, slots: usize, outputs: usize, start: u64, resume: u64) -> Self {
         let output = Output {
             sent: 0,
@@ -245,6 +245,23 @@ impl State {
     /// Records that this output has failed or ended.
     pub(crate) fn lose(&mut self, output: usize) {
         self.outputs[output].is_alive = false;
+    }
+
+    /// Returns where the bytes are that this output has not sent, in order; none if it is lost.
+    pub(crate) fn unsent(&self, output: usize) -> Vec<Range<usize>> {
+        let Output {
+            mut sent, is_alive, ..
+        } = self.outputs[output];
+        let mut parts = Vec::new();
+        while is_alive && sent < self.filled {
+            let at = usize::try_from(sent - self.first).expect("it is in memory");
+            let left = usize::try_from(self.filled - sent).unwrap_or(usize::MAX);
+            let len = left.min(self.slot - at % self.slot);
+            let start = self.pieces[at / self.slot].slot * self.stride + at % self.slot;
+            parts.push(start..start + len);
+            sent += len as u64;
+        }
+        parts
     }
 
     /// Takes the slot from the oldest piece if no output needs it any more.

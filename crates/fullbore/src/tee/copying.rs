@@ -29,6 +29,11 @@ impl Copying {
         }
     }
 
+    /// Returns the bytes that were read last.
+    pub(super) fn held(&self) -> &[u8] {
+        self.stage.bytes()
+    }
+
     pub(super) fn wait_as(&mut self, waiter: &Waiter) {
         self.reader.wait_as(waiter.clone());
     }
@@ -98,7 +103,7 @@ impl Splitting<'_> {
 
     /// Allocates full-size memory that pipes may refer to.
     fn get_roomy(&mut self, stage: &mut Stage) {
-        let (mut any, capacity) = (false, self.options.pipe_size());
+        let (mut any, capacity) = (false, self.options.roomy());
         for (branch, sink) in self.state.branches.iter_mut().zip(&self.sinks) {
             let may_give = branch.kind == Kind::Pipe && !self.options.plain;
             any |= may_give && branch.outlet.take_pages(*sink, branch.kind, capacity);

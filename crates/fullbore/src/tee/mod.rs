@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `copying.rs` | bytes are read once into fresh pages, which are given to every pipe |
 //! | `splitting.rs` | the sinks, and how an error of one affects the others |
+//! | `options.rs` | the options |
 //! | `report.rs` | the report and the error |
-//! | this one | the options |
+//! | this one | the tee between two runs |
 //!
 //! The tee never waits for a single sink. Each sink gets as many bytes as it has room for, and the tee sleeps only when
 //! no sink has room; into a pipe that is the only sink, it sleeps in the call. So a stalled sink delays the others only once its own pipe is full. The exception is a device
@@ -14,6 +15,7 @@
 //! While the source has no bytes, the tee also watches whether the sinks still have readers. It ends once none has.
 
 mod copying;
+mod options;
 mod report;
 mod splitting;
 
@@ -27,12 +29,13 @@ use crate::memory;
 use crate::messages::longest_message;
 use crate::outlet::Outlet;
 use crate::stage::Stage;
-use crate::transfer::{self, EndReason, Kind, Options};
+use crate::transfer::{self, EndReason, Kind};
 use copying::Copying;
-use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, TransferSide};
-use fullbore_linux::wait::{Cancel, Nap, Wait, Waiter};
-pub use report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
+use fullbore_linux::wait::{Cancel, Nap, Waiter};
+use fullbore_linux::{Calls, Owner};
+pub use options::{ForTee, TeeOptions};
+pub use report::{OnError, Parts, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
 
 /// Moves bytes from one source to many sinks.
@@ -43,18 +46,19 @@ use splitting::{Branch, Broken, Splitting, State};
 ///
 /// If every sink is a pipe, a FIFO or a stream socket, and none of them has a reader any more, it ends at once, even
 /// while the source has no bytes, as if a write to each sink had failed. If a policy says [`OnError::FailAll`], it does
-/// so only with [`fail_without_readers`](Self::fail_without_readers). The peer of a TCP connection counts as a reader
+/// so only with [`fail_without_readers`](TeeOptions::fail_without_readers). The peer of a TCP connection counts as a reader
 /// until it has reset the connection.
 ///
+/// Sinks of different types are passed as what they have in common, their descriptors:
+///
 /// ```
-/// use std::io::{Read, Write};
+/// use std::io::Write;
+/// use std::os::fd::AsFd;
 /// use fullbore::{Pipe, Tee, tee::Policy};
-/// let (source, left, right) = (Pipe::new()?, Pipe::new()?, Pipe::new()?);
+/// let (source, pipe, file) = (Pipe::new()?, Pipe::new()?, tempfile::tempfile()?);
 /// std::fs::File::from(source.writer).write_all(b"hello")?;
-/// let report = Tee::new(&source.reader)
-///     .sink(&left.writer, Policy::FAIL_ALL)
-///     .sink(&right.writer, Policy::DROP)
-///     .run()?;
+/// let sinks = [(pipe.writer.as_fd(), Policy::FAIL_ALL), (file.as_fd(), Policy::DROP)];
+/// let report = Tee::new(&source.reader, sinks).run()?;
 /// assert_eq!(report.taken, 5);
 /// assert!(report.sinks.iter().all(|sink| sink.bytes == 5 && sink.error.is_none()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -63,13 +67,14 @@ use splitting::{Branch, Broken, Splitting, State};
 /// # fork
 /// A child of fork(2) must not use its copy: `run` returns an error there, so that no byte is sent twice. The child may
 /// drop it.
-pub struct Tee<Source: AsFd, Sink: AsFd> {
+pub struct Tee<Source, Sink> {
     source: Source,
     sinks: Vec<(Sink, Policy)>,
-    options: Options,
-    fails_without_readers: bool,
+    options: TeeOptions,
     begun: Option<Begun>,
     elapsed: Duration,
+    /// The process that created it. Bytes that some sinks lack are not its children's.
+    owner: Owner,
 }
 
 /// The state of a tee between two runs.
@@ -78,93 +83,65 @@ struct Begun {
     copying: Option<Copying>,
 }
 
-impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
-    /// Creates a tee of `source` that has no sinks yet and blocks.
-    pub fn new(source: Source) -> Self {
-        Self {
+impl TeeOptions {
+    /// Creates a tee of `source` into these sinks, each with what happens after an error of it. It makes no system call
+    /// before it runs.
+    pub fn open<Source: AsFd, Sink: AsFd>(
+        mut self,
+        source: Source,
+        sinks: impl IntoIterator<Item = (Sink, Policy)>,
+    ) -> Tee<Source, Sink> {
+        self.waiter.looks = true;
+        Tee {
             source,
-            sinks: Vec::new(),
-            options: Options::new(),
-            fails_without_readers: false,
+            sinks: sinks.into_iter().collect(),
+            options: self,
             begun: None,
             elapsed: Duration::ZERO,
+            owner: Owner::this(),
         }
     }
+}
 
-    /// Adds a sink, and sets what happens after an error of this sink. Has no effect after the first run.
-    pub fn sink(mut self, sink: Sink, policy: Policy) -> Self {
-        if self.begun.is_none() {
-            self.sinks.push((sink, policy));
-        }
-        self
+impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
+    /// Creates a tee that blocks; see [`TeeOptions::open`].
+    pub fn new(source: Source, sinks: impl IntoIterator<Item = (Sink, Policy)>) -> Self {
+        TeeOptions::new().open(source, sinks)
     }
 
-    /// Sets the maximum number of bytes to move. No more than that are taken from the source.
-    pub fn limit(mut self, bytes: u64) -> Self {
-        self.options.limit = Some(bytes);
-        self
+    /// Sets the limit of all runs together, in bytes; `None` removes it. See [`TeeOptions::limit`].
+    pub fn set_limit(&mut self, bytes: impl Into<Option<u64>>) {
+        self.options.limit = bytes.into();
     }
 
-    /// Sets how to wait while there is nothing to read or no sink has room.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.options.waiter.wait = wait;
-        self
+    /// Sets what cancels the next runs, so that a cancelled tee can continue; `None` for nothing. See
+    /// [`TeeOptions::cancel`].
+    pub fn set_cancel(&mut self, cancel: Option<&Cancel>) {
+        self.options.waiter.cancel = cancel.cloned();
     }
 
-    /// Sets whether [`run`](Self::run) returns [`EndReason::WouldBlock`] instead of waiting. The next call
-    /// continues from there. [`would_block`](SinkReport::would_block) shows which sinks have to make
-    /// room first.
-    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.options.waiter.never = nonblocking;
-        self
-    }
-
-    /// Stops when `cancel` is cancelled, also during a wait. The sinks may then have got different numbers of bytes;
-    /// the report has them. With another `Cancel` the tee can continue; it first sends the bytes that some sinks lack.
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.options.waiter.cancel = Some(cancel.clone());
-        self
-    }
-
-    /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the
-    /// deadline. The tee can continue as after [`cancel`](Self::cancel).
-    pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
+    /// Sets the deadline of the next runs; `None` removes it. See [`TeeOptions::deadline`].
+    pub fn set_deadline(&mut self, at: impl Into<Option<Instant>>) {
         self.options.waiter.deadline = at.into();
-        self
     }
 
-    /// Sets the most bytes that one system call moves, as [`Transfer::chunk`](crate::Transfer::chunk). The
-    /// default depends on the method.
-    pub fn chunk(mut self, bytes: usize) -> Self {
-        self.options.chunk = Some(bytes);
-        self
-    }
-
-    /// Sets the capacity in bytes that output pipes are grown to, as far as the user's limits allow. The default is 1
-    /// MiB. 0 leaves them as they are. A pipe is never shrunk.
+    /// Returns the source, and every sink with the bytes that were taken from the source and have not arrived at it. A
+    /// sink that was dropped for an error has none.
     ///
-    /// All pipes of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), which is 64
-    /// pipes of 1 MiB. Beyond that,
-    /// new pipes of this user have one or two pages instead of 16, and none can grow. A program that uses many pipes at
-    /// once, or whose user has other programs that need large pipes, should set a smaller size.
-    pub fn pipe_size(mut self, bytes: usize) -> Self {
-        self.options.pipe_size = Some(bytes);
-        self
-    }
-
-    /// Sets whether to use only read(2) and write(2), for sandboxes and kernels whose other system calls are not
-    /// trusted. This is slower.
-    pub fn plain(mut self, plain: bool) -> Self {
-        self.options.plain = plain;
-        self
-    }
-
-    /// Sets whether the tee also fails at once when no sink has a reader while the source has no bytes, if a policy
-    /// says [`OnError::FailAll`]. By default such a tee waits for the next byte: if the source ends instead, every sink
-    /// has got every byte, and readers that have left are no error.
-    pub fn fail_without_readers(mut self, fail: bool) -> Self {
-        self.fails_without_readers = fail;
-        self
+    /// # Errors
+    /// In a child of the process that created it.
+    pub fn into_parts(self) -> Result<Parts<Source, Sink>> {
+        self.owner.check("tee")?;
+        let begun = self.begun.as_ref();
+        let held = begun.and_then(|begun| Some(begun.copying.as_ref()?.held()));
+        let lacks = |i: usize| {
+            let branch = begun?.state.branches.get(i)?;
+            let rest = held?.get(branch.at..).filter(|_| branch.is_alive())?;
+            Some(rest.to_vec())
+        };
+        let sinks = self.sinks.into_iter().enumerate();
+        let sinks = sinks.map(|(i, (sink, _))| (sink, lacks(i).unwrap_or_default()));
+        Ok((self.source, sinks.collect()))
     }
 
     /// Moves bytes until the source ends, the limit is reached, or no sink is left.
@@ -176,7 +153,9 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         let began = Instant::now();
         let begun = match &mut self.begun {
             Some(begun) => begun,
-            none => match begin(&self.source, &self.sinks, &self.options) {
+            none => match (self.owner.check("tee"))
+                .and_then(|()| begin(&self.source, &self.sinks, &self.options))
+            {
                 Ok(begun) => none.insert(begun),
                 Err(error) => {
                     return Err(TeeFailure {
@@ -193,9 +172,9 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
             },
         };
         begun.wait_as(&self.options.waiter);
-        begun.state.fails_without_readers = self.fails_without_readers;
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
-        let outcome = match self.options.check() {
+        let may_run = self.owner.check("tee");
+        let outcome = match may_run.and_then(|()| self.options.check_chunk()) {
             Ok(()) => begun.go_on(&self.options, self.source.as_fd(), sinks),
             Err(error) => Err(error.into()),
         };
@@ -218,7 +197,7 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
 fn begin<Source: AsFd, Sink: AsFd>(
     source: &Source,
     sinks: &[(Sink, Policy)],
-    options: &Options,
+    options: &TeeOptions,
 ) -> Result<Begun> {
     if sinks.is_empty() {
         return Err(Error::Invalid("a tee needs at least one sink".into()));
@@ -245,7 +224,6 @@ fn begin<Source: AsFd, Sink: AsFd>(
             taken: 0,
             waiter: options.waiter.clone(),
             nap: Nap::default(),
-            fails_without_readers: false,
             long: long && source_kind == Kind::Regular,
         },
         copying: None,
@@ -263,7 +241,7 @@ impl Begun {
 
     fn go_on(
         &mut self,
-        options: &Options,
+        options: &TeeOptions,
         source: BorrowedFd<'_>,
         sinks: Vec<BorrowedFd<'_>>,
     ) -> Result<EndReason, Broken> {
@@ -284,7 +262,7 @@ impl Begun {
     }
 }
 
-impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Tee<Source, Sink> {
+impl<Source: fmt::Debug, Sink: fmt::Debug> fmt::Debug for Tee<Source, Sink> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tee")
             .field("source", &self.source)

@@ -80,6 +80,10 @@ pub struct SinkReport {
     pub would_block: bool,
 }
 
+/// The source and the sinks of a [`Tee`](super::Tee) or a [`Buffer`](crate::Buffer), each sink with the bytes that were
+/// taken from the source and have not arrived at it.
+pub type Parts<Source, Sink> = (Source, Vec<(Sink, Vec<u8>)>);
+
 /// The error of a [`Tee`](super::Tee), with a report of what it did before.
 #[derive(Debug)]
 #[non_exhaustive]

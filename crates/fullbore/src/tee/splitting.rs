@@ -7,9 +7,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use super::options::TeeOptions;
 use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::outlet::Outlet;
-use crate::transfer::{EndReason, Kind, Options};
+use crate::transfer::{EndReason, Kind};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::wait::{Nap, Ready, Waiter, uninterrupted};
 
@@ -67,8 +68,6 @@ pub(super) struct State {
     /// Waits for whichever side is not ready.
     pub(super) waiter: Waiter,
     pub(super) nap: Nap,
-    /// Whether the tee also ends when no reader is left if this means that it fails.
-    pub(super) fails_without_readers: bool,
     /// Whether there are enough bytes for large memory or pipes to pay off.
     pub(super) long: bool,
 }
@@ -130,7 +129,7 @@ impl State {
 
 /// A tee that is running.
 pub(super) struct Splitting<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a TeeOptions,
     pub(super) source: BorrowedFd<'a>,
     pub(super) sinks: Vec<BorrowedFd<'a>>,
     pub(super) state: &'a mut State,
@@ -187,7 +186,7 @@ impl Splitting<'_> {
     pub(super) fn all_may_go(&self) -> bool {
         let may_go = |branch: &Branch| {
             let goes_on = branch.policy.closed != OnError::FailAll;
-            (goes_on || self.state.fails_without_readers)
+            (goes_on || self.options.own.fails_without_readers)
                 && matches!(branch.kind, Kind::Pipe | Kind::UnixStream | Kind::Tcp)
         };
         let mut alive = self.state.branches.iter().filter(|b| b.is_alive());
@@ -274,7 +273,7 @@ impl Splitting<'_> {
     /// Grows the sinks that are pipes, as far as the user's limits allow.
     pub(super) fn grow_sinks(&mut self) {
         for (branch, &sink) in self.state.branches.iter_mut().zip(&self.sinks) {
-            branch.outlet.make_roomy(sink, self.options.pipe_size());
+            branch.outlet.make_roomy(sink, self.options.roomy());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use rustix::io::Errno;
 
-use super::options::Options;
+use super::options::TransferOptions;
 use super::step::Stop;
 use super::through::OwnPipe;
 use crate::memory;
@@ -65,7 +65,7 @@ impl Held {
 
     /// Fills the empty stage with bytes that were taken before: by a method that was refused later, as packets, or by
     /// the caller.
-    pub(super) fn refill(&mut self, options: &Options) -> Result<Refilled, Stop> {
+    pub(super) fn refill(&mut self, options: &TransferOptions) -> Result<Refilled, Stop> {
         let (n, is_packet) = match &mut self.through {
             Some(through) if through.held > 0 => {
                 let room = self.stage.room(through.held)?;
@@ -106,8 +106,8 @@ impl Held {
     }
 
     /// Returns the bytes of the last step, if the callback is to see them.
-    pub(super) fn seen(&self, options: &Options) -> &[u8] {
-        match options.visible {
+    pub(super) fn seen(&self, options: &TransferOptions) -> &[u8] {
+        match options.own.visible {
             true => &self.stage.bytes()[self.seen.0..self.seen.1],
             false => &[],
         }

@@ -39,11 +39,12 @@ use rustix::io::Errno;
 
 pub use crate::kind::Kind;
 use crate::way::Way;
+use fullbore_linux::Owner;
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::is_refusal;
 use fullbore_linux::outcome::Call;
-use fullbore_linux::wait::{Cancel, Wait};
-pub(crate) use options::Options;
+use fullbore_linux::wait::Cancel;
+pub use options::{ForTransfer, TransferOptions};
 pub use plan::{Guarantee, Method};
 pub use report::{EndReason, Progress, TransferFailure, TransferReport};
 use state::{State, begin};
@@ -55,7 +56,7 @@ use step::{Ends, Stop};
 ///
 /// It moves the bytes of the descriptors. std's `Stdin` reads up to 8 KiB ahead, and the transfer does not see these
 /// bytes: use a [`Consumer`](crate::Consumer) from the start, or pass the contents of `stdin().lock().fill_buf()` to
-/// [`after`](Self::after). std's `Stdout` buffers the last line: flush it first. The same holds for every `BufReader`
+/// [`after`](TransferOptions::after). std's `Stdout` buffers the last line: flush it first. The same holds for every `BufReader`
 /// and `BufWriter`.
 ///
 /// It keeps [`Guarantee::Snapshot`] by default. It starts at the position of each fd, leaves that position after the
@@ -65,12 +66,11 @@ use step::{Ends, Stop};
 ///
 /// From a pipe into a file it splices, and the kernel holds the pipe's lock while the file accepts the bytes: if the
 /// file stalls (a slow disk, NFS, FUSE), every process that writes into the pipe or queries its size stalls as well.
-/// [`visible`](Self::visible) uses read(2) and write(2) instead, and [`Guarantee::Reference`] uses a private pipe;
+/// [`visible`](TransferOptions::visible) uses read(2) and write(2) instead, and [`Guarantee::Reference`] uses a private pipe;
 /// neither holds the lock of the caller's pipe while it waits.
 ///
-/// Options have to be set before the first run. Between two runs, only [`limit`](Self::limit),
-/// [`chunk`](Self::chunk), [`cancel`](Self::cancel) and [`deadline`](Self::deadline) have an
-/// effect.
+/// [`TransferOptions`] creates one with other options. Between two runs, [`set_limit`](Self::set_limit),
+/// [`set_cancel`](Self::set_cancel) and [`set_deadline`](Self::set_deadline) change them.
 ///
 /// The timeouts of a blocking socket (`SO_RCVTIMEO`, `SO_SNDTIMEO`) are respected: when one passes,
 /// that side fails with `EAGAIN`, which is [`std::io::ErrorKind::WouldBlock`].
@@ -89,12 +89,14 @@ use step::{Ends, Stop};
 /// # fork
 /// A child of fork(2) must not use its copy: runs and `into_parts` return an error there, so that no byte is sent twice
 /// or taken out of the parent's private pipe. The child may drop it.
-pub struct Transfer<Source: AsFd, Sink: AsFd> {
+pub struct Transfer<Source, Sink> {
     source: Source,
     sink: Sink,
-    options: Options,
+    options: TransferOptions,
     state: Option<State>,
     elapsed: Duration,
+    /// The process that created it. A private pipe and gathered bytes are not its children's.
+    owner: Owner,
 }
 
 /// Copies all bytes of `source` to `sink`, and returns how many. It is a [`Transfer`] with the
@@ -119,123 +121,58 @@ pub fn copy(
     Ok(report.bytes)
 }
 
-impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
-    /// Creates a transfer of all bytes of `source` that blocks.
-    pub fn new(source: Source, sink: Sink) -> Self {
-        Self {
+impl TransferOptions {
+    /// Creates a transfer from `source` to `sink`. It makes no system call before it runs.
+    pub fn open<Source: AsFd, Sink: AsFd>(
+        mut self,
+        source: Source,
+        sink: Sink,
+    ) -> Transfer<Source, Sink> {
+        self.waiter.looks = true;
+        Transfer {
             source,
             sink,
-            options: Options::new(),
+            options: self,
             state: None,
             elapsed: Duration::ZERO,
+            owner: Owner::this(),
         }
     }
+}
 
-    /// Sets the guarantee for the bytes that are moved. The default is [`Guarantee::Snapshot`].
-    pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
-        self.options.guarantee = guarantee;
-        self
+impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
+    /// Creates a transfer of all bytes of `source` that blocks; see [`TransferOptions::open`].
+    pub fn new(source: Source, sink: Sink) -> Self {
+        TransferOptions::new().open(source, sink)
     }
 
-    /// Sets the maximum number of bytes to move. No more than that are taken from the source.
-    pub fn limit(mut self, bytes: u64) -> Self {
-        self.options.limit = Some(bytes);
-        self
+    /// Sets the limit of all runs together, in bytes; `None` removes it. See [`TransferOptions::limit`].
+    pub fn set_limit(&mut self, bytes: impl Into<Option<u64>>) {
+        self.options.limit = bytes.into();
     }
 
-    /// Sends these bytes first. They were read from the source before, for example by std's `Stdin` or a `BufReader`,
-    /// and count as taken from it, also for the [`limit`](Self::limit), which must not be smaller.
-    pub fn after(mut self, read_ahead: impl Into<Vec<u8>>) -> Self {
-        self.options.ahead = read_ahead.into();
-        self
-    }
-
-    /// Starts reading at this offset of the source, and does not change the position of its fd.
-    pub fn source_offset(mut self, offset: u64) -> Self {
-        self.options.source_offset = Some(offset);
-        self
-    }
-
-    /// Starts writing at this offset of the sink, and does not change the position of its fd.
-    pub fn sink_offset(mut self, offset: u64) -> Self {
-        self.options.sink_offset = Some(offset);
-        self
-    }
-
-    /// Sets how to wait while there is nothing to read or no room to write.
-    pub fn wait(mut self, wait: Wait) -> Self {
-        self.options.waiter.wait = wait;
-        self
-    }
-
-    /// Sets whether [`run`](Self::run) returns [`EndReason::WouldBlock`] instead of waiting. The next call
-    /// continues from there.
-    pub fn nonblocking(mut self, nonblocking: bool) -> Self {
-        self.options.waiter.never = nonblocking;
-        self
-    }
-
-    /// Stops when `cancel` is cancelled, also during a wait. With another `Cancel` the transfer can continue; it first
-    /// sends the bytes that have not arrived yet.
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.options.waiter.cancel = Some(cancel.clone());
-        if let Some(state) = &mut self.state {
-            state.wait_as(&self.options.waiter);
-        }
-        self
-    }
-
-    /// Stops at this time with [`EndReason::TimedOut`], also during a wait; `None` removes the deadline. With another
-    /// deadline the transfer can continue; it first sends the bytes that have not arrived yet.
-    pub fn deadline(mut self, at: impl Into<Option<Instant>>) -> Self {
-        self.options.waiter.deadline = at.into();
-        if let Some(state) = &mut self.state {
-            state.wait_as(&self.options.waiter);
-        }
-        self
-    }
-
-    /// Sets whether a signal that arrives during a wait ends it: [`run`](Self::run) then returns
-    /// [`EndReason::Interrupted`], and the next call continues from there. By default, waits are resumed after a
-    /// signal.
-    pub fn interruptible(mut self, interruptible: bool) -> Self {
-        self.options.waiter.interruptible = interruptible;
-        self
-    }
-
-    /// Sets the most bytes that one system call moves. The default depends on the method. A read from a pipe has room
-    /// for at least a page, and one from a socket that preserves message boundaries for a whole message, because the
-    /// kernel discards what does not fit.
-    pub fn chunk(mut self, bytes: usize) -> Self {
+    /// Sets the most bytes that one system call of the next runs moves. See [`TransferOptions::chunk`].
+    pub fn set_chunk(&mut self, bytes: usize) {
         self.options.chunk = Some(bytes);
-        self
     }
 
-    /// Sets the capacity in bytes that an output pipe, and the private pipe of the transfer, is grown to, as far as the
-    /// user's limits allow. The default is 1 MiB. 0 leaves the output pipe as it is. A pipe is never shrunk.
-    ///
-    /// All pipes of an unprivileged user may have 64 MiB together (`/proc/sys/fs/pipe-user-pages-soft`), which is 64
-    /// pipes of 1 MiB. Beyond that,
-    /// new pipes of this user have one or two pages instead of 16, and none can grow. A program that uses many pipes at
-    /// once, or whose user has other programs that need large pipes, should set a smaller size.
-    pub fn pipe_size(mut self, bytes: usize) -> Self {
-        self.options.pipe_size = Some(bytes);
-        self
+    /// Sets what cancels the next runs, so that a cancelled transfer can continue; `None` for nothing. See
+    /// [`TransferOptions::cancel`].
+    pub fn set_cancel(&mut self, cancel: Option<&Cancel>) {
+        self.options.waiter.cancel = cancel.cloned();
+        self.wait_anew();
     }
 
-    /// Sets whether the progress callback gets the bytes themselves. Only methods that bring them into this process's
-    /// memory are used then, and none that waits for a slow reader while a part of its bytes is in the pipe already.
-    pub fn visible(mut self, visible: bool) -> Self {
-        self.options.visible = visible;
-        self
+    /// Sets the deadline of the next runs; `None` removes it. See [`TransferOptions::deadline`].
+    pub fn set_deadline(&mut self, at: impl Into<Option<Instant>>) {
+        self.options.waiter.deadline = at.into();
+        self.wait_anew();
     }
 
-    /// Sets whether to use only read(2) and write(2) ([`Method::ReadWrite`]), for sandboxes and kernels whose other
-    /// system calls are not trusted. This is slower, and the guarantee is then [`Guarantee::Snapshot`]. Holes of files
-    /// are kept.
-    pub fn plain(mut self, plain: bool) -> Self {
-        self.options.plain = plain;
-        self
+    fn wait_anew(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.wait_as(&self.options.waiter);
+        }
     }
 
     /// Moves bytes until the source ends, the limit is reached, or the transfer cannot continue.
@@ -279,9 +216,9 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
     /// # Errors
     /// `Error::Moving` if these bytes are in the private pipe and read(2) from it fails; a sandbox may refuse it.
     pub fn into_parts(self) -> Result<(Source, Sink, Vec<u8>)> {
-        self.options.owner.check("transfer")?;
+        self.owner.check("transfer")?;
         let Some(state) = self.state else {
-            return Ok((self.source, self.sink, self.options.ahead));
+            return Ok((self.source, self.sink, self.options.own.ahead));
         };
         let bytes = state.tally.bytes;
         let failed = |errno| error::moving(TransferSide::Source, "read", errno, bytes);
@@ -293,6 +230,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         &mut self,
         progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<EndReason> {
+        self.owner.check("transfer")?;
+        self.options.check()?;
         let state = match &mut self.state {
             Some(state) => state,
             none => none.insert(begin(
@@ -335,7 +274,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
 fn steps(
     state: &mut State,
     ends: &Ends<'_>,
-    options: &Options,
+    options: &TransferOptions,
     mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<EndReason> {
     loop {
@@ -385,7 +324,7 @@ fn steps(
     }
 }
 
-impl<Source: AsFd + fmt::Debug, Sink: AsFd + fmt::Debug> fmt::Debug for Transfer<Source, Sink> {
+impl<Source: fmt::Debug, Sink: fmt::Debug> fmt::Debug for Transfer<Source, Sink> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transfer")
             .field("source", &self.source)

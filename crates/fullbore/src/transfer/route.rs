@@ -2,7 +2,7 @@
 
 use rustix::fs::OFlags;
 
-use super::options::Options;
+use super::options::TransferOptions;
 use super::plan::{self, Method};
 use super::step::{Ends, has_flag};
 use crate::kind::Kind;
@@ -22,14 +22,14 @@ pub(super) struct Route {
 
 impl Route {
     /// Selects the ways from `source` to `sink` that the options allow.
-    pub(super) fn new(source: Kind, sink: Kind, options: &Options, long: bool) -> Self {
+    pub(super) fn new(source: Kind, sink: Kind, options: &TransferOptions, long: bool) -> Self {
         let allowed = |method: &Method| match method {
             Method::ReadWrite => true,
             _ if options.plain => false,
-            Method::Fresh => options.sink_offset.is_none(),
-            _ => !options.visible,
+            Method::Fresh => options.own.sink_offset.is_none(),
+            _ => !options.own.visible,
         };
-        let methods = plan::methods(source, sink, options.guarantee).iter();
+        let methods = plan::methods(source, sink, options.own.guarantee).iter();
         Self {
             source,
             sink,

@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, FileType, SeekFrom, Stat, fallocate, fstat, see
 use rustix::io::Errno;
 
 use super::direct;
-use super::options::Options;
+use super::options::TransferOptions;
 use super::step::Stop;
 use fullbore_linux as linux;
 use fullbore_linux::error::TransferSide;
@@ -38,11 +38,11 @@ pub(super) struct Holes {
 
 impl Holes {
     /// Keeps holes from the current positions on, if the sink is written at its end.
-    pub(super) fn of(source: &Stat, sink: &Stat, options: &Options) -> Self {
+    pub(super) fn of(source: &Stat, sink: &Stat, options: &TransferOptions) -> Self {
         let regular = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         // st_blocks counts units of 512 bytes (stat(3type)).
         let has_holes = i128::from(source.st_blocks) * 512 < i128::from(source.st_size);
-        let at_positions = options.source_offset.is_none() && options.sink_offset.is_none();
+        let at_positions = options.own.source_offset.is_none() && options.own.sink_offset.is_none();
         let keeps = regular(source) && regular(sink) && has_holes && at_positions;
         Self {
             until: keeps.then_some(0),

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::direct;
 use super::held::{Held, Refilled};
-use super::options::Options;
+use super::options::TransferOptions;
 use super::plan::Method;
 use super::report::Progress;
 use super::route::Route;
@@ -95,15 +95,15 @@ struct Ranges {
 }
 
 impl Ranges {
-    fn of(source: &Stat, sink: &Stat, options: &Options) -> Self {
-        let offsets = options.source_offset.zip(options.sink_offset);
+    fn of(source: &Stat, sink: &Stat, options: &TransferOptions) -> Self {
+        let offsets = options.own.source_offset.zip(options.own.sink_offset);
         Self {
             are_of_one_file: refuse_the_same(source, sink, false).is_err(),
             apart: offsets.map(|(from, to)| from.abs_diff(to)),
         }
     }
 
-    fn are_apart(&self, options: &Options) -> bool {
+    fn are_apart(&self, options: &TransferOptions) -> bool {
         let both = self.apart.zip(options.limit);
         both.is_some_and(|(apart, len)| apart >= len)
     }
@@ -113,13 +113,14 @@ impl Ranges {
 pub(super) fn begin(
     source: BorrowedFd<'_>,
     sink: BorrowedFd<'_>,
-    options: &Options,
+    options: &TransferOptions,
 ) -> Result<State> {
     let source_stat = stat_of(source, TransferSide::Source)?;
     let sink_stat = stat_of(sink, TransferSide::Sink)?;
     let ranges = Ranges::of(&source_stat, &sink_stat, options);
     refuse_the_same(&source_stat, &sink_stat, ranges.are_apart(options))?;
     if let Some(at) = options
+        .own
         .sink_offset
         .filter(|_| has_flag(sink, OFlags::APPEND))
     {
@@ -140,15 +141,15 @@ pub(super) fn begin(
     let mut state = State {
         route: Route::new(source_kind, sink_kind, options, long),
         tally: Tally {
-            taken: options.ahead.len() as u64,
-            source_offset: options.source_offset,
-            sink_offset: options.sink_offset,
+            taken: options.own.ahead.len() as u64,
+            source_offset: options.own.source_offset,
+            sink_offset: options.own.sink_offset,
             ..Tally::default()
         },
         held: Held {
             stage: Stage::none(),
             sent: 0,
-            ahead: options.ahead.clone().into(),
+            ahead: options.own.ahead.clone().into(),
             through: None,
             no_packets: (source_kind, sink_kind) != (Kind::Pipe, Kind::Pipe),
             longest_message: longest_message(source, &source_stat),
@@ -218,8 +219,7 @@ impl State {
     ///
     /// # Errors
     /// [`Error::Invalid`].
-    pub(super) fn check(&self, options: &Options) -> Result<()> {
-        options.check()?;
+    pub(super) fn check(&self, options: &TransferOptions) -> Result<()> {
         match self.ranges.are_of_one_file && !self.ranges.are_apart(options) {
             true => Err(Error::Invalid("source and sink are the same file".into())),
             false => Ok(()),
@@ -233,9 +233,14 @@ impl State {
         self.route.next(has_bytes_to_write)
     }
 
-    pub(super) fn step(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
+    pub(super) fn step(
+        &mut self,
+        method: Method,
+        ends: &Ends<'_>,
+        options: &TransferOptions,
+    ) -> Stepped {
         if self.route.long {
-            self.outlet.make_roomy(ends.sink, options.pipe_size());
+            self.outlet.make_roomy(ends.sink, options.roomy());
         }
         if let Some(hole) = self.pass_hole(method, ends, options)? {
             return Ok(Step::Passed(hole));
@@ -257,10 +262,10 @@ impl State {
         &mut self,
         method: Method,
         ends: &Ends<'_>,
-        options: &Options,
+        options: &TransferOptions,
     ) -> Result<Option<usize>, Stop> {
         let by_position = matches!(method, Method::CopyFileRange | Method::ReadWrite);
-        if !self.route.long || !by_position || self.held.has_read() || options.visible {
+        if !self.route.long || !by_position || self.held.has_read() || options.own.visible {
             self.holes.before = usize::MAX;
             return Ok(None);
         }
@@ -276,7 +281,12 @@ impl State {
     }
 
     /// Makes one call that moves bytes from the source to the sink.
-    fn move_directly(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn move_directly(
+        &mut self,
+        method: Method,
+        ends: &Ends<'_>,
+        options: &TransferOptions,
+    ) -> Stepped {
         let most = match method {
             Method::CopyFileRange => direct::RANGE,
             Method::Sendfile => direct::SENDFILE,
@@ -295,13 +305,13 @@ impl State {
     }
 
     /// Makes one call between the private pipe and the source or the sink.
-    fn splice_through(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn splice_through(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         let most = self.most(options, usize::MAX);
         let own = match &mut self.held.through {
             Some(own) => own,
             none => {
                 let packets = ends.sink_kind == Kind::Pipe && pipe::keeps_packets(ends.sink);
-                let own = (!packets).then(|| OwnPipe::new(options.pipe_size()).ok());
+                let own = (!packets).then(|| OwnPipe::new(options.roomy()).ok());
                 match own.flatten() {
                     Some(own) => none.insert(own),
                     // The sink takes no pages, or no pipe can be made (EMFILE): another method may not need one.
@@ -327,7 +337,7 @@ impl State {
     }
 
     /// Makes one write of bytes that were read.
-    fn write(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn write(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         let (from, at, most) = (
             self.held.sent,
             self.tally.sink_offset,
@@ -347,7 +357,7 @@ impl State {
     }
 
     /// Fills the stage, which is empty, by one call.
-    fn fill(&mut self, method: Method, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn fill(&mut self, method: Method, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         self.held.begin();
         if self.route.long && !self.route.doubtful && self.held.stage.is_small() {
             self.grow_stage(method, ends, options);
@@ -364,7 +374,7 @@ impl State {
     }
 
     /// Makes one read from the source.
-    fn read(&mut self, ends: &Ends<'_>, options: &Options) -> Stepped {
+    fn read(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         let longest = self.held.longest_message;
         let most = options.most_to_read(self.tally.taken, longest);
         let room = self.held.stage.room(most.min(self.holes.before))?;
@@ -392,9 +402,9 @@ impl State {
     }
 
     /// Allocates full-size memory, and gives its pages to the sink from now on, if that pays off.
-    fn grow_stage(&mut self, method: Method, ends: &Ends<'_>, options: &Options) {
+    fn grow_stage(&mut self, method: Method, ends: &Ends<'_>, options: &TransferOptions) {
         let takes_pages = method == Method::Fresh
-            && (self.outlet).take_pages(ends.sink, ends.sink_kind, options.pipe_size());
+            && (self.outlet).take_pages(ends.sink, ends.sink_kind, options.roomy());
         // Each read drains the pipe, so that its writer works while these bytes are written.
         let copied_from_a_pipe = self.route.source == Kind::Pipe && !takes_pages;
         let chunk = options
@@ -404,7 +414,7 @@ impl State {
         let waits = ends.sink_kind == Kind::Pipe
             && ends.source_kind != Kind::Regular
             // A write(2) that waits in the kernel has put in bytes of which the callback knows nothing yet.
-            && !options.visible
+            && !options.own.visible
             && !self.waiter.is_nonblocking();
         self.held.stage.grow(chunk, takes_pages, waits);
     }
@@ -416,12 +426,17 @@ impl State {
     }
 
     /// Returns how many bytes the next call may take from the source, at most `otherwise`.
-    fn most(&self, options: &Options, otherwise: usize) -> usize {
+    fn most(&self, options: &TransferOptions, otherwise: usize) -> usize {
         options.most(self.tally.taken, otherwise.min(self.holes.before))
     }
 
     /// Records that `n` bytes arrived, and returns the progress for the callback.
-    pub(super) fn arrived(&mut self, method: Method, n: usize, options: &Options) -> Progress<'_> {
+    pub(super) fn arrived(
+        &mut self,
+        method: Method,
+        n: usize,
+        options: &TransferOptions,
+    ) -> Progress<'_> {
         let step = n as u64;
         self.tally.arrived(method, step);
         Progress {

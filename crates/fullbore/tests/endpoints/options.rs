@@ -5,7 +5,9 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 
 use fullbore::tee::Policy;
-use fullbore::{Buffer, ConsumerOptions, Error, Pipe, ProducerOptions, Tee, Transfer, Way};
+use fullbore::{
+    BufferOptions, ConsumerOptions, Error, Pipe, ProducerOptions, TeeOptions, TransferOptions, Way,
+};
 
 #[test]
 fn the_error_about_an_option_names_it_and_its_value() {
@@ -14,12 +16,16 @@ fn the_error_about_an_option_names_it_and_its_value() {
     let appended = File::options().append(true).open(appended.path()).unwrap();
     let produce = |options: ProducerOptions| options.open(&sink.writer).err();
     let produces = ProducerOptions::new;
-    let transfers = || Transfer::new(&source.reader, &sink.writer);
-    let transfer = |mut transfer: Transfer<_, _>| Some(transfer.run().unwrap_err().error);
-    let tee = Tee::new(&source.reader).sink(&sink.writer, Policy::DROP);
-    let buffer = |with: fn(Buffer<_, _>) -> Buffer<_, _>| {
-        let buffer = Buffer::new(&source.reader).sink(&sink.writer, Policy::DROP);
-        Some(with(buffer).run().unwrap_err().error)
+    let transfer = |options: TransferOptions| {
+        let failed = options.open(&source.reader, &sink.writer).run();
+        Some(failed.unwrap_err().error)
+    };
+    let sinks = || [(&sink.writer, Policy::DROP)];
+    let mut tee = TeeOptions::new().chunk(0).open(&source.reader, sinks());
+    let buffer = |with: fn(BufferOptions) -> BufferOptions| {
+        let options = with(BufferOptions::new());
+        let failed = options.open(&source.reader, sinks()).run();
+        Some(failed.unwrap_err().error)
     };
     let too_long = isize::MAX as usize;
     let cases: [(Option<Error>, &str, &str); 19] = [
@@ -48,16 +54,17 @@ fn the_error_about_an_option_names_it_and_its_value() {
             "buffer",
             &too_long.to_string(),
         ),
-        (transfer(transfers().chunk(0)), "chunk", "0"),
+        (transfer(TransferOptions::new().chunk(0)), "chunk", "0"),
         (
-            transfer(transfers().after(*b"ahead").limit(4)),
+            transfer(TransferOptions::new().after(*b"ahead").limit(4)),
             "limit",
             "4",
         ),
         (
             Some(
-                Transfer::new(&source.reader, &appended)
+                TransferOptions::new()
                     .sink_offset(77)
+                    .open(&source.reader, &appended)
                     .run()
                     .unwrap_err()
                     .error,
@@ -65,7 +72,7 @@ fn the_error_about_an_option_names_it_and_its_value() {
             "offset",
             "77",
         ),
-        (Some(tee.chunk(0).run().unwrap_err().error), "chunk", "0"),
+        (Some(tee.run().unwrap_err().error), "chunk", "0"),
         (buffer(|buffer| buffer.chunk(0)), "chunk", "0"),
         (buffer(|buffer| buffer.memory(99)), "memory", "99"),
         (buffer(|buffer| buffer.start_at(101.5)), "start at", "101.5"),
@@ -150,28 +157,29 @@ fn no_size_is_so_large_that_a_number_overflows() {
         accepts(&what("memory of a producer"), produce(recycle));
         for (option, chunk, pipe_size) in [("chunk", size, 0), ("size", 1000, size)] {
             assert!(accepts(&what(option), |source, sink| {
-                let transfer = Transfer::new(source, sink);
-                let run = transfer.chunk(chunk).pipe_size(pipe_size).run();
+                let options = TransferOptions::new().chunk(chunk).pipe_size(pipe_size);
+                let run = options.open(source, sink).run();
                 run.map(drop).map_err(|failure| failure.error)
             }));
             assert!(accepts(&what(option), |source, sink| {
-                let tee = Tee::new(source).sink(sink, Policy::DROP);
-                let run = tee.chunk(chunk).pipe_size(pipe_size).run();
+                let options = TeeOptions::new().chunk(chunk).pipe_size(pipe_size);
+                let run = options.open(source, [(sink, Policy::DROP)]).run();
                 run.map(drop).map_err(|failure| failure.error)
             }));
             assert!(accepts(&what(option), |source, sink| {
-                let buffer = Buffer::new(source).sink(sink, Policy::DROP);
-                let run = buffer.chunk(chunk).pipe_size(pipe_size).run();
+                let options = BufferOptions::new().chunk(chunk).pipe_size(pipe_size);
+                let run = options.open(source, [(sink, Policy::DROP)]).run();
                 run.map(drop).map_err(|failure| failure.error)
             }));
         }
-        let exactly = fullbore::buffer::Chunk::Exactly(size);
-        for (option, memory, chunk) in
-            [("memory", size, 1000.into()), ("exactly", 1 << 20, exactly)]
-        {
+        for (option, memory, chunk, whole) in [
+            ("memory", size, 1000, false),
+            ("exactly", 1 << 20, size, true),
+        ] {
             assert!(!accepts(&what(option), |source, sink| {
-                let buffer = Buffer::new(source).sink(sink, Policy::DROP);
-                let run = buffer.memory(memory).chunk(chunk).run();
+                let options = BufferOptions::new().memory(memory).chunk(chunk);
+                let options = options.whole_chunks(whole);
+                let run = options.open(source, [(sink, Policy::DROP)]).run();
                 run.map(drop).map_err(|failure| failure.error)
             }));
         }

@@ -14,8 +14,9 @@ use crate::common::ends::{fifo, tcp_pair};
 use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::{
-    Cancel, ConsumerOptions, EndReason, Error, Guarantee, Pipe, ProducerOptions, Stopped, Tee,
-    Transfer, TransferFailure, TransferReport, TransferSide, Wait, Way,
+    Cancel, ConsumerOptions, EndReason, Error, Guarantee, Pipe, ProducerOptions, Stopped,
+    TeeOptions, Transfer, TransferFailure, TransferOptions, TransferReport, TransferSide, Wait,
+    Way,
 };
 use fullbore_linux::Waiter;
 use fullbore_linux::{self as linux, Calls, Errno};
@@ -91,15 +92,19 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
             let what = format!("{guarantee:?} {wait:?}");
             for (ours, _theirs) in sockets() {
                 let sink = Pipe::new().unwrap();
-                let failure = Transfer::new(ours, &sink.writer)
+                let failure = TransferOptions::new()
                     .guarantee(guarantee)
                     .wait(wait)
+                    .open(ours, &sink.writer)
                     .run()
                     .unwrap_err();
                 would_block(&failure.error, TransferSide::Source, &what);
             }
             for (ours, theirs) in sockets() {
-                let mut transfer = Transfer::new(much(), ours).guarantee(guarantee).wait(wait);
+                let mut transfer = TransferOptions::new()
+                    .guarantee(guarantee)
+                    .wait(wait)
+                    .open(much(), ours);
                 let failure = transfer.run().unwrap_err();
                 would_block(&failure.error, TransferSide::Sink, &what);
                 // Bytes in flight are not lost, nor any others.
@@ -116,9 +121,10 @@ fn the_timeout_of_a_socket_ends_a_transfer_from_it_and_into_it() {
             for (ours, _theirs) in sockets() {
                 let source = Pipe::new().unwrap();
                 let feeding = feed(source.writer, 32 * MIB);
-                let failure = Transfer::new(source.reader, ours)
+                let failure = TransferOptions::new()
                     .guarantee(guarantee)
                     .wait(wait)
+                    .open(source.reader, ours)
                     .run()
                     .unwrap_err();
                 would_block(&failure.error, TransferSide::Sink, &what);
@@ -140,19 +146,24 @@ fn the_timeout_of_a_socket_ends_a_tee_from_it_and_drops_one_of_its_sinks() {
         let what = format!("{wait:?}");
         for (ours, _theirs) in sockets() {
             let sink = Pipe::new().unwrap();
-            let failure = Tee::new(ours)
+            let failure = TeeOptions::new()
                 .wait(wait)
-                .sink(&sink.writer, Policy::FAIL_ALL)
+                .open(ours, [(&sink.writer, Policy::FAIL_ALL)])
                 .run()
                 .unwrap_err();
             would_block(&failure.error, TransferSide::Source, &what);
         }
         for (ours, _theirs) in sockets() {
             let file = tempfile::tempfile().unwrap();
-            let report = Tee::new(much())
+            let report = TeeOptions::new()
                 .wait(wait)
-                .sink(ours.as_fd(), Policy::DROP)
-                .sink(file.as_fd(), Policy::FAIL_ALL)
+                .open(
+                    much(),
+                    [
+                        (ours.as_fd(), Policy::DROP),
+                        (file.as_fd(), Policy::FAIL_ALL),
+                    ],
+                )
                 .run()
                 .unwrap_or_else(|e| panic!("{what}: {e:#}"));
             would_block(
@@ -195,10 +206,11 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
         for guarantee in BOTH {
             let what = format!("{wait:?} {guarantee:?}");
             let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-            let mut transfer = Transfer::new(&source.reader, &sink.writer)
+            let mut transfer = TransferOptions::new()
                 .guarantee(guarantee)
                 .wait(wait)
-                .deadline(Instant::now() + A_MOMENT);
+                .deadline(Instant::now() + A_MOMENT)
+                .open(&source.reader, &sink.writer);
             let report = transfer.run().unwrap();
             assert_eq!(report.ended, EndReason::TimedOut, "{what}");
             rustix::io::write(&source.writer, b"then").unwrap();
@@ -206,7 +218,8 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
             assert_eq!(transfer.run().unwrap().ended, EndReason::TimedOut, "{what}");
             assert_eq!(queued(&source.reader), 4);
             drop(source.writer);
-            let report = transfer.deadline(None).run().unwrap();
+            transfer.set_deadline(None);
+            let report = transfer.run().unwrap();
             assert_eq!(
                 (report.ended, report.bytes),
                 (EndReason::AtEnd, 4),
@@ -215,14 +228,15 @@ fn a_deadline_ends_every_wait_and_loses_nothing() {
         }
         let what = format!("{wait:?}");
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-        let mut tee = Tee::new(&source.reader)
-            .sink(&sink.writer, Policy::FAIL_ALL)
+        let mut tee = TeeOptions::new()
             .wait(wait)
-            .deadline(Instant::now() + A_MOMENT);
+            .deadline(Instant::now() + A_MOMENT)
+            .open(&source.reader, [(&sink.writer, Policy::FAIL_ALL)]);
         assert_eq!(tee.run().unwrap().ended, EndReason::TimedOut, "{what}");
         rustix::io::write(&source.writer, b"then").unwrap();
         drop(source.writer);
-        let report = tee.deadline(None).run().unwrap();
+        tee.set_deadline(None);
+        let report = tee.run().unwrap();
         assert_eq!(
             (report.ended, report.taken),
             (EndReason::AtEnd, 4),
@@ -335,10 +349,13 @@ fn a_nonblocking_tee_names_the_sinks_without_room_and_continues() {
     let (source, left) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let (right, mut rights_peer) = UnixStream::pair().unwrap();
     rights_peer.set_nonblocking(true).unwrap();
-    let mut tee = Tee::new(source.reader)
-        .sink(OwnedFd::from(right), Policy::FAIL_ALL)
-        .sink(left.writer, Policy::FAIL_ALL)
-        .nonblocking(true);
+    let mut tee = TeeOptions::new().nonblocking(true).open(
+        source.reader,
+        [
+            (OwnedFd::from(right), Policy::FAIL_ALL),
+            (left.writer, Policy::FAIL_ALL),
+        ],
+    );
     for (fd, name) in [(source.writer.as_fd(), "in"), (left.reader.as_fd(), "left")] {
         set_nonblocking(&fd);
         assert!(fullbore_linux::pipe::of(&fd).unwrap().is_some(), "{name}");
@@ -436,7 +453,9 @@ fn a_stalled_socket_does_not_block_writers_of_the_source() {
     let source = Pipe::new().unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let reader = source.reader;
-    let transfer = Transfer::new(reader, ours).guarantee(Guarantee::Reference);
+    let transfer = TransferOptions::new()
+        .guarantee(Guarantee::Reference)
+        .open(reader, ours);
     let (moving, mover) = moving(transfer);
     set_nonblocking(&source.writer);
     // Until nothing fits into the socket, the private pipe, and the source.
@@ -482,8 +501,11 @@ fn a_line_that_was_typed_is_delivered_before_the_next_comes() {
     };
     let pipe = Pipe::new().unwrap();
     let writer = pipe.writer;
-    let transfer = Transfer::new(slave, writer).guarantee(Guarantee::Reference);
-    let (moving, mover) = moving(transfer.limit(40 * 5));
+    let transfer = TransferOptions::new()
+        .guarantee(Guarantee::Reference)
+        .limit(40 * 5)
+        .open(slave, writer);
+    let (moving, mover) = moving(transfer);
     let mut slept = 0;
     for i in 0..40 {
         let line = format!("{i:4}\n");
@@ -570,9 +592,10 @@ fn a_signal_ends_the_wait_of_what_is_interruptible_and_nothing_is_lost() {
         assert_eq!(consumer.fill_buf().unwrap(), b"here");
 
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-        let mut transfer = Transfer::new(&source.reader, &sink.writer)
+        let mut transfer = TransferOptions::new()
             .wait(wait)
-            .interruptible(true);
+            .interruptible(true)
+            .open(&source.reader, &sink.writer);
         let ended = under_signals(|| transfer.run().map(|report| report.ended));
         assert_eq!(ended.unwrap(), EndReason::Interrupted, "{wait:?}");
         File::from(source.writer).write_all(b"hello").unwrap();
@@ -697,9 +720,10 @@ fn one_signal_ends_the_wait_of_a_transfer_that_has_sent_something_into_a_socket(
     let _watch = watch("one_signal_ends_the_wait_of_a_transfer_into_a_socket");
     for guarantee in BOTH {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut transfer = Transfer::new(much(), ours)
+        let mut transfer = TransferOptions::new()
             .guarantee(guarantee)
-            .interruptible(true);
+            .interruptible(true)
+            .open(much(), ours);
         // The call depends on the guarantee, and on whether there are huge pages.
         let calls = [libc::SYS_ppoll, libc::SYS_sendfile, libc::SYS_sendto];
         let ended = under_one_signal(&calls, || transfer.run().map(|report| report.ended));
@@ -726,8 +750,11 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     assert_eq!(rustix::io::write(&source.writer, &first(ALL)), Ok(ALL));
     drop(source.writer);
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let transfer = Transfer::new(&source.reader, &ours).guarantee(Guarantee::Reference);
-    let mut transfer = transfer.limit(BEGIN as u64).interruptible(true);
+    let mut transfer = TransferOptions::new()
+        .guarantee(Guarantee::Reference)
+        .limit(BEGIN as u64)
+        .interruptible(true)
+        .open(&source.reader, &ours);
     let mut theirs = File::from(OwnedFd::from(theirs));
     let mut got = vec![0; ALL];
     thread::scope(|scope| {
@@ -737,7 +764,7 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
     });
     // It accepts only a part of the references in one call.
     sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
-    let mut transfer = transfer.limit(ALL as u64);
+    transfer.set_limit(ALL as u64);
     let ended = under_one_signal(&[libc::SYS_ppoll], || {
         transfer.run().map(|report| report.ended)
     });
@@ -754,9 +781,11 @@ fn one_signal_ends_the_wait_of_a_transfer_from_a_pipe_into_a_socket() {
 fn a_short_count_at_the_end_of_a_file_is_not_a_signal() {
     let file = targets::stored(&first(100_000));
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let transfer = Transfer::new(file, ours).guarantee(Guarantee::Reference);
+    let mut transfer = TransferOptions::new()
+        .guarantee(Guarantee::Reference)
+        .interruptible(true)
+        .open(file, ours);
     let reading = Reader::Quick.spawn(theirs.into(), Checker::of_the_stream());
-    let mut transfer = transfer.interruptible(true);
     assert_eq!(transfer.run().unwrap().ended, EndReason::AtEnd);
     drop(transfer);
     assert_eq!(reading.join().unwrap(), 100_000);
@@ -851,12 +880,18 @@ fn a_message_in_the_error_queue_neither_outlasts_a_deadline_nor_keeps_a_cpu_busy
     let last = Duration::from_millis(600);
     let transfer = |socket: &std::net::TcpStream, at| {
         let zeros = File::open("/dev/zero").unwrap();
-        let report = Transfer::new(zeros, socket).deadline(at).run().unwrap();
+        let report = TransferOptions::new()
+            .deadline(at)
+            .open(zeros, socket)
+            .run()
+            .unwrap();
         assert_eq!(report.ended, EndReason::TimedOut);
     };
     let tee = |socket: &std::net::TcpStream, at| {
         let zeros = File::open("/dev/zero").unwrap();
-        let mut tee = Tee::new(zeros).sink(socket, Policy::FAIL_ALL).deadline(at);
+        let mut tee = TeeOptions::new()
+            .deadline(at)
+            .open(zeros, [(socket, Policy::FAIL_ALL)]);
         assert_eq!(tee.run().unwrap().ended, EndReason::TimedOut);
     };
     let producer = |socket: &std::net::TcpStream, at| {

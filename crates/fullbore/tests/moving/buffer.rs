@@ -12,7 +12,7 @@ use crate::common::targets::{self, SinkKind, SourceKind, Target};
 use crate::common::*;
 use fullbore::buffer::{BufferFailure, BufferReport};
 use fullbore::tee::Policy;
-use fullbore::{Buffer, EndReason, Error, Pipe, TransferSide};
+use fullbore::{Buffer, BufferOptions, EndReason, Error, Pipe, TransferSide};
 
 /// Memory in base pages, in huge pages, and less than is moved.
 const MEMORY: [usize; 3] = [128 << 10, MIB, 16 * MIB];
@@ -27,10 +27,10 @@ fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize, memory
     let what = format!("{len} bytes, {source:?} to {sinks:?}, {memory} bytes of memory");
     let (fd, bytes) = source.open(len);
     let targets: Vec<Target> = sinks.iter().map(|&kind| Target::new(kind)).collect();
-    let mut buffer = Buffer::new(&fd).memory(memory);
-    for target in &targets {
-        buffer = buffer.sink(target.as_fd(), Policy::DROP);
-    }
+    let mut buffer = BufferOptions::new().memory(memory).open(
+        &fd,
+        targets.iter().map(|target| (target.as_fd(), Policy::DROP)),
+    );
     let report = buffer.run().unwrap_or_else(|e| panic!("{what}: {e:?}"));
     let level = report.level;
     assert!(level.most <= level.capacity && level.capacity <= memory as u64);
@@ -105,8 +105,11 @@ fn readers_that_hold_pages_get_the_bytes_as_they_were() {
             let len = 40 * MIB + 12_345;
             let writes = writer(source.writer, len, seed as u64);
             let reads = reader.spawn(sink.reader, Checker::of_the_stream());
-            let buffer = Buffer::new(source.reader).memory(memory);
-            let ran = buffer.sink(sink.writer, Policy::FAIL_ALL).run();
+            let mut buffer = BufferOptions::new()
+                .memory(memory)
+                .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+            let ran = buffer.run();
+            drop(buffer);
             assert_eq!(ran.unwrap().level.taken, len as u64);
             writes.join().unwrap();
             assert_eq!(reads.join().unwrap(), len as u64, "{reader:?}");
@@ -121,8 +124,12 @@ fn all_waits_move_every_byte() {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         let writes = writer(source.writer, 9 * MIB, 3);
         let reads = Reader::Bursty.spawn(sink.reader, Checker::of_the_stream());
-        let buffer = Buffer::new(source.reader).memory(8 * MIB).wait(wait);
-        buffer.sink(sink.writer, Policy::DROP).run().unwrap();
+        let mut buffer = BufferOptions::new()
+            .memory(8 * MIB)
+            .wait(wait)
+            .open(source.reader, [(sink.writer, Policy::DROP)]);
+        buffer.run().unwrap();
+        drop(buffer);
         writes.join().unwrap();
         assert_eq!(reads.join().unwrap(), 9 * MIB as u64, "{wait:?}");
     }
@@ -133,8 +140,8 @@ fn a_byte_is_passed_on_at_once() {
     let _watch = watch("a_byte_is_passed_on_at_once");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader);
-        buffer.sink(sink.writer, Policy::DROP).run().unwrap()
+        let mut buffer = Buffer::new(source.reader, [(sink.writer, Policy::DROP)]);
+        buffer.run().unwrap()
     });
     let (mut there, mut here) = (File::from(source.writer), File::from(sink.reader));
     for byte in 0..100 {
@@ -154,8 +161,9 @@ fn the_source_goes_on_while_the_sink_takes_nothing_until_the_memory_is_full() {
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let (full, is_full) = channel();
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(16 * MIB);
-        let buffer = buffer.sink(sink.writer, Policy::DROP);
+        let mut buffer = BufferOptions::new()
+            .memory(16 * MIB)
+            .open(source.reader, [(sink.writer, Policy::DROP)]);
         let ran = buffer.run_with(Duration::from_millis(1), |level| {
             if level.waits_for_room {
                 let _ = full.send(level.taken);
@@ -188,9 +196,11 @@ fn a_slow_sink_holds_others_back_only_once_the_memory_is_full() {
         Pipe::new().unwrap(),
     );
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(16 * MIB);
-        let buffer = buffer.sink(slow.writer, Policy::DROP);
-        buffer.sink(quick.writer, Policy::DROP).run().unwrap()
+        let mut buffer = BufferOptions::new().memory(16 * MIB).open(
+            source.reader,
+            [(slow.writer, Policy::DROP), (quick.writer, Policy::DROP)],
+        );
+        buffer.run().unwrap()
     });
     let writes = writer(source.writer, 20 * MIB, 1);
     let mut here = File::from(quick.reader);
@@ -213,8 +223,11 @@ fn a_sink_waits_for_the_threshold() {
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let watched = sink.reader.try_clone().unwrap();
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(1 << 20).start_at(50.0);
-        buffer.sink(sink.writer, Policy::DROP).run().unwrap()
+        let mut buffer = BufferOptions::new()
+            .memory(1 << 20)
+            .start_at(50.0)
+            .open(source.reader, [(sink.writer, Policy::DROP)]);
+        buffer.run().unwrap()
     });
     let queued = || {
         fullbore_linux::pipe::of(&watched)
@@ -264,15 +277,20 @@ fn a_sink_that_is_dropped_leaves_the_others_complete() {
     let reads = Reader::Quick.spawn(lives.reader, Checker::of_the_stream());
     let mut dying = File::from(dies.reader);
     let dies_later = thread::spawn(move || dying.read_exact(&mut vec![0; MIB]).unwrap());
-    let buffer = Buffer::new(source.reader).memory(4 * MIB);
-    let buffer = buffer.sink(dies.writer, Policy::DROP);
-    let buffer = buffer.sink(lives.writer, Policy::FAIL_ALL);
+    let mut buffer = BufferOptions::new().memory(4 * MIB).open(
+        source.reader,
+        [
+            (dies.writer, Policy::DROP),
+            (lives.writer, Policy::FAIL_ALL),
+        ],
+    );
     let mut left = Vec::new();
     let report = buffer
         .run_with(Duration::from_millis(1), |level| {
             left.push(level.sinks_left)
         })
         .unwrap();
+    drop(buffer);
     assert!(
         left.is_sorted_by(|before, after| before >= after),
         "{left:?}"
@@ -294,7 +312,7 @@ fn it_ends_when_its_sinks_are_gone_although_the_source_is_silent() {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         drop(sink.reader);
         rustix::io::write(&source.writer, b"one").unwrap();
-        let buffer = Buffer::new(&source.reader).sink(&sink.writer, policy);
+        let mut buffer = Buffer::new(&source.reader, [(&sink.writer, policy)]);
         match buffer.run() {
             Ok(report) => {
                 let sink = &report.sinks[0];
@@ -319,8 +337,11 @@ fn what_was_read_before_the_source_failed_arrives() {
     let sink = Pipe::new().unwrap();
     let reads = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
-        buffer.start_at(100.0).run()
+        let sinks = [(&sink.writer, Policy::FAIL_ALL)];
+        BufferOptions::new()
+            .start_at(100.0)
+            .open(&source, sinks)
+            .run()
     });
     until(|| {
         let left = rustix::net::sockopt::socket_error(&peer);
@@ -366,8 +387,12 @@ fn a_file_holds_the_bytes_instead_of_memory() {
     let size = file.try_clone().unwrap();
     let writes = writer(source.writer, 20 * MIB, 9);
     let reads = Reader::Splicing.spawn(sink.reader, Checker::of_the_stream());
-    let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
-    let report = buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap();
+    let mut buffer = BufferOptions::new()
+        .memory(MIB)
+        .in_file(file)
+        .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+    let report = buffer.run().unwrap();
+    drop(buffer);
     writes.join().unwrap();
     assert_eq!(reads.join().unwrap(), 20 * MIB as u64);
     assert_eq!(size.metadata().unwrap().len(), report.level.capacity);
@@ -379,8 +404,12 @@ fn start_in_file() -> (File, File, File, JoinHandle<Result<(), Option<i32>>>) {
     let file = tempfile::tempfile().unwrap();
     let same = file.try_clone().unwrap();
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(MIB).in_file(file);
-        let run = buffer.sink(sink.writer, Policy::FAIL_ALL).run();
+        let mut buffer = BufferOptions::new()
+            .memory(MIB)
+            .in_file(file)
+            .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+        let run = buffer.run();
+        drop(buffer);
         run.map(drop)
             .map_err(|failure| failure.error.raw_os_error())
     });
@@ -416,13 +445,13 @@ fn rates_are_kept_over_time() {
     for read in [true, false] {
         let (source, bytes) = SourceKind::File.open(MIB);
         let target = Target::new(SinkKind::Pipe);
-        let mut buffer = Buffer::new(&source);
-        buffer = match read {
-            true => buffer.read_rate(4 * MIB as u64),
-            false => buffer.write_rate(4 * MIB as u64),
+        let options = match read {
+            true => BufferOptions::new().read_rate(4 * MIB as u64),
+            false => BufferOptions::new().write_rate(4 * MIB as u64),
         };
         let began = Instant::now();
-        buffer.sink(target.as_fd(), Policy::DROP).run().unwrap();
+        let mut buffer = options.open(&source, [(target.as_fd(), Policy::DROP)]);
+        buffer.run().unwrap();
         // The last piece is not waited for, and some time may be made up for.
         assert!(began.elapsed() > Duration::from_millis(150));
         assert!(target.arrived(MIB).unwrap() == bytes);
@@ -433,8 +462,8 @@ fn rates_are_kept_over_time() {
 fn what_makes_no_sense_is_refused_before_the_first_byte() {
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     rustix::io::write(&source.writer, b"one").unwrap();
-    let new = || Buffer::new(&source.reader);
-    let buffers = [
+    let new = BufferOptions::new;
+    let options = [
         new().memory(0),
         new().memory(4096),
         new().chunk(0),
@@ -444,14 +473,15 @@ fn what_makes_no_sense_is_refused_before_the_first_byte() {
         new().read_rate(0),
         new().write_rate(0),
     ];
-    for buffer in buffers {
-        let what = format!("{buffer:?}");
-        let failure = buffer.sink(&sink.writer, Policy::DROP).run().unwrap_err();
+    for options in options {
+        let what = format!("{options:?}");
+        let mut buffer = options.open(&source.reader, [(&sink.writer, Policy::DROP)]);
+        let failure = buffer.run().unwrap_err();
         assert!(matches!(failure.error, Error::Invalid(_)), "{what}");
         assert_eq!(failure.report.level.taken, 0);
     }
     let failure = new()
-        .sink(&source.writer, Policy::DROP)
+        .open(&source.reader, [(&source.writer, Policy::DROP)])
         .run()
         .expect_err("the sink is the source");
     assert!(matches!(failure.error, Error::Invalid(_)));
@@ -468,13 +498,16 @@ fn it_stops_when_it_is_cancelled_although_the_source_is_silent() {
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     rustix::io::write(&source.writer, b"1").unwrap();
     let cancel = fullbore::Cancel::new().unwrap();
-    let buffer = Buffer::new(&source.reader).sink(&sink.writer, Policy::FAIL_ALL);
+    let sinks = [(&sink.writer, Policy::FAIL_ALL)];
+    let mut buffer = BufferOptions::new()
+        .cancel(&cancel)
+        .open(&source.reader, sinks);
     let report = thread::scope(|scope| {
         scope.spawn(|| {
             rustix::io::read(&sink.reader, &mut [0; 1]).unwrap();
             cancel.cancel();
         });
-        buffer.cancel(&cancel).run().unwrap()
+        buffer.run().unwrap()
     });
     assert_eq!(report.ended, EndReason::Cancelled);
     assert_eq!((report.level.taken, report.sinks[0].bytes), (1, 1));
@@ -495,9 +528,10 @@ fn it_stops_when_it_is_cancelled_although_a_sink_takes_nothing() {
         let cancel = fullbore::Cancel::new().unwrap();
         let canceller = cancel.clone();
         let runs = thread::spawn(move || {
-            let buffer = Buffer::new(source.reader).memory(4 * MIB);
-            let buffer = buffer.sink(sink.writer, Policy::DROP);
-            let buffer = buffer.sink(other.writer, Policy::DROP).cancel(&cancel);
+            let mut buffer = BufferOptions::new().memory(4 * MIB).cancel(&cancel).open(
+                source.reader,
+                [(sink.writer, Policy::DROP), (other.writer, Policy::DROP)],
+            );
             // Full: both writing threads wait for room, and so does the reading thread.
             let ran = buffer.run_with(Duration::from_millis(1), |level| {
                 if level.taken >= level.capacity {
@@ -527,8 +561,11 @@ fn it_stops_at_its_deadline_and_not_before() {
     let _watch = watch("it_stops_at_its_deadline_and_not_before");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let at = Instant::now() + Duration::from_millis(30);
-    let buffer = Buffer::new(&source.reader).sink(&sink.writer, Policy::FAIL_ALL);
-    let report = buffer.deadline(at).run().unwrap();
+    let sinks = [(&sink.writer, Policy::FAIL_ALL)];
+    let mut buffer = BufferOptions::new()
+        .deadline(at)
+        .open(&source.reader, sinks);
+    let report = buffer.run().unwrap();
     assert!(Instant::now() >= at);
     assert_eq!((report.ended, report.level.taken), (EndReason::TimedOut, 0));
 }
@@ -537,7 +574,7 @@ fn it_stops_at_its_deadline_and_not_before() {
 fn a_panic_of_the_callback_comes_out() {
     let _watch = watch("a_panic_of_the_callback_comes_out");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
-    let buffer = Buffer::new(source.reader).sink(sink.writer, Policy::FAIL_ALL);
+    let mut buffer = Buffer::new(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
     let run = || buffer.run_with(Duration::from_millis(1), |_| panic!("of the callback"));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     assert_eq!(
@@ -595,8 +632,11 @@ fn both_sides_pause_in_turn_and_every_byte_arrives_in_order() {
             }
         });
         let reads = reader_with_pauses(sink.reader, seed);
-        let buffer = Buffer::new(source.reader).memory(memory);
-        let report = buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap();
+        let mut buffer = BufferOptions::new()
+            .memory(memory)
+            .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+        let report = buffer.run().unwrap();
+        drop(buffer);
         writes.join().unwrap();
         assert_eq!(reads.join().unwrap(), len as u64, "{memory}");
         assert_eq!(report.level.taken, len as u64);
@@ -612,8 +652,9 @@ fn the_source_goes_on_when_the_sink_stops_in_the_middle() {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         let (full, is_full) = channel();
         let runs = thread::spawn(move || {
-            let buffer = Buffer::new(source.reader).memory(memory);
-            let buffer = buffer.sink(sink.writer, Policy::DROP);
+            let mut buffer = BufferOptions::new()
+                .memory(memory)
+                .open(source.reader, [(sink.writer, Policy::DROP)]);
             let ran = buffer.run_with(Duration::from_millis(1), |level| {
                 if level.waits_for_room {
                     let _ = full.send(());
@@ -649,8 +690,10 @@ fn the_source_goes_on_while_a_reader_holds_the_lock_of_the_output() {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         let (there, here) = std::os::unix::net::UnixStream::pair().unwrap();
         let runs = thread::spawn(move || {
-            let buffer = Buffer::new(source.reader).memory(32 * MIB);
-            buffer.sink(sink.writer, Policy::FAIL_ALL).run().unwrap()
+            let mut buffer = BufferOptions::new()
+                .memory(32 * MIB)
+                .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+            buffer.run().unwrap()
         });
         // splice(2) holds the lock of the pipe while it waits for the socket.
         let splices = thread::spawn(move || {
@@ -685,13 +728,13 @@ fn the_source_goes_on_while_a_reader_holds_the_lock_of_the_output() {
 /// output, and the thread. `also` sets what ends it.
 fn start_a_full_one(
     policy: Policy,
-    also: impl FnOnce(Buffer<OwnedFd, OwnedFd>) -> Buffer<OwnedFd, OwnedFd> + Send + 'static,
+    also: impl FnOnce(BufferOptions) -> BufferOptions + Send + 'static,
 ) -> (File, File, JoinHandle<Result<BufferReport, BufferFailure>>) {
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(source.reader).memory(4 * MIB);
         // The output is not grown.
-        also(buffer.sink(sink.writer, policy).pipe_size(1)).run()
+        let options = also(BufferOptions::new().memory(4 * MIB).pipe_size(1));
+        options.open(source.reader, [(sink.writer, policy)]).run()
     });
     let (mut there, here) = (File::from(source.writer), File::from(sink.reader));
     // More than the output holds. The buffer may end before that.
@@ -732,9 +775,9 @@ fn it_stops_while_it_sends_and_says_how_much_it_has_sent() {
         let cancel = fullbore::Cancel::new().unwrap();
         let canceller = cancel.clone();
         let (_there, mut here, runs) =
-            start_a_full_one(Policy::FAIL_ALL, move |buffer| match is_cancelled {
-                true => buffer.cancel(&cancel),
-                false => buffer.deadline(Instant::now() + Duration::from_millis(20) + pause),
+            start_a_full_one(Policy::FAIL_ALL, move |options| match is_cancelled {
+                true => options.cancel(&cancel),
+                false => options.deadline(Instant::now() + Duration::from_millis(20) + pause),
             });
         if is_cancelled {
             thread::sleep(pause);
@@ -759,7 +802,7 @@ fn a_source_that_fails_after_its_bytes_were_passed_on_is_reported() {
     let (source, peer) = targets::tcp();
     let sink = Pipe::new().unwrap();
     let runs = thread::spawn(move || {
-        let buffer = Buffer::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+        let mut buffer = Buffer::new(&source, [(&sink.writer, Policy::FAIL_ALL)]);
         buffer.run()
     });
     let mut here = File::from(sink.reader);
@@ -790,7 +833,61 @@ fn a_source_that_fails_after_its_bytes_were_passed_on_is_reported() {
 #[test]
 fn a_buffer_without_sinks_is_refused() {
     let source = Pipe::new().unwrap();
-    let buffer: Buffer<_, &OwnedFd> = Buffer::new(&source.reader);
+    let mut buffer: Buffer<_, &OwnedFd> = Buffer::new(&source.reader, []);
     let failure = buffer.run().unwrap_err();
     assert!(matches!(failure.error, Error::Invalid(_)), "{failure}");
+}
+
+#[test]
+fn a_buffer_that_ends_early_gives_back_what_its_sinks_lack() {
+    let _watch = watch("a_buffer_that_ends_early_gives_back_what_its_sinks_lack");
+    // In slots of base pages and of huge pages, so that the bytes are in several of them.
+    for memory in [MIB, 16 * MIB] {
+        let source = targets::stored(&first(memory / 2));
+        let (full, roomy) = (Pipe::new().unwrap(), tempfile::tempfile().unwrap());
+        let sinks = [
+            (full.writer.as_fd(), Policy::DROP),
+            (roomy.as_fd(), Policy::DROP),
+        ];
+        let cancel = fullbore::Cancel::new().unwrap();
+        let options = BufferOptions::new()
+            .memory(memory)
+            .pipe_size(0)
+            .cancel(&cancel);
+        let mut buffer = options.open(&source, sinks);
+        let ran = buffer.run_with(Duration::from_millis(1), |level| {
+            if level.has_ended {
+                cancel.cancel();
+            }
+        });
+        let report = ran.unwrap();
+        assert_eq!(
+            (report.ended, report.taken),
+            (EndReason::Cancelled, memory as u64 / 2)
+        );
+        let (_, sinks) = buffer.into_parts().unwrap();
+        for (sink, (_, lacks)) in report.sinks.iter().zip(&sinks) {
+            assert!(
+                *lacks == first(memory / 2)[sink.bytes as usize..],
+                "{memory}"
+            );
+        }
+        assert!(!sinks[0].1.is_empty());
+    }
+}
+
+#[test]
+fn a_buffer_takes_no_more_than_its_limit_and_runs_once() {
+    let _watch = watch("a_buffer_takes_no_more_than_its_limit_and_runs_once");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    rustix::io::write(&source.writer, &first(5000)).unwrap();
+    let options = BufferOptions::new().memory(MIB).limit(3000);
+    let mut buffer = options.open(&source.reader, [(&sink.writer, Policy::DROP)]);
+    let report = buffer.run().unwrap();
+    assert_eq!((report.ended, report.taken), (EndReason::AtLimit, 3000));
+    assert_eq!(report.sinks[0].bytes, 3000);
+    let again = buffer.run().unwrap_err();
+    assert!(matches!(again.error, Error::Invalid(_)), "{again}");
+    let left = fullbore_linux::pipe::of(&source.reader).unwrap().unwrap();
+    assert_eq!(left.queued().unwrap(), 2000);
 }

@@ -9,7 +9,8 @@ use std::thread;
 use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::{
-    Buffer, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, PipeEnd, Tee, Transfer,
+    BufferOptions, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, PipeEnd, Tee, TeeOptions,
+    Transfer, TransferOptions,
 };
 use fullbore_linux::{page_size, pipe};
 use fullbore_tests::skipped;
@@ -99,7 +100,9 @@ fn packets_are_plain_bytes_in_the_next_pipe() {
         rustix::io::write(&from, &bytes).unwrap();
     }
     drop(from);
-    let mut transfer = Transfer::new(&source, &sink.writer).guarantee(Guarantee::Reference);
+    let mut transfer = TransferOptions::new()
+        .guarantee(Guarantee::Reference)
+        .open(&source, &sink.writer);
     transfer.run().unwrap();
     drop(sink.writer);
     let (mut arrived, mut source) = (Vec::new(), File::from(sink.reader));
@@ -120,16 +123,18 @@ fn no_message_is_cut() {
     for (guarantee, chunk) in both.into_iter().flat_map(chunks) {
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
-                let transfer = Transfer::new(source, sink).guarantee(guarantee);
-                transfer.chunk(chunk).run().unwrap();
+                let options = TransferOptions::new().guarantee(guarantee).chunk(chunk);
+                options.open(source, sink).run().unwrap();
             });
         }
     }
     for chunk in [1000, 4096, MIB] {
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
-                let tee = Tee::new(source).chunk(chunk);
-                tee.sink(sink.as_fd(), Policy::FAIL_ALL).run().unwrap();
+                let mut tee = TeeOptions::new()
+                    .chunk(chunk)
+                    .open(source, [(sink.as_fd(), Policy::FAIL_ALL)]);
+                tee.run().unwrap();
             });
         }
     }
@@ -152,15 +157,17 @@ fn a_packet_is_whole_after_a_limit_that_was_shorter() {
         Reader::Quick.drain(sink.reader, Checker::of_the_stream())
     };
     let (source, sink) = (packets(), Pipe::new().unwrap());
-    let mut transfer = Transfer::new(&source, &sink.writer).limit(10);
+    let mut transfer = TransferOptions::new().limit(10).open(&source, &sink.writer);
     assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
-    assert_eq!(transfer.limit(MIB as u64).run().unwrap().bytes, 1010);
+    transfer.set_limit(MIB as u64);
+    assert_eq!(transfer.run().unwrap().bytes, 1010);
     assert_eq!(arrived(sink), 1010);
     let (source, sink) = (packets(), Pipe::new().unwrap());
-    let tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
-    let mut tee = tee.limit(10);
+    let mut tee = Tee::new(&source, [(&sink.writer, Policy::FAIL_ALL)]);
+    tee.set_limit(10);
     assert_eq!(tee.run().unwrap().ended, EndReason::AtLimit);
-    assert_eq!(tee.limit(MIB as u64).run().unwrap().taken, 1010);
+    tee.set_limit(MIB as u64);
+    assert_eq!(tee.run().unwrap().taken, 1010);
     assert_eq!(arrived(sink), 1010);
 }
 
@@ -187,13 +194,18 @@ fn an_empty_datagram_is_not_the_end() {
     let sources = || [with_an_empty_message(SocketType::DGRAM), udp()];
     for (_from, source) in sources() {
         let sink = Pipe::new().unwrap();
-        let report = Transfer::new(&source, &sink.writer).limit(2).run().unwrap();
+        let report = TransferOptions::new()
+            .limit(2)
+            .open(&source, &sink.writer)
+            .run()
+            .unwrap();
         assert_eq!((report.bytes, report.ended), (2, EndReason::AtLimit));
     }
     for (_from, source) in sources() {
         let sink = Pipe::new().unwrap();
-        let tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
-        let report = tee.limit(2).run().unwrap();
+        let mut tee = Tee::new(&source, [(&sink.writer, Policy::FAIL_ALL)]);
+        tee.set_limit(2);
+        let report = tee.run().unwrap();
         assert_eq!((report.taken, report.ended), (2, EndReason::AtLimit));
     }
     for (_from, source) in sources() {
@@ -216,10 +228,11 @@ fn a_connection_that_keeps_messages_ends_when_it_is_closed() {
     let sinks: [Pipe; 3] = [(); 3].map(|()| Pipe::new().unwrap());
     Transfer::new(source(), &sinks[0].writer).run().unwrap();
     let policy = Policy::FAIL_ALL;
-    let tee = Tee::new(source()).sink(&sinks[1].writer, policy).run();
+    let tee = Tee::new(source(), [(&sinks[1].writer, policy)]).run();
     assert_eq!(tee.unwrap().taken, 2);
-    let buffer = Buffer::new(source()).sink(&sinks[2].writer, policy);
-    buffer.memory(128 << 10).run().unwrap();
+    let options = BufferOptions::new().memory(128 << 10);
+    let mut buffer = options.open(source(), [(&sinks[2].writer, policy)]);
+    buffer.run().unwrap();
     for sink in sinks {
         drop(sink.writer);
         let mut got = String::new();
@@ -248,8 +261,10 @@ fn no_message_is_cut_by_a_buffer_of_any_size() {
     for memory in [128 << 10, MIB, 16 * MIB] {
         for messages in sources() {
             assert_whole(messages, move |source, sink| {
-                let buffer = Buffer::new(source).memory(memory);
-                let report = buffer.sink(sink, Policy::FAIL_ALL).run().unwrap();
+                let mut buffer = BufferOptions::new()
+                    .memory(memory)
+                    .open(source, [(sink, Policy::FAIL_ALL)]);
+                let report = buffer.run().unwrap();
                 assert_eq!(report.level.taken, report.sinks[0].bytes);
             });
         }
@@ -272,9 +287,9 @@ fn a_message_that_is_too_long_is_an_error() {
     }
     let policy = Policy::FAIL_ALL;
     let transferred = Transfer::new(&source, &sink.writer).run();
-    let teed = Tee::new(&source).sink(&sink.writer, policy).run();
-    let buffer = Buffer::new(&source).sink(&sink.writer, policy);
-    let buffered = buffer.memory(128 << 10).run();
+    let teed = Tee::new(&source, [(&sink.writer, policy)]).run();
+    let options = BufferOptions::new().memory(128 << 10);
+    let buffered = options.open(&source, [(&sink.writer, policy)]).run();
     let [transferred, teed, buffered] = [
         transferred.unwrap_err().error,
         teed.unwrap_err().error,

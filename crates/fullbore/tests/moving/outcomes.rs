@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::common::ends::{content, same_bytes, tcp_pair};
 use crate::common::*;
 use fullbore::tee::Policy;
-use fullbore::{Buffer, EndReason, Guarantee, Pipe, Producer, Tee, Transfer};
+use fullbore::{Buffer, EndReason, Guarantee, Pipe, Producer, Tee, TransferOptions};
 
 #[test]
 fn urgent_data_of_a_client_stops_no_transfer() {
@@ -35,7 +35,10 @@ fn urgent_data_of_a_client_stops_no_transfer() {
                     send(&theirs, b"!", SendFlags::OOB).unwrap();
                     theirs.write_all(&bytes[at..]).unwrap();
                 });
-                let report = Transfer::new(ours, sink.writer).guarantee(guarantee).run();
+                let report = TransferOptions::new()
+                    .guarantee(guarantee)
+                    .open(ours, sink.writer)
+                    .run();
                 let what = format!("{guarantee:?}, {nonblocking}, {at}");
                 assert_eq!(report.unwrap().ended, EndReason::AtEnd, "{what}");
                 same_bytes(&reading.join().unwrap(), bytes, &what);
@@ -53,9 +56,11 @@ fn a_deadline_ends_a_transfer_at_the_mark_of_urgent_data() {
     theirs.write_all(&content()[..200_000]).unwrap();
     send(&theirs, b"!", SendFlags::OOB).unwrap();
     theirs.write_all(b"behind").unwrap();
-    let transfer = Transfer::new(ours, &sink.writer).guarantee(Guarantee::Reference);
-    let at = Instant::now() + Duration::from_millis(200);
-    let report = transfer.deadline(at).run().unwrap();
+    let mut transfer = TransferOptions::new()
+        .guarantee(Guarantee::Reference)
+        .deadline(Instant::now() + Duration::from_millis(200))
+        .open(ours, &sink.writer);
+    let report = transfer.run().unwrap();
     assert_eq!(report.ended, EndReason::TimedOut);
     assert_eq!(report.bytes, 200_006);
     // It slept meanwhile.
@@ -103,16 +108,18 @@ fn a_pipe_in_packet_mode_gets_nothing_but_packets() {
     let bytes = &content()[..MIB];
     let by_transfer = |guarantee| {
         move |writer: OwnedFd| {
-            let mut transfer = Transfer::new(in_pieces(bytes), writer).guarantee(guarantee);
+            let mut transfer = TransferOptions::new()
+                .guarantee(guarantee)
+                .open(in_pieces(bytes), writer);
             transfer.run().unwrap();
         }
     };
     let tee = |writer: OwnedFd| {
-        let mut tee = Tee::new(in_pieces(bytes)).sink(writer.as_fd(), Policy::FAIL_ALL);
+        let mut tee = Tee::new(in_pieces(bytes), [(writer.as_fd(), Policy::FAIL_ALL)]);
         tee.run().unwrap();
     };
     let buffer = |writer: OwnedFd| {
-        let buffer = Buffer::new(in_pieces(bytes)).sink(writer.as_fd(), Policy::FAIL_ALL);
+        let mut buffer = Buffer::new(in_pieces(bytes), [(writer.as_fd(), Policy::FAIL_ALL)]);
         buffer.run().unwrap();
     };
     let producer = |writer: OwnedFd| {

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::{
-    Buffer, ConsumerOptions, Error, Guarantee, Pipe, ProducerOptions, Tee, Transfer, TransferSide,
+    Buffer, ConsumerOptions, Error, Guarantee, Pipe, ProducerOptions, Tee, TransferOptions,
+    TransferSide,
 };
 use fullbore_tests::skipped;
 use rustix::event::epoll;
@@ -65,9 +66,10 @@ fn a_sink_that_cannot_be_written_to_fails_at_once() {
         for guarantee in BOTH {
             for wait in ALL_WAITS {
                 let source = a_source();
-                let mut transfer = Transfer::new(&source.reader, &sink)
+                let mut transfer = TransferOptions::new()
                     .guarantee(guarantee)
-                    .wait(wait);
+                    .wait(wait)
+                    .open(&source.reader, &sink);
                 assert_is(
                     errno,
                     TransferSide::Sink,
@@ -76,10 +78,10 @@ fn a_sink_that_cannot_be_written_to_fails_at_once() {
             }
         }
         let source = a_source();
-        let mut tee = Tee::new(&source.reader).sink(&sink, Policy::FAIL_ALL);
+        let mut tee = Tee::new(&source.reader, [(&sink, Policy::FAIL_ALL)]);
         assert_is(errno, TransferSide::Sink, &tee.run().unwrap_err().error);
         let source = a_source();
-        let buffer = Buffer::new(&source.reader).sink(&sink, Policy::FAIL_ALL);
+        let mut buffer = Buffer::new(&source.reader, [(&sink, Policy::FAIL_ALL)]);
         assert_is(errno, TransferSide::Sink, &buffer.run().unwrap_err().error);
         for wait in ALL_WAITS {
             let sink = sink.try_clone().unwrap();
@@ -99,9 +101,10 @@ fn a_source_that_cannot_be_read_fails_at_once() {
         let sink = Pipe::new().unwrap();
         for guarantee in BOTH {
             for wait in ALL_WAITS {
-                let mut transfer = Transfer::new(&source, &sink.writer)
+                let mut transfer = TransferOptions::new()
                     .guarantee(guarantee)
-                    .wait(wait);
+                    .wait(wait)
+                    .open(&source, &sink.writer);
                 assert_is(
                     errno,
                     TransferSide::Source,
@@ -109,9 +112,9 @@ fn a_source_that_cannot_be_read_fails_at_once() {
                 );
             }
         }
-        let mut tee = Tee::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+        let mut tee = Tee::new(&source, [(&sink.writer, Policy::FAIL_ALL)]);
         assert_is(errno, TransferSide::Source, &tee.run().unwrap_err().error);
-        let buffer = Buffer::new(&source).sink(&sink.writer, Policy::FAIL_ALL);
+        let mut buffer = Buffer::new(&source, [(&sink.writer, Policy::FAIL_ALL)]);
         assert_is(
             errno,
             TransferSide::Source,
@@ -138,14 +141,20 @@ fn a_device_that_never_says_that_it_can_be_written_to_gets_its_bytes() {
         rustix::io::write(&pipe.writer, b"<7>a test of fullbore\n").unwrap();
         pipe.reader
     };
-    let mut tee = Tee::new(source()).sink(log.as_fd(), Policy::FAIL_ALL);
+    let mut tee = Tee::new(source(), [(log.as_fd(), Policy::FAIL_ALL)]);
     assert_eq!(tee.run().unwrap().sinks[0].bytes, 22);
-    let buffer = Buffer::new(source()).sink(&log, Policy::FAIL_ALL);
+    let mut buffer = Buffer::new(source(), [(&log, Policy::FAIL_ALL)]);
     assert_eq!(buffer.run().unwrap().sinks[0].bytes, 22);
     for wait in ALL_WAITS {
-        let report = Transfer::new(source(), &log).wait(wait).run().unwrap();
+        let report = TransferOptions::new()
+            .wait(wait)
+            .open(source(), &log)
+            .run()
+            .unwrap();
         assert_eq!(report.bytes, 22);
-        let mut never = Transfer::new(source(), &log).nonblocking(true);
+        let mut never = TransferOptions::new()
+            .nonblocking(true)
+            .open(source(), &log);
         assert_eq!(never.run().unwrap().bytes, 22);
         let sink = log.try_clone().unwrap();
         let mut producer = ProducerOptions::new().wait(wait).open(sink).unwrap();

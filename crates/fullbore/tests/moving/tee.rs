@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::targets::{SinkKind, SourceKind, Target, stored};
 use crate::common::*;
 use fullbore::tee::Policy;
-use fullbore::{Cancel, EndReason, Error, Pages, Pipe, Tee, TransferSide};
+use fullbore::{Cancel, EndReason, Error, Pages, Pipe, Tee, TeeOptions, TransferSide};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 const K64: usize = 64 * 1024;
@@ -42,13 +42,12 @@ fn assert_all_get_all(source: SourceKind, sinks: &[SinkKind], len: usize) {
     let (fd, bytes) = source.open(len);
     let len = bytes.len();
     let targets: Vec<Target> = sinks.iter().map(|&kind| Target::new(kind)).collect();
-    let mut tee = Tee::new(&fd);
+    let mut options = TeeOptions::new();
     if source == SourceKind::Proc {
-        tee = tee.limit(len as u64);
+        options = options.limit(len as u64);
     }
-    for target in &targets {
-        tee = tee.sink(target.as_fd(), Policy::DROP);
-    }
+    let named = targets.iter().map(|target| (target.as_fd(), Policy::DROP));
+    let mut tee = options.open(&fd, named);
     let report = tee.run().unwrap_or_else(|e| panic!("{what}: {e}"));
     drop(tee);
     let only_full = sinks.iter().all(|&kind| kind == SinkKind::Full);
@@ -129,7 +128,7 @@ fn eight_sinks_in_any_order_get_every_byte() {
 #[test]
 fn a_tee_without_sinks_is_refused_and_takes_nothing() {
     let file = stored(&first(1000));
-    let refused = Tee::<_, OwnedFd>::new(&file).run();
+    let refused = Tee::<_, OwnedFd>::new(&file, []).run();
     let refused = refused.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
     assert_eq!(refused.raw_os_error(), refused.error.raw_os_error());
@@ -175,10 +174,10 @@ fn a_sink_that_reads_nothing_lets_the_others_have_what_its_pipe_holds_and_the_re
             let source = stored(&bytes);
             let capacity = size.max(K64);
             let running = thread::spawn(move || {
-                let mut tee = Tee::new(source).pipe_size(size);
-                for writer in writers {
-                    tee = tee.sink(writer, Policy::FAIL_ALL);
-                }
+                let mut tee = TeeOptions::new().pipe_size(size).open(
+                    source,
+                    writers.into_iter().map(|writer| (writer, Policy::FAIL_ALL)),
+                );
                 tee.run()
             });
             let mut got = vec![Vec::new(); 2];
@@ -207,10 +206,10 @@ fn a_tee_ends_when_its_sinks_hold_all_bytes_unread() {
         for len in [1, K64 - 1, K64] {
             let pipes: Vec<Pipe> = (0..sinks).map(|_| Pipe::new().unwrap()).collect();
             let source = filled(&first(len));
-            let mut tee = Tee::new(&source).pipe_size(0);
-            for pipe in &pipes {
-                tee = tee.sink(&pipe.writer, Policy::FAIL_ALL);
-            }
+            let mut tee = TeeOptions::new().pipe_size(0).open(
+                &source,
+                pipes.iter().map(|pipe| (&pipe.writer, Policy::FAIL_ALL)),
+            );
             let report = tee.run().unwrap();
             drop(tee);
             assert_eq!((report.taken, report.ended), (len as u64, EndReason::AtEnd));
@@ -269,10 +268,9 @@ fn waiting_takes_no_cpu_time() {
                 let took = thread::scope(|scope| {
                     let running = scope.spawn(|| {
                         let before = own_time();
-                        let mut tee = Tee::new(&source).limit(limit);
-                        for fd in fds {
-                            tee = tee.sink(fd, Policy::FAIL_ALL);
-                        }
+                        let mut tee = TeeOptions::new()
+                            .limit(limit)
+                            .open(&source, fds.into_iter().map(|fd| (fd, Policy::FAIL_ALL)));
                         let report = tee.run();
                         drop(tee);
                         (report, own_time() - before)
@@ -318,10 +316,15 @@ fn sinks_that_stop_and_go_on_get_every_byte_with_every_wait() {
                 readers[0].spawn(left.reader, Checker::of_the_stream()),
                 readers[1].spawn(right.reader, Checker::of_the_stream()),
             ];
-            let report = Tee::new(source)
+            let report = TeeOptions::new()
                 .wait(wait)
-                .sink(left.writer, Policy::FAIL_ALL)
-                .sink(right.writer, Policy::FAIL_ALL)
+                .open(
+                    source,
+                    [
+                        (left.writer, Policy::FAIL_ALL),
+                        (right.writer, Policy::FAIL_ALL),
+                    ],
+                )
                 .run()
                 .unwrap();
             assert_eq!(report.taken, LEN as u64);
@@ -354,10 +357,10 @@ fn bytes_that_arrive_between_a_check_and_a_sleep_are_noticed() {
             }
         });
         let targets: Vec<Target> = kinds.iter().map(|&kind| Target::new(kind)).collect();
-        let mut tee = Tee::new(&pipe.reader);
-        for target in &targets {
-            tee = tee.sink(target.as_fd(), Policy::DROP);
-        }
+        let mut tee = Tee::new(
+            &pipe.reader,
+            targets.iter().map(|target| (target.as_fd(), Policy::DROP)),
+        );
         assert_eq!(tee.run().unwrap().taken, len as u64, "{kinds:?}");
         for target in targets.into_iter().filter(|t| t.kind != SinkKind::Full) {
             assert!(
@@ -382,10 +385,10 @@ fn a_reader_that_goes_after_the_last_byte_is_no_error() {
                 .unzip();
             thread::scope(|scope| {
                 let running = scope.spawn(|| {
-                    let mut tee = Tee::new(&source.reader);
-                    for writer in &writers {
-                        tee = tee.sink(writer, Policy::FAIL_ALL);
-                    }
+                    let mut tee = Tee::new(
+                        &source.reader,
+                        writers.iter().map(|writer| (writer, Policy::FAIL_ALL)),
+                    );
                     tee.run()
                 });
                 let mut file = File::from(source.writer);
@@ -419,10 +422,9 @@ fn closed_readers_have_the_effect_of_their_policy() {
         // Slots from a socket hold so much that all bytes would fit into the sinks.
         let (source, _) = [SourceKind::Pipe, SourceKind::File][round / 2 % 2].open(LEN);
         let pipes: Vec<Pipe> = (0..3).map(|_| Pipe::new().unwrap()).collect();
-        let mut tee = Tee::new(&source);
-        let mut reading = Vec::new();
+        let (mut sinks, mut reading) = (Vec::new(), Vec::new());
         for ((pipe, policy), goes) in pipes.into_iter().zip(&chosen).zip(&goes_after) {
-            tee = tee.sink(pipe.writer, *policy);
+            sinks.push((pipe.writer, *policy));
             let most = goes.map_or(u64::MAX, |most| most as u64);
             reading.push(thread::spawn(move || {
                 let mut bytes = Vec::new();
@@ -433,6 +435,7 @@ fn closed_readers_have_the_effect_of_their_policy() {
                 bytes
             }));
         }
+        let mut tee = Tee::new(&source, sinks);
         let outcome = tee.run();
         drop(tee);
         let (report, failed) = match outcome {
@@ -485,10 +488,7 @@ fn a_tee_without_remaining_sinks_ends() {
         };
         more.write_all(&first(K64)).unwrap();
         let pipes: Vec<Pipe> = (0..2).map(|_| Pipe::new().unwrap()).collect();
-        let mut tee = Tee::new(&source);
-        for pipe in pipes {
-            tee = tee.sink(pipe.writer, policy);
-        }
+        let mut tee = Tee::new(&source, pipes.into_iter().map(|pipe| (pipe.writer, policy)));
         // The source stays open, so only the sinks can end the tee.
         let report = tee.run().unwrap();
         drop(tee);
@@ -511,15 +511,13 @@ fn a_full_disk_is_what_the_policy_says() {
                 let (fd, bytes) = source.open(LEN);
                 let full = Target::new(SinkKind::Full);
                 let pipe = Target::new(SinkKind::Pipe);
-                let mut tee = Tee::new(&fd).limit(LEN as u64);
                 let order = if full_first {
                     [&full, &pipe]
                 } else {
                     [&pipe, &full]
                 };
-                for target in order {
-                    tee = tee.sink(target.as_fd(), policy);
-                }
+                let sinks = order.map(|target| (target.as_fd(), policy));
+                let mut tee = TeeOptions::new().limit(LEN as u64).open(&fd, sinks);
                 let at = usize::from(!full_first);
                 let outcome = tee.run();
                 drop(tee);
@@ -551,8 +549,7 @@ fn a_full_disk_is_what_the_policy_says() {
 fn a_failure_says_how_many_bytes_are_gone_from_the_source() {
     let file = stored(&first(MIB));
     let full = Target::new(SinkKind::Full);
-    let failure = Tee::new(&file)
-        .sink(full.as_fd(), Policy::FAIL_ALL)
+    let failure = Tee::new(&file, [(full.as_fd(), Policy::FAIL_ALL)])
         .run()
         .unwrap_err();
     let at = (&file).stream_position().unwrap();
@@ -580,10 +577,12 @@ fn a_limit_is_kept_to_the_byte_and_leaves_the_rest() {
             let what = format!("{kind:?} {limit}");
             let (source, bytes) = kind.open(2 * MIB);
             let targets = [Target::new(SinkKind::Pipe), Target::new(SinkKind::File)];
-            let mut tee = Tee::new(&source).limit(limit as u64);
-            for target in &targets {
-                tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
-            }
+            let mut tee = TeeOptions::new().limit(limit as u64).open(
+                &source,
+                targets
+                    .iter()
+                    .map(|target| (target.as_fd(), Policy::FAIL_ALL)),
+            );
             let report = tee.run().unwrap();
             drop(tee);
             assert_eq!(report.ended, EndReason::AtLimit, "{what}");
@@ -608,10 +607,10 @@ fn cancelling_ends_every_wait() {
             let cancel = Cancel::new().unwrap();
             thread::scope(|scope| {
                 let running = scope.spawn(|| {
-                    let mut tee = Tee::new(&source.reader).wait(wait).cancel(&cancel);
-                    for sink in &sinks {
-                        tee = tee.sink(&sink.writer, Policy::FAIL_ALL);
-                    }
+                    let mut tee = TeeOptions::new().wait(wait).cancel(&cancel).open(
+                        &source.reader,
+                        sinks.iter().map(|sink| (&sink.writer, Policy::FAIL_ALL)),
+                    );
                     tee.run().unwrap()
                 });
                 let sender = source.writer.try_clone().unwrap();
@@ -637,19 +636,19 @@ fn a_sink_that_is_the_source_is_refused_and_nothing_is_changed() {
     let pipe = Pipe::new().unwrap();
     let other = Pipe::new().unwrap();
     rustix::io::write(&pipe.writer, b"abc").unwrap();
-    let failure = Tee::new(&pipe.reader)
-        .sink(&other.writer, Policy::DROP)
-        .sink(&pipe.writer, Policy::DROP)
-        .run()
-        .unwrap_err();
+    let failure = Tee::new(
+        &pipe.reader,
+        [(&other.writer, Policy::DROP), (&pipe.writer, Policy::DROP)],
+    )
+    .run()
+    .unwrap_err();
     assert!(matches!(failure.error, Error::Invalid(_)), "{failure}");
     assert_eq!((queued(&pipe.reader), queued(&other.reader)), (3, 0));
 
     let named = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(named.path(), b"abc").unwrap();
     let again = File::options().append(true).open(named.path()).unwrap();
-    let failure = Tee::new(named.as_file())
-        .sink(again, Policy::DROP)
+    let failure = Tee::new(named.as_file(), [(again, Policy::DROP)])
         .run()
         .unwrap_err();
     assert!(matches!(failure.error, Error::Invalid(_)), "{failure}");
@@ -660,14 +659,19 @@ fn a_sink_that_is_the_source_is_refused_and_nothing_is_changed() {
 fn a_chunk_of_nothing_is_refused_and_one_of_a_byte_is_not() {
     let file = stored(b"abc");
     let sink = tempfile::tempfile().unwrap();
-    let refused = Tee::new(&file).chunk(0).sink(&sink, Policy::DROP).run();
+    let refused = TeeOptions::new()
+        .chunk(0)
+        .open(&file, [(&sink, Policy::DROP)])
+        .run();
     assert!(matches!(refused.unwrap_err().error, Error::Invalid(_)));
     let (source, bytes) = SourceKind::Pipe.open(70_000);
     let targets = [Target::new(SinkKind::Pipe), Target::new(SinkKind::Unix)];
-    let mut tee = Tee::new(&source).chunk(1000);
-    for target in &targets {
-        tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
-    }
+    let mut tee = TeeOptions::new().chunk(1000).open(
+        &source,
+        targets
+            .iter()
+            .map(|target| (target.as_fd(), Policy::FAIL_ALL)),
+    );
     assert_eq!(tee.run().unwrap().taken, 70_000);
     for target in targets {
         assert!(target.arrived(bytes.len()).unwrap() == bytes);
@@ -681,11 +685,15 @@ fn the_same_pipe_twice_gets_every_byte_twice() {
         let (source, bytes) = SourceKind::Pipe.open(len);
         let pipe = Pipe::new().unwrap();
         let reading = read_all(pipe.reader);
-        let report = Tee::new(&source)
-            .sink(&pipe.writer, Policy::FAIL_ALL)
-            .sink(&pipe.writer, Policy::FAIL_ALL)
-            .run()
-            .unwrap();
+        let report = Tee::new(
+            &source,
+            [
+                (&pipe.writer, Policy::FAIL_ALL),
+                (&pipe.writer, Policy::FAIL_ALL),
+            ],
+        )
+        .run()
+        .unwrap();
         drop(pipe.writer);
         let got = reading.join().unwrap();
         assert_eq!(got.len(), 2 * len);
@@ -710,11 +718,12 @@ fn descriptors_that_do_not_block_lose_nothing() {
                 let (source, bytes) = kind.open(len);
                 set_nonblocking(&source);
                 let targets = kinds.map(Target::new);
-                let mut tee = Tee::new(&source).wait(wait).limit(len as u64);
-                for target in &targets {
+                let sinks = targets.each_ref().map(|target| {
                     set_nonblocking(target);
-                    tee = tee.sink(target.as_fd(), Policy::FAIL_ALL);
-                }
+                    (target.as_fd(), Policy::FAIL_ALL)
+                });
+                let options = TeeOptions::new().wait(wait).limit(len as u64);
+                let mut tee = options.open(&source, sinks);
                 let report = tee.run();
                 drop(tee);
                 let what = format!("{wait:?} {kind:?} {kinds:?}");
@@ -786,12 +795,12 @@ fn behind_a_producer_that_uses_its_pages_again_every_byte_is_right() {
         assert_eq!(grown.unwrap().after, MIB);
     }
     let sending = thread::spawn(move || double_buffering(source.writer, HALF, HALVES));
-    let mut tee = Tee::new(&source.reader);
     let mut readers = Vec::new();
-    for sink in sinks {
-        tee = tee.sink(sink.writer, Policy::FAIL_ALL);
+    let sinks = sinks.into_iter().map(|sink| {
         readers.push(sink.reader);
-    }
+        (sink.writer, Policy::FAIL_ALL)
+    });
+    let mut tee = Tee::new(&source.reader, sinks);
     let report = tee.run().unwrap();
     // The readers wait until no writer is left.
     drop(tee);
@@ -813,8 +822,7 @@ fn the_master_of_a_pseudo_terminal_gets_its_bytes() {
     let pipe = Pipe::new().unwrap();
     rustix::io::write(&pipe.writer, b"typed").unwrap();
     drop(pipe.writer);
-    let report = Tee::new(pipe.reader.as_fd())
-        .sink(master.as_fd(), Policy::FAIL_ALL)
+    let report = Tee::new(pipe.reader.as_fd(), [(master.as_fd(), Policy::FAIL_ALL)])
         .run()
         .unwrap();
     assert_eq!(report.sinks[0].bytes, 5);
@@ -841,10 +849,12 @@ fn repeated_signals_do_not_end_a_tee() {
     });
     let report = thread::spawn(move || {
         let _storm = Storm::over_this_thread();
-        Tee::new(source.reader.as_fd())
-            .sink(sink.writer.as_fd(), Policy::FAIL_ALL)
-            .run()
-            .unwrap()
+        Tee::new(
+            source.reader.as_fd(),
+            [(sink.writer.as_fd(), Policy::FAIL_ALL)],
+        )
+        .run()
+        .unwrap()
     })
     .join()
     .unwrap();
@@ -854,22 +864,41 @@ fn repeated_signals_do_not_end_a_tee() {
 }
 
 #[test]
-fn what_is_changed_between_two_runs_is_checked_again_and_sinks_stay_the_same() {
-    let _watch = watch("what_is_changed_between_two_runs_is_checked_again_and_sinks_stay_the_same");
-    let (source, sink, other) = (
-        Pipe::new().unwrap(),
-        Pipe::new().unwrap(),
-        Pipe::new().unwrap(),
-    );
+fn a_tee_continues_up_to_a_higher_limit() {
+    let _watch = watch("a_tee_continues_up_to_a_higher_limit");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     File::from(source.writer).write_all(&first(100)).unwrap();
-    let tee = Tee::new(&source.reader).limit(5);
-    let mut tee = tee.sink(&sink.writer, Policy::FAIL_ALL);
+    let mut tee = TeeOptions::new()
+        .limit(5)
+        .open(&source.reader, [(&sink.writer, Policy::FAIL_ALL)]);
     assert_eq!(tee.run().unwrap().ended, EndReason::AtLimit);
-    let mut tee = tee.limit(100).chunk(0);
-    let error = tee.run().unwrap_err().error;
-    assert!(error.to_string().contains("a chunk of 0 bytes"), "{error}");
-    let mut tee = tee.chunk(4096).sink(&other.writer, Policy::FAIL_ALL);
+    tee.set_limit(100);
     let report = tee.run().unwrap();
     assert_eq!((report.taken, report.sinks.len()), (100, 1));
-    assert_eq!((queued(&sink.writer), queued(&other.writer)), (100, 0));
+    assert_eq!(queued(&sink.writer), 100);
+}
+
+#[test]
+fn what_some_sinks_lack_is_given_back_with_the_ends() {
+    let _watch = watch("what_some_sinks_lack_is_given_back_with_the_ends");
+    let source = stored(&first(300_000));
+    let (full, roomy) = (Pipe::new().unwrap(), tempfile::tempfile().unwrap());
+    let sinks = [
+        (full.writer.as_fd(), Policy::FAIL_ALL),
+        (roomy.as_fd(), Policy::DROP),
+    ];
+    let mut tee = TeeOptions::new()
+        .nonblocking(true)
+        .pipe_size(0)
+        .open(&source, sinks);
+    let report = tee.run().unwrap();
+    assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Sink));
+    assert!(report.sinks[0].would_block && report.sinks[0].bytes < report.taken);
+    let (_, sinks) = tee.into_parts().unwrap();
+    let [(_, lacks), (_, has_all)] = &sinks[..] else {
+        panic!("{} sinks", sinks.len());
+    };
+    let arrived = report.sinks[0].bytes as usize;
+    assert!(*lacks == first(report.taken as usize)[arrived..]);
+    assert!(has_all.is_empty());
 }

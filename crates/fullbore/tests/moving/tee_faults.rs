@@ -40,10 +40,10 @@ fn run(
     let targets: Vec<Target> = sinks.iter().map(|&kind| Target::new(kind)).collect();
     let outcome = {
         let mut job = || {
-            let mut tee = Tee::new(fd.as_fd());
-            for target in &targets {
-                tee = tee.sink(target.as_fd(), Policy::DROP);
-            }
+            let mut tee = Tee::new(
+                fd.as_fd(),
+                targets.iter().map(|target| (target.as_fd(), Policy::DROP)),
+            );
             tee.run()
         };
         under(&mut job)?

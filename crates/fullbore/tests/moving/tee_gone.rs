@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::ends::tcp_pair;
 use crate::common::*;
 use fullbore::tee::Policy;
-use fullbore::{Cancel, EndReason, Pipe, Tee, TransferSide};
+use fullbore::{Cancel, EndReason, Pipe, Tee, TeeOptions, TransferSide};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -40,12 +40,10 @@ fn it_ends_when_no_sink_has_a_reader_although_the_source_is_silent() {
             rustix::io::write(&source.writer, b"one").unwrap();
             let outcome = thread::scope(|scope| {
                 let running = scope.spawn(|| {
-                    let mut tee = Tee::new(&source.reader)
+                    let mut tee = TeeOptions::new()
                         .wait(wait)
-                        .fail_without_readers(true);
-                    for sink in ours {
-                        tee = tee.sink(sink, policy);
-                    }
+                        .fail_without_readers(true)
+                        .open(&source.reader, ours.into_iter().map(|sink| (sink, policy)));
                     tee.run()
                 });
                 // One after the other, once the tee is idle.
@@ -82,8 +80,7 @@ fn a_connection_that_was_reset_has_the_error_of_a_write() {
     let (ours, theirs): (TcpStream, TcpStream) = tcp_pair();
     sockopt::set_socket_linger(&theirs, Some(Duration::ZERO)).unwrap();
     drop(theirs);
-    let report = Tee::new(&source.reader)
-        .sink(ours, Policy::DROP)
+    let report = Tee::new(&source.reader, [(ours, Policy::DROP)])
         .run()
         .unwrap();
     let error = report.sinks[0].error.as_ref().unwrap();
@@ -101,17 +98,21 @@ fn as_long_as_one_sink_can_be_written_to_it_goes_on() {
         let source = Pipe::new().unwrap();
         let gone = Pipe::new().unwrap();
         drop(gone.reader);
-        let mut tee = Tee::new(&source.reader)
-            .sink(&gone.writer, Policy::IGNORE_CLOSED)
-            .sink(&stays, Policy::FAIL_ALL)
-            .nonblocking(true);
+        let mut tee = TeeOptions::new().nonblocking(true).open(
+            &source.reader,
+            [
+                (&gone.writer, Policy::IGNORE_CLOSED),
+                (&stays, Policy::FAIL_ALL),
+            ],
+        );
         for _ in 0..3 {
             let report = tee.run().unwrap();
             assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Source));
         }
         let cancel = Cancel::new().unwrap();
         rustix::io::write(&source.writer, b"one").unwrap();
-        let report = tee.cancel(&cancel).run().unwrap();
+        tee.set_cancel(Some(&cancel));
+        let report = tee.run().unwrap();
         assert_eq!(report.sinks[1].bytes, 3);
         assert!(report.sinks[0].ignored);
     }
@@ -124,10 +125,7 @@ fn a_null_device_that_was_opened_for_reading_fails_as_any_sink() {
         let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
         rustix::io::write(&source.writer, b"one").unwrap();
         drop(source.writer);
-        let outcome = Tee::new(&source.reader)
-            .sink(&sink.writer, policy)
-            .sink(&null, policy)
-            .run();
+        let outcome = Tee::new(&source.reader, [(&sink.writer, policy), (&null, policy)]).run();
         assert_read(&sink.reader, b"one");
         outcome
     };

@@ -19,8 +19,8 @@ use crate::common::ends::{
 };
 use crate::common::*;
 use fullbore::{
-    Cancel, EndReason, Error, Guarantee, Pipe, PipeEnd, Transfer, TransferFailure, TransferReport,
-    TransferSide, Wait,
+    Cancel, EndReason, Error, Guarantee, Pipe, PipeEnd, Transfer, TransferFailure, TransferOptions,
+    TransferReport, TransferSide, Wait,
 };
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
@@ -66,7 +66,7 @@ fn moved(
     to: To,
     len: usize,
     what: &str,
-    run: impl FnOnce(Borrowed<'_>, &Source, &Sink) -> TransferReport,
+    run: impl FnOnce(TransferOptions, &Source, &Sink) -> TransferReport,
 ) {
     let slow = from == From::Terminal || to == To::Terminal || from == From::Proc;
     if slow && len > SLOW {
@@ -77,11 +77,11 @@ fn moved(
     };
     let what = format!("{from:?} → {to:?}, {len} bytes, {what}");
     let capacity = capacity(&source.fd);
-    let mut transfer = Transfer::new(&source.fd, &sink.fd);
+    let mut options = TransferOptions::new();
     if source.endless {
-        transfer = transfer.limit(source.expected.len() as u64);
+        options = options.limit(source.expected.len() as u64);
     }
-    let report = run(transfer, &source, &sink);
+    let report = run(options, &source, &sink);
     let len = source.expected.len() as u64;
     let ended = if source.endless {
         EndReason::AtLimit
@@ -100,6 +100,10 @@ fn moved(
     }
     sink.close_and_compare(source.expected, &what);
     source.close();
+}
+
+fn all(options: TransferOptions, source: &Source, sink: &Sink) -> TransferReport {
+    options.open(&source.fd, &sink.fd).run().unwrap()
 }
 
 fn capacity(fd: &OwnedFd) -> Option<usize> {
@@ -153,11 +157,12 @@ fn what_was_read_ahead_comes_first_whatever_the_kinds() {
                 }
             }
             let expected = source.expected;
-            let mut transfer = Transfer::new(&source.fd, &sink.fd)
+            let mut transfer = TransferOptions::new()
                 .guarantee(guarantee)
-                .after(first);
+                .after(first)
+                .open(&source.fd, &sink.fd);
             if source.endless {
-                transfer = transfer.limit(expected.len() as u64);
+                transfer.set_limit(expected.len() as u64);
             }
             let report = transfer.run().unwrap();
             let what = format!("{from:?} → {to:?}, {ahead} of {len} bytes ahead");
@@ -186,12 +191,13 @@ fn a_pipe_size_beyond_all_limits_is_as_much_as_there_may_be() {
             let pipe = Pipe::new().unwrap();
             let reading = read(pipe.reader);
             if by_tee {
-                let tee = fullbore::Tee::new(&source);
-                let tee = tee.sink(&pipe.writer, fullbore::tee::Policy::FAIL_ALL);
-                tee.pipe_size(usize::MAX).run().unwrap();
+                let sinks = [(&pipe.writer, fullbore::tee::Policy::FAIL_ALL)];
+                let options = fullbore::TeeOptions::new().pipe_size(usize::MAX);
+                options.open(&source, sinks).run().unwrap();
             } else {
-                let transfer = Transfer::new(&source, &pipe.writer).guarantee(guarantee);
-                transfer.pipe_size(usize::MAX).run().unwrap();
+                let options = TransferOptions::new().guarantee(guarantee);
+                let options = options.pipe_size(usize::MAX);
+                options.open(&source, &pipe.writer).run().unwrap();
             }
             drop(pipe.writer);
             assert!(reading.join().unwrap() == bytes, "{guarantee:?} {by_tee}");
@@ -217,17 +223,18 @@ fn what_was_read_ahead_and_has_not_arrived_is_given_back() {
     let mut file = memfd();
     file.write_all(b"the rest").unwrap();
     file.rewind().unwrap();
-    let ahead = || Transfer::new(&file, &pipe.writer).after(*b"ahead, ");
-    assert_eq!(ahead().into_parts().unwrap().2, b"ahead, ");
-    let refused = ahead().limit(6).run().unwrap_err();
+    let ahead = || TransferOptions::new().after(*b"ahead, ");
+    let open = |options: TransferOptions| options.open(&file, &pipe.writer);
+    assert_eq!(open(ahead()).into_parts().unwrap().2, b"ahead, ");
+    let refused = open(ahead().limit(6)).run().unwrap_err();
     assert!(matches!(refused.error, Error::Invalid(_)), "{refused}");
     let stopped = Cancel::new().unwrap();
     stopped.cancel();
-    let mut transfer = ahead().cancel(&stopped);
+    let mut transfer = open(ahead().cancel(&stopped));
     let report = transfer.run().unwrap();
     assert_eq!((report.taken, report.bytes), (7, 0));
     assert_eq!(transfer.into_parts().unwrap().2, b"ahead, ");
-    let report = ahead().limit(10).run().unwrap();
+    let report = open(ahead().limit(10)).run().unwrap();
     assert_eq!((report.taken, report.bytes), (10, 10));
     let mut got = [0; 10];
     File::from(pipe.reader).read_exact(&mut got).unwrap();
@@ -242,7 +249,9 @@ fn every_kind_moves_to_every_kind_as_a_snapshot() {
             .into_iter()
             .filter(|_| guarantee == Guarantee::Snapshot)
         {
-            moved(from, to, len, "snapshot", |mut t, _, _| t.run().unwrap());
+            moved(from, to, len, "snapshot", |t, source, sink| {
+                all(t, source, sink)
+            });
         }
     });
 }
@@ -255,8 +264,8 @@ fn every_kind_moves_to_every_kind_by_reference() {
             .into_iter()
             .filter(|_| guarantee == Guarantee::Reference)
         {
-            moved(from, to, len, "reference", |t, _, _| {
-                t.guarantee(guarantee).run().unwrap()
+            moved(from, to, len, "reference", |t, source, sink| {
+                all(t.guarantee(guarantee), source, sink)
             });
         }
     });
@@ -276,7 +285,7 @@ fn o_nonblock_set_by_another_program_has_no_effect() {
                     if at_sink {
                         set_nonblocking(&sink.fd);
                     }
-                    t.guarantee(guarantee).run().unwrap()
+                    all(t.guarantee(guarantee), source, sink)
                 });
             }
         }
@@ -295,7 +304,7 @@ fn whatever_the_wait_and_with_a_cancel_the_same_bytes_come_out() {
                     to,
                     len,
                     &format!("{guarantee:?}, {wait:?}"),
-                    |t, _, _| t.guarantee(guarantee).wait(wait).run().unwrap(),
+                    |t, source, sink| all(t.guarantee(guarantee).wait(wait), source, sink),
                 );
             }
             moved(
@@ -303,13 +312,17 @@ fn whatever_the_wait_and_with_a_cancel_the_same_bytes_come_out() {
                 to,
                 len,
                 &format!("{guarantee:?}, cancel"),
-                |t, _, _| t.guarantee(guarantee).cancel(&cancel).run().unwrap(),
+                |t, source, sink| all(t.guarantee(guarantee).cancel(&cancel), source, sink),
             );
         }
         let len = MIB + 1;
-        moved(from, to, len, &format!("{guarantee:?}, spin"), |t, _, _| {
-            t.guarantee(guarantee).wait(Wait::Spin).run().unwrap()
-        });
+        moved(
+            from,
+            to,
+            len,
+            &format!("{guarantee:?}, spin"),
+            |t, source, sink| all(t.guarantee(guarantee).wait(Wait::Spin), source, sink),
+        );
     });
 }
 
@@ -325,7 +338,8 @@ fn a_caller_that_never_waits_gets_every_byte_once() {
                         set_nonblocking(&source.fd);
                         set_nonblocking(&sink.fd);
                     }
-                    driven(t.guarantee(guarantee).nonblocking(true), source, sink)
+                    let options = t.guarantee(guarantee).nonblocking(true);
+                    driven(options.open(&source.fd, &sink.fd), source, sink)
                 });
             }
         }
@@ -337,11 +351,12 @@ fn visible_bytes_are_the_bytes_moved() {
     let _watch = watch("visible_bytes_are_the_bytes_moved");
     every_pair(|from, to, guarantee| {
         for len in FEW_SIZES {
-            moved(from, to, len, "in sight", |t, source, _| {
+            moved(from, to, len, "in sight", |t, source, sink| {
                 let mut shown = Vec::new();
                 let report = t
                     .guarantee(guarantee)
                     .visible(true)
+                    .open(&source.fd, &sink.fd)
                     .run_with(|progress| {
                         assert_eq!(progress.step, progress.seen.len() as u64);
                         shown.extend_from_slice(progress.seen);
@@ -360,7 +375,9 @@ fn visible_bytes_are_the_bytes_moved() {
 fn a_transfer_goes_on_after_a_panic_of_the_callback() {
     let _watch = watch("a_transfer_goes_on_after_a_panic_of_the_callback");
     let (file, sink) = (targets::stored(&first(10_000)), Pipe::new().unwrap());
-    let mut transfer = Transfer::new(&file, &sink.writer).visible(true);
+    let mut transfer = TransferOptions::new()
+        .visible(true)
+        .open(&file, &sink.writer);
     let run = AssertUnwindSafe(|| transfer.run_with(|_| panic!("of the callback")).map(drop));
     assert!(catch_unwind(run).is_err());
     let report = transfer.run().unwrap();
@@ -380,7 +397,7 @@ fn small_chunks_move_the_same_bytes() {
                 to,
                 len,
                 &format!("{guarantee:?}, chunk {chunk}"),
-                |t, _, _| t.guarantee(guarantee).chunk(chunk).run().unwrap(),
+                |t, source, sink| all(t.guarantee(guarantee).chunk(chunk), source, sink),
             );
         }
     });
@@ -411,9 +428,10 @@ fn take_up_to(from: From, to: To, guarantee: Guarantee, limit: usize) {
         return;
     };
     let what = format!("{from:?} → {to:?}, {guarantee:?}, limit {limit}");
-    let report = Transfer::new(&source.fd, &sink.fd)
+    let report = TransferOptions::new()
         .guarantee(guarantee)
         .limit(limit as u64)
+        .open(&source.fd, &sink.fd)
         .run()
         .unwrap();
     assert_eq!(report.ended, EndReason::AtLimit, "{what}");
@@ -444,10 +462,11 @@ fn offsets_leave_the_positions_alone() {
                         continue;
                     };
                     let what = format!("{from:?} → {to:?}, {guarantee:?}, {len} bytes");
-                    let report = Transfer::new(&source.fd, &sink.fd)
+                    let report = TransferOptions::new()
                         .guarantee(guarantee)
                         .source_offset(AT as u64)
                         .limit(len as u64)
+                        .open(&source.fd, &sink.fd)
                         .run()
                         .unwrap();
                     assert_eq!(report.bytes, len as u64, "{what}");
@@ -479,10 +498,11 @@ fn write_at(from: From, to: To, guarantee: Guarantee, len: usize, at: u64) {
         return;
     };
     let what = format!("{from:?} → {to:?} at an offset, {guarantee:?}, {len} bytes");
-    let report = Transfer::new(&source.fd, &sink.fd)
+    let report = TransferOptions::new()
         .guarantee(guarantee)
         .sink_offset(at)
         .limit(len as u64)
+        .open(&source.fd, &sink.fd)
         .run()
         .unwrap();
     assert_eq!(report.bytes, len as u64, "{what}");
@@ -499,10 +519,11 @@ fn write_at(from: From, to: To, guarantee: Guarantee, len: usize, at: u64) {
 fn calls_with_offsets_are_counted_as_those_without() {
     let calls = |at: Option<u64>| {
         let (source, sink) = (From::File.open(MIB).unwrap(), To::File.open().unwrap());
-        let mut transfer = Transfer::new(&source.fd, &sink.fd).visible(true);
+        let mut options = TransferOptions::new().visible(true);
         if let Some(at) = at {
-            transfer = transfer.source_offset(at).sink_offset(at);
+            options = options.source_offset(at).sink_offset(at);
         }
+        let mut transfer = options.open(&source.fd, &sink.fd);
         let report = transfer.run().unwrap();
         assert_eq!(report.bytes, MIB as u64);
         report.calls
@@ -517,9 +538,10 @@ fn offsets_on_what_has_none_are_an_error_of_that_side() {
     for guarantee in GUARANTEES {
         let source = From::Pipe.open(10).unwrap();
         let sink = To::File.open().unwrap();
-        let failure = Transfer::new(&source.fd, &sink.fd)
+        let failure = TransferOptions::new()
             .guarantee(guarantee)
             .source_offset(1)
+            .open(&source.fd, &sink.fd)
             .run()
             .unwrap_err();
         assert_fails(&failure, TransferSide::Source, "read", Errno::SPIPE);
@@ -528,9 +550,10 @@ fn offsets_on_what_has_none_are_an_error_of_that_side() {
         let source = From::File.open(10).unwrap();
         for to in [To::Pipe, To::Unix] {
             let sink = to.open().unwrap();
-            let failure = Transfer::new(&source.fd, &sink.fd)
+            let failure = TransferOptions::new()
                 .guarantee(guarantee)
                 .sink_offset(1)
+                .open(&source.fd, &sink.fd)
                 .run()
                 .unwrap_err();
             assert_fails(&failure, TransferSide::Sink, "write", Errno::SPIPE);
@@ -539,7 +562,10 @@ fn offsets_on_what_has_none_are_an_error_of_that_side() {
     }
     let source = From::File.open(10).unwrap();
     let sink = To::Append.open().unwrap();
-    let failure = Transfer::new(&source.fd, &sink.fd).sink_offset(1).run();
+    let failure = TransferOptions::new()
+        .sink_offset(1)
+        .open(&source.fd, &sink.fd)
+        .run();
     assert!(matches!(failure.unwrap_err().error, Error::Invalid(_)));
 }
 
@@ -564,7 +590,10 @@ fn assert_fails(failure: &TransferFailure, at: TransferSide, call: &str, with: E
 #[test]
 fn a_chunk_of_nothing_is_refused() {
     let (source, sink) = (From::File.open(10).unwrap(), To::File.open().unwrap());
-    let failure = Transfer::new(&source.fd, &sink.fd).chunk(0).run();
+    let failure = TransferOptions::new()
+        .chunk(0)
+        .open(&source.fd, &sink.fd)
+        .run();
     assert!(matches!(failure.unwrap_err().error, Error::Invalid(_)));
 }
 
@@ -590,16 +619,20 @@ fn the_same_file_or_pipe_at_both_ends_is_refused_and_unchanged() {
             (reader.as_fd(), writer.as_fd()),
         ];
         for (source, sink) in both {
-            let failure = Transfer::new(source, sink).guarantee(guarantee).run();
+            let failure = TransferOptions::new()
+                .guarantee(guarantee)
+                .open(source, sink)
+                .run();
             let failure = failure.unwrap_err();
             assert!(matches!(failure.error, Error::Invalid(_)), "{failure:?}");
             assert_eq!((failure.report.bytes, failure.report.taken), (0, 0));
         }
         // Ranges that overlap.
-        let failure = Transfer::new(&file, &file)
+        let failure = TransferOptions::new()
             .source_offset(0)
             .sink_offset(4)
             .limit(5)
+            .open(&file, &file)
             .run();
         assert!(matches!(failure.unwrap_err().error, Error::Invalid(_)));
     }
@@ -610,10 +643,11 @@ fn the_same_file_or_pipe_at_both_ends_is_refused_and_unchanged() {
     file.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes, b"what it holds");
 
-    let moved = Transfer::new(&file, &file)
+    let moved = TransferOptions::new()
         .source_offset(0)
         .sink_offset(13)
         .limit(13)
+        .open(&file, &file)
         .run()
         .unwrap();
     assert_eq!(moved.bytes, 13);
@@ -634,13 +668,11 @@ fn a_stopped_transfer_goes_on_where_it_was() {
         };
         for visible in [false, true] {
             let what = format!("{guarantee:?}, stopped after every step");
-            moved(from, to, len, &what, |t, _, _| {
-                let mut t = t.guarantee(guarantee);
-                if visible {
-                    t = t.visible(true);
-                }
+            moved(from, to, len, &what, |t, source, sink| {
+                let options = t.guarantee(guarantee).visible(visible);
+                let mut transfer = options.open(&source.fd, &sink.fd);
                 loop {
-                    let report = t.run_with(|_| ControlFlow::Break(())).unwrap();
+                    let report = transfer.run_with(|_| ControlFlow::Break(())).unwrap();
                     if report.ended != EndReason::Cancelled {
                         return report;
                     }
@@ -758,11 +790,12 @@ fn a_cancel_ends_a_wait_for_the_sink() {
 fn ends_promptly(source: &OwnedFd, sink: &OwnedFd, guarantee: Guarantee, wait: Wait) {
     let cancel = Cancel::new().unwrap();
     let from_outside = cancel.clone();
-    let mut transfer = Transfer::new(source, sink)
+    let mut transfer = TransferOptions::new()
         .guarantee(guarantee)
         .wait(wait)
         .limit(TOO_MUCH)
-        .cancel(&cancel);
+        .cancel(&cancel)
+        .open(source, sink);
     let cancelling = thread::spawn(move || {
         thread::sleep(Duration::from_millis(4));
         from_outside.cancel();
@@ -807,9 +840,10 @@ fn bytes_in_flight_at_a_cancel_are_sent_by_the_next_run() {
                         set_nonblocking(&sink);
                     }
                     let cancel = Cancel::new().unwrap();
-                    let mut transfer = Transfer::new(&source.fd, sink)
+                    let mut transfer = TransferOptions::new()
                         .guarantee(guarantee)
-                        .cancel(&cancel);
+                        .cancel(&cancel)
+                        .open(&source.fd, sink);
                     let report = thread::scope(|scope| {
                         let running = scope.spawn(|| transfer.run().unwrap());
                         thread::sleep(Duration::from_millis(5));
@@ -821,7 +855,7 @@ fn bytes_in_flight_at_a_cancel_are_sent_by_the_next_run() {
                     if report.ended != EndReason::AtEnd || guarantee == Guarantee::Snapshot {
                         assert_eq!(report.ended, EndReason::Cancelled, "{what}");
                     }
-                    let mut transfer = transfer.cancel(&Cancel::new().unwrap());
+                    transfer.set_cancel(None);
                     let reading = thread::spawn(move || {
                         let mut bytes = Vec::new();
                         File::from(peer).read_to_end(&mut bytes).unwrap();
@@ -853,9 +887,10 @@ fn a_nonblocking_transfer_returns_the_side_that_is_not_ready() {
                         set_nonblocking(&source.fd);
                         set_nonblocking(&sink.fd);
                     }
-                    let mut transfer = Transfer::new(&source.fd, &sink.fd)
+                    let mut transfer = TransferOptions::new()
                         .guarantee(guarantee)
-                        .nonblocking(true);
+                        .nonblocking(true)
+                        .open(&source.fd, &sink.fd);
                     for _ in 0..3 {
                         let report = transfer.run().unwrap();
                         let what = format!("{from:?} → {to:?}");
@@ -880,10 +915,11 @@ fn a_nonblocking_transfer_returns_the_side_that_is_not_ready() {
                     // Bytes in flight over TCP leave the send buffer a while later.
                     for _ in 0..30 {
                         rustix::fs::seek(&source.fd, rustix::fs::SeekFrom::Start(0)).unwrap();
-                        let report = Transfer::new(&source.fd, &sink.fd)
+                        let report = TransferOptions::new()
                             .guarantee(guarantee)
                             .nonblocking(true)
                             .limit(MIB as u64)
+                            .open(&source.fd, &sink.fd)
                             .run()
                             .unwrap();
                         ended = report.ended;
@@ -907,9 +943,10 @@ fn an_unread_terminal_does_not_block_a_transfer() {
             let Some(sink) = Stuck::filling(To::Terminal) else {
                 return;
             };
-            let report = Transfer::new(&source.fd, &sink.fd)
+            let report = TransferOptions::new()
                 .guarantee(guarantee)
                 .nonblocking(true)
+                .open(&source.fd, &sink.fd)
                 .run()
                 .unwrap();
             assert_eq!(report.ended, EndReason::WouldBlock(TransferSide::Sink));
@@ -979,8 +1016,9 @@ fn holes_stay_holes_wherever_they_are() {
             for bytes in shapes {
                 let mut source = with_holes(make(), bytes, 8);
                 let mut sink = make_sink();
-                let report = Transfer::new(&source, &sink)
+                let report = TransferOptions::new()
                     .guarantee(guarantee)
+                    .open(&source, &sink)
                     .run()
                     .unwrap();
                 let what = format!("{bytes:?}, {report:?}");
@@ -1005,8 +1043,9 @@ fn a_limit_within_a_hole_or_past_it_is_kept() {
     for limit in [MIB / 2, MIB, MIB + 5000, 2 * MIB, 7 * MIB, 8 * MIB - 1] {
         let mut source = with_holes(memfd(), &[1, 4], 8);
         let mut sink = memfd();
-        let report = Transfer::new(&source, &sink)
+        let report = TransferOptions::new()
             .limit(limit as u64)
+            .open(&source, &sink)
             .run()
             .unwrap();
         assert_eq!(report.ended, EndReason::AtLimit);
@@ -1049,8 +1088,9 @@ fn a_file_that_says_it_is_empty_is_not() {
     ] {
         let source = File::open(path).unwrap();
         let sink = To::File.open().unwrap();
-        let report = Transfer::new(&source, &sink.fd)
+        let report = TransferOptions::new()
             .guarantee(guarantee)
+            .open(&source, &sink.fd)
             .run()
             .unwrap();
         assert!(report.bytes > 0);
@@ -1061,8 +1101,9 @@ fn a_file_that_says_it_is_empty_is_not() {
             let (source, Some(sink)) = (File::open(PROC_FILE).unwrap(), to.open()) else {
                 continue;
             };
-            let report = Transfer::new(&source, &sink.fd)
+            let report = TransferOptions::new()
                 .guarantee(guarantee)
+                .open(&source, &sink.fd)
                 .run()
                 .unwrap();
             assert_eq!(report.ended, EndReason::AtEnd);
@@ -1082,8 +1123,9 @@ fn a_file_that_grows_meanwhile_is_moved_to_its_end() {
                 .unwrap();
             let sink = to.open().unwrap();
             let mut grown = false;
-            let report = Transfer::new(&source.fd, &sink.fd)
+            let report = TransferOptions::new()
                 .guarantee(guarantee)
+                .open(&source.fd, &sink.fd)
                 .run_with(|_| {
                     if !std::mem::replace(&mut grown, true) {
                         appending.write_all(&content()[100_000..3 * MIB]).unwrap();
@@ -1107,9 +1149,10 @@ fn a_full_device_is_an_error_of_the_sink() {
                     continue;
                 };
                 let full = File::options().write(true).open("/dev/full").unwrap();
-                let failure = Transfer::new(&source.fd, &full)
+                let failure = TransferOptions::new()
                     .guarantee(guarantee)
                     .limit(len as u64)
+                    .open(&source.fd, &full)
                     .run()
                     .unwrap_err();
                 assert_fails(&failure, TransferSide::Sink, "write", Errno::NOSPC);
@@ -1171,10 +1214,11 @@ fn lose_the_reader(from: From, to: To, guarantee: Guarantee, wait: Wait, reads: 
     if reads == 0 {
         thread::sleep(Duration::from_millis(1));
     }
-    let ran = Transfer::new(&source.fd, &sink)
+    let ran = TransferOptions::new()
         .guarantee(guarantee)
         .wait(wait)
         .limit(TOO_MUCH)
+        .open(&source.fd, &sink)
         .run();
     reading.join().unwrap();
     let what = format!("{from:?} → {to:?}, {guarantee:?}, {wait:?}, {reads}");
@@ -1235,8 +1279,9 @@ fn half_closed<W: Write + Send>(
             thread::sleep(Duration::from_millis(1));
             close(peer).unwrap();
         });
-        Transfer::new(&source, &sink.fd)
+        TransferOptions::new()
             .guarantee(guarantee)
+            .open(&source, &sink.fd)
             .run()
             .unwrap()
     });
@@ -1251,8 +1296,9 @@ fn both_directions_of_one_socket_are_two_fds() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let report = Transfer::new(&ours, &ours)
+                let report = TransferOptions::new()
                     .guarantee(guarantee)
+                    .open(&ours, &ours)
                     .run()
                     .unwrap();
                 ours.shutdown(Shutdown::Write).unwrap();
@@ -1295,8 +1341,9 @@ fn one_by_one(source: impl AsFd, mut peer: impl Write + Send, to: To, guarantee:
                 peer.write_all(&[*byte]).unwrap();
             }
         });
-        Transfer::new(&source, &sink.fd)
+        TransferOptions::new()
             .guarantee(guarantee)
+            .open(&source, &sink.fd)
             .run()
             .unwrap();
     });
@@ -1321,7 +1368,10 @@ fn fds_that_are_not_open_for_it_are_errors_of_their_side() {
             for (what, source) in for_writing() {
                 for to in SINKS {
                     let Some(sink) = to.open() else { continue };
-                    let failure = Transfer::new(&source, &sink.fd).guarantee(guarantee).run();
+                    let failure = TransferOptions::new()
+                        .guarantee(guarantee)
+                        .open(&source, &sink.fd)
+                        .run();
                     let failure = failure.unwrap_err();
                     let what = format!("{what} → {to:?}: {failure:?}");
                     assert_side(&failure, TransferSide::Source, Errno::BADF, &what);
@@ -1340,9 +1390,10 @@ fn fds_that_are_not_open_for_it_are_errors_of_their_side() {
                     let Some(source) = from.open(len) else {
                         continue;
                     };
-                    let failure = Transfer::new(&source.fd, &sink)
+                    let failure = TransferOptions::new()
                         .guarantee(guarantee)
                         .limit(len as u64)
+                        .open(&source.fd, &sink)
                         .run()
                         .unwrap_err();
                     let what = format!("{from:?}: {failure:?}");
@@ -1375,7 +1426,10 @@ fn a_directory_is_an_error_of_its_side() {
     for guarantee in GUARANTEES {
         for to in SINKS {
             let Some(sink) = to.open() else { continue };
-            let failure = Transfer::new(&source, &sink.fd).guarantee(guarantee).run();
+            let failure = TransferOptions::new()
+                .guarantee(guarantee)
+                .open(&source, &sink.fd)
+                .run();
             let failure = failure.unwrap_err();
             assert_side(
                 &failure,
@@ -1413,9 +1467,11 @@ fn a_short_input_costs_no_more_calls_than_copying_does() {
                         made += 1;
                         None
                     };
-                    let mut transfer = Transfer::new(&source.fd, &sink.fd).guarantee(guarantee);
+                    let mut transfer = TransferOptions::new()
+                        .guarantee(guarantee)
+                        .open(&source.fd, &sink.fd);
                     if source.endless {
-                        transfer = transfer.limit(len as u64);
+                        transfer.set_limit(len as u64);
                     }
                     let report = judging(ALL_CALLS, count, || transfer.run().unwrap());
                     let Some(report) = report else { return };
@@ -1487,12 +1543,14 @@ fn a_deadline_that_is_set_between_two_runs_ends_the_next_one() {
                     (sink.into(), peer.into())
                 }
             };
-            let mut transfer = Transfer::new(&source, &sink)
+            let mut transfer = TransferOptions::new()
                 .guarantee(guarantee)
-                .limit(100_000);
+                .limit(100_000)
+                .open(&source, &sink);
             assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
             let at = Instant::now() + Duration::from_millis(30);
-            let mut transfer = transfer.limit(u64::MAX).deadline(at);
+            transfer.set_limit(None);
+            transfer.set_deadline(at);
             let report = transfer.run().unwrap();
             assert_eq!(
                 report.ended,
@@ -1508,21 +1566,23 @@ fn options_that_change_between_two_runs_are_checked_again() {
     let _watch = watch("options_that_change_between_two_runs_are_checked_again");
     let file = tempfile::tempfile().unwrap();
     (&file).write_all(&first(100)).unwrap();
-    let mut transfer = Transfer::new(&file, &file)
+    let mut transfer = TransferOptions::new()
         .source_offset(0)
         .sink_offset(100)
-        .limit(100);
+        .limit(100)
+        .open(&file, &file);
     assert_eq!(transfer.run().unwrap().bytes, 100);
-    let error = transfer.limit(1000).run().unwrap_err().error;
+    transfer.set_limit(1000);
+    let error = transfer.run().unwrap_err().error;
     assert!(error.to_string().contains("the same file"), "{error}");
     assert_eq!(file.metadata().unwrap().len(), 200);
 
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     File::from(source.writer).write_all(&first(100)).unwrap();
-    let mut transfer = Transfer::new(&source.reader, &sink.writer).limit(5);
+    let mut transfer = TransferOptions::new()
+        .limit(5)
+        .open(&source.reader, &sink.writer);
     assert_eq!(transfer.run().unwrap().ended, EndReason::AtLimit);
-    let mut transfer = transfer.limit(100).chunk(0);
-    let error = transfer.run().unwrap_err().error;
-    assert!(error.to_string().contains("a chunk of 0 bytes"), "{error}");
-    assert_eq!(transfer.chunk(7).run().unwrap().bytes, 100);
+    transfer.set_limit(100);
+    assert_eq!(transfer.run().unwrap().bytes, 100);
 }

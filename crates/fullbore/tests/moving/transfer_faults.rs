@@ -16,8 +16,8 @@ use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::transfer::Method;
 use fullbore::{
-    Consumer, EndReason, Error, Guarantee, Pipe, Tee, Transfer, TransferFailure, TransferReport,
-    TransferSide, Wait,
+    Consumer, EndReason, Error, Guarantee, Pipe, Tee, Transfer, TransferFailure, TransferOptions,
+    TransferReport, TransferSide, Wait,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -183,10 +183,11 @@ impl Case {
             set_nonblocking(&source.fd);
             set_nonblocking(&sink);
         }
-        let mut transfer = Transfer::new(&source.fd, sink)
+        let mut transfer = TransferOptions::new()
             .guarantee(self.guarantee)
             .wait(wait)
-            .chunk(256 * 1024);
+            .chunk(256 * 1024)
+            .open(&source.fd, sink);
         let ran = under(&mut || transfer.run())?;
         drop(transfer);
         rustix::fs::fcntl_setfl(&source.fd, rustix::fs::OFlags::empty()).unwrap();
@@ -321,12 +322,13 @@ fn what_was_taken_by_a_way_that_is_refused_counts_towards_the_limit() {
                         (sink, Some(collected))
                     }
                 };
-                let mut transfer = Transfer::new(&source.fd, sink)
+                let mut options = TransferOptions::new()
                     .guarantee(Guarantee::Reference)
                     .limit(limit as u64);
                 if let Some(bytes) = chunk {
-                    transfer = transfer.chunk(bytes);
+                    options = options.chunk(bytes);
                 }
+                let mut transfer = options.open(&source.fd, sink);
                 let ran = failing_once(SPLICE, 2, Errno::INVAL, || transfer.run());
                 let Some(ran) = ran else { return };
                 let report = ran.unwrap();
@@ -437,9 +439,10 @@ fn a_sink_that_begins_to_append_in_the_middle_gets_every_byte() {
         for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
             let source = from.open(LEN).unwrap();
             let (sink, collected) = collected(To::File);
-            let ran = Transfer::new(&source.fd, &sink)
+            let ran = TransferOptions::new()
                 .guarantee(guarantee)
                 .chunk(256 * 1024)
+                .open(&source.fd, &sink)
                 .run_with(|progress| {
                     if progress.bytes > 1_000_000 {
                         append_from_now_on(&sink);
@@ -461,9 +464,10 @@ fn a_sink_that_begins_to_append_in_the_middle_gets_every_byte() {
 fn an_offset_of_a_sink_that_begins_to_append_is_not_lost_in_silence() {
     let source = From::File.open(LEN).unwrap();
     let (sink, collected) = collected(To::File);
-    let failure = Transfer::new(&source.fd, &sink)
+    let failure = TransferOptions::new()
         .sink_offset(0)
         .chunk(256 * 1024)
+        .open(&source.fd, &sink)
         .run_with(|_| {
             append_from_now_on(&sink);
             ControlFlow::Continue(())
@@ -488,8 +492,9 @@ fn the_end_of_file_of_a_terminal_is_read_once() {
         tcsetattr(&slave, OptionalActions::Now, &terminal).unwrap();
         let (sink, collected) = collected(To::Pipe);
         let moving = thread::spawn(move || {
-            Transfer::new(&slave, sink)
+            TransferOptions::new()
                 .guarantee(guarantee)
+                .open(&slave, sink)
                 .run()
                 .unwrap()
         });
@@ -513,9 +518,10 @@ fn a_transfer_that_failed_goes_on_with_what_was_under_way() {
         for nth in [1, 2, 3, 6] {
             let source = case.from.open(LEN).unwrap();
             let (sink, collected) = collected(case.to);
-            let mut transfer = Transfer::new(&source.fd, sink)
+            let mut transfer = TransferOptions::new()
                 .guarantee(case.guarantee)
-                .chunk(256 * 1024);
+                .chunk(256 * 1024)
+                .open(&source.fd, sink);
             let ran = failing_once(case.calls, nth, Errno::IO, || {
                 transfer.run().unwrap_err();
                 transfer.run()
@@ -631,8 +637,9 @@ fn repeated_signals_do_not_affect_a_transfer() {
             scope
                 .spawn(|| {
                     let _storm = Storm::over_this_thread();
-                    Transfer::new(&source.fd, sink)
+                    TransferOptions::new()
                         .guarantee(case.guarantee)
+                        .open(&source.fd, sink)
                         .run()
                 })
                 .join()
@@ -687,7 +694,10 @@ fn the_tail_of_a_file_that_is_read_past_the_page_cache_arrives() {
                     continue;
                 };
                 let (sink, collected) = collected(to);
-                let ran = Transfer::new(&source, sink).guarantee(guarantee).run();
+                let ran = TransferOptions::new()
+                    .guarantee(guarantee)
+                    .open(&source, sink)
+                    .run();
                 let what = format!("{directory:?}, {to:?}, {guarantee:?}");
                 let report = ran.unwrap_or_else(|error| panic!("{what}: {error:#}"));
                 assert_eq!(report.bytes, LEN as u64, "{what}");
@@ -719,7 +729,9 @@ fn a_file_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_says() {
         for offset in [0, 4096, 4099] {
             let run = |calls: &[libc::c_long]| {
                 let sink = tempfile::tempfile().unwrap();
-                let mut transfer = Transfer::new(&file, &sink).source_offset(offset);
+                let mut transfer = TransferOptions::new()
+                    .source_offset(offset)
+                    .open(&file, &sink);
                 judging(calls, |_| Some(Errno::IO), || transfer.run())
             };
             let copy = libc::SYS_copy_file_range;
@@ -766,9 +778,10 @@ fn a_block_device_that_is_read_in_whole_blocks_is_not_blamed_for_what_the_sink_s
     let run = |calls: &[libc::c_long]| {
         let (socket, peer) = UnixStream::pair().unwrap();
         let reading = thread::spawn(move || std::io::copy(&mut &peer, &mut std::io::sink()));
-        let mut transfer = Transfer::new(&direct, socket)
+        let mut transfer = TransferOptions::new()
             .guarantee(Guarantee::Reference)
-            .source_offset(0);
+            .source_offset(0)
+            .open(&direct, socket);
         let outcome = judging(calls, |_| Some(Errno::IO), || transfer.run());
         drop(transfer);
         reading.join().unwrap().unwrap();
@@ -800,12 +813,15 @@ fn a_block_device_is_read_past_the_page_cache_by_all_that_read() {
     };
     for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
         let sink = memfd();
-        let transfer = Transfer::new(rewound(), &sink).guarantee(guarantee).run();
+        let transfer = TransferOptions::new()
+            .guarantee(guarantee)
+            .open(rewound(), &sink)
+            .run();
         assert_eq!(transfer.unwrap().bytes, MOST as u64);
         assert_device(sink, &format!("transfer, {guarantee:?}"));
     }
     let sink = memfd();
-    let tee = Tee::new(rewound()).sink(&sink, Policy::FAIL_ALL).run();
+    let tee = Tee::new(rewound(), [(&sink, Policy::FAIL_ALL)]).run();
     assert_eq!(tee.unwrap().taken, MOST as u64);
     assert_device(sink, "tee");
     let mut bytes = Vec::new();
@@ -841,9 +857,10 @@ fn what_is_left_in_a_pseudo_terminal_that_says_its_slave_is_closed_is_read() {
             };
             rustix::io::write(&slave, LINE).unwrap();
             drop(slave);
-            let mut transfer = Transfer::new(&master, &pipe.writer)
+            let mut transfer = TransferOptions::new()
                 .guarantee(guarantee)
-                .wait(wait);
+                .wait(wait)
+                .open(&master, &pipe.writer);
             let calls = [libc::SYS_read, libc::SYS_preadv2, libc::SYS_splice];
             let Some(ran) = failing_once(&calls, 1, Errno::IO, || transfer.run()) else {
                 return;
@@ -886,8 +903,9 @@ fn a_pending_error_that_looks_like_a_refusal_is_a_failure_and_no_end() {
             got
         });
         let job = move || {
-            Transfer::new(&source, sink)
+            TransferOptions::new()
                 .guarantee(Guarantee::Reference)
+                .open(&source, sink)
                 .run()
         };
         (job, reading)

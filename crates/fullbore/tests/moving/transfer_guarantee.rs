@@ -14,7 +14,7 @@ use crate::common::*;
 use fullbore::transfer::Method;
 use fullbore::{
     EndReason, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Transfer,
-    TransferReport, Way,
+    TransferOptions, TransferReport, Way,
 };
 use fullbore_linux::vmsplice_shares;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
@@ -75,8 +75,9 @@ fn moved_on(source: OwnedFd, guarantee: Guarantee) -> (OwnedFd, JoinHandle<Trans
                 .map(|pipe| pipe.capacity().unwrap())
         };
         let before = capacity();
-        let report = Transfer::new(&source, pipe.writer)
+        let report = TransferOptions::new()
             .guarantee(guarantee)
+            .open(&source, pipe.writer)
             .run()
             .unwrap();
         let after = capacity();
@@ -171,8 +172,9 @@ fn overwritten(mut file: File, guarantee: Guarantee) -> (usize, usize) {
     file.write_all(old).unwrap();
     file.rewind().unwrap();
     let pipe = Pipe::new().unwrap();
-    let report = Transfer::new(&file, &pipe.writer)
+    let report = TransferOptions::new()
         .guarantee(guarantee)
+        .open(&file, &pipe.writer)
         .run()
         .unwrap();
     assert_eq!(report.bytes, FITS as u64);
@@ -245,8 +247,9 @@ fn through_a_socket((socket, peer): (OwnedFd, OwnedFd), guarantee: Guarantee, by
     let pipe = Pipe::new().unwrap();
     let sending = thread::spawn(move || reuse_over_socket(&peer, bytes));
     let moving = thread::spawn(move || {
-        Transfer::new(socket, pipe.writer)
+        TransferOptions::new()
             .guarantee(guarantee)
+            .open(socket, pipe.writer)
             .run()
             .unwrap()
     });
@@ -380,8 +383,9 @@ fn what_a_pipe_holds_of_a_snapshot_stays_when_the_transfer_is_gone() {
         for _ in 0..4 {
             let (other, _) = fullbore_linux::pipe::with_capacity(MIB).unwrap();
             let zeros = File::open("/dev/zero").unwrap();
-            Transfer::new(zeros, other.writer)
+            TransferOptions::new()
                 .limit(MIB as u64)
+                .open(zeros, other.writer)
                 .run()
                 .unwrap();
         }

@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::common::ends::{From, SINKS, SOURCES, To, content};
 use crate::common::*;
-use fullbore::{Cancel, Guarantee, Transfer, TransferReport, Wait};
+use fullbore::{Cancel, Guarantee, TransferOptions, TransferReport, Wait};
 
 /// The pairs of kinds, except for those that are slow or scarce.
 fn kinds() -> Vec<(From, To)> {
@@ -26,14 +26,15 @@ fn one(from: From, to: To, len: usize, guarantee: Guarantee, wait: Wait, cancel:
     let (Some(source), Some(sink)) = (from.open(len), to.open()) else {
         return;
     };
-    let mut transfer = Transfer::new(&source.fd, &sink.fd)
+    let mut transfer = TransferOptions::new()
         .guarantee(guarantee)
-        .wait(wait);
+        .wait(wait)
+        .open(&source.fd, &sink.fd);
     if let Some(cancel) = cancel {
-        transfer = transfer.cancel(cancel);
+        transfer.set_cancel(Some(cancel));
     }
     if source.endless {
-        transfer = transfer.limit(len as u64);
+        transfer.set_limit(len as u64);
     }
     let what = format!("{from:?} → {to:?}, {len} bytes, {guarantee:?}, {wait:?}");
     let report: TransferReport = transfer.run().unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -11,7 +11,7 @@ use std::process::ExitStatus;
 use crate::common::ends::{memfd, tcp_pair};
 use crate::common::*;
 use fullbore::{
-    Cancel, EndReason, Error, Guarantee, Pipe, ProducerOptions, Stopped, Transfer, Wait, Way,
+    Cancel, EndReason, Error, Guarantee, Pipe, ProducerOptions, Stopped, TransferOptions, Wait, Way,
 };
 use fullbore_linux::Waiter;
 use fullbore_linux::{Calls, Errno};
@@ -182,9 +182,10 @@ fn a_child_cannot_run_what_its_parent_has_in_flight() {
             let (mut from, sent) = (from.0, sent.clone());
             std::thread::spawn(move || from.write_all(&sent).unwrap())
         };
-        let mut transfer = Transfer::new(from.1, to.0)
+        let mut transfer = TransferOptions::new()
             .guarantee(guarantee)
-            .nonblocking(true);
+            .nonblocking(true)
+            .open(from.1, to.0);
         // Until the sink is full.
         while transfer.run().unwrap().ended != EndReason::WouldBlock(fullbore::TransferSide::Sink) {
         }
@@ -206,7 +207,7 @@ fn a_child_cannot_run_what_its_parent_has_in_flight() {
     repeat.send(3).unwrap();
     let mut out = fullbore::Producer::new(&pipe.writer).unwrap();
     out.write_all(b"unsent").unwrap();
-    let mut tee = fullbore::Tee::new(&pipe.reader).sink(&pipe.writer, fullbore::tee::Policy::DROP);
+    let mut tee = fullbore::Tee::new(&pipe.reader, [(&pipe.writer, fullbore::tee::Policy::DROP)]);
     let mut pages = fullbore::Pages::new(4096).unwrap();
     fork_and_wait(|| {
         is_refused(&repeat.send(1).unwrap_err());
@@ -284,7 +285,10 @@ pub(crate) fn into_a_socket_that_is_left(
         })
     });
     drop(theirs);
-    let failure = Transfer::new(source, ours).guarantee(guarantee).run();
+    let failure = TransferOptions::new()
+        .guarantee(guarantee)
+        .open(source, ours)
+        .run();
     if let Some(peer) = peer {
         assert_eq!(exit_code(peer), 0);
     }

@@ -232,11 +232,15 @@ fn sends_over_its_stdin() {
             let (source, go_on, writing) = in_two_halves();
             let teeing = thread::spawn(move || {
                 let stdin = io::stdin();
-                Tee::new(source)
-                    .sink(stdin.as_fd(), Policy::FAIL_ALL)
-                    .sink(other.writer.as_fd(), Policy::FAIL_ALL)
-                    .run()
-                    .unwrap();
+                Tee::new(
+                    source,
+                    [
+                        (stdin.as_fd(), Policy::FAIL_ALL),
+                        (other.writer.as_fd(), Policy::FAIL_ALL),
+                    ],
+                )
+                .run()
+                .unwrap();
             });
             let mut reader = File::from(other.reader);
             let mut bytes = vec![0; BYTES as usize];
@@ -301,10 +305,10 @@ fn what_has_ended_keeps_no_write_end_open() {
         .map(|pipe| (pipe.reader, pipe.writer))
         .unzip();
     let counts: Vec<_> = readers.into_iter().map(reading).collect();
-    let mut tee = Tee::new(&source);
-    for writer in &writers {
-        tee = tee.sink(writer, Policy::FAIL_ALL);
-    }
+    let mut tee = Tee::new(
+        &source,
+        writers.iter().map(|writer| (writer, Policy::FAIL_ALL)),
+    );
     assert_eq!(tee.run().unwrap().taken, BYTES);
     drop(writers);
     for count in counts {
