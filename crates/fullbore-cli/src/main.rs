@@ -6,26 +6,20 @@ mod buffer;
 mod command;
 mod completion;
 mod copying;
-mod ending;
 mod error_text;
 mod exit;
-mod fork;
-mod guard;
 #[cfg(all(test, feature = "lab"))]
 mod habits;
 mod inherited;
-mod interrupt;
-#[cfg(feature = "lab")]
-mod launch;
 mod manual;
 mod meter;
 mod names;
 mod parallel;
+mod processes;
 mod run;
 mod terminal;
 mod top;
 mod tune_report;
-mod waiting;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result, bail};
 use fullbore_host::machine::{CpuPair, Relation};
-use fullbore_results::placement::{Placement, Verdict};
+use fullbore_results::placement::{Gain, Placement};
 use fullbore_results::run::{Settings, Unit};
 use fullbore_results::statistics::BUSY;
 
@@ -57,7 +57,7 @@ pub fn measure(experiment: &Experiment, cpus: &CpuPair, program: &Program) -> Re
     let placement = Placement::of(experiment.name, cpus.reader, &two_cpus, &one_cpu, wake_up);
     let mut placement = placement.context("nothing moved")?;
     if other_work.share().is_some_and(|share| share > BUSY) {
-        placement.verdict = Verdict::Busy;
+        placement.verdict = Gain::Busy;
     }
     Ok(placement)
 }

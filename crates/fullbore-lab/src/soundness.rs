@@ -25,14 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// page is detected.
 const PERIOD: &str = "100003";
 
-/// Checks `fullbore write` with these options behind every middleman.
+/// Checks `fullbore write` with these options, which may repeat a pattern, behind every middleman.
 ///
 /// # Errors
 /// Fails if processes or pipes cannot be made.
-pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
+pub fn check(writer: &str, repeats: bool, bench: &Bench<'_>) -> Result<Soundness> {
     let verdicts = Habit::ALL
         .iter()
-        .map(|&habit| check_behind(habit, writer, bench))
+        .map(|&habit| check_behind(habit, writer, repeats, bench))
         .collect::<Result<Vec<_>>>()?;
     Ok(Soundness {
         right: verdicts.iter().all(|verdict| verdict.right),
@@ -40,10 +40,15 @@ pub fn check(writer: &str, bench: &Bench<'_>) -> Result<Soundness> {
     })
 }
 
-fn check_behind(habit: Habit, writer: &str, bench: &Bench<'_>) -> Result<CheckResult> {
+fn check_behind(
+    habit: Habit,
+    writer: &str,
+    repeats: bool,
+    bench: &Bench<'_>,
+) -> Result<CheckResult> {
     let (first, second) = (Pipe::new()?, Pipe::new()?);
     let mut checked_bytes = format!("--verify --bytes-to-pipe={BYTES}");
-    if writer.contains("--way repeat") {
+    if repeats {
         checked_bytes += &format!(" --period={PERIOD}");
     }
     let (program, cpus) = (bench.program, bench.cpus);

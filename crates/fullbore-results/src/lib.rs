@@ -1,6 +1,5 @@
 //! The results of `fullbore bench`: their types, their JSON, the statistics over the rounds, the
-//! comparison of runs, and the reports; and the types of what `fullbore explain`, `fullbore doctor` and
-//! `fullbore buffer` report.
+//! comparison of runs, and the reports; and the types of what `fullbore explain` and `fullbore doctor` report.
 //!
 //! Which was the fastest experiment of a run that `fullbore bench --json` printed?
 //!
@@ -27,7 +26,7 @@
 //! | [`statistics`], [`rank_sum`] | medians and spreads; whether two samples differ by more than chance |
 //! | [`compare`] | [`Comparison`](compare::Comparison): several runs side by side |
 //! | [`report`] | [`Report`](report::Report): a run or a comparison as a table, JSON, CSV or HTML, and a run as SVG |
-//! | [`explain`], [`doctor`], [`buffer`] | [`Explanation`](explain::Explanation), [`Examination`](doctor::Examination) and [`BufferSummary`](buffer::BufferSummary), the shapes of their JSON |
+//! | [`explain`], [`doctor`] | [`Explanation`](explain::Explanation) and [`Examination`](doctor::Examination), the shapes of their JSON |
 //! | [`summary`] | [`Summary`](summary::Summary): what the reports of many runs of `fullbore run` say together |
 //! | [`names`] | which experiments a pattern means |
 //! | [`date`] | times as text |
@@ -36,7 +35,6 @@
 //! The crate never exits, and writes only to the writers that it is given. It does not depend on how
 //! experiments are run, or on the command.
 
-pub mod buffer;
 pub mod compare;
 pub mod date;
 pub mod doctor;

@@ -30,7 +30,7 @@ pub struct Placement {
     /// How many times as fast one CPU is, by the medians.
     pub ratio: f64,
     /// What the comparison says.
-    pub verdict: Verdict,
+    pub verdict: Gain,
     /// The microseconds from waking a process to its first instruction on another CPU, if that could be
     /// measured.
     pub wake_up_us: Option<f64>,
@@ -66,7 +66,7 @@ pub struct PlacementAdvice {
 /// Whether one CPU is faster than two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Gain {
     /// It is faster by at least [`LEAST_RATIO`], and its slowest round is faster than the fastest round on two
     /// CPUs. With five rounds each, chance alone does that once in 252 times.
     Gains,
@@ -93,9 +93,9 @@ impl Placement {
         }
         let ratio = one_cpu.median / two_cpus.median;
         let verdict = match (ratio >= LEAST_RATIO, one_cpu.min > two_cpus.max) {
-            (false, _) => Verdict::GainsNothing,
-            (true, false) => Verdict::Unclear,
-            (true, true) => Verdict::Gains,
+            (false, _) => Gain::GainsNothing,
+            (true, false) => Gain::Unclear,
+            (true, true) => Gain::Gains,
         };
         Some(Self {
             experiment: experiment.to_owned(),
@@ -110,7 +110,7 @@ impl Placement {
 
     /// Returns whether one CPU is clearly faster.
     pub fn gains(&self) -> bool {
-        self.verdict == Verdict::Gains
+        self.verdict == Gain::Gains
     }
 
     /// Returns how many times as fast a pipeline is on one CPU, of whose time the programs themselves compute
@@ -125,7 +125,7 @@ impl Placement {
 mod tests {
     use super::*;
 
-    fn verdict(two_cpus: &[f64], one_cpu: &[f64]) -> Verdict {
+    fn verdict(two_cpus: &[f64], one_cpu: &[f64]) -> Gain {
         let placement = Placement::of("write_read", 0, two_cpus, one_cpu, None).unwrap();
         placement.verdict
     }
@@ -133,25 +133,19 @@ mod tests {
     #[test]
     fn a_clear_gain_is_one_whose_rounds_do_not_overlap() {
         let two_cpus = [0.9, 1.0, 0.8, 0.9, 1.1];
-        assert_eq!(
-            verdict(&two_cpus, &[2.9, 2.8, 3.0, 1.2, 2.9]),
-            Verdict::Gains
-        );
+        assert_eq!(verdict(&two_cpus, &[2.9, 2.8, 3.0, 1.2, 2.9]), Gain::Gains);
         assert_eq!(
             verdict(&two_cpus, &[2.9, 2.8, 3.0, 1.0, 2.9]),
-            Verdict::Unclear
+            Gain::Unclear
         );
     }
 
     #[test]
     fn a_small_gain_or_a_loss_is_none() {
         let two_cpus = [1.0, 1.01, 1.02];
-        assert_eq!(
-            verdict(&two_cpus, &[1.15, 1.16, 1.17]),
-            Verdict::GainsNothing
-        );
-        assert_eq!(verdict(&two_cpus, &[0.3, 0.3, 0.3]), Verdict::GainsNothing);
-        assert_eq!(verdict(&[1.0], &[1.2]), Verdict::Gains);
+        assert_eq!(verdict(&two_cpus, &[1.15, 1.16, 1.17]), Gain::GainsNothing);
+        assert_eq!(verdict(&two_cpus, &[0.3, 0.3, 0.3]), Gain::GainsNothing);
+        assert_eq!(verdict(&[1.0], &[1.2]), Gain::Gains);
     }
 
     #[test]

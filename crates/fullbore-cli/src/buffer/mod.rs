@@ -17,6 +17,7 @@
 //! | `messages.rs` | where messages go |
 //! | `as_mbuffer.rs` | the words of mbuffer |
 //! | `sizes.rs` | the memory, and how much of it is moved at a time |
+//! | `json.rs` | the shape of its JSON |
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |
 
@@ -25,6 +26,7 @@ pub mod as_mbuffer;
 mod file;
 pub mod hashing;
 mod history;
+pub mod json;
 mod memory;
 pub mod messages;
 pub mod network;

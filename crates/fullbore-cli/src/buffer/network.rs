@@ -19,7 +19,7 @@ use rustix::net::sockopt::{
 };
 
 use crate::error_text::Failed;
-use crate::waiting::wait_for;
+use crate::processes::waiting::wait_for;
 
 /// The time between two looks at what the other side has not got yet.
 const LOOK: Duration = Duration::from_millis(2);

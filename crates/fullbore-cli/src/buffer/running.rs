@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use super::json::Destination;
 use anyhow::Context;
 use fullbore::buffer::BufferReport;
 use fullbore::tee::Policy;
 use fullbore::{BufferOptions, Cancel, Error, TransferSide};
 use fullbore_host::refusal::Usage;
-use fullbore_results::buffer::Destination;
 
 use super::answer::{self, Outcome};
 use super::file::Holding;

@@ -16,7 +16,7 @@ use super::opening::Ends;
 use super::options::Options;
 use super::status_line::{self, Reading, percent};
 use crate::copying::Input;
-use crate::interrupt::Interrupt;
+use crate::processes::interrupt::Interrupt;
 use crate::terminal::line;
 use crate::terminal::lines::{Screen, say, say_line};
 use crate::terminal::log_line::{Due, log_line};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::json::{BufferSummary, Destination, Fill, Shortage, SlowSide};
 use fullbore::buffer::{Level, Waits};
 use fullbore_host::size::{self, amount};
-use fullbore_results::buffer::{BufferSummary, Destination, Fill, Shortage, Slow};
 
 use crate::copying::rate;
 use fullbore_host::text::duration;
@@ -76,23 +76,23 @@ fn waits(waits: Waits) -> String {
 }
 
 /// Returns the slow side.
-fn slow(level: &Level) -> Slow {
+fn slow(level: &Level) -> SlowSide {
     let matters = |waits: Waits| waits.time.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();
     match (matters(level.empty), matters(level.full)) {
-        (true, false) => Slow::Writer,
-        (false, true) => Slow::Reader,
-        (true, true) => Slow::Both,
-        (false, false) => Slow::Neither,
+        (true, false) => SlowSide::Writer,
+        (false, true) => SlowSide::Reader,
+        (true, true) => SlowSide::Both,
+        (false, false) => SlowSide::Neither,
     }
 }
 
 /// Returns in a sentence or two which side was slow, and whether a larger buffer would have helped.
 fn verdict(level: &Level) -> String {
     let side = match slow(level) {
-        Slow::Writer => "The writer was the slow side. ",
-        Slow::Reader => "The reader was the slow side. ",
-        Slow::Both => "Writer and reader were slow in turn. ",
-        Slow::Neither => "",
+        SlowSide::Writer => "The writer was the slow side. ",
+        SlowSide::Reader => "The reader was the slow side. ",
+        SlowSide::Both => "Writer and reader were slow in turn. ",
+        SlowSide::Neither => "",
     };
     let saved = could_save(level);
     let is_much = saved.as_secs_f64() > LITTLE * level.elapsed.as_secs_f64();

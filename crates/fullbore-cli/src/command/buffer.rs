@@ -10,6 +10,7 @@ use fullbore::buffer::Level;
 use super::json;
 use crate::buffer::as_mbuffer;
 use crate::buffer::hashing::Hashing;
+use crate::buffer::json::Destination;
 use crate::buffer::messages::Messages;
 use crate::buffer::options::Options;
 use crate::buffer::show::Show;
@@ -17,10 +18,9 @@ use crate::buffer::sizes::Sizes;
 use crate::buffer::summary;
 use crate::copying;
 use crate::exit;
-use crate::interrupt;
+use crate::processes::interrupt;
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::Usage;
-use fullbore_results::buffer::Destination;
 
 /// Copy stdin to stdout through a large buffer, so that neither side waits for the other
 ///

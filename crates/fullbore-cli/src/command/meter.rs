@@ -17,7 +17,7 @@ use rustix::io::FdFlags;
 
 use crate::copying::{self, Existing, Input, Output, join};
 use crate::exit;
-use crate::meter::as_pv::{self, Manner};
+use crate::meter::manner::{self, Manner};
 use crate::meter::remote::{Request, ask};
 use crate::meter::{
     self, Display, LineOptions, Passing, PidFile, Target, TransferOptions, Watches, lines_of_all,
@@ -45,7 +45,6 @@ Examples:
   fullbore meter -cN in access.log | gzip | fullbore meter -cN out > access.log.gz
   fullbore meter -F '%b %{slow} %p' disk.img | gzip > disk.img.gz
   fullbore meter --watch gzip
-  fullbore meter --pipeline $(pgrep -n gzip)
 
 Sequences of a FORMAT: %p %{progress} %{progress-amount-only} %{progress-bar-only} %{bar-plain} \
 %{bar-block} %{bar-granular} %{bar-shaded} %{progress-conemu} %T %{buffer-percent} %t %{timer} %e %{eta} %I %{fineta} %r %{rate} %a %{average-rate} \
@@ -86,13 +85,6 @@ struct OtherProcesses {
     #[arg(conflicts_with_all = TRANSFER.split(' '), conflicts_with_all = ["cursor", "rate_limit"])]
     watch: Vec<Target>,
 
-    /// Copy nothing. Show how far the pipeline that contains this process is in the file that its first
-    /// stage reads, and which stage is slow. End when the process ends
-    #[arg(long, value_name = "PID", value_parser = number::pid, add = ArgValueCandidates::new(pids))]
-    #[arg(conflicts_with_all = TRANSFER.split(' '))]
-    #[arg(conflicts_with_all = LINE.split(' '), conflicts_with_all = ["watch", "remote", "query", "rate_limit", "pidfile"])]
-    pipeline: Option<u32>,
-
     /// Copy nothing. Change the running meter with this PID: its rate limit, size, name, interval,
     /// width, height, or what its line shows
     #[arg(short = 'R', long, value_name = "PID", value_parser = number::pid, add = ArgValueCandidates::new(pids))]
@@ -109,10 +101,6 @@ struct OtherProcesses {
     pidfile: Option<PathBuf>,
 }
 
-/// The options of the line, without the interval and `--force`.
-const LINE: &str = "progress timer eta fineta rate average_rate bytes buffer_percent last_written bits si format size \
-     gauge bar_style average_rate_window stats extra_display conemu name cursor wait delay_start width height numeric";
-
 /// The options that say what is copied, and how.
 const TRANSFER: &str = "direct_io store_and_forward files output atomic at_least sync discard by_reference buffer_size \
      pipe_buffer_size no_splice skip_errors error_skip_block stop_at_size line_mode null quiet";
@@ -127,9 +115,6 @@ impl Meter {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if !self.others.watch.is_empty() {
             self.watch()
-        } else if let Some(pid) = self.others.pipeline {
-            meter::follow(pid, self.line.interval(), self.line.force)?;
-            Ok(ExitCode::SUCCESS)
         } else if let Some(pid) = self.others.remote {
             let changes = self.line.changes(self.transfer.rate_limit);
             ask(pid, &Request::Change(changes))?;
@@ -178,7 +163,7 @@ impl Meter {
         let _pid_file = match self.others.pidfile.clone().map(PidFile::new).transpose() {
             Err(error) if self.manner.is_pv() => {
                 exit::say(self.manner.who(), &error);
-                return Ok(ExitCode::from(as_pv::NOT_TOLD));
+                return Ok(ExitCode::from(manner::NOT_TOLD));
             }
             pid_file => pid_file?,
         };

@@ -26,8 +26,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::failure::close_failed;
 use super::sync::{sync_directory, sync_file};
 use crate::error_text::{self, Failed};
-use crate::guard::Guard;
-use crate::interrupt::Interrupt;
+use crate::processes::guard::Guard;
+use crate::processes::interrupt::Interrupt;
 
 /// The extended attribute that holds the ACL of a file (acl(5)).
 const ACL: &str = "system.posix_acl_access";

@@ -14,15 +14,15 @@ use fullbore::PipeEnd;
 use fullbore_linux::Fill;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::as_pv::{self, Manner};
 use super::display::{Display, show};
 use super::line_options::LineOptions;
 use super::look::Look;
+use super::manner::{self, Manner};
 use super::remote::{self, Request, State};
 use super::sample;
 use super::stats::Stats;
 use super::verdict::Seen;
-use crate::interrupt::Interrupt;
+use crate::processes::interrupt::Interrupt;
 use crate::terminal::line::Reading;
 use crate::terminal::lines::{say, say_line};
 use crate::terminal::log_line::{Due, log_line};
@@ -95,7 +95,7 @@ impl Meter {
         });
         // Before the thread starts, so that a signal in between is noted too.
         let interrupt = is_needed.then(|| match manner.is_pv() {
-            true => Interrupt::of(&SIGNALS).ending_with(as_pv::SIGNAL),
+            true => Interrupt::of(&SIGNALS).ending_with(manner::SIGNAL),
             false => Interrupt::noted(),
         });
         let thread = interrupt.and_then(|interrupt| {

@@ -7,14 +7,13 @@
 //! | `pass.rs`, `lines.rs` | passing the bytes on; the lines among them |
 //! | `live.rs` | the meter of what passes |
 //! | `display.rs` | where lines are drawn |
-//! | `as_pv.rs` | the words and exit codes: its own, or those of pv |
+//! | `manner.rs` | the words and exit codes: its own, or those of pv |
 //! | `look.rs` | how a reading is shown |
 //! | `format.rs`, `bar.rs`, `colour.rs`, `appearance.rs` | pv's line: its formats, bars, colours, and units |
 //! | `extra.rs` | the line in the title of the window |
 //! | `stats.rs` | how the rate differed |
 //! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
-//! | `pipeline.rs` | how far a whole pipeline is that is already running |
 //! | `remote.rs` | telling and asking a meter that is running |
 //! | `query.rs` | the line of a meter that is running, shown by another one |
 //! | `skip.rs` | how far to go on behind a read error |
@@ -22,7 +21,6 @@
 //! | `watch.rs` | the files of a process that is already running |
 
 mod appearance;
-pub mod as_pv;
 mod bar;
 mod colour;
 mod display;
@@ -32,9 +30,9 @@ mod line_options;
 mod lines;
 mod live;
 mod look;
+pub mod manner;
 mod pass;
 mod pid_file;
-mod pipeline;
 mod query;
 pub mod remote;
 mod sample;
@@ -50,7 +48,6 @@ pub use lines::lines_of_all;
 pub use live::Meter;
 pub use pass::Passing;
 pub use pid_file::PidFile;
-pub use pipeline::follow;
 pub use query::query;
 pub use transfer_options::TransferOptions;
 pub use watch::{Target, Watches};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error_text::{Failed, shown};
-use crate::guard::Guard;
+use crate::processes::guard::Guard;
 
 /// A file that is removed with this value, or with this process.
 pub struct PidFile {

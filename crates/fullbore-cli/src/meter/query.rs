@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::display::{Display, show};
 use super::line_options::LineOptions;
 use super::remote::{Request, State, ask};
-use crate::interrupt::Interrupt;
+use crate::processes::interrupt::Interrupt;
 use crate::terminal::line::Reading;
 use fullbore_observe::Rate;
 

@@ -35,7 +35,7 @@ pub struct Seen {
 
 /// Which side is slow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Finding {
     /// For a line that has little room, if a side is slow.
     pub in_short: Option<&'static str>,
     /// In a sentence.
@@ -45,7 +45,7 @@ pub struct Verdict {
 /// There were too few samples for a verdict.
 const TOO_SHORT: &str = "the run was too short to tell which side is slow";
 
-impl Verdict {
+impl Finding {
     fn slow(in_short: &'static str, text: String) -> Self {
         let in_short = Some(in_short);
         Self { in_short, text }
@@ -92,39 +92,39 @@ impl Seen {
     }
 
     /// Returns which side is slow.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> Finding {
         let Some(held) = self.held.of_all() else {
-            return Verdict::unknown(TOO_SHORT);
+            return Finding::unknown(TOO_SHORT);
         };
         if held >= 0.5 {
             let held = Percent(held);
             let text =
                 format!("the rate limit is the bottleneck: it delayed bytes {held} of the time");
-            return Verdict::slow("slow: limit", text);
+            return Finding::slow("slow: limit", text);
         }
         let any = self.before_empty.of + self.after_full.of > 0;
         match (self.before_empty.of_all(), self.after_full.of_all()) {
-            (None, None) if any => Verdict::unknown(TOO_SHORT),
-            (None, None) => Verdict::unknown(
+            (None, None) if any => Finding::unknown(TOO_SHORT),
+            (None, None) => Finding::unknown(
                 "cannot tell which side is slow: neither input nor output is a pipe",
             ),
             (Some(empty), full) if empty >= 0.5 && empty >= full.unwrap_or(0.0) => {
                 let empty = Percent(empty);
                 let text = format!("the writer is slow: its pipe was empty {empty} of the time");
-                Verdict::slow("slow: writer", text)
+                Finding::slow("slow: writer", text)
             }
             (_, Some(full)) if full >= 0.5 => {
                 let full = Percent(full);
                 let text = format!("the reader is slow: its pipe was full {full} of the time");
-                Verdict::slow("slow: reader", text)
+                Finding::slow("slow: reader", text)
             }
             (Some(empty), Some(full)) => self.between(empty, full),
-            (Some(empty), None) => Verdict::unknown(format!(
+            (Some(empty), None) => Finding::unknown(format!(
                 "the writer is not slow: its pipe was empty only {} of the time (the output is not a pipe, so the \
                  reader is unknown)",
                 Percent(empty)
             )),
-            (None, Some(full)) => Verdict::unknown(format!(
+            (None, Some(full)) => Finding::unknown(format!(
                 "the reader is not slow: its pipe was full only {} of the time (the input is not a pipe, so the \
                  writer is unknown)",
                 Percent(full)
@@ -133,20 +133,20 @@ impl Seen {
     }
 
     /// Where neither side made the other wait half of the time.
-    fn between(&self, empty: f64, full: f64) -> Verdict {
+    fn between(&self, empty: f64, full: f64) -> Finding {
         let is_by_turns = empty >= 0.2 && full >= 0.2;
         let drained = self.after_empty.of_all().filter(|&drained| drained >= 0.5);
         let (filled, is_fed) = (Percent(1.0 - empty), empty <= 0.1);
         let (empty, full) = (Percent(empty), Percent(full));
         match drained {
-            _ if is_by_turns => Verdict::slow(
+            _ if is_by_turns => Finding::slow(
                 "slow: both",
                 format!(
                     "both sides wait for each other alternately: the writer's pipe was empty {empty} of the time, and \
                      the reader's pipe was full {full}"
                 ),
             ),
-            Some(drained) if is_fed => Verdict::slow(
+            Some(drained) if is_fed => Finding::slow(
                 "slow: meter",
                 format!(
                     "meter itself is the bottleneck: input was waiting {filled} of the time, and the reader's pipe was \
@@ -154,7 +154,7 @@ impl Seen {
                     Percent(drained)
                 ),
             ),
-            _ => Verdict::unknown(format!(
+            _ => Finding::unknown(format!(
                 "neither side waited for long: the writer's pipe was empty {empty} of the time, and the reader's pipe \
                  was full {full}"
             )),

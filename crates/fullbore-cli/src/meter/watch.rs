@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use super::line_options::LineOptions;
 use crate::error_text::Failed;
-use crate::interrupt::Interrupt;
+use crate::processes::interrupt::Interrupt;
 use crate::terminal::line::{Reading, gauge};
 use crate::terminal::lines::{Screen, say_line};
 use fullbore_host::process_name::{self, ProcessName};

@@ -13,7 +13,7 @@ use super::getopt::{self, Parsed, Spec};
 use crate::copying::is_plain;
 use crate::exit;
 use crate::inherited;
-use crate::interrupt::die_of;
+use crate::processes::interrupt::die_of;
 use crate::terminal::lines::say_line;
 
 /// A call of a program.

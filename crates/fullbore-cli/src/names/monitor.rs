@@ -17,7 +17,7 @@ use crate::error_text::{Failed, shown};
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum Watched {
     In,
     Out,
     Both,
@@ -74,7 +74,7 @@ pub fn start(who: &str, parsed: &mut Parsed) -> anyhow::Result<Started> {
     if has('U') {
         bail!(wrong("monitor mode cannot be used with store-and-forward"));
     }
-    if side == Side::In && has('o') {
+    if side == Watched::In && has('o') {
         bail!(wrong(
             "-o needs -M out or both: of 'in', the output is that of the command"
         ));
@@ -88,22 +88,22 @@ pub fn start(who: &str, parsed: &mut Parsed) -> anyhow::Result<Started> {
     command.args(arguments);
     let mut started = Started::default();
     match side {
-        Side::In => {
+        Watched::In => {
             let pipe = pipe()?;
             started.command = Some(command.stdin(pipe.reader).spawn().failed(of_program)?);
             dup2_stdout(&pipe.writer).failed("-M: dup2 of stdout")?;
         }
-        Side::Out => {
+        Watched::Out => {
             let pipe = pipe()?;
             started.command = Some(command.stdout(pipe.writer).spawn().failed(of_program)?);
             dup2_stdin(&pipe.reader).failed("-M: dup2 of stdin")?;
         }
-        Side::Both | Side::Before => {
+        Watched::Both | Watched::Before => {
             let (first, second) = (pipe()?, pipe()?);
             command.stdin(first.reader).stdout(second.writer);
             started.command = Some(command.spawn().failed(of_program)?);
             let mut before = Command::new("/proc/self/exe");
-            let options = options_of(&parsed.options, Side::Before);
+            let options = options_of(&parsed.options, Watched::Before);
             before.arg0(who).args(options.into_iter().map(word_of));
             started.before = Some(before.stdout(first.writer).spawn().failed("-M: pv")?);
             dup2_stdin(&second.reader).failed("-M: dup2 of stdin")?;
@@ -115,19 +115,19 @@ pub fn start(who: &str, parsed: &mut Parsed) -> anyhow::Result<Started> {
     Ok(started)
 }
 
-fn side(text: &OsStr) -> Option<Side> {
+fn side(text: &OsStr) -> Option<Watched> {
     match text.to_str()? {
-        "in" | "0" => Some(Side::In),
-        "out" | "1" => Some(Side::Out),
-        "both" | "2" => Some(Side::Both),
+        "in" | "0" => Some(Watched::In),
+        "out" | "1" => Some(Watched::Out),
+        "both" | "2" => Some(Watched::Both),
         _ => None,
     }
 }
 
 /// Returns the options of the pv on one side. Of two formats or names, the first is that of the input; of the others, all
 /// are about both sides, but only one of two pvs has the file of the output and that of the PID: the last one.
-fn options_of(all: &[(char, Option<OsString>)], side: Side) -> Vec<(char, Option<OsString>)> {
-    let is_before = side == Side::Before;
+fn options_of(all: &[(char, Option<OsString>)], side: Watched) -> Vec<(char, Option<OsString>)> {
+    let is_before = side == Watched::Before;
     let count = |id| all.iter().filter(|(given, _)| *given == id).count();
     let counts = ['F', 'N'].map(count);
     let mut seen = [0; 2];
@@ -138,7 +138,7 @@ fn options_of(all: &[(char, Option<OsString>)], side: Side) -> Vec<(char, Option
             let which = usize::from(*id == 'N');
             seen[which] += 1;
             let is_first = seen[which] == 1;
-            counts[which] < 2 || is_first == (is_before || side == Side::In)
+            counts[which] < 2 || is_first == (is_before || side == Watched::In)
         }
         _ => true,
     };
@@ -170,7 +170,7 @@ mod tests {
             .collect();
         let words =
             |side| -> Vec<OsString> { options_of(&all, side).into_iter().map(word_of).collect() };
-        assert_eq!(words(Side::Before), ["-c", "-F%b", "-Nx", "-s5"]);
-        assert_eq!(words(Side::Both), ["-c", "-F%r", "-Nx", "-s5", "-Pfile"]);
+        assert_eq!(words(Watched::Before), ["-c", "-F%b", "-Nx", "-s5"]);
+        assert_eq!(words(Watched::Both), ["-c", "-F%r", "-Nx", "-s5", "-Pfile"]);
     }
 }

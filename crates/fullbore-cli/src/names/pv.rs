@@ -12,7 +12,7 @@ use super::monitor;
 use crate::command::meter::Meter;
 use crate::error_text::Failed;
 use crate::exit;
-use crate::meter::as_pv::{Manner, NOT_TOLD, WRONG};
+use crate::meter::manner::{Manner, NOT_TOLD, WRONG};
 use fullbore_host::refusal::Usage;
 
 /// Returns the options of pv: its own, and those of the meter that have a letter.

@@ -26,7 +26,7 @@ pub struct Report {
     /// How long blocks whose output was complete waited for their turn.
     pub turn_wait_mean_seconds: f64,
     pub turn_wait_max_seconds: f64,
-    pub slow: Slow,
+    pub slow: SlowPart,
     pub workers: Vec<Slot>,
     #[serde(skip)]
     pub turns: u32,
@@ -45,7 +45,7 @@ pub struct Waited {
 /// What was slow.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Slow {
+pub enum SlowPart {
     Input,
     #[default]
     Workers,
@@ -80,9 +80,9 @@ impl Report {
             output,
         } = self.waited;
         self.slow = match (input >= workers, input.max(workers) >= output) {
-            (_, false) => Slow::Output,
-            (true, true) => Slow::Input,
-            (false, true) => Slow::Workers,
+            (_, false) => SlowPart::Output,
+            (true, true) => SlowPart::Input,
+            (false, true) => SlowPart::Workers,
         };
     }
 
@@ -111,9 +111,9 @@ impl Report {
             self.turn_wait_max_seconds,
         ));
         let (what, time) = match self.slow {
-            Slow::Input => ("the input", self.waited.input),
-            Slow::Workers => ("the command", self.waited.workers),
-            Slow::Output => ("the reader of the output", self.waited.output),
+            SlowPart::Input => ("the input", self.waited.input),
+            SlowPart::Workers => ("the command", self.waited.workers),
+            SlowPart::Output => ("the reader of the output", self.waited.output),
         };
         lines.push(format!(
             "slow: {what}: 'fullbore parallel' waited for it {} of the time, and used {} of a CPU itself",

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::left::name;
 use super::runner::{Ending, Runner};
-use crate::ending;
+use crate::processes::ending;
 
 /// The interval at which the processes in the background are listed.
 const LISTING_INTERVAL: Duration = Duration::from_millis(100);

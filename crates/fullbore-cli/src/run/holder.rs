@@ -24,10 +24,10 @@ use rustix::thread::sched_yield;
 
 use super::left::say_left;
 use super::shelf::{Shelf, is_read};
-use crate::ending;
 use crate::error_text::with_limit;
-use crate::fork::{close_all_but, exit_at_once, fork, rename};
-use crate::waiting::wait_for;
+use crate::processes::ending;
+use crate::processes::fork::{close_all_but, exit_at_once, fork, rename};
+use crate::processes::waiting::wait_for;
 
 /// What ps(1) shows.
 const COMMAND: &str = "fullbore run: keeps pipes open until their last reader has ended";

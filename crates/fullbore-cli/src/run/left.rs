@@ -6,7 +6,7 @@ use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, getuid, test_kill_process};
 
-use crate::ending;
+use crate::processes::ending;
 use crate::terminal::lines::say_line;
 use fullbore_host::text::clean;
 

@@ -6,7 +6,7 @@
 //! | `command_line.rs` | … from a line for the shell, which is cut at its pipes |
 //! | `scan.rs` | … the borders of the line's tokens |
 //! | `argv.rs` | … from words, without a shell |
-//! | `supervisor.rs` | the process that the user started, which watches the runner |
+//! | `keeper.rs` | the process that the user started, which watches the runner |
 //! | `runner.rs` | the process that runs the pipeline |
 //! | `observer.rs` | … and observes it, for a report |
 //! | `stall.rs` | … and finds out that nothing moves |
@@ -41,6 +41,7 @@ mod enlarge;
 mod failure;
 mod holder;
 mod judge;
+mod keeper;
 mod left;
 mod observer;
 mod options;
@@ -55,11 +56,11 @@ mod signals;
 mod stall;
 mod start;
 mod status;
-mod supervisor;
 mod whole;
 
 pub use accept::Codes;
 pub use failure::{FAILED, Failure};
+pub use keeper::keep;
 pub use left::{called, say_left};
 pub use observer::open_fifo;
 pub use options::Options;
@@ -69,4 +70,3 @@ pub use runner::run;
 pub use signals::{Came, Signals, stop};
 pub use start::{Command, Starting};
 pub use status::code;
-pub use supervisor::keep;

@@ -14,12 +14,13 @@ use rustix::system::uname;
 
 use super::options::Options;
 use super::stall::Stall;
+use crate::inherited;
+use crate::processes::ending;
 use crate::terminal::lines::say_line;
 use crate::terminal::live::Live;
 use crate::terminal::log_line::Due;
 use crate::terminal::progress::ProgressLine;
 use crate::terminal::{report, size_of, stderr};
-use crate::{ending, inherited};
 use fullbore_observe::census::link::Link;
 use fullbore_observe::{StartedStage, Watch};
 

@@ -18,7 +18,8 @@ use super::runner::Runner;
 use super::shelf::pipes_of;
 use super::status::{code, was_ended_by_sigpipe};
 use super::whole::{Note, Step, Whole};
-use crate::{ending, exit};
+use crate::exit;
+use crate::processes::ending;
 
 /// The interval at which a process is looked at that still has the pipe of its stage open. No event reports that it
 /// closes it.

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::ending::Stopped;
+use crate::processes::ending::Stopped;
 use anyhow::{Context, Result, bail};
 use fullbore_linux::is_closed;
 use rustix::fs::{FileType, Mode, OFlags};

@@ -2,6 +2,7 @@
 //! and as metrics.
 
 mod cells;
+mod columns;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod order;

@@ -1,37 +1,41 @@
 //! Decides which pipes are shown, and in what order: the pipes of a pipeline stay together.
 
 use super::cells;
+use super::columns::{BY_NAME, COLUMNS, Column, Order};
 use fullbore_observe::overview::{Overview, PipeState};
 
-/// The column by which pipes are sorted: its place among [`COLUMNS`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The order of the pipes: the place of its column among [`COLUMNS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sort(usize);
 
-/// A column: its name, and the value by which a pipe is sorted. The pipe with the highest value comes first.
-type Column = (&'static str, fn(&PipeState) -> f64);
+/// The orders, in the order in which the user gets them, with the place of each column. The first is that by rate.
+fn orders() -> impl Iterator<Item = (usize, &'static str)> + Clone {
+    let named = |(at, column): (usize, &Column)| Some((at, column.order?.0));
+    let all = COLUMNS.iter().enumerate().filter_map(named);
+    all.clone()
+        .skip_while(|&(_, name)| name != "rate")
+        .chain(all)
+}
 
-/// The columns by which pipes can be sorted, in the order in which the user gets them.
-const COLUMNS: [Column; 6] = [
-    ("rate", |row| row.bytes_per_second.unwrap_or(-1.0)),
-    ("full", |row| row.filled.unwrap_or(-1.0)),
-    ("waits", |row| {
-        let blocked = row.blocked.iter().map(|blocked| blocked.seconds);
-        blocked.fold(-1.0, f64::max)
-    }),
-    ("holds", |row| row.capacity.map_or(-1.0, |size| size as f64)),
-    ("newest", |row| row.first_seen),
-    // By the names of the processes, and nothing else.
-    ("name", |_| 0.0),
-];
+impl Default for Sort {
+    fn default() -> Self {
+        Self(orders().next().map_or(0, |(at, _)| at))
+    }
+}
 
 impl Sort {
-    /// Returns the column that follows this one, and the first after the last.
+    /// Returns the order that follows this one, and the first after the last.
     pub fn next(self) -> Self {
-        Self((self.0 + 1) % COLUMNS.len())
+        let mut after = orders().chain(orders()).skip_while(|&(at, _)| at != self.0);
+        after.nth(1).map_or(self, |(at, _)| Self(at))
+    }
+
+    fn order(self) -> Order {
+        COLUMNS[self.0].order.expect("it is one of the orders")
     }
 
     pub fn in_words(self) -> &'static str {
-        COLUMNS[self.0].0
+        self.order().0
     }
 }
 
@@ -50,10 +54,10 @@ pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Ve
     });
     let key = |group: &Vec<usize>| {
         let rows = group.iter().map(|&at| &overview.pipes[at]);
-        let weights = rows.map(COLUMNS[sort.0].1);
+        let weights = rows.map(sort.order().1);
         let first = &overview.pipes[group[0]];
         let name = match sort.in_words() {
-            "name" => cells::ends(first),
+            BY_NAME => cells::ends(first),
             _ => String::new(),
         };
         // Pipes in a chain come before the others, of which one side is not visible.
@@ -82,4 +86,24 @@ fn text(row: &PipeState) -> String {
         text.push_str(&who.command);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sort;
+
+    #[test]
+    fn the_help_lists_the_orders_as_they_follow_each_other() {
+        let mut sort = Sort::default();
+        let mut names = Vec::new();
+        while names.first() != Some(&sort.in_words()) {
+            names.push(sort.in_words());
+            sort = sort.next();
+        }
+        assert_eq!(names.join(", "), "rate, waits, newest, name, holds, full");
+        let text = include_str!("../../../../docs/top.md");
+        for text in [text, include_str!("screen/state.rs")] {
+            assert!(text.contains(&names.join(", ")));
+        }
+    }
 }

@@ -3,16 +3,13 @@
 use std::fmt;
 
 use super::cells::{notes, progress};
+use super::columns::COLUMNS;
 use super::order::{Sort, order};
-use super::screen::view::COLUMNS;
 use fullbore_host::text::table_lines;
 use fullbore_observe::overview::Overview;
 
 /// The most pipelines for which each verdict is printed in full.
 const FEW: usize = 3;
-
-/// The columns of the screen that are in the table.
-const SHOWN: [&str; 6] = ["writer → reader", "holds", "full", "rate", "waits", "slow"];
 
 /// The table, and the lines below it.
 pub struct Shown<'a>(pub &'a Overview);
@@ -23,7 +20,7 @@ impl fmt::Display for Shown<'_> {
         if overview.pipes.is_empty() {
             writeln!(f, "no pipes")?;
         } else {
-            let columns = || COLUMNS.iter().filter(|one| SHOWN.contains(&one.name));
+            let columns = || COLUMNS.iter().filter(|one| one.once);
             let mut rows = vec![Vec::from_iter(columns().map(|one| one.name.to_owned()))];
             for at in order(overview, Sort::default(), false, "") {
                 let row = &overview.pipes[at];

@@ -7,7 +7,7 @@ use std::process::Output;
 use std::sync::OnceLock;
 
 use crate::common::*;
-use fullbore_results::compare::{COMPARISON_SCHEMA, Comparison, Verdict};
+use fullbore_results::compare::{COMPARISON_SCHEMA, Change, Comparison};
 use fullbore_results::run::{Run, Unit};
 use fullbore_results::statistics::Spread;
 
@@ -106,7 +106,7 @@ fn names(compared: &Comparison) -> Vec<&str> {
 }
 
 /// Returns the verdicts on the run at `index` among the runs that are compared to the first.
-fn verdicts(compared: &Comparison, index: usize) -> Vec<Verdict> {
+fn verdicts(compared: &Comparison, index: usize) -> Vec<Change> {
     let rows = compared.rows.iter();
     rows.map(|row| row.to_first[index].verdict).collect()
 }
@@ -139,7 +139,7 @@ fn two_runs_of_this_machine_are_set_side_by_side() {
     let compared = files.compared("a.json b.json");
     assert_eq!(compared.comparison_schema, COMPARISON_SCHEMA);
     assert!(compared.rows[0].to_first[0].ratio.unwrap() > 0.0);
-    assert_eq!(verdicts(&compared, 0), [Verdict::TooFewRounds; 2]);
+    assert_eq!(verdicts(&compared, 0), [Change::TooFewRounds; 2]);
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn a_run_with_every_round_doubled_is_faster_in_everything() {
         names(&compared),
         ["write_read", "vmsplice_read", "roomy_pipe"]
     );
-    assert_eq!(verdicts(&compared, 0), [Verdict::Faster; 3]);
-    assert_eq!(verdicts(&compared, 1), [Verdict::WithinNoise; 3]);
+    assert_eq!(verdicts(&compared, 0), [Change::Faster; 3]);
+    assert_eq!(verdicts(&compared, 1), [Change::WithinNoise; 3]);
     for row in &compared.rows {
         assert_eq!(row.to_first[0].ratio, Some(2.0));
         assert_eq!(row.to_first[0].run, "B");
@@ -162,7 +162,7 @@ fn a_run_with_every_round_doubled_is_faster_in_everything() {
     }
     assert_eq!(
         verdicts(&files.compared("b.json a.json"), 0),
-        [Verdict::Slower; 3]
+        [Change::Slower; 3]
     );
     // A verdict does not change the exit code.
     assert_quiet_success(&files.bench("--compare b.json a.json"));
@@ -250,7 +250,7 @@ fn a_run_is_read_from_stdin() {
         .current_dir(&files.0)
         .stdin(fs::File::open(files.path("b.json")).unwrap());
     let output = finish(start(&mut command));
-    assert_eq!(verdicts(&comparison(&output), 0), [Verdict::Faster; 3]);
+    assert_eq!(verdicts(&comparison(&output), 0), [Change::Faster; 3]);
     let output = files.bench("--compare - -");
     assert_code(&output, 2);
     assert!(one_line(stderr(&output)).contains("only once"));
@@ -358,7 +358,7 @@ fn files_that_are_no_runs_are_refused() {
 #[test]
 fn the_same_file_twice_is_within_noise() {
     let compared = a_and_b().compared("a.json a.json");
-    assert_eq!(verdicts(&compared, 0), [Verdict::WithinNoise; 3]);
+    assert_eq!(verdicts(&compared, 0), [Change::WithinNoise; 3]);
     assert_eq!(compared.warnings, [""; 0]);
 }
 
@@ -398,9 +398,9 @@ fn thousands_of_rounds_are_compared() {
         .write("b.json", text(&with_rounds(&many(1.03))))
         .write("none.json", text(&with_rounds(&[])));
     let compared = files.compared("a.json b.json none.json");
-    assert_eq!(verdicts(&compared, 0), [Verdict::Faster; 3]);
+    assert_eq!(verdicts(&compared, 0), [Change::Faster; 3]);
     // One figure has no rounds, and one has a median of zero.
-    assert_eq!(verdicts(&compared, 1), [Verdict::NotComparable; 3]);
+    assert_eq!(verdicts(&compared, 1), [Change::NotComparable; 3]);
 }
 
 #[test]

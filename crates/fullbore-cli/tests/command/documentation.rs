@@ -49,7 +49,7 @@ const PROGRAMS: [&str; 12] = [
 
 /// Examples of the help that are not run, and why; their options are checked. The comments in the
 /// help are for its readers, so the reasons are here.
-const EXAMPLES_NOT_RUN: [(&str, &str); 19] = [
+const EXAMPLES_NOT_RUN: [(&str, &str); 18] = [
     ("fullbore bench all", "needs the programs of a checkout"),
     ("fullbore bench --compare", "needs the files of two runs"),
     (
@@ -72,10 +72,6 @@ const EXAMPLES_NOT_RUN: [(&str, &str); 19] = [
     ),
     (
         "fullbore meter --watch",
-        "needs a process that reads a file",
-    ),
-    (
-        "fullbore meter --pipeline",
         "needs a process that reads a file",
     ),
     ("fullbore run --live", "needs a terminal"),

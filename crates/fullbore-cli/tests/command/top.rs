@@ -154,18 +154,7 @@ fn the_progress_is_that_of_the_whole_pipeline() {
         "{}",
         said(&once)
     );
-    // A line of `meter` says the same.
-    let mut watching = Command::new(FULLBORE);
-    let pid = line.pid().to_string();
-    watching.args(["meter", "--force", "--interval", "0.2", "--pipeline", &pid]);
-    let mut watching = crate::common::start(watching.stderr(Stdio::piped()));
-    let mut seen = Vec::new();
-    let mut shown = std::io::BufReader::new(watching.stderr.take().unwrap());
-    while !String::from_utf8_lossy(&seen).contains(" 50%") {
-        assert_ne!(shown.read_until(b'\r', &mut seen).unwrap(), 0);
-    }
     drop(line);
-    assert_code(&finish(watching), 0);
     // What lies unread in a pipe has not come out.
     let line = start(
         "(head -c 40000; exec sleep 600) < million | (head -c 20000 > /dev/null; exec sleep 600)",
@@ -187,11 +176,6 @@ fn the_progress_is_that_of_the_whole_pipeline() {
         assert!(overview.chains.iter().all(|chain| chain.progress.is_none()));
     }
     drop((overviews, line));
-    let line = start("exec sleep 600");
-    let nowhere = run(&format!("meter --pipeline {}", line.pid()));
-    assert_code(&nowhere, 1);
-    let text = format!("process {} is in no pipeline", line.pid());
-    assert!(stderr(&nowhere).contains(&text), "{}", said(&nowhere));
 }
 
 #[test]

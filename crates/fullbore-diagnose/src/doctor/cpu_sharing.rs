@@ -3,7 +3,7 @@
 use fullbore_host::machine::{CpuPair, Relation};
 use fullbore_lab::one_cpu::{self, plain_pipe};
 use fullbore_lab::program::Program;
-use fullbore_results::placement::{PRICE, Placement, PlacementReport, Verdict};
+use fullbore_results::placement::{Gain, PRICE, Placement, PlacementReport};
 use fullbore_results::report::figure;
 
 /// Measures on these CPUs, which this process may use.
@@ -48,13 +48,13 @@ fn words(placement: &Placement) -> String {
         format!(" Waking a process on another CPU takes {} µs.", figure(us))
     });
     match placement.verdict {
-        Verdict::Gains => format!(
+        Gain::Gains => format!(
             "Both ends of a pipe on one CPU carry {:.1} times as much as on two CPUs here \
              ({medians}), because nothing has to be woken on another CPU.{wake_up} Start light \
              stages with 'fullbore run --place together'. {PRICE}",
             placement.ratio
         ),
-        Verdict::Unclear => format!(
+        Gain::Unclear => format!(
             "It is unclear whether one CPU for both ends of a pipe gains anything here: the medians \
              on one CPU and on two are {medians}, but the rounds overlap ({} to {} and {} to {}).\
              {wake_up}",
@@ -63,12 +63,12 @@ fn words(placement: &Placement) -> String {
             figure(two.min),
             figure(two.max)
         ),
-        Verdict::Busy => format!(
+        Gain::Busy => format!(
             "The machine was too busy to tell whether one CPU for both ends of a pipe gains \
              anything: the medians on one CPU and on two are {medians}. Run 'fullbore doctor' again \
              when it is idle."
         ),
-        Verdict::GainsNothing => format!(
+        Gain::GainsNothing => format!(
             "Placement gains nothing here: both ends of a pipe carry {medians} on one CPU and on \
              two.{wake_up}"
         ),
@@ -102,7 +102,7 @@ mod tests {
     fn on_a_busy_machine_nothing_is_advised() {
         let mut figures =
             Placement::of("write_read", 1, &[0.2; 3], &[2.9, 2.8, 3.0], Some(49.0)).unwrap();
-        figures.verdict = Verdict::Busy;
+        figures.verdict = Gain::Busy;
         let report = report(figures);
         assert!(gain(&report).is_none());
         assert!(report.words.starts_with("The machine was too busy to tell"));

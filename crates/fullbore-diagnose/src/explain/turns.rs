@@ -8,7 +8,7 @@
 use super::profile::Side;
 use super::verdict::LEAST;
 use fullbore_results::explain::Class;
-use fullbore_results::placement::{LEAST_RATIO, PRICE, Placement, PlacementAdvice, Verdict};
+use fullbore_results::placement::{Gain, LEAST_RATIO, PRICE, Placement, PlacementAdvice};
 use fullbore_results::report::figure;
 
 /// The use of CPUs by sides that wait for each other.
@@ -65,22 +65,22 @@ impl Turns {
     pub fn measured(self, figures: Placement) -> PlacementAdvice {
         let medians = medians(&figures);
         let words = match figures.verdict {
-            Verdict::Gains => format!(
+            Gain::Gains => format!(
                 "The largest gain that was measured is placement: with both sides on one CPU \
                  (--cpus {cpu},{cpu}) it is {:.1} times as fast, {medians}. {} {PRICE}",
                 figures.ratio,
                 self.reason(&figures),
                 cpu = figures.cpu,
             ),
-            Verdict::Unclear => format!(
+            Gain::Unclear => format!(
                 "Whether it is faster with both sides on one CPU is unclear: {medians}, but the \
                  rounds overlap."
             ),
-            Verdict::Busy => format!(
+            Gain::Busy => format!(
                 "The machine was too busy to tell whether it is faster with both sides on one CPU: \
                  {medians}."
             ),
-            Verdict::GainsNothing => {
+            Gain::GainsNothing => {
                 format!("With both sides on one CPU it is not faster: {medians}.")
             }
         };

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, FromArgMatches, ValueEnum};
 use fullbore::Wait;
 use serde::{Deserialize, Serialize};
 
@@ -236,6 +236,17 @@ pub fn pipe_size(text: &str) -> Result<usize, String> {
 }
 
 impl Options {
+    /// Reads the options of an experiment, which are a constant of the catalogue.
+    ///
+    /// # Panics
+    /// If an endpoint would not accept them.
+    pub fn of(words: &str) -> Self {
+        let command = Self::augment_args(Command::new("").no_binary_name(true));
+        let matches = command.try_get_matches_from(words.split_whitespace());
+        let options = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        options.expect("an endpoint accepts the options of its experiment")
+    }
+
     /// Returns how to wait, whichever option it was given by.
     pub fn wait(&self) -> Wait {
         match (self.wait, self.busy_loop, self.poll) {

@@ -5,6 +5,7 @@ use fullbore::Pipe;
 
 use fullbore_host::size;
 
+use super::options::{Data, Options, WayName};
 use super::pattern;
 use crate::experiment::Experiment;
 use crate::measurement::{Measured, Stop};
@@ -77,7 +78,8 @@ impl Work for Pair {
     }
 
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
-        let check = || soundness::check(self.writer, bench);
+        let repeats = || Options::of(self.writer).way == Some(WayName::Repeat);
+        let check = || soundness::check(self.writer, repeats(), bench);
         self.is_checked.then(check).transpose()
     }
 
@@ -101,10 +103,8 @@ impl Pair {
     /// The settings must not change the pipe's size in some experiments: double buffering is right only in a pipe of
     /// half a buffer, and a row that gives a size shows the effect of that size.
     fn takes_pipe_size(&self) -> bool {
-        let sets_it = |option| self.writer.contains(option);
-        !["--write-with-vmsplice", "--pipe-size"]
-            .into_iter()
-            .any(sets_it)
+        let writer = Options::of(self.writer);
+        !writer.write_with_vmsplice && writer.pipe_size == 0
     }
 
     /// Derives the measurement from the endpoints' exit statuses and reports.
@@ -115,7 +115,7 @@ impl Pair {
         }
         let reader: EndpointReport = process::report(&read.output.stdout)?;
         let writer: EndpointReport = process::report(&written.output.stderr)?;
-        let has_words = self.writer.contains("--data words");
+        let has_words = Options::of(self.writer).data() == Data::Words;
         let is_wrong = |sum| has_words && sum != pattern::sum_of_stream(reader.moved);
         if reader.sum.is_some_and(is_wrong) {
             return Err(Stop::Failed(format!(

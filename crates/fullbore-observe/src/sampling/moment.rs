@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::census::link::Fill;
-use crate::sampling::waiting::{Doing, Object, On, Side};
+use crate::sampling::waiting::{Direction, Doing, Object, On};
 
 /// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,16 +155,16 @@ impl<'a> Heard<'a> {
 
     /// Records a call that moves bytes between two fds. If it is not known which side it waits for, how
     /// full the pipes are shows it, unless that has changed since they were sampled.
-    fn moves(&mut self, from: Object, to: Object, side: Side) {
+    fn moves(&mut self, from: Object, to: Object, side: Direction) {
         let (takes, gives) = (is(self.input, from), is(self.output, to));
         self.ways.takes_pages |= takes;
         self.ways.gives_pages |= gives;
         let [before, after] = [self.input, self.output].map(|pipe| pipe?.fill);
         match (side, takes, gives) {
-            (Side::From, true, _) => self.for_input = true,
-            (Side::From, false, _) => self.waits_elsewhere(cause(from)),
-            (Side::To, _, true) => self.for_output = true,
-            (Side::To, _, false) => self.waits_elsewhere(cause(to)),
+            (Direction::From, true, _) => self.for_input = true,
+            (Direction::From, false, _) => self.waits_elsewhere(cause(from)),
+            (Direction::To, _, true) => self.for_output = true,
+            (Direction::To, _, false) => self.waits_elsewhere(cause(to)),
             (_, true, _) if self.is_empty() => self.for_input = true,
             (_, _, true) if self.is_full() => self.for_output = true,
             (_, true, _) if before.is_none() => self.waits_elsewhere(Cause::Unknown),
@@ -345,7 +345,7 @@ mod tests {
         for (from, to) in [(IN, OUT), (IN, Object::Socket), (Object::File, OUT)] {
             let mut ways = Ways::default();
             let mut heard = Heard::new(side(1), side(2), &mut ways);
-            let side = Side::Unknown;
+            let side = Direction::Unknown;
             heard.note(Doing::Waits(On::Move { from, to, side }));
             assert_eq!(heard.moment(), Moment::Elsewhere(Cause::Unknown));
             assert_eq!(
@@ -364,7 +364,7 @@ mod tests {
         let (reads, writes) = (waits(On::Read(IN)), waits(On::Write(OUT)));
         let (any, lock) = (waits(On::Any), waits(On::Lock));
         let waits_for = |side, from, to| waits(On::Move { from, to, side });
-        let moves = |from, to| waits_for(Side::Unknown, from, to);
+        let moves = |from, to| waits_for(Direction::Unknown, from, to);
         let (file, memory) = (Object::File, Object::Memory);
         for (doings, before, after, expected) in [
             (&[][..], 0, 0, Moment::Ended), (&[Ended], 0, 0, Moment::Ended),
@@ -388,10 +388,10 @@ mod tests {
             (&[moves(IN, Object::Socket)], 0, 0, Input), (&[moves(IN, Object::Socket)], 40, 0, Elsewhere(Cause::Network)), 
             (&[moves(IN, file)], 0, 0, Input), (&[moves(IN, file)], 40, 0, Elsewhere(Cause::Disk)),
             (&[moves(Object::File, OUT)], 0, 80, Output), (&[moves(Object::File, OUT)], 0, 10, Elsewhere(Cause::Disk)),
-            (&[waits_for(Side::To, memory, OUT)], 0, 40, Output),
+            (&[waits_for(Direction::To, memory, OUT)], 0, 40, Output),
             // The function that it sleeps in shows which side it waits for: the pipes may have changed since.
-            (&[waits_for(Side::To, IN, file)], 0, 0, Elsewhere(Cause::Disk)), (&[waits_for(Side::From, IN, file)], 40, 0, Input),
-            (&[waits_for(Side::From, IN, OUT)], 40, 80, Input), (&[waits_for(Side::To, IN, OUT)], 0, 0, Output),
+            (&[waits_for(Direction::To, IN, file)], 0, 0, Elsewhere(Cause::Disk)), (&[waits_for(Direction::From, IN, file)], 40, 0, Input),
+            (&[waits_for(Direction::From, IN, OUT)], 40, 80, Input), (&[waits_for(Direction::To, IN, OUT)], 0, 0, Output),
             (&[moves(Object::Pipe(3), file)], 0, 0, Elsewhere(Cause::Unknown)), (&[moves(Object::Pipe(3), Object::Pipe(4))], 0, 0, Elsewhere(Cause::OtherPipe)),
             // The thread waits for something other than these pipes.
             (&[waits(On::Read(OUT))], 0, 0, Elsewhere(Cause::OtherPipe)), (&[waits(On::Read(Object::Socket))], 0, 0, Elsewhere(Cause::Network)),

@@ -21,7 +21,7 @@ pub enum On {
         /// The file that bytes are written to.
         to: Object,
         /// The side that it waits for.
-        side: Side,
+        side: Direction,
     },
     /// It waits in open(2) for a process that opens the other side of a FIFO (fifo(7)).
     Partner,
@@ -45,7 +45,7 @@ pub enum On {
 
 /// The side that a call that moves bytes waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum Direction {
     /// The file that bytes are read from.
     From,
     /// The file that bytes are written to.
@@ -207,12 +207,12 @@ pub fn in_call(
         Call::Gives => On::Move {
             from: Object::Memory,
             to: argument(0),
-            side: Side::To,
+            side: Direction::To,
         },
         Call::Moves(from, to) => On::Move {
             from: argument(from),
             to: argument(to),
-            side: Side::Unknown,
+            side: Direction::Unknown,
         },
         // Of an argument of type int, only 32 bits are valid.
         Call::Polls(count) => match arguments.get(count) {
@@ -235,10 +235,10 @@ impl On {
             return self;
         };
         let side = match function {
-            Self::Read(Object::SomePipe) => Side::From,
-            Self::Write(Object::SomePipe) => Side::To,
-            Self::Disk if to == Object::File => Side::To,
-            Self::Disk if from == Object::File => Side::From,
+            Self::Read(Object::SomePipe) => Direction::From,
+            Self::Write(Object::SomePipe) => Direction::To,
+            Self::Disk if to == Object::File => Direction::To,
+            Self::Disk if from == Object::File => Direction::From,
             _ => side,
         };
         Self::Move { from, to, side }
@@ -303,7 +303,7 @@ mod tests {
             Some(On::Move {
                 from: Object::Pipe(103),
                 to: Object::Pipe(104),
-                side: Side::Unknown
+                side: Direction::Unknown
             })
         );
         assert_eq!(
@@ -311,7 +311,7 @@ mod tests {
             Some(On::Move {
                 from: Object::Pipe(104),
                 to: Object::Pipe(103),
-                side: Side::Unknown
+                side: Direction::Unknown
             })
         );
         assert_eq!(on(libc::SYS_wait4, &[]), Some(On::Child));
@@ -329,18 +329,21 @@ mod tests {
     fn a_function_tells_which_side_a_call_that_moves_bytes_waits_for() {
         let (pipe, file) = (Object::Pipe(1), Object::File);
         let side = |from, to, function| {
-            let side = Side::Unknown;
+            let side = Direction::Unknown;
             let on = On::Move { from, to, side }.in_function_too(in_function(function).unwrap());
             let On::Move { side, .. } = on else {
                 panic!("{on:?}")
             };
             side
         };
-        assert_eq!(side(pipe, file, "pipe_wait_readable"), Side::From);
-        assert_eq!(side(pipe, pipe, "pipe_wait_writable"), Side::To);
-        assert_eq!(side(pipe, file, "balance_dirty_pages"), Side::To);
-        assert_eq!(side(file, pipe, "folio_wait_bit_common"), Side::From);
-        assert_eq!(side(pipe, pipe, "folio_wait_bit_common"), Side::Unknown);
+        assert_eq!(side(pipe, file, "pipe_wait_readable"), Direction::From);
+        assert_eq!(side(pipe, pipe, "pipe_wait_writable"), Direction::To);
+        assert_eq!(side(pipe, file, "balance_dirty_pages"), Direction::To);
+        assert_eq!(side(file, pipe, "folio_wait_bit_common"), Direction::From);
+        assert_eq!(
+            side(pipe, pipe, "folio_wait_bit_common"),
+            Direction::Unknown
+        );
     }
 
     #[test]

@@ -119,13 +119,13 @@ pub struct Pair {
     /// The probability that rounds are this far apart by chance; `None` where that was not tested.
     pub p: Option<f64>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: Change,
 }
 
 /// Whether the further run is faster or slower than the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Change {
     /// The further run is faster, by more than noise.
     Faster,
     /// The further run is slower, by more than noise.
@@ -138,24 +138,24 @@ pub enum Verdict {
     NotComparable,
 }
 
-impl Verdict {
+impl Change {
     /// Every verdict.
-    pub(super) const ALL: [Verdict; 5] = [
-        Verdict::Faster,
-        Verdict::Slower,
-        Verdict::WithinNoise,
-        Verdict::TooFewRounds,
-        Verdict::NotComparable,
+    pub(super) const ALL: [Change; 5] = [
+        Change::Faster,
+        Change::Slower,
+        Change::WithinNoise,
+        Change::TooFewRounds,
+        Change::NotComparable,
     ];
 
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::WithinNoise => "within noise",
-            Verdict::TooFewRounds => "too few rounds",
-            Verdict::NotComparable => "not comparable",
+            Change::Faster => "faster",
+            Change::Slower => "slower",
+            Change::WithinNoise => "within noise",
+            Change::TooFewRounds => "too few rounds",
+            Change::NotComparable => "not comparable",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The figures of one experiment in all runs, and each further run beside the first.
 
 use super::comparison::{
-    ComparedFigure, Measured, P_BELOW, Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict, label,
+    Change, ComparedFigure, Measured, P_BELOW, Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, label,
 };
 use super::select::Like;
 use crate::rank_sum::rank_sum;
@@ -94,26 +94,26 @@ fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, U
     };
     let of_one_unit = first.zip(further).filter(|(a, b)| a.1 == b.1);
     let Some(((first, unit), (further, _))) = of_one_unit else {
-        return untested(None, Verdict::NotComparable);
+        return untested(None, Change::NotComparable);
     };
     let ratio = unit.times_as_fast(further.median, first.median);
     if !(first.median > 0.0 && further.median > 0.0 && ratio.is_normal()) {
-        return untested(None, Verdict::NotComparable);
+        return untested(None, Change::NotComparable);
     }
     if first.rounds.len().min(further.rounds.len()) < ROUNDS_AT_LEAST {
-        return untested(Some(ratio), Verdict::TooFewRounds);
+        return untested(Some(ratio), Change::TooFewRounds);
     }
     let test = rank_sum(&further.rounds, &first.rounds);
     // Where medians and ranks point to different sides, neither is shown.
     let ranks_say_faster = (test.lean > 0.0) == unit.more_is_better();
     let verdict = if test.p >= P_BELOW || ranks_say_faster != (ratio > 1.0) {
-        Verdict::WithinNoise
+        Change::WithinNoise
     } else if ratio > TIMES_ABOVE {
-        Verdict::Faster
+        Change::Faster
     } else if 1.0 / ratio > TIMES_ABOVE {
-        Verdict::Slower
+        Change::Slower
     } else {
-        Verdict::WithinNoise
+        Change::WithinNoise
     };
     Pair {
         p: Some(test.p),

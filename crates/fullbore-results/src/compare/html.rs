@@ -5,7 +5,7 @@ use std::io;
 
 use askama::Template;
 
-use super::comparison::{ComparedFigure, ComparedRun, Comparison, Verdict};
+use super::comparison::{Change, ComparedFigure, ComparedRun, Comparison};
 use super::sentences::{closing, described, fields, missing, name, tables};
 use crate::report::html::Html;
 use crate::report::html::page::{Page, Section, Table};
@@ -57,12 +57,12 @@ fn facts(comparison: &Comparison) -> Vec<(String, String)> {
 /// Returns how many figures of each further run have which verdict, a sentence each.
 fn in_short(comparison: &Comparison) -> Vec<String> {
     let sentence = |(index, run): (usize, &ComparedRun)| {
-        let of = |verdict: &Verdict| {
+        let of = |verdict: &Change| {
             let pairs = comparison.rows.iter().map(|row| &row.to_first[index]);
             let count = pairs.filter(|pair| pair.verdict == *verdict).count();
             (count > 0).then(|| format!("{count} {}", verdict.words()))
         };
-        let parts: Vec<String> = Verdict::ALL.iter().filter_map(of).collect();
+        let parts: Vec<String> = Change::ALL.iter().filter_map(of).collect();
         format!(
             "{} beside {}, of {} figures: {}",
             run.label,
@@ -96,13 +96,13 @@ fn section<'a>(index: usize, runs: &[ComparedRun], rows: &[ComparedFigure]) -> S
 }
 
 /// Returns a verdict in words, behind a sign.
-fn with_sign(verdict: Verdict) -> String {
+fn with_sign(verdict: Change) -> String {
     let sign = match verdict {
-        Verdict::Faster => '▲',
-        Verdict::Slower => '▼',
-        Verdict::WithinNoise => '≈',
-        Verdict::TooFewRounds => '?',
-        Verdict::NotComparable => '–',
+        Change::Faster => '▲',
+        Change::Slower => '▼',
+        Change::WithinNoise => '≈',
+        Change::TooFewRounds => '?',
+        Change::NotComparable => '–',
     };
     format!("{sign} {}", verdict.words())
 }

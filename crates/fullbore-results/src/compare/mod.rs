@@ -21,8 +21,8 @@ use fullbore_host::refusal::Usage;
 use select::meant;
 
 pub use comparison::{
-    COMPARISON_SCHEMA, ComparedFigure, ComparedRun, Comparison, Difference, Measured, P_BELOW,
-    Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
+    COMPARISON_SCHEMA, Change, ComparedFigure, ComparedRun, Comparison, Difference, Measured,
+    P_BELOW, Pair, ROUNDS_AT_LEAST, TIMES_ABOVE,
 };
 pub use read::{LoadedRun, MOST_RUNS, read};
 
@@ -80,7 +80,7 @@ mod tests {
         compare(runs, &[]).unwrap()
     }
 
-    fn verdict(first: &[f64], further: &[f64], unit: Unit) -> Verdict {
+    fn verdict(first: &[f64], further: &[f64], unit: Unit) -> Change {
         let mut runs = [taken(first), taken(further)];
         for taken in &mut runs {
             taken.run.experiments[0].unit = unit;
@@ -92,14 +92,14 @@ mod tests {
     fn a_verdict_needs_a_difference_that_is_beyond_chance_and_matters() {
         let base = rounds(1.0);
         for (further, expected) in [
-            (rounds(2.0), Verdict::Faster),
-            (rounds(0.5), Verdict::Slower),
-            (rounds(1.0), Verdict::WithinNoise),
+            (rounds(2.0), Change::Faster),
+            (rounds(0.5), Change::Slower),
+            (rounds(1.0), Change::WithinNoise),
             // Beyond chance, but for the overlap.
-            (rounds(1.03), Verdict::WithinNoise),
-            (vec![2.0; 4], Verdict::TooFewRounds),
-            (vec![2.0; 3], Verdict::TooFewRounds),
-            (vec![2.0], Verdict::TooFewRounds),
+            (rounds(1.03), Change::WithinNoise),
+            (vec![2.0; 4], Change::TooFewRounds),
+            (vec![2.0; 3], Change::TooFewRounds),
+            (vec![2.0], Change::TooFewRounds),
         ] {
             assert_eq!(
                 verdict(&base, &further, Unit::GibPerS),
@@ -110,15 +110,15 @@ mod tests {
         // Never chance, and too little to matter.
         assert_eq!(
             verdict(&[1.0; 10], &[1.01; 10], Unit::GibPerS),
-            Verdict::WithinNoise
+            Change::WithinNoise
         );
         assert_eq!(
             verdict(&[1.0; 10], &[1.03; 10], Unit::GibPerS),
-            Verdict::Faster
+            Change::Faster
         );
         assert_eq!(
             verdict(&[1.03; 10], &[1.0; 10], Unit::GibPerS),
-            Verdict::Slower
+            Change::Slower
         );
     }
 
@@ -126,8 +126,8 @@ mod tests {
     fn less_is_faster_where_less_is_better() {
         let (fast, slow) = (rounds(1.0), rounds(2.0));
         for unit in [Unit::Microseconds, Unit::NanosecondsPerPage, Unit::Times] {
-            assert_eq!(verdict(&slow, &fast, unit), Verdict::Faster);
-            assert_eq!(verdict(&fast, &slow, unit), Verdict::Slower);
+            assert_eq!(verdict(&slow, &fast, unit), Change::Faster);
+            assert_eq!(verdict(&fast, &slow, unit), Change::Slower);
         }
     }
 
@@ -152,16 +152,16 @@ mod tests {
         runs[2].run.experiments[0].failed = Some("broke".into());
         runs[0].run.experiments.remove(1);
         let compared = compared(&runs);
-        let verdicts = |name: &str| -> Vec<Verdict> {
+        let verdicts = |name: &str| -> Vec<Change> {
             let row = compared.rows.iter().find(|row| row.name == name).unwrap();
             row.to_first.iter().map(|pair| pair.verdict).collect()
         };
-        assert_eq!(verdicts("write_read"), [Verdict::NotComparable; 2]);
+        assert_eq!(verdicts("write_read"), [Change::NotComparable; 2]);
         assert_eq!(
             verdicts("vmsplice_splice_same_buffer"),
-            [Verdict::NotComparable; 2]
+            [Change::NotComparable; 2]
         );
-        assert_eq!(verdicts("hugetlb"), [Verdict::NotComparable; 2]);
+        assert_eq!(verdicts("hugetlb"), [Change::NotComparable; 2]);
         assert_eq!(
             compared.rows[0].runs[2].reason().unwrap(),
             "failed in C: broke"
@@ -185,7 +185,7 @@ mod tests {
         let mut runs = [taken(&rounds(1.0)), taken(&rounds(1.0))];
         runs[1].run.experiments[0].unit = Unit::Microseconds;
         let row = &compared(&runs).rows[0];
-        assert_eq!(row.to_first[0].verdict, Verdict::NotComparable);
+        assert_eq!(row.to_first[0].verdict, Change::NotComparable);
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         ] {
             assert_eq!(
                 verdict(&[first; 5], &[further; 5], Unit::GibPerS),
-                Verdict::NotComparable
+                Change::NotComparable
             );
         }
     }

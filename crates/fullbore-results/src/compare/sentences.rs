@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::comparison::{
-    ComparedFigure, ComparedRun, Comparison, P_BELOW, ROUNDS_AT_LEAST, TIMES_ABOVE, Verdict,
+    Change, ComparedFigure, ComparedRun, Comparison, P_BELOW, ROUNDS_AT_LEAST, TIMES_ABOVE,
 };
 use crate::report::fields::Field;
 use crate::report::{figure, one_line};
@@ -58,7 +58,7 @@ pub fn fields(
     runs: &[ComparedRun],
     rows: &[&ComparedFigure],
     further: Range<usize>,
-    verdict: fn(Verdict) -> String,
+    verdict: fn(Change) -> String,
 ) -> Vec<Field> {
     let first = &runs[0].label;
     let medians = [0].into_iter().chain(further.clone()).map(|at| {
@@ -122,7 +122,7 @@ pub fn closing(comparison: &Comparison) -> Vec<String> {
             P_BELOW
         ),
     ];
-    if pairs().any(|pair| pair.verdict == Verdict::TooFewRounds) {
+    if pairs().any(|pair| pair.verdict == Change::TooFewRounds) {
         lines.push(format!(
             "too few rounds: no difference can be significant. Each run needs at least {} rounds, \
              and 10 are better (--rounds)",

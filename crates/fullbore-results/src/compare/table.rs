@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::comparison::{ComparedFigure, Comparison, Verdict};
+use super::comparison::{Change, ComparedFigure, Comparison};
 use super::sentences::{closing, described, fields, missing, name, tables};
 use crate::report::fields::Field;
 use crate::report::table::Table;
@@ -71,7 +71,7 @@ fn group(page: &mut TextPage, comparison: &Comparison, rows: &[ComparedFigure]) 
 
 /// Adds the figures of one further run beside those of the first, with medians if they fit.
 fn table(page: &mut TextPage, comparison: &Comparison, rows: &[&ComparedFigure], further: usize) {
-    let words = |verdict: Verdict| verdict.words().to_owned();
+    let words = |verdict: Change| verdict.words().to_owned();
     let mut fields = fields(&comparison.runs, rows, further..further + 1, words);
     let room = |fields: &[Field]| {
         let others = fields[1..].iter().map(|field| field.width() + GAP);

@@ -39,7 +39,7 @@ pub struct PipelineReport {
     stages: Vec<Stage>,
     #[serde(default)]
     pipes: Vec<Pipe>,
-    verdict: Verdict,
+    verdict: ReportedVerdict,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -59,7 +59,7 @@ struct Pipe {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Verdict {
+struct ReportedVerdict {
     kind: String,
     stages: Vec<usize>,
     bound_by: Option<BoundBy>,
@@ -88,7 +88,7 @@ pub struct Summary {
     /// The stages, by their number.
     pub stages: Vec<StageSummary>,
     /// The pipelines that ran longest, the longest first.
-    pub slowest: Vec<Slow>,
+    pub slowest: Vec<LongRun>,
     /// The machine on which a byte took much longer than on the others.
     pub odd: Option<Odd>,
 }
@@ -125,7 +125,7 @@ pub struct StageSummary {
 
 /// A pipeline that ran long.
 #[derive(Debug, Clone, Serialize)]
-pub struct Slow {
+pub struct LongRun {
     /// What it processed; the text of its first stage if that is not known.
     pub input: String,
     /// The machine.
@@ -303,7 +303,7 @@ impl fmt::Display for Summary {
     }
 }
 
-impl fmt::Display for Slow {
+impl fmt::Display for LongRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (input, host) = (clean(&self.input), clean(&self.host));
         write!(f, "{input} on {host}, {:.3} s: {}", self.seconds, self.why)
@@ -398,9 +398,9 @@ fn odd(machines: &[Machine]) -> Option<Odd> {
     })
 }
 
-fn slow(report: &PipelineReport) -> Slow {
+fn slow(report: &PipelineReport) -> LongRun {
     let first = || report.stages.first().map(|stage| stage.text.clone());
-    Slow {
+    LongRun {
         input: report.input.clone().or_else(first).unwrap_or_default(),
         host: report.host.clone(),
         seconds: report.seconds,

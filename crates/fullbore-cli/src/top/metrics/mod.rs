@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use rustix::io::Errno;
 
-use crate::interrupt::Interrupt;
+use crate::processes::interrupt::Interrupt;
 use crate::terminal::lines::say_line;
 use families::PageData;
 use fullbore_host::refusal::Unsupported;

@@ -4,46 +4,9 @@ use clap::builder::styling::{AnsiColor, Style};
 
 use super::state::{KEYS, Mode, State};
 use crate::terminal::line::leave_out;
-use crate::terminal::may_colour;
 use crate::top::cells;
-use fullbore_host::size::amount;
-use fullbore_host::text::{columns as columns_of, counted, cut, one_line, wrapped};
-use fullbore_observe::census::Process;
-use fullbore_observe::overview::{Overview, PipeState, Slow};
-
-/// A column of the table.
-pub struct Column {
-    pub name: &'static str,
-    /// The least and the most columns of the terminal that it can use.
-    least: usize,
-    most: usize,
-    /// The columns with the least weight are left out first.
-    weight: u8,
-    right: bool,
-    /// The text for so many columns of the terminal at most.
-    pub text: fn(&Overview, &PipeState, usize) -> String,
-}
-
-/// All columns, from left to right.
-#[rustfmt::skip]
-pub const COLUMNS: &[Column] = &[
-    Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, text: ends },
-    Column { name: "holds", least: 7, most: 8, weight: 4, right: true, text: |_, row, _| cells::capacity(row) },
-    Column { name: "fill", least: 5, most: 40, weight: 5, right: false, text: |_, row, width| spark(&row.fills, width) },
-    Column { name: "full", least: 4, most: 4, weight: 8, right: true, text: |_, row, _| cells::filled(row) },
-    Column { name: "rate", least: 11, most: 11, weight: 6, right: true, text: |_, row, _| cells::rate(row) },
-    Column { name: "passed", least: 9, most: 9, weight: 3, right: true, text: |_, row, _| passed(row) },
-    Column { name: "waits", least: 11, most: 12, weight: 6, right: true, text: |_, row, _| cells::waits(row) },
-    Column { name: "slow", least: 12, most: 20, weight: 7, right: false, text: |overview, row, _| cells::slow(overview, row) },
-    Column { name: "seen", least: 7, most: 7, weight: 2, right: true, text: |overview, row, _| cells::time(overview.taken_at - row.first_seen) },
-    Column { name: "inode", least: 9, most: 12, weight: 1, right: true, text: |_, row, _| row.inode.to_string() },
-    Column { name: "command", least: 24, most: 80, weight: 0, right: false, text: |_, row, _| commands(row) },
-];
-
-/// Returns the style of a colour, if there may be colours (no-color.org).
-fn coloured(colour: AnsiColor) -> Style {
-    Style::new().fg_color(may_colour().then_some(colour.into()))
-}
+use crate::top::columns::{COLUMNS, Column, coloured, shown_in};
+use fullbore_host::text::{columns as columns_of, counted, one_line, wrapped};
 
 const BOLD: Style = Style::new().bold();
 
@@ -176,12 +139,7 @@ fn table(state: &State, (width, height): (usize, usize), first: &mut usize) -> V
         let gap = styled(mark(Style::new()), " ");
         let cells = columns.iter().map(|(column, width)| {
             let text = (column.text)(&state.overview, row, *width);
-            let style = match column.name {
-                "slow" => slow_style(row),
-                "fill" => coloured(AnsiColor::Cyan),
-                _ => Style::new(),
-            };
-            styled(mark(style), &fitted(&text, column, *width))
+            styled(mark((column.style)(row)), &fitted(&text, column, *width))
         });
         lines.push(cells.collect::<Vec<_>>().join(&gap));
     }
@@ -195,15 +153,6 @@ fn fitted(text: &str, column: &Column, width: usize) -> String {
     match column.right {
         true => blanks + &text,
         false => text + &blanks,
-    }
-}
-
-fn slow_style(row: &PipeState) -> Style {
-    match row.slow {
-        Slow::Writer => coloured(AnsiColor::Yellow),
-        Slow::Reader => coloured(AnsiColor::Magenta),
-        Slow::Cpus => coloured(AnsiColor::Red),
-        Slow::Both | Slow::Unknown => Style::new(),
     }
 }
 
@@ -264,46 +213,6 @@ fn help(width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-fn ends(overview: &Overview, row: &PipeState, width: usize) -> String {
-    let branch = cells::branch(overview, row);
-    let names = cells::ends(row);
-    let room = width.saturating_sub(columns_of(branch));
-    format!("{branch}{}", shown_in(&names, room))
-}
-
-fn commands(row: &PipeState) -> String {
-    let [writer, reader] = [&row.writers, &row.readers]
-        .map(|all| all.first().map_or("?", |who: &Process| &who.command));
-    format!("{writer} | {reader}")
-}
-
-fn passed(row: &PipeState) -> String {
-    let bytes = row.bytes.bytes.map(|count| amount(count as f64));
-    bytes.unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// Returns bars that show how full the pipe was, the latest at the right.
-fn spark(fills: &[f64], width: usize) -> String {
-    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let last = &fills[fills.len().saturating_sub(width)..];
-    let bars = last.iter().map(|share| {
-        // A pipe that is not empty gets at least the smallest bar.
-        let eighths = (share.clamp(0.0, 1.0) * 8.0).round() as usize;
-        BARS[eighths.max(usize::from(*share > 0.0))]
-    });
-    let bars: String = bars.collect();
-    format!("{bars:>width$}")
-}
-
-/// Returns as much of a text as fits into some columns of the terminal, with an ellipsis where it was longer.
-fn shown_in(text: &str, columns: usize) -> String {
-    match columns_of(text) <= columns {
-        true => text.to_owned(),
-        false if columns == 0 => String::new(),
-        false => cut(text, columns - 1) + "…",
-    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper, waitpid,
 };
 
-use crate::ending;
-use crate::interrupt::Interrupt;
+use crate::processes::ending;
+use crate::processes::interrupt::Interrupt;
+use crate::processes::waiting::wait_for;
 use crate::run::Failure;
-use crate::waiting::wait_for;
 
 /// The interval at which Ctrl-C and the time limit are checked.
 const INTERVAL: Duration = Duration::from_millis(50);

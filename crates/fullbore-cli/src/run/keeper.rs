@@ -31,11 +31,11 @@ use super::left::{say, say_left};
 use super::runner::TO_STOP;
 use super::shelf::Shelf;
 use super::signals::{Signals, is_ending, is_stopped, stop};
-use crate::ending;
-use crate::fork::fork;
-use crate::interrupt::die_of;
+use crate::processes::ending;
+use crate::processes::fork::fork;
+use crate::processes::interrupt::die_of;
+use crate::processes::waiting::wait_for;
 use crate::terminal::footer;
-use crate::waiting::wait_for;
 
 /// The time between two looks at a runner that is about to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);

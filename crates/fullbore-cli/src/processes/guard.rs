@@ -10,7 +10,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use rustix::process::{Pid, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::fork::{exit_at_once, fork_aside};
+use crate::processes::fork::{exit_at_once, fork_aside};
 
 /// A process that waits for the end of this one.
 #[derive(Debug)]

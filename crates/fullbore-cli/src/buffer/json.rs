@@ -1,9 +1,9 @@
 //! The shape of the JSON that `fullbore buffer --json` prints. docs/buffer.md describes the fields.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What a buffer did, from its start to its end.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct BufferSummary {
     /// Bytes that were read.
     pub bytes: u64,
@@ -18,7 +18,7 @@ pub struct BufferSummary {
     /// Waits of the input for room.
     pub full: Shortage,
     /// The slow side.
-    pub slow: Slow,
+    pub slow: SlowSide,
     /// Seconds that a larger buffer could have saved at most.
     pub could_save_seconds: f64,
     /// Which side was slow, and whether a larger buffer would have helped, in words.
@@ -30,7 +30,7 @@ pub struct BufferSummary {
 }
 
 /// How often and how long one side waited for the other.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Shortage {
     /// The number of waits.
     pub times: u64,
@@ -39,9 +39,9 @@ pub struct Shortage {
 }
 
 /// The slow side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Slow {
+pub enum SlowSide {
     /// What writes the input: the output waited for it.
     Writer,
     /// What reads the output: the input waited for it.
@@ -53,7 +53,7 @@ pub enum Slow {
 }
 
 /// Where bytes went, and how many.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Destination {
     /// Its name.
     pub name: String,
@@ -64,7 +64,7 @@ pub struct Destination {
 }
 
 /// How full the buffer was at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fill {
     /// Seconds since the start.
     pub seconds: f64,

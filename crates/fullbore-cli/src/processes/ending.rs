@@ -26,7 +26,7 @@ use rustix::process::{
     waitid,
 };
 
-use crate::guard::is_guard;
+use crate::processes::guard::is_guard;
 use fullbore_observe::by_ancestry;
 use fullbore_observe::census::ProcessId;
 pub use fullbore_observe::proc_is_ours;
