@@ -55,6 +55,12 @@ impl CpuTime {
     }
 }
 
+/// Returns the most bytes of memory that one of the processes had which this process has waited for.
+pub fn largest_child() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN);
+    usage.map_or(0, |usage| usage.max_rss().unsigned_abs() * 1024)
+}
+
 /// Returns the cost of a GiB, given the bytes and the CPU time of each round; `None` without rounds, or if nothing
 /// arrived in one.
 pub fn cost(rounds: &[(u64, CpuTime)]) -> Option<Cost> {

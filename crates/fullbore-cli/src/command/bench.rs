@@ -1,5 +1,6 @@
 //! `fullbore bench`: measures experiments, compares runs, and writes reports.
 
+mod line;
 mod progress;
 
 use std::io::{self, IsTerminal, Write, stdout};
@@ -59,9 +60,11 @@ Examples:
   fullbore bench --compare old.json new.json
   fullbore bench 'vmsplice_*' --compare old.json new.json third.json
   fullbore bench --html new.html --compare old.json new.json
+  fullbore bench -- 'zcat access.log.gz | sort | uniq -c'
 
 Exit codes: 0 done, even if an experiment was skipped because this machine does not allow it, \
-and for --compare whatever the verdicts are; 1 an experiment failed; 2 the command line is \
+and for --compare whatever the verdicts are; 1 an experiment or LINE failed, or the shell and run \
+gave different outputs of LINE; 2 the command line is \
 invalid, a report cannot be written to its file, or a file of --compare does not hold a run; \
 3 /proc is not mounted.")]
 pub struct Bench {
@@ -134,6 +137,9 @@ pub struct Bench {
 
     #[command(flatten)]
     unix_copy: unix_copy::CopyOptions,
+
+    #[command(flatten)]
+    own: line::Options,
 }
 
 /// The options of measurements.
@@ -144,6 +150,9 @@ impl Bench {
         if !self.compare.is_empty() {
             self.compare()?;
             return Ok(ExitCode::SUCCESS);
+        }
+        if self.own.is_given() {
+            return self.own.run(self.rounds, self.seed, &self.json);
         }
         let catalogue = Catalogue::default();
         let experiments = match self.list && self.names.is_empty() {
@@ -265,7 +274,8 @@ impl Bench {
     fn compare(&self) -> anyhow::Result<()> {
         self.report_on_stdout()?;
         let runs = compare::read(&self.compare)?;
-        let compared = compare::compare(&runs, &self.names)?;
+        let names = [self.names.as_slice(), &self.own.line].concat();
+        let compared = compare::compare(&runs, &names)?;
         self.show(&compared, &[(&self.html, &Html)])
     }
 

@@ -23,11 +23,12 @@ pub struct Column {
     /// The text for so many columns of the terminal at most.
     pub text: fn(&Overview, &PipeState, usize) -> String,
     pub style: fn(&PipeState) -> Style,
-    /// The name of the order by this column, and the value by which a pipe is sorted: the highest comes first.
+    /// The order by this column: its place among the orders, its name, and the value by which a pipe is sorted. The
+    /// highest comes first.
     pub order: Option<Order>,
 }
 
-pub type Order = (&'static str, fn(&PipeState) -> f64);
+pub type Order = (usize, &'static str, fn(&PipeState) -> f64);
 
 const PLAIN: Column = Column {
     name: "",
@@ -47,17 +48,17 @@ pub const BY_NAME: &str = "name";
 /// All columns, from left to right.
 #[rustfmt::skip]
 pub const COLUMNS: &[Column] = &[
-    Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, once: true, text: ends, order: Some((BY_NAME, |_| 0.0)), ..PLAIN },
+    Column { name: "writer → reader", least: 24, most: 64, weight: 9, right: false, once: true, text: ends, order: Some((5, BY_NAME, |_| 0.0)), ..PLAIN },
     Column { name: "holds", least: 7, most: 8, weight: 4, once: true, text: |_, row, _| cells::capacity(row),
-        order: Some(("holds", |row| row.capacity.map_or(-1.0, |size| size as f64))), ..PLAIN },
+        order: Some((3, "holds", |row| row.capacity.map_or(-1.0, |size| size as f64))), ..PLAIN },
     Column { name: "fill", least: 5, most: 40, weight: 5, right: false, text: |_, row, width| spark(&row.fills, width), style: |_| coloured(AnsiColor::Cyan), ..PLAIN },
-    Column { name: "full", least: 4, most: 4, weight: 8, once: true, text: |_, row, _| cells::filled(row), order: Some(("full", |row| row.filled.unwrap_or(-1.0))), ..PLAIN },
-    Column { name: "rate", least: 11, most: 11, weight: 6, once: true, text: |_, row, _| cells::rate(row), order: Some(("rate", |row| row.bytes_per_second.unwrap_or(-1.0))), ..PLAIN },
+    Column { name: "full", least: 4, most: 4, weight: 8, once: true, text: |_, row, _| cells::filled(row), order: Some((1, "full", |row| row.filled.unwrap_or(-1.0))), ..PLAIN },
+    Column { name: "rate", least: 11, most: 11, weight: 6, once: true, text: |_, row, _| cells::rate(row), order: Some((0, "rate", |row| row.bytes_per_second.unwrap_or(-1.0))), ..PLAIN },
     Column { name: "passed", least: 9, most: 9, weight: 3, text: |_, row, _| passed(row), ..PLAIN },
     Column { name: "waits", least: 11, most: 12, weight: 6, once: true, text: |_, row, _| cells::waits(row),
-        order: Some(("waits", |row| row.blocked.iter().map(|blocked| blocked.seconds).fold(-1.0, f64::max))), ..PLAIN },
+        order: Some((2, "waits", |row| row.blocked.iter().map(|blocked| blocked.seconds).fold(-1.0, f64::max))), ..PLAIN },
     Column { name: "slow", least: 12, most: 20, weight: 7, right: false, once: true, text: |overview, row, _| cells::slow(overview, row), style: slow_style, ..PLAIN },
-    Column { name: "seen", least: 7, most: 7, weight: 2, text: |overview, row, _| cells::time(overview.taken_at - row.first_seen), order: Some(("newest", |row| row.first_seen)), ..PLAIN },
+    Column { name: "seen", least: 7, most: 7, weight: 2, text: |overview, row, _| cells::time(overview.taken_at - row.first_seen), order: Some((4, "newest", |row| row.first_seen)), ..PLAIN },
     Column { name: "inode", least: 9, most: 12, weight: 1, text: |_, row, _| row.inode.to_string(), ..PLAIN },
     Column { name: "command", least: 24, most: 80, weight: 0, right: false, text: |_, row, _| commands(row), ..PLAIN },
 ];

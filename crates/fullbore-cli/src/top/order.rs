@@ -1,41 +1,30 @@
 //! Decides which pipes are shown, and in what order: the pipes of a pipeline stay together.
 
 use super::cells;
-use super::columns::{BY_NAME, COLUMNS, Column, Order};
+use super::columns::{BY_NAME, COLUMNS, Order};
 use fullbore_observe::overview::{Overview, PipeState};
 
-/// The order of the pipes: the place of its column among [`COLUMNS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The order of the pipes, by its place among the orders.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sort(usize);
 
-/// The orders, in the order in which the user gets them, with the place of each column. The first is that by rate.
-fn orders() -> impl Iterator<Item = (usize, &'static str)> + Clone {
-    let named = |(at, column): (usize, &Column)| Some((at, column.order?.0));
-    let all = COLUMNS.iter().enumerate().filter_map(named);
-    all.clone()
-        .skip_while(|&(_, name)| name != "rate")
-        .chain(all)
-}
-
-impl Default for Sort {
-    fn default() -> Self {
-        Self(orders().next().map_or(0, |(at, _)| at))
-    }
+fn orders() -> impl Iterator<Item = Order> {
+    COLUMNS.iter().filter_map(|column| column.order)
 }
 
 impl Sort {
     /// Returns the order that follows this one, and the first after the last.
     pub fn next(self) -> Self {
-        let mut after = orders().chain(orders()).skip_while(|&(at, _)| at != self.0);
-        after.nth(1).map_or(self, |(at, _)| Self(at))
+        Self((self.0 + 1) % orders().count())
     }
 
     fn order(self) -> Order {
-        COLUMNS[self.0].order.expect("it is one of the orders")
+        let mut all = orders();
+        all.find(|order| order.0 == self.0).expect("their places have no gap")
     }
 
     pub fn in_words(self) -> &'static str {
-        self.order().0
+        self.order().1
     }
 }
 
@@ -54,7 +43,7 @@ pub fn order(overview: &Overview, sort: Sort, reverse: bool, filter: &str) -> Ve
     });
     let key = |group: &Vec<usize>| {
         let rows = group.iter().map(|&at| &overview.pipes[at]);
-        let weights = rows.map(sort.order().1);
+        let weights = rows.map(sort.order().2);
         let first = &overview.pipes[group[0]];
         let name = match sort.in_words() {
             BY_NAME => cells::ends(first),
@@ -100,7 +89,7 @@ mod tests {
             names.push(sort.in_words());
             sort = sort.next();
         }
-        assert_eq!(names.join(", "), "rate, waits, newest, name, holds, full");
+        assert_eq!(names.join(", "), "rate, full, waits, holds, newest, name");
         let text = include_str!("../../../../docs/top.md");
         for text in [text, include_str!("screen/state.rs")] {
             assert!(text.contains(&names.join(", ")));

@@ -6,7 +6,7 @@ mod latency;
 pub(crate) mod movers;
 mod page_lookup;
 mod pairs;
-mod pipelines;
+pub mod pipelines;
 mod services;
 mod text;
 pub(crate) mod transports;

@@ -84,6 +84,13 @@ fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Me
     }
 }
 
+/// Compares the seconds that something took with those of the first.
+pub fn seconds(run: &str, first: &Spread, further: &Spread) -> Pair {
+    // The size of the unit does not matter, only that less is better.
+    let with_unit = |spread| Some((spread, Unit::Microseconds));
+    pair(run.to_owned(), with_unit(first), with_unit(further))
+}
+
 /// Compares a figure of a further run with that of the first.
 fn pair(run: String, first: Option<(&Spread, Unit)>, further: Option<(&Spread, Unit)>) -> Pair {
     let untested = |ratio, verdict| Pair {

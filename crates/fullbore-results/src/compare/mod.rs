@@ -24,6 +24,7 @@ pub use comparison::{
     COMPARISON_SCHEMA, Change, ComparedFigure, ComparedRun, Comparison, Difference, Measured,
     P_BELOW, Pair, ROUNDS_AT_LEAST, TIMES_ABOVE,
 };
+pub use figures::seconds;
 pub use read::{LoadedRun, MOST_RUNS, read};
 
 /// Compares the experiments of `runs` that `patterns` mean; all of them without patterns.

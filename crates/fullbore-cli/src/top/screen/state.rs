@@ -11,7 +11,7 @@ use fullbore_observe::overview::{Overview, PipeState};
 #[rustfmt::skip]
 pub const KEYS: &[(&str, &str)] = &[
     ("up, down, k, j", "select a pipe; PgUp, PgDn, Home, End move farther"),
-    ("s", "sort by the next column: rate, waits, newest, name, holds, full"),
+    ("s", "sort by the next column: rate, full, waits, holds, newest, name"),
     ("r", "reverse the order"),
     ("/", "show only pipelines with this text in a name or a command; Enter applies it, Esc cancels it"),
     ("+", "double the capacity of the selected pipe, if that is safe for its writer"),

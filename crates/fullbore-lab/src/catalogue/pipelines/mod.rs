@@ -6,7 +6,7 @@
 
 pub(super) mod inputs;
 pub(super) mod measure;
-mod once;
+pub mod once;
 pub(super) mod table;
 
 use anyhow::Result;

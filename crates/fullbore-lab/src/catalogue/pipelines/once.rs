@@ -19,7 +19,7 @@ use rustix::process::{Signal, getpgrp, kill_process_group, setsid};
 use serde::{Deserialize, Serialize};
 
 use super::table::Way;
-use crate::cpu_time::CpuTime;
+use crate::cpu_time::{CpuTime, largest_child};
 use crate::measurement::Stop;
 use crate::memory::memory_file;
 use crate::process::{Process, ended};
@@ -54,42 +54,66 @@ pub fn run(
     let once = Once {
         program: way.program.map_or_else(|| program.path(), Path::new).into(),
         words: options.chain([line]).collect(),
-        directory: made.directory.clone(),
+        directory: Some(made.directory.clone()),
     };
-    let mut command = program.part_that_cleans_up(&once)?;
-    command.stdout(stdout);
     // The number of bytes was chosen for another machine, and this one may be busy.
     let patience = Duration::from_secs_f64(60.0 + 60.0 * settings.seconds);
-    let ran: Ran = Process::start(command)?
-        .end_group_within(patience)?
-        .report("pipeline")?;
-    let status = ExitStatus::from_raw(ran.status);
-    if !status.success() {
-        let said = Some(ran.said).filter(|said| !said.is_empty());
-        let said = said.unwrap_or_else(|| "no word why".into());
-        let reason = format!("{} {}: {said}", way.title, ended(status));
-        bail!(Stop::Failed(reason));
+    once.start(program, stdout)?.end(way.title, patience)
+}
+
+/// A command line that is running.
+pub struct Running(pub Process);
+
+impl Running {
+    /// Waits for its end, for no longer than `patience`.
+    ///
+    /// # Errors
+    /// Fails with a [`Stop`] if the command line failed.
+    pub fn end(self, title: &str, patience: Duration) -> Result<Ran> {
+        let ran: Ran = self.0.end_group_within(patience)?.report("pipeline")?;
+        let status = ExitStatus::from_raw(ran.status);
+        if !status.success() {
+            let said = Some(ran.said).filter(|said| !said.is_empty());
+            let said = said.unwrap_or_else(|| "no word why".into());
+            bail!(Stop::Failed(format!("{title} {}: {said}", ended(status))));
+        }
+        Ok(ran)
     }
-    Ok(ran)
 }
 
 /// A command that is run once, as a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Once {
     /// The program to run.
-    program: PathBuf,
+    pub program: PathBuf,
     /// Its options, and the line.
-    words: Vec<String>,
-    /// The directory with the files that the line names.
-    directory: PathBuf,
+    pub words: Vec<String>,
+    /// The directory with the files that the line names, which are read beforehand; `None` for the current one, of
+    /// which nothing is read.
+    pub directory: Option<PathBuf>,
+}
+
+impl Once {
+    /// Starts it with this stdout.
+    ///
+    /// # Errors
+    /// Fails if no process can be started.
+    pub fn start(&self, program: &Program, stdout: impl Into<Stdio>) -> Result<Running> {
+        let mut command = program.part_that_cleans_up(self)?;
+        command.stdout(stdout);
+        Ok(Running(Process::start(command)?))
+    }
 }
 
 /// The result of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Ran {
+    /// From the start of the program to its end.
     pub seconds: f64,
     /// The CPU time of all processes of the line.
     pub spent: CpuTime,
+    /// The most bytes of memory that one of its processes had (`ru_maxrss`, getrusage(2)).
+    pub largest: u64,
     /// The wait status, as wait(2) returns it.
     status: i32,
     /// The last line that the command wrote to stderr.
@@ -111,12 +135,14 @@ impl Task for Once {
             wait_for_the_end_of_stdin();
             let _ = kill_process_group(getpgrp(), Signal::KILL);
         });
-        read_all(&self.directory).context("read the files")?;
         let mut stderr = memory_file()?;
         let mut command = Command::new(&self.program);
+        if let Some(directory) = &self.directory {
+            read_all(directory).context("read the files")?;
+            command.current_dir(directory);
+        }
         command
             .args(&self.words)
-            .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stderr(stderr.try_clone()?);
         let began = Instant::now();
@@ -132,6 +158,7 @@ impl Task for Once {
         task::say(&Ran {
             seconds,
             spent: CpuTime::of_children(),
+            largest: largest_child(),
             status: status.into_raw(),
             said: said.lines().next_back().unwrap_or_default().to_owned(),
         })
