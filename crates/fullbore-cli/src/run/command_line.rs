@@ -389,4 +389,5 @@ fn is_assignment(word: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[path = "command_line/tests.rs"]
 mod tests;

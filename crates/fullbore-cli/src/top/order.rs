@@ -20,7 +20,8 @@ impl Sort {
 
     fn order(self) -> Order {
         let mut all = orders();
-        all.find(|order| order.0 == self.0).expect("their places have no gap")
+        all.find(|order| order.0 == self.0)
+            .expect("their places have no gap")
     }
 
     pub fn in_words(self) -> &'static str {

@@ -1,12 +1,12 @@
 //! `--at-least`: an output that gets fewer bytes is as it was, a stream has no seal, and the exit code is 1.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::common::{
-    FULLBORE, assert_code, assert_quiet_success, finish, one_line, said, start, stderr,
+    assert_code, assert_quiet_success, bash, finish, one_line, said, start, stderr,
 };
 
 /// Each verb, which gets its input on stdin and writes to `out`.
@@ -32,15 +32,7 @@ fn shell(place: &TempDir, line: &str) -> std::process::Output {
 }
 
 fn command(place: &TempDir, line: &str) -> Command {
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", &format!("set -o pipefail; {line}")])
-        .env("FB", FULLBORE)
-        .current_dir(place.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+    bash(place, &format!("set -o pipefail; {line}"))
 }
 
 /// Returns the number of files in a directory.

@@ -51,14 +51,7 @@ fn shell(directory: &Path, line: &str, filter: Option<&BpfProgram>) -> Output {
 }
 
 fn shell_command(directory: &Path, line: &str, filter: Option<&BpfProgram>) -> Command {
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", line])
-        .env("FB", FULLBORE)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let mut command = bash(directory, line);
     users::with_usual_signals(&mut command);
     if let Some(filter) = filter {
         under(filter.clone(), &mut command);

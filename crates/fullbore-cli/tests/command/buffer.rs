@@ -29,16 +29,10 @@ fn directory() -> TempDir {
 
 /// Runs a line of bash in the directory, where `$B` is `buffer`.
 fn shell(directory: &TempDir, buffer: &str, line: &str) -> Output {
-    let mut command = Command::new("bash");
-    command
-        .args(["-o", "pipefail", "-c", line])
-        .env("B", buffer)
-        .env("TMPDIR", directory.path())
-        .current_dir(directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    finish(start(&mut command))
+    let mut command = bash(directory, &format!("set -o pipefail; {line}"));
+    finish(start(
+        command.env("B", buffer).env("TMPDIR", directory.path()),
+    ))
 }
 
 /// mbuffer without a terminal, on which it would ask what to do about a full volume.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::thread;
 use std::time::Duration;
 
@@ -29,15 +29,7 @@ fn big() -> &'static [u8] {
 
 /// Runs a line of shell in the directory, where `$FB` is fullbore.
 fn shell(directory: &TempDir, line: &str) -> Output {
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", line])
-        .env("FB", FULLBORE)
-        .current_dir(directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    finish(start(&mut command))
+    finish(start(&mut bash(directory, line)))
 }
 
 fn content(directory: &TempDir, name: &str) -> Vec<u8> {

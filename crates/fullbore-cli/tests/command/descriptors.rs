@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use crate::common::*;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, fcntl_lock, mknodat};
@@ -19,15 +19,7 @@ fn shell(line: &str) -> (Output, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("x"), "data\n").unwrap();
     std::os::unix::fs::symlink("/dev/stdout", directory.path().join("out")).unwrap();
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", line])
-        .env("F", FULLBORE)
-        .current_dir(directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    (finish(start(&mut command)), directory)
+    (finish(start(&mut bash(&directory, line))), directory)
 }
 
 fn content(directory: &TempDir, name: &str) -> String {

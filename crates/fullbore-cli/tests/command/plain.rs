@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use rustix::io::Errno;
 use seccompiler::BpfProgram;
@@ -24,15 +24,8 @@ fn without_fast_calls() -> BpfProgram {
 }
 
 fn shell(directory: &Path, line: &str, plain: &str) -> Output {
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", &format!("set -o pipefail; {line}")])
-        .env("FB", FULLBORE)
-        .env("FULLBORE_PLAIN", plain)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let mut command = bash(directory, &format!("set -o pipefail; {line}"));
+    command.env("FULLBORE_PLAIN", plain);
     finish(start(under(without_fast_calls(), &mut command)))
 }
 

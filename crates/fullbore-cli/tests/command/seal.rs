@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -23,15 +23,7 @@ fn directory() -> TempDir {
 }
 
 fn shell(directory: &Path, line: &str) -> Output {
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", line])
-        .env("FB", FULLBORE)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    finish(start(&mut command))
+    finish(start(&mut bash(directory, line)))
 }
 
 #[test]

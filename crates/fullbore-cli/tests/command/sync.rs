@@ -30,15 +30,7 @@ fn directory() -> TempDir {
 }
 
 fn shell(directory: &Path, line: &str) -> Output {
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", line])
-        .env("FB", FULLBORE)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    finish(start(&mut command))
+    finish(start(&mut bash(directory, line)))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of `fullbore tee`: it behaves like tee, and is compared with the tee of this machine.
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
@@ -22,15 +22,7 @@ fn directory() -> TempDir {
 
 /// Runs a line of bash in the directory, where `$TEE` is `tee`.
 fn shell(directory: &TempDir, tee: &str, line: &str) -> Output {
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", line])
-        .env("TEE", tee)
-        .current_dir(directory.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    finish(start(&mut command))
+    finish(start(bash(directory, line).env("TEE", tee)))
 }
 
 fn ours() -> String {

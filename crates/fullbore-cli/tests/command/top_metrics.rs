@@ -530,11 +530,8 @@ fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
 
 fn shell(line: &str) -> std::process::Output {
     use std::os::unix::process::CommandExt;
-    let mut command = Command::new("sh");
-    command.args(["-c", line]).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // It gets its own group, so that a signal to this test's group is not mistaken for SIGPIPE.
-    finish(start(command.process_group(0)))
+    finish(start(bash(".", line).process_group(0)))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Functions that start `fullbore meter`, write its input, and read its output.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::thread;
 
 use tempfile::TempDir;
@@ -47,14 +47,7 @@ pub fn fed(command: &mut Command, bytes: &[u8]) -> Output {
 
 /// Returns a shell that runs `script`, where `$F` is the command.
 pub fn sh(script: &str) -> Command {
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", script])
-        .env("F", FULLBORE)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+    super::bash(".", script)
 }
 
 /// Returns the last line on stderr.

@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub mod explain;
+pub mod fuzzed;
 pub mod load;
 pub mod meter;
 pub mod network;
@@ -60,7 +61,7 @@ pub fn fullbore(words: &str) -> Command {
 
 /// Returns whether the tests of the target `load` repeat about a quarter as often (`FULLBORE_TEST_LOAD=quick`),
 /// which is what CI has time for.
-fn is_quick() -> bool {
+pub fn is_quick() -> bool {
     std::env::var_os("FULLBORE_TEST_LOAD").is_some_and(|load| load == "quick")
 }
 
@@ -500,4 +501,15 @@ pub fn nobody_reads() -> PipeWriter {
 /// Opens a file that is always full.
 pub fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// Returns bash with a line, in this directory, where `$F` and `$FB` are the command.
+pub fn bash(directory: impl AsRef<Path>, line: &str) -> Command {
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", line])
+        .envs([("F", FULLBORE), ("FB", FULLBORE)]);
+    command.current_dir(directory).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }

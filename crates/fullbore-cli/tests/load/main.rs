@@ -9,10 +9,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-#[path = "../command/bytes.rs"]
-mod bytes;
+#[path = "../command/every_mover.rs"]
+mod every_mover;
 mod explain;
 mod fifo;
+mod fuzzed;
 mod large;
 mod meter;
 mod network;

@@ -4,6 +4,11 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+/// The most bytes of a request that are read, its line and its headers, and the most headers. A scrape has a few
+/// hundred bytes.
+pub const MOST_OF_REQUEST: usize = 8192;
+const MOST_HEADERS: usize = 64;
+
 /// The answer to a client.
 #[derive(Debug, Clone)]
 pub struct Answer {
@@ -16,11 +21,11 @@ pub struct Answer {
 /// A status code with its words.
 pub type Status = &'static str;
 pub const OK: Status = "200 OK";
-pub const BAD_REQUEST: Status = "400 Bad Request";
+const BAD_REQUEST: Status = "400 Bad Request";
 const NOT_FOUND: Status = "404 Not Found";
 const NOT_ALLOWED: Status = "405 Method Not Allowed";
 const MISDIRECTED: Status = "421 Misdirected Request";
-pub const TOO_LARGE: Status = "431 Request Header Fields Too Large";
+const TOO_LARGE: Status = "431 Request Header Fields Too Large";
 pub const UNAVAILABLE: Status = "503 Service Unavailable";
 
 impl Answer {
@@ -62,8 +67,30 @@ fn path_of(target: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
+/// Returns the bytes of the answer to what a client has sent so far; `None` if it is a part of a request, to which more
+/// may be added unless it `is_full`.
+pub fn answered(
+    sent: &[u8],
+    is_full: bool,
+    is_local: bool,
+    page: impl FnOnce() -> Answer,
+) -> Option<Vec<u8>> {
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut parsed = httparse::Request::new(&mut headers);
+    Some(match parsed.parse(sent) {
+        Ok(httparse::Status::Partial) if !is_full => return None,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            refusal(TOO_LARGE, "").bytes(true)
+        }
+        Err(_) => refusal(BAD_REQUEST, "").bytes(true),
+        Ok(httparse::Status::Complete(_)) => {
+            answer(&parsed, is_local, page).bytes(parsed.method != Some("HEAD"))
+        }
+    })
+}
+
 /// Returns the answer to a request. `page` makes the page.
-pub fn answer(
+fn answer(
     request: &httparse::Request<'_, '_>,
     is_local: bool,
     page: impl FnOnce() -> Answer,

@@ -16,12 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-use super::request::{Answer, BAD_REQUEST, TOO_LARGE, answer, refusal};
-
-/// The most bytes of a request that are read, its line and its headers, and the most headers. A scrape has a few
-/// hundred bytes.
-const MOST_OF_REQUEST: usize = 8192;
-const MOST_HEADERS: usize = 64;
+use super::request::{Answer, MOST_OF_REQUEST, answered};
 
 /// The most bytes that are read and discarded after an answer. If they were left unread, the answer might be
 /// lost (RFC 9112, 9.6).
@@ -145,18 +140,10 @@ fn asked(
             0 => return Ok(None),
             count => filled += count,
         }
-        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
-        let mut parsed = httparse::Request::new(&mut headers);
-        return Ok(Some(match parsed.parse(&request[..filled]) {
-            Ok(httparse::Status::Partial) if filled < request.len() => continue,
-            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-                refusal(TOO_LARGE, "").bytes(true)
-            }
-            Err(_) => refusal(BAD_REQUEST, "").bytes(true),
-            Ok(httparse::Status::Complete(_)) => {
-                answer(&parsed, is_local, page).bytes(parsed.method != Some("HEAD"))
-            }
-        }));
+        let answer = answered(&request[..filled], filled == request.len(), is_local, &page);
+        if answer.is_some() {
+            return Ok(answer);
+        }
     }
 }
 

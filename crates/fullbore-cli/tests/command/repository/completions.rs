@@ -4,8 +4,8 @@
 use std::fs;
 use std::process::Command;
 
+use super::manual::{options_of, verbs};
 use crate::common::*;
-use crate::manual::{options_of, verbs};
 
 /// The words that can stand in place of the last of these, as fish gets them.
 fn words(typed: &[&str]) -> Vec<String> {

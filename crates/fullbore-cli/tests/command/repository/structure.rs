@@ -46,28 +46,6 @@ fn no_two_files_of_a_crate_import_each_other_in_a_circle() {
     }
 }
 
-/// A name says what is inside, and these were found on several files, or said nothing.
-#[test]
-fn files_are_named_for_what_is_inside() {
-    let mut found = Vec::new();
-    for root in crate_roots() {
-        names_below(root.parent().unwrap(), &mut found);
-    }
-    let most = [
-        ("placement", 1),
-        ("line", 1),
-        ("keeper", 0),
-        ("words", 0),
-        ("manner", 0),
-        ("part", 0),
-    ];
-    let silent = ["moving", "moved", "enlarged", "kept", "near"].map(|name| (name, 0));
-    for (name, most) in most.into_iter().chain(silent) {
-        let count = found.iter().filter(|found| *found == name).count();
-        assert!(count <= most, "{count} files or folders are named {name}");
-    }
-}
-
 /// The libraries that observe, or that show results, can be used without a command line and a
 /// terminal.
 #[test]
@@ -157,38 +135,6 @@ impl<'ast> Visit<'ast> for Slices {
     fn visit_type_array(&mut self, array: &'ast syn::TypeArray) {
         self.0 |= words_of(|words| words.visit_type(&array.elem)).contains("u8");
     }
-}
-
-/// Newer compilers accept a let chain (`if let … && …`) whatever version a crate declares, and no lint
-/// reports one.
-#[test]
-fn crates_that_declare_a_rust_before_1_88_have_no_let_chain() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut checked = 0;
-    for root in crate_roots() {
-        let directory = root.parent().unwrap().parent().unwrap();
-        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
-        // The version of the workspace is one.
-        if !manifest.contains("\nrust-version.workspace = true\n") {
-            continue;
-        }
-        for pattern in ["src/**/*.rs", "examples/**/*.rs", "build.rs"] {
-            let pattern = directory.join(pattern);
-            for file in glob::glob(pattern.to_str().unwrap()).unwrap() {
-                let file = file.unwrap();
-                let text = fs::read_to_string(&file).unwrap();
-                let shown = file.strip_prefix(crates).unwrap();
-                assert!(!has_let_chain(&text), "{} has one", shown.display());
-                checked += 1;
-            }
-        }
-    }
-    let workspace = fs::read_to_string(crates.parent().unwrap().join("Cargo.toml")).unwrap();
-    assert!(workspace.contains("\nrust-version = \"1.85\"\n"));
-    assert!(checked > 50, "{checked}");
-    assert!(has_let_chain("fn f() { if a() && let Some(b) = c {} }"));
-    assert!(has_let_chain("fn f() { while let Some(b) = c && b {} }"));
-    assert!(!has_let_chain("fn f() { if let Some(b) = c {} }"));
 }
 
 /// A public function is a promise. This counts the functions and methods that a user of `fullbore` can call: those
@@ -388,20 +334,6 @@ fn foreign_names(file: &File) -> BTreeSet<String> {
     names
 }
 
-fn has_let_chain(text: &str) -> bool {
-    struct Chains(bool);
-    impl<'ast> Visit<'ast> for Chains {
-        fn visit_expr_binary(&mut self, binary: &'ast syn::ExprBinary) {
-            let is_let = |side: &syn::Expr| matches!(side, syn::Expr::Let(_));
-            self.0 |= is_let(&binary.left) || is_let(&binary.right);
-            visit::visit_expr_binary(self, binary);
-        }
-    }
-    let mut chains = Chains(false);
-    chains.visit_file(&syn::parse_file(text).unwrap());
-    chains.0
-}
-
 #[test]
 fn a_circle_is_found_with_all_its_files_and_nothing_else() {
     let file = PathBuf::from;
@@ -429,17 +361,6 @@ fn crate_roots() -> Vec<PathBuf> {
         .collect();
     assert!(roots.len() > 1, "{roots:?}");
     roots
-}
-
-/// Adds the names of all files and folders below this one, without `.rs`.
-fn names_below(folder: &Path, names: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        names.push(path.file_stem().unwrap().to_string_lossy().into_owned());
-        if path.is_dir() {
-            names_below(&path, names);
-        }
-    }
 }
 
 /// Returns the sets of files that can be reached from each other.

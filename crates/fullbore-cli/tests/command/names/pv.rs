@@ -2,8 +2,8 @@
 
 use std::process::{Command, Output};
 
+use super::links::{bash, files, links};
 use crate::common::*;
-use crate::names::{bash, files, links};
 
 fn has_pv() -> bool {
     let there = output_of(Command::new("pv").arg("--version")).is_ok();

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::links::links;
 use crate::common::meter::*;
 use crate::common::*;
-use crate::names::links;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Returns whether pv 1.6.20 or later is installed, and prints a line if it is not.

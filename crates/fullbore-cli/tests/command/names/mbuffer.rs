@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use super::links::{bash, files, links};
 use crate::common::network::is_listened_at;
 use crate::common::*;
-use crate::names::{bash, files, links};
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 use tempfile::TempDir;
 

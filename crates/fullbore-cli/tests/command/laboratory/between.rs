@@ -1,7 +1,7 @@
 //! Tests of the group `between` of `fullbore bench`: programs that pass bytes on, between ordinary programs.
 
+use super::pipelines::{SHORT, path_with, script, short_json_with};
 use crate::common::*;
-use crate::pipelines::{SHORT, path_with, script, short_json_with};
 
 #[test]
 fn programs_are_measured_between_ordinary_ones_and_missing_ones_are_skipped_by_name() {

@@ -1,0 +1,9 @@
+//! Bytes of libFuzzer for `properties::proc`.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+#[allow(dead_code)]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::proc(bytes));

@@ -1,0 +1,281 @@
+//! What holds for all bytes: a function for each parser of what comes from outside. Those of the command are included as
+//! files, because a command is no library.
+//!
+//! Each panics if its property does not hold. libFuzzer calls them (`fuzz_targets/`), and so do tests of
+//! `fullbore-cli`, with the files of `corpus/` and with changed ones.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::{Command, Stdio};
+
+use fullbore_host::{machine, number, process_name, seconds, size, text};
+use fullbore_results::compare;
+use fullbore_results::run::Run;
+use fullbore_results::summary::{PipelineReport, Summary};
+use fullbore_seal::{Sealer, Unsealer};
+
+#[path = "../crates/fullbore-cli/src/run/command_line.rs"]
+mod command_line_file;
+#[path = "../crates/fullbore-cli/src/names/getopt.rs"]
+mod getopt_file;
+#[path = "../crates/fullbore-observe/src/sampling/process_files.rs"]
+mod process_files;
+#[path = "../crates/fullbore-cli/src/top/metrics/request.rs"]
+mod request_file;
+#[path = "../crates/fullbore-cli/src/run/scan.rs"]
+mod scan;
+
+use command_line_file::{CommandLine, cut};
+use getopt_file::{Spec, Value, flag, long, valued};
+use scan::Dialect;
+
+/// Unseals the bytes; and seals them, damages what was sealed, and unseals that.
+pub fn unsealer(bytes: &[u8]) {
+    let unsealed = |sealed: &[u8]| {
+        let mut content = Vec::new();
+        let read = Unsealer::new(sealed).read_to_end(&mut content);
+        (content, read.is_ok())
+    };
+    let (content, is_whole) = unsealed(bytes);
+    assert!(content.len() <= bytes.len());
+    if is_whole {
+        assert_eq!(unsealed(&sealed(&content)), (content, true));
+    }
+    let mut damaged = sealed(bytes);
+    assert_eq!(unsealed(&damaged), (bytes.to_vec(), true));
+    let place = bytes
+        .iter()
+        .fold(7, |sum: usize, &byte| sum * 31 % 65_521 + usize::from(byte));
+    let place = place % damaged.len();
+    let (content, is_whole) = unsealed(&damaged[..place]);
+    assert!(!is_whole && bytes.starts_with(&content), "cut at {place}");
+    damaged[place] ^= 1 << (place % 8);
+    let (content, is_whole) = unsealed(&damaged);
+    assert!(
+        !is_whole && bytes.starts_with(&content),
+        "changed at {place}"
+    );
+}
+
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut sealer = Sealer::new(Vec::new()).expect("memory can be written to");
+    sealer.write_all(bytes).expect("memory can be written to");
+    sealer.finish().expect("memory can be written to")
+}
+
+/// Cuts a line at its pipes. What is cut out of a line that a shell accepts is accepted by that shell, is no pipeline
+/// itself, and stands in the line, in this order.
+pub fn command_line(bytes: &[u8]) {
+    let line = OsStr::from_bytes(bytes);
+    for (dialect, shell) in [(Dialect::Posix, "sh"), (Dialect::Bash, "bash")] {
+        let CommandLine::Pipeline { stages, .. } = cut(line, dialect) else {
+            continue;
+        };
+        assert!(stages.len() > 1);
+        let mut rest = bytes;
+        for stage in &stages {
+            let shown = stage.shown.as_bytes();
+            let at = rest
+                .windows(shown.len().max(1))
+                .position(|part| part == shown);
+            let at = at.unwrap_or_else(|| panic!("{shown:?} is not in {line:?}"));
+            rest = &rest[at + shown.len()..];
+        }
+        // Shells differ about bytes that are no text, and a word of an argument has no NUL.
+        if bytes.contains(&0) || bytes.len() > 4096 || !bytes.is_ascii() || !accepts(shell, line) {
+            continue;
+        }
+        for stage in &stages {
+            let texts = stage
+                .program
+                .iter()
+                .map(|(_, text)| text)
+                .chain([&stage.text]);
+            for text in texts {
+                assert!(
+                    accepts(shell, text),
+                    "{shell}: {line:?} was cut to {text:?}"
+                );
+                assert!(
+                    !matches!(cut(text, dialect), CommandLine::Pipeline { .. }),
+                    "{text:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Whether the shell can parse a line; it runs nothing. Without such a shell, no line can be parsed.
+fn accepts(shell: &str, line: &OsStr) -> bool {
+    let mut command = Command::new(shell);
+    command.arg("-n").arg("-c").arg(line).env_clear();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Reads words, one a line, as options of every kind. Written out one by one, what was read is read as the same.
+pub fn getopt(bytes: &[u8]) {
+    let words = bytes
+        .split(|&byte| byte == b'\n')
+        .map(|word| OsString::from_vec(word.into()));
+    let words: Vec<OsString> = words.collect();
+    let specs = [
+        flag('a', "append", ""),
+        flag('h', "help", ""),
+        flag('u', "", ""),
+        valued('s', "size", "SIZE", ""),
+        valued('S', "silence", "SIZE", ""),
+        long('3', "apart", Value::Optional("MODE"), ""),
+    ];
+    let Ok(parsed) = getopt_file::parse(&specs, &words) else {
+        return;
+    };
+    if parsed.options.iter().any(|(id, _)| *id == 'h') {
+        return;
+    }
+    let mut written = Vec::new();
+    for (id, value) in &parsed.options {
+        let Some(Spec { letter, long, .. }) = specs.iter().find(|spec| spec.id == *id) else {
+            panic!("there is no option {id}");
+        };
+        let mut word = match long.is_empty() {
+            true => format!("-{}", letter.unwrap_or_default()),
+            false => format!("--{long}"),
+        }
+        .into_bytes();
+        if let Some(value) = value {
+            word.push(b'=');
+            word.extend(value.as_bytes());
+        }
+        written.push(OsString::from_vec(word));
+    }
+    written.push("--".into());
+    written.extend(parsed.operands.iter().cloned());
+    assert_eq!(getopt_file::parse(&specs, &written), Ok(parsed));
+}
+
+/// Answers a request. Only `/metrics` is the page, and an answer is as long as its header says.
+pub fn request(bytes: &[u8]) {
+    const PAGE: &str = "the page";
+    for (is_full, is_local) in [(false, false), (true, false), (true, true)] {
+        let page = || request_file::text(request_file::OK, PAGE);
+        let Some(answer) = request_file::answered(bytes, is_full, is_local, page) else {
+            assert!(!is_full);
+            continue;
+        };
+        let answer = String::from_utf8(answer).expect("an answer is text");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        assert!(head.starts_with("HTTP/1.1 "), "{head}");
+        let length = head
+            .split("Content-Length: ")
+            .nth(1)
+            .expect("it has a length");
+        let length: usize = length
+            .split("\r\n")
+            .next()
+            .unwrap_or_default()
+            .parse()
+            .expect("a number");
+        assert!(body.is_empty() || body.len() == length, "{answer}");
+        if head.starts_with("HTTP/1.1 200 ") {
+            let is_asked = |path: &[u8]| bytes.windows(path.len()).any(|part| part == path);
+            assert!(
+                is_asked(b"/metrics") && (is_asked(b"GET") || is_asked(b"HEAD")),
+                "{answer}"
+            );
+        }
+    }
+}
+
+/// Reads back JSON that `bench --json` or `run --json` may have written. What is read can be written, read again, compared
+/// and summed up.
+pub fn json(bytes: &[u8]) {
+    if let Ok(run) = Run::from_json(bytes) {
+        let text = serde_json::to_vec(&run).expect("a run can be written");
+        let again = Run::from_json(&text).expect("and read again");
+        let of = |run: Run| compare::LoadedRun {
+            file: "run".into(),
+            run,
+        };
+        let runs = [of(run), of(again)];
+        if let Ok(compared) = compare::compare(&runs, &[]) {
+            serde_json::to_vec(&compared).expect("a comparison can be written");
+        }
+    }
+    if let Ok(report) = PipelineReport::read(bytes) {
+        let summary = Summary::of(&[report.clone(), report]).expect("there are reports");
+        assert!(!summary.to_string().is_empty());
+    }
+}
+
+/// Reads what files of /proc and /sys, or options with numbers, may hold.
+pub fn proc(bytes: &[u8]) {
+    let words = String::from_utf8_lossy(bytes);
+    let (_, arguments) = process_files::call(&words);
+    assert!(arguments.len() <= 6);
+    if let Some(cpus) = machine::parse_cpu_list(&words) {
+        let again = machine::parse_cpu_list(&machine::format_cpu_list(&cpus));
+        assert_eq!(again, Some(cpus));
+    }
+    for key in ["CapEff", "model name", "Threads"] {
+        assert!(machine::field(&words, key).is_none_or(|value| words.contains(value)));
+    }
+    assert!(machine::bracketed_word(&words).is_none_or(|word| words.contains(word)));
+    if let Ok(bytes) = size::parse(&words) {
+        assert_eq!(size::parse(&size::typed(bytes)), Ok(bytes));
+    }
+    let _ = (
+        seconds::parse(&words, 0.0..=1e6),
+        number::pid(&words),
+        process_name::parse(&words),
+    );
+    assert!(text::columns(&text::cut(&words, 7)) <= 7);
+    assert!(!text::clean(&words).contains(char::is_control));
+}
+
+/// A property.
+pub type Property = fn(&[u8]);
+
+/// All properties, with the names of their folders in `corpus/`.
+pub const ALL: [(&str, Property); 6] = [
+    ("unsealer", unsealer),
+    ("command_line", command_line),
+    ("getopt", getopt),
+    ("request", request),
+    ("json", json),
+    ("proc", proc),
+];
+
+/// Returns parts of the files of a corpus, put together at random, with a few bytes changed.
+pub fn changed(corpus: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..random.usize(1..4) {
+        let part = &corpus[random.usize(..corpus.len())];
+        let (from, to) = (random.usize(..=part.len()), random.usize(..=part.len()));
+        let whole = random.bool();
+        bytes.extend(if whole {
+            part
+        } else {
+            &part[from.min(to)..from.max(to)]
+        });
+    }
+    for _ in 0..random.usize(..4) {
+        let at = random.usize(..=bytes.len());
+        match random.u8(..3) {
+            0 => bytes.insert(
+                at,
+                *random
+                    .choice(b"'\"\\|&;(){}<>$`#!= \n\r-:,[]09a\0\xff")
+                    .unwrap_or(&0),
+            ),
+            1 if at < bytes.len() => drop(bytes.remove(at)),
+            _ if at < bytes.len() => bytes[at] ^= 1 << random.u8(..8),
+            _ => {}
+        }
+    }
+    bytes
+}
