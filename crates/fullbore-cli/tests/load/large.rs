@@ -1,7 +1,7 @@
 //! The large forms of the tests in `bytes`: hundreds of gigabytes, and a hundred processes at once. They do not
 //! depend on chance, so each has to succeed every time.
 
-use crate::bytes::*;
+use crate::every_mover::*;
 use crate::common::under_load;
 
 #[test]
