@@ -178,7 +178,12 @@ impl Cutter<'_> {
             Token::Target => {}
             Token::Operator(Operator::Open) => self.open(Closer::Bracket)?,
             Token::Operator(Operator::Close) => self.close(Closer::Bracket)?,
-            Token::Operator(_) if self.stage.is_empty => return None,
+            // So is a stage that has no more than a '!'.
+            Token::Operator(_)
+                if self.stage.is_empty || self.stage.source.start == self.stage.end =>
+            {
+                return None;
+            }
             Token::Operator(Operator::Pipe { with_errors }) if is_inner => {
                 self.pipes += 1;
                 self.has_inner_errors |= with_errors;

@@ -1,8 +1,8 @@
 //! The large forms of the tests in `bytes`: hundreds of gigabytes, and a hundred processes at once. They do not
 //! depend on chance, so each has to succeed every time.
 
-use crate::every_mover::*;
 use crate::common::under_load;
+use crate::every_mover::*;
 
 #[test]
 fn under_load_two_hundred_gigabytes_go_by_reference_and_none_is_lost() {
