@@ -6,6 +6,7 @@ use std::io::{self, Read};
 
 use crate::run::{Run, SCHEMA};
 use crate::statistics::Spread;
+use crate::summary::PipelineReport;
 
 /// The most bytes that are read. The largest run that the laboratory makes, 10 000 rounds of all
 /// experiments, stays below this.
@@ -20,6 +21,12 @@ pub enum NotARun {
     /// It is longer than any run.
     #[error("larger than {} MiB: runs are always smaller", MOST_BYTES >> 20)]
     TooLong,
+    /// It is a report of `fullbore run`.
+    #[error(
+        "it is a report of one run of a pipeline: 'fullbore run --summary FILE…' sums such reports up, and \
+         'fullbore bench -- LINE' compares ways to run a pipeline, in several rounds"
+    )]
+    Pipeline,
     /// It is not JSON, or a field is missing or wrong.
     #[error("not the output of 'fullbore bench --json': {0}")]
     Field(#[from] serde_json::Error),
@@ -62,7 +69,11 @@ impl Run {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(NotARun::TooLong);
         }
-        let mut run: Run = serde_json::from_slice(bytes)?;
+        let mut run: Run =
+            serde_json::from_slice(bytes).map_err(|error| match PipelineReport::read(bytes) {
+                Ok(_) => NotARun::Pipeline,
+                Err(_) => NotARun::Field(error),
+            })?;
         if run.schema != SCHEMA {
             return Err(NotARun::Schema { found: run.schema });
         }

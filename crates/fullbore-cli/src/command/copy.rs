@@ -90,6 +90,11 @@ pub struct Copy {
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size::parse)]
     bytes: Option<u64>,
 
+    /// Capacity of the output pipe, within the user's limits, once more than 64 KiB are to be copied; 0 leaves it as it
+    /// is, and it is never shrunk [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory, conflicts_with_all = ["seal", "unseal"])]
+    pipe_size: Option<usize>,
+
     /// Print the digest of what was written, as sha256sum prints it: on stdout, or on stderr if the
     /// bytes go to stdout; nothing if the copy is incomplete. Not with --append, because the digest
     /// would not be that of the file
@@ -278,6 +283,9 @@ impl Copy {
                 .visible(copying.digest.is_some());
             if let Some(most) = most {
                 options = options.limit(most);
+            }
+            if let Some(bytes) = self.pipe_size {
+                options = options.pipe_size(bytes);
             }
             let ran = options
                 .open(&source, &*output)

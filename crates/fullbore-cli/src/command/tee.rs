@@ -14,6 +14,7 @@ use fullbore::{EndReason, TeeOptions};
 use crate::copying::{self, AtLeast, Existing, Input, Output, WriteBack};
 use crate::exit;
 use fullbore_host::refusal::Usage;
+use fullbore_host::size;
 
 /// Copy stdin to stdout, and to each of the files
 ///
@@ -52,6 +53,11 @@ pub struct Tee {
     /// too. Needs an output that is a file or a block device
     #[arg(long)]
     sync: bool,
+
+    /// Capacity of each output pipe, within the user's limits, once more than 64 KiB are to be copied; 0 leaves them as
+    /// they are, and none is ever shrunk [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_in_memory)]
+    pipe_size: Option<usize>,
 
     /// Ignore SIGINT (Ctrl-C), and continue until stdin ends
     #[arg(short, long)]
@@ -116,7 +122,10 @@ impl Tee {
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
         let options = TeeOptions::new().plain(is_plain);
-        let options = options.fail_without_readers(self.mode().is_some());
+        let mut options = options.fail_without_readers(self.mode().is_some());
+        if let Some(bytes) = self.pipe_size {
+            options = options.pipe_size(bytes);
+        }
         let sinks = outputs.iter();
         let sinks = sinks.map(|output| (output.as_fd(), copying::policy_of(policy, output)));
         let mut tee = options.open(stdin.as_fd(), sinks);

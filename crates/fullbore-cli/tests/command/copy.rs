@@ -705,3 +705,34 @@ fn an_incomplete_copy_has_no_digest() {
     assert!(one_line(stderr(&output)).contains("md5, sha256, blake3, xxh3, crc32c"));
     assert!(!dir.path().join("never").exists());
 }
+
+#[test]
+fn the_output_pipe_gets_the_capacity_that_is_asked_for_and_is_never_shrunk() {
+    use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = numbers(100_000);
+    std::fs::write(directory.path().join("big"), bytes).unwrap();
+    for verb in ["copy", "tee"] {
+        for (options, before, after) in [
+            ("--pipe-size 256K", 64 << 10, 256 << 10),
+            ("--pipe-size 0", 64 << 10, 64 << 10),
+            ("--pipe-size 64K", 128 << 10, 128 << 10),
+        ] {
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            fcntl_setpipe_size(&writer, before).unwrap();
+            let mut command = bash(&directory, &format!("$FB {verb} {options} < big"));
+            let child = start(command.stdout(writer));
+            drop(command);
+            let mut came = Vec::new();
+            std::io::Read::read_to_end(&mut reader, &mut came).unwrap();
+            assert_code(&finish(child), 0);
+            assert_eq!(came, bytes, "{verb} {options}");
+            assert_eq!(
+                fcntl_getpipe_size(&reader).unwrap(),
+                after,
+                "{verb} {options}"
+            );
+        }
+    }
+    assert_code(&run("copy --seal --pipe-size 64K"), 2);
+}

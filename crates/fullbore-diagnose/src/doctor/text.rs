@@ -56,6 +56,10 @@ fn machine(report: &Examination, page: &mut TextPage) {
     let around = &report.circumstances;
     let mut lines = report.machine.lines();
     lines.retain(|(label, _)| MACHINE.contains(label));
+    let release = report.machine.kernel.as_deref().unwrap_or_default();
+    if let Some(text) = pipes_of(release) {
+        lines.push(("its pipes", text.to_owned()));
+    }
     let user = match around.uid {
         0 => "root".into(),
         uid => format!("uid {uid}"),
@@ -67,6 +71,20 @@ fn machine(report: &Examination, page: &mut TextPage) {
     let gvisor = if around.gvisor { ", in gVisor" } else { "" };
     lines.push(("user", format!("{user}{filter}{gvisor}")));
     page.labelled(&lines);
+}
+
+/// Returns what is different in the pipes of this release of the kernel; docs/kernels.md has all of it.
+fn pipes_of(release: &str) -> Option<&'static str> {
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse().ok());
+    match (numbers.next()??, numbers.next()??) {
+        version if version >= (7_u32, 3_u32) => Some(
+            "as of Linux 7.3: a pipe keeps pages for the next write, and one that was polled costs no more wake-ups",
+        ),
+        version if version >= (7, 2) => Some(
+            "as of Linux 7.2: a pipe keeps pages for the next write, and a reader wakes the writer less often",
+        ),
+        _ => None,
+    }
 }
 
 fn trials(report: &Examination, page: &mut TextPage) {
@@ -168,6 +186,20 @@ mod tests {
         let mut out = Vec::new();
         write(report, width, false, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_new_in_the_pipes_of_a_kernel_is_said_by_its_release() {
+        let says = |release| super::pipes_of(release).map(|text| &text[..15]);
+        for release in ["", "6.12.30", "7.1.9", "7", "8", "x.y"] {
+            assert_eq!(says(release), None, "{release}");
+        }
+        for release in ["7.2", "7.2.12-amd64"] {
+            assert_eq!(says(release), Some("as of Linux 7.2"));
+        }
+        for release in ["7.3-rc1", "7.10.1", "8.0"] {
+            assert_eq!(says(release), Some("as of Linux 7.3"));
+        }
     }
 
     #[test]

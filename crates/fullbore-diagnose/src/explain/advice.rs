@@ -1,5 +1,6 @@
 //! Lists what reduces the time of each class, as a table.
 
+use fullbore_observe::verdict::step_on_cpu;
 use fullbore_results::explain::{Class, CostAdvice};
 
 /// The conditions for a piece of advice.
@@ -137,10 +138,17 @@ pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> CostAdvice {
             instead: Some(command(remedy.instead, subject.experiment)),
             words: remedy.words.to_owned(),
         },
-        None => CostAdvice {
-            instead: None,
-            words: without_a_remedy(class).to_owned(),
-        },
+        None => {
+            let mut words = without_a_remedy(class).to_owned();
+            if class == Class::User && subject.experiment.is_none() && !program.is_empty() {
+                // As under a verdict of run.
+                words = format!("{words}; next: {}", step_on_cpu(program));
+            }
+            CostAdvice {
+                instead: None,
+                words,
+            }
+        }
     }
 }
 
@@ -184,6 +192,17 @@ mod tests {
                 .instead
                 .unwrap(),
             "fullbore copy"
+        );
+        let own = advice(Class::User, "sort", Subject::default()).words;
+        assert!(own.contains("; next: 'LC_ALL=C sort"), "{own}");
+        let experiment = Subject {
+            experiment: Some("write_read"),
+            ..Subject::default()
+        };
+        assert!(
+            !advice(Class::User, "reader", experiment)
+                .words
+                .contains("next")
         );
     }
 

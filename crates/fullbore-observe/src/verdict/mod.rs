@@ -12,6 +12,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use next::step_on_cpu;
+
 use crate::sampling::moment::Cause;
 
 /// Which stage is the slow one.

@@ -56,6 +56,14 @@ const fn step(limit: Limit, programs: &'static [&'static str], text: &'static st
     }
 }
 
+/// Returns the next step where a program of this name uses the CPU all the time.
+pub fn step_on_cpu(program: &str) -> &'static str {
+    let is_it = |step: &&Step| {
+        step.limit == Limit::Cpu && (step.programs.is_empty() || step.programs.contains(&program))
+    };
+    STEPS.iter().find(is_it).map_or("", |step| step.text)
+}
+
 /// Returns the next step under a verdict, if there is one.
 pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
     match verdict.kind {

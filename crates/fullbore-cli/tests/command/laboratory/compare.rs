@@ -307,6 +307,11 @@ fn files_that_are_no_runs_are_refused() {
         ("other", r#"{"name": "criterion"}"#, "not the output"),
         ("list", "[1, 2]", "not the output"),
         (
+            "pipeline",
+            include_str!("../../../../../fuzz/corpus/json/run"),
+            "'fullbore bench -- LINE' compares ways",
+        ),
+        (
             "old",
             &run.replace("\"schema\":2", "\"schema\":1"),
             "schema 1, and this version reads only schema 2",
