@@ -52,6 +52,7 @@ fn each_tool_that_packaging_lacks_is_named() {
             &["cargo", "gzip", "strip", "objcopy", "tar"],
         ),
         ("crates", &[], &["cargo", "python3", "cmp"]),
+        ("release", &[], &["cargo"]),
         ("try", &["fullbore.deb"], &["mmdebstrap"]),
     ] {
         let output = without_tools(script, arguments);
