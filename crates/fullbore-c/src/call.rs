@@ -121,6 +121,7 @@ impl From<&Error> for Failure {
             Error::Unsupported(_) => (libc::EOPNOTSUPP, FULLBORE_CAUSE_UNSUPPORTED),
             Error::Stopped { by, .. } => match by {
                 Stopped::TimedOut => (libc::ETIMEDOUT, FULLBORE_CAUSE_STOPPED),
+                Stopped::WouldBlock => (libc::EAGAIN, FULLBORE_CAUSE_SYSTEM),
                 _ => (libc::ECANCELED, FULLBORE_CAUSE_STOPPED),
             },
             _ => (

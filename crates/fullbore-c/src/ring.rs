@@ -67,6 +67,6 @@ pub trait NoRingOfConsumer {
 #[cfg(not(feature = "ring"))]
 impl<Fd: std::os::fd::AsFd> NoRingOfConsumer for Consumer<Fd> {
     fn taken(&self) -> u64 {
-        self.report().bytes
+        self.report().taken
     }
 }

@@ -57,7 +57,7 @@ impl Splitting {
                 Ok(ended)
             }
             Err(failed) => {
-                self.report = Some(failed.report);
+                self.report = Some(*failed.report);
                 let mut failure = Failure::from(failed.error);
                 failure.sink = (failed.sink).map_or(-1, |sink| sink.try_into().unwrap_or(i32::MAX));
                 Err(failure)

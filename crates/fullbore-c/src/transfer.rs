@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 
-use fullbore::transfer::{Method, Progress};
-use fullbore::{EndReason, Guarantee, TransferOptions, TransferReport, TransferSide};
+use fullbore::transfer::Progress;
+use fullbore::{EndReason, Guarantee, TransferOptions, TransferReport, TransferSide, Way};
 
 use crate::arguments::{self, FULLBORE_FLAG_NONBLOCKING, Options, fd, only, place};
 use crate::call::{Failure, fullbore_error, number, status};
@@ -186,15 +186,15 @@ pub fn number_of_ended(ended: EndReason) -> c_int {
     }
 }
 
-fn number_of_method(method: Method) -> i32 {
-    match method {
-        Method::CopyFileRange => FULLBORE_METHOD_COPY_FILE_RANGE,
-        Method::Splice => FULLBORE_METHOD_SPLICE,
-        Method::SpliceThrough => FULLBORE_METHOD_SPLICE_THROUGH,
-        Method::Sendfile => FULLBORE_METHOD_SENDFILE,
-        Method::Fresh => FULLBORE_METHOD_FRESH,
-        Method::Socket => FULLBORE_METHOD_SOCKET,
-        Method::ReadWrite => FULLBORE_METHOD_READ_WRITE,
+fn number_of_method(way: Way) -> i32 {
+    match way {
+        Way::CopyFileRange => FULLBORE_METHOD_COPY_FILE_RANGE,
+        Way::Splice => FULLBORE_METHOD_SPLICE,
+        Way::SpliceThrough => FULLBORE_METHOD_SPLICE_THROUGH,
+        Way::Sendfile => FULLBORE_METHOD_SENDFILE,
+        Way::Fresh => FULLBORE_METHOD_FRESH,
+        Way::Socket => FULLBORE_METHOD_SOCKET,
+        Way::Copy => FULLBORE_METHOD_READ_WRITE,
         _ => FULLBORE_METHOD_OTHER,
     }
 }
@@ -292,7 +292,7 @@ impl Moving {
                     step: step.step,
                     seen: seen.unwrap_or(std::ptr::null()),
                     seen_len: step.seen.len(),
-                    method: number_of_method(step.method),
+                    method: number_of_method(step.way),
                 };
                 progress(user, &told) != 0
             });
@@ -308,7 +308,7 @@ impl Moving {
                 Ok(ended)
             }
             Err(failure) => {
-                self.report = Some(failure.report);
+                self.report = Some(*failure.report);
                 Err(failure.error.into())
             }
         }
@@ -454,7 +454,7 @@ pub extern "C" fn fullbore_transfer_method(
 ) -> c_int {
     using(None, transfer, |moving| {
         let report = moving.report.as_ref();
-        let Some(&(method, moved)) = report.and_then(|report| report.methods.get(index)) else {
+        let Some(&(method, moved)) = report.and_then(|report| report.ways.get(index)) else {
             return Ok(0);
         };
         if let Some(bytes) = bytes {

@@ -102,6 +102,11 @@ impl Calls {
         &mut self.waiter
     }
 
+    /// Returns why a call that failed with `errno` has only ended early. See [`Waiter::ended_early`].
+    pub fn ended_early(&self, errno: Errno) -> Option<Stopped> {
+        self.waiter.ended_early(errno)
+    }
+
     /// Returns what stopped the last call: [`Cancel`](crate::Cancel), the deadline of the [`Waiter`], or a signal.
     /// After `None`, the last error came from the kernel.
     pub fn stopped(&self) -> Option<Stopped> {

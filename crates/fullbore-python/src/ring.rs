@@ -118,6 +118,6 @@ pub trait NoRingOfConsumer {
 #[cfg(not(feature = "ring"))]
 impl NoRingOfConsumer for Consumer<OwnedFd> {
     fn taken(&self) -> u64 {
-        self.report().bytes
+        self.report().taken
     }
 }

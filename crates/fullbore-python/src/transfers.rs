@@ -171,10 +171,10 @@ pub fn transfer<'py>(
                     }
                     _ => &sink.1,
                 };
-                (report, Some(exception(py, &error, file)))
+                (*report, Some(exception(py, &error, file)))
             }
         };
-        let methods = report.methods.iter();
+        let methods = report.ways.iter();
         let methods: Vec<_> = methods
             .map(|(method, n)| (method.to_string(), *n))
             .collect();
@@ -234,7 +234,7 @@ pub fn split<'py>(
             Err(failure) => {
                 let name = failure.sink.and_then(|number| Some(&sinks.get(number)?.1));
                 let error = exception(py, &failure.error, name.unwrap_or(&source.1));
-                (failure.report, Some(error))
+                (*failure.report, Some(error))
             }
         };
         let parts = report.sinks.iter().zip(&sinks);

@@ -374,9 +374,9 @@ def test_plain_copies_read_and_write_only(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(data)
     report = fullbore.copy(tmp_path / "source", tmp_path / "sink", plain=True)
     assert (tmp_path / "sink").read_bytes() == data
-    assert report.methods == [("read and write", len(data))]
+    assert report.methods == [("copy", len(data))]
     sinks = [tmp_path / name for name in ("first", "second")]
     fullbore.tee(tmp_path / "source", *sinks, plain=True)
     assert all(sink.read_bytes() == data for sink in sinks)
     report = asyncio.run(fullbore.acopy(tmp_path / "source", tmp_path / "sink", plain=True))
-    assert report.methods == [("read and write", len(data))]
+    assert report.methods == [("copy", len(data))]

@@ -156,7 +156,11 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
         }
         let report = self.report();
         Poll::Ready(match self.error.take() {
-            Some(error) => Err(Failure { report, error }),
+            Some(error) => Err(Failure {
+                report: Box::new(report),
+                sink: None,
+                error,
+            }),
             None => Ok(report),
         })
     }

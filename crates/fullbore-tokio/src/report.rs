@@ -1,10 +1,12 @@
 //! The report of a transfer, and its error.
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
-use fullbore::{Error, TransferSide};
+/// The error of a transfer, with a report of what it did before. The report of a
+/// [`Bidirectional`](crate::Bidirectional) says which direction [failed](Ended::Failed) first.
+pub use fullbore::Failure;
+use fullbore::TransferSide;
 
 /// The result of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,42 +86,6 @@ impl fmt::Display for Report {
             f,
             "; the {side} was slow: waited for it {share:.0}% of the time"
         )
-    }
-}
-
-/// The error of a transfer, with a report of what it did before.
-///
-/// It becomes the kernel's `io::Error` by `?`.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Failure<R> {
-    /// What was done before it failed.
-    pub report: R,
-    /// The error: which side failed, in which call, and the kernel's error. The report of a
-    /// [`Bidirectional`](crate::Bidirectional) says which direction [failed](Ended::Failed) first.
-    pub error: Error,
-}
-
-/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
-impl<R> std::ops::Deref for Failure<R> {
-    type Target = Error;
-
-    fn deref(&self) -> &Error {
-        &self.error
-    }
-}
-
-impl<R> fmt::Display for Failure<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<R: fmt::Debug> std::error::Error for Failure<R> {}
-
-impl<R> From<Failure<R>> for io::Error {
-    fn from(failure: Failure<R>) -> Self {
-        failure.error.into()
     }
 }
 

@@ -86,7 +86,8 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     fn fail(&mut self, error: Error) -> Failure<Report> {
         self.direction.end(Ended::Failed);
         Failure {
-            report: self.report(),
+            report: Box::new(self.report()),
+            sink: None,
             error,
         }
     }

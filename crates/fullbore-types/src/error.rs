@@ -36,6 +36,8 @@ pub enum Stopped {
     TimedOut,
     /// A signal arrived, and the wait is interruptible.
     Interrupted,
+    /// The call would have to wait, and is nonblocking.
+    WouldBlock,
 }
 
 impl fmt::Display for Stopped {
@@ -44,6 +46,7 @@ impl fmt::Display for Stopped {
             Stopped::Cancelled => "cancelled",
             Stopped::TimedOut => "the deadline passed",
             Stopped::Interrupted => "interrupted by a signal",
+            Stopped::WouldBlock => "would have to wait",
         })
     }
 }
@@ -93,7 +96,7 @@ pub enum Error {
         /// Bytes that were moved before the error.
         moved: u64,
     },
-    /// A cancel, a deadline or a signal ended the wait; no call failed.
+    /// A cancel, a deadline or a signal ended the wait, or the call would have to wait and is nonblocking; none failed.
     Stopped {
         /// What ended the wait.
         by: Stopped,
@@ -109,9 +112,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the number of the kernel's error, if there is one.
+    /// Returns the number of the kernel's error, if there is one: `EAGAIN` too for [`Stopped::WouldBlock`].
     pub fn raw_os_error(&self) -> Option<i32> {
-        said_by_the_kernel(self)?.raw_os_error()
+        match self {
+            Error::Stopped {
+                by: Stopped::WouldBlock,
+                ..
+            } => Some(Errno::AGAIN.raw_os_error()),
+            error => said_by_the_kernel(error)?.raw_os_error(),
+        }
     }
 
     /// Returns the kind of the kernel's error, or a kind that fits this error if it has none.
@@ -123,6 +132,7 @@ impl Error {
             Error::Stopped { by, .. } => match by {
                 Stopped::TimedOut => io::ErrorKind::TimedOut,
                 Stopped::Interrupted => io::ErrorKind::Interrupted,
+                Stopped::WouldBlock => io::ErrorKind::WouldBlock,
                 // Not `Interrupted`: callers retry after that.
                 Stopped::Cancelled => io::ErrorKind::Other,
             },
@@ -174,7 +184,10 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::System { errno, .. } | Error::Moving { errno, .. } => errno,
-            error => io::Error::new(error.kind(), error),
+            error => match error.raw_os_error() {
+                Some(errno) => io::Error::from_raw_os_error(errno),
+                None => io::Error::new(error.kind(), error),
+            },
         }
     }
 }

@@ -3,9 +3,10 @@
 //! Its buffer is half of the L2 cache, so that bytes are still cached when they are used. It never resizes the pipe
 //! that it reads from, because the writer may infer from the capacity when a page is free.
 
+use std::fmt;
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -16,7 +17,7 @@ use crate::messages::was_empty_message;
 use crate::options::{Options, Resumes};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe;
-use fullbore_linux::wait::Ready;
+use fullbore_linux::wait::{Ready, Stopped};
 use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of one splice(2) to `/dev/null`: more than the capacity of most pipes.
@@ -124,10 +125,20 @@ pub struct Consumer<Fd> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerReport {
-    /// Bytes that were taken, including those in the buffer.
+    /// Bytes that the caller has read or discarded.
     pub bytes: u64,
+    /// Bytes that were taken from the source. They are more than `bytes` by those in the buffer.
+    pub taken: u64,
     /// System calls that were made to read or discard bytes.
     pub calls: u64,
+}
+
+impl fmt::Display for ConsumerReport {
+    /// Writes one line, such as `1048576 bytes, and 4096 in the buffer`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = self.taken - self.bytes;
+        write!(f, "{} bytes, and {held} in the buffer", self.bytes)
+    }
 }
 
 impl<Fd: AsFd> Consumer<Fd> {
@@ -142,7 +153,8 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Returns what was taken from the source so far.
     pub fn report(&self) -> ConsumerReport {
         ConsumerReport {
-            bytes: self.taken,
+            bytes: self.taken - self.unread.len() as u64,
+            taken: self.taken,
             calls: self.calls.made(),
         }
     }
@@ -275,8 +287,17 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let stopped = self.calls.stopped();
-        error::of_call(stopped, TransferSide::Source, operation, errno, self.taken)
+        let would_block = self.nonblocking && errno == Errno::AGAIN;
+        let early = self.calls.stopped();
+        let early = early.or(would_block.then_some(Stopped::WouldBlock));
+        error::of_call(early, TransferSide::Source, operation, errno, self.taken)
+    }
+}
+
+/// The source.
+impl<Fd: AsFd> AsFd for Consumer<Fd> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.source.as_fd()
     }
 }
 

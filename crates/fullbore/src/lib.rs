@@ -56,6 +56,7 @@
 pub mod buffer;
 mod choice;
 pub mod consumer;
+mod failure;
 mod fresh;
 mod kind;
 mod memory;
@@ -77,6 +78,7 @@ mod way;
 
 pub use buffer::{Buffer, BufferOptions};
 pub use consumer::{Consumer, ConsumerOptions, ConsumerReport};
+pub use failure::Failure;
 pub use fullbore_types::{
     Cancel, Error, Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit, Result, Stopped,
     TransferSide, Wait, close,

@@ -1,13 +1,14 @@
-//! The names of the ways in which bytes are sent.
+//! The names of the ways in which bytes are moved.
 
 use std::fmt;
 
-/// How the bytes of a [`Producer`](crate::Producer) are sent. All ways but [`Recycle`](Self::Recycle) keep
-/// [`Guarantee::Snapshot`](crate::Guarantee::Snapshot).
+/// How bytes are moved. Of those of a [`Producer`](crate::Producer), all but [`Recycle`](Self::Recycle) keep
+/// [`Guarantee::Snapshot`](crate::Guarantee::Snapshot). A [`Transfer`](crate::Transfer) chooses its way by the two ends
+/// and its guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Way {
-    /// write(2) copies the bytes, into anything that can be written to.
+    /// read(2) and write(2) copy the bytes, between any two ends. A producer calls write(2) alone.
     Copy,
     /// The bytes are copied into a private Unix socket, and spliced from there into a pipe: fewer and larger pages than
     /// with [`Copy`](Self::Copy), and a pipe holds eight times as many bytes (8 MiB where its capacity is 1 MiB).
@@ -18,7 +19,8 @@ pub enum Way {
     /// more, if the memory cgroup has no room for the full pipe, and once the kernel has refused a socket or splice(2).
     Socket,
     /// vmsplice(2) sends pages into a pipe, which are never written to again. The reader gets the bytes as they were
-    /// when they were sent, whatever it does with them.
+    /// when they were sent, whatever it does with them. A transfer reads into such pages, and gives them to a pipe, or
+    /// through a private pipe to a Unix socket.
     ///
     /// If the kernel refuses vmsplice(2), which it does before the first byte, or copies the bytes in it, they are sent
     /// by [`Socket`](Self::Socket) instead, as [`Producer::report`](crate::Producer::report) shows.
@@ -38,6 +40,16 @@ pub enum Way {
     Recycle,
     /// References to pages that never change are sent. Only a [`Repeat`](crate::Repeat) sends so.
     Repeat,
+    /// copy_file_range(2): within the kernel, and without copying at all where the file system can share blocks between
+    /// files.
+    CopyFileRange,
+    /// splice(2), one end being a pipe: references move from pipe to pipe, and into a file bytes are copied once, within
+    /// the kernel.
+    Splice,
+    /// Two splice(2) calls with a private pipe between them, so that the side of an error is known.
+    SpliceThrough,
+    /// sendfile(2).
+    Sendfile,
 }
 
 impl fmt::Display for Way {
@@ -48,6 +60,10 @@ impl fmt::Display for Way {
             Way::Fresh => "fresh",
             Way::Recycle => "recycle",
             Way::Repeat => "repeat",
+            Way::CopyFileRange => "copy_file_range",
+            Way::Splice => "splice",
+            Way::SpliceThrough => "splice through a pipe",
+            Way::Sendfile => "sendfile",
         })
     }
 }

@@ -149,7 +149,7 @@ impl Tee {
                     tee.set_limit(report.taken + WINDOW);
                 }
                 Ok(report) => break (report, None),
-                Err(failure) => break (failure.report, Some((failure.sink, failure.error))),
+                Err(failure) => break (*failure.report, Some((failure.sink, failure.error))),
             }
         };
         let came = self.at_least.check(report.taken);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::terminal::lines::say_line;
-use fullbore::transfer::Method;
+use fullbore::Way;
 use fullbore::{Error, TransferFailure, TransferReport};
 use fullbore_host::size::amount;
 use fullbore_host::text::duration;
@@ -25,8 +25,8 @@ pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
 pub struct Total {
     /// Bytes that arrived.
     pub bytes: u64,
-    /// The methods they took.
-    pub methods: Vec<(Method, u64)>,
+    /// The ways they took.
+    pub ways: Vec<(Way, u64)>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -44,14 +44,14 @@ impl Total {
     ) -> anyhow::Result<()> {
         let (report, error) = match ran {
             Ok(report) => (report, None),
-            Err(failure) => (failure.report, Some(failure.error)),
+            Err(failure) => (*failure.report, Some(failure.error)),
         };
         self.bytes += report.bytes;
         self.elapsed += report.elapsed;
-        for (method, bytes) in report.methods {
-            match self.methods.iter_mut().find(|(r, _)| *r == method) {
+        for (method, bytes) in report.ways {
+            match self.ways.iter_mut().find(|(r, _)| *r == method) {
                 Some((_, sum)) => *sum += bytes,
-                None => self.methods.push((method, bytes)),
+                None => self.ways.push((method, bytes)),
             }
         }
         match error {
@@ -68,7 +68,7 @@ impl Total {
             duration(self.elapsed)
         )];
         parts.extend(rate(self.bytes, self.elapsed));
-        match self.methods.as_slice() {
+        match self.ways.as_slice() {
             [(method, _)] => parts.push(format!("by {method}")),
             methods => parts.extend(
                 (methods.iter())

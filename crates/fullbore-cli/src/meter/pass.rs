@@ -301,7 +301,7 @@ impl<'a> Passing<'a> {
             let Some(wanted) = other else {
                 let (report, error) = match ran {
                     Ok(report) => (report, None),
-                    Err(failure) => (failure.report, Some(failure.error)),
+                    Err(failure) => (*failure.report, Some(failure.error)),
                 };
                 self.bytes += report.bytes;
                 return Ok(error);

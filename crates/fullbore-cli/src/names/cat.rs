@@ -137,11 +137,11 @@ impl Cat<'_> {
             .run();
         match ran {
             Ok(_) => Ok(()),
-            Err(failure) if side_of(&failure) == Some(TransferSide::Sink) => {
-                Err(unwritable(failure.kind(), words_of(&failure)))
+            Err(failure) if side_of(&failure.error) == Some(TransferSide::Sink) => {
+                Err(unwritable(failure.error.kind(), words_of(&failure.error)))
             }
             Err(failure) => {
-                self.failed(name, &words_of(&failure));
+                self.failed(name, &words_of(&failure.error));
                 Ok(())
             }
         }

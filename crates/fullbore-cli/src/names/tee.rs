@@ -121,7 +121,7 @@ fn copy(call: &Call, outputs: &[(String, OwnedFd)], mode: Option<Mode>, is_plain
     let options = options.fail_without_readers(mode.is_some());
     let (report, failure) = match options.open(io::stdin(), sinks).run() {
         Ok(report) => (report, None),
-        Err(failure) => (failure.report, Some((failure.sink, failure.error))),
+        Err(failure) => (*failure.report, Some((failure.sink, failure.error))),
     };
     let mut is_well = true;
     for (sink, (name, _)) in report.sinks.iter().zip(outputs) {

@@ -97,6 +97,13 @@ impl Waiter {
         self.stopped
     }
 
+    /// Returns why a call that failed with `errno` has only ended early: as [`stopped`](Self::stopped), and because it
+    /// would have to wait. `EAGAIN` of a call that may wait is the timeout of a socket, which is a failure.
+    pub fn ended_early(&self, errno: Errno) -> Option<Stopped> {
+        let would_block = self.never && errno == Errno::AGAIN;
+        self.stopped.or(would_block.then_some(Stopped::WouldBlock))
+    }
+
     /// Respects the timeouts of sockets even if no call sleeps.
     pub fn count_timeouts_of_sockets(&mut self) {
         self.for_sockets = true;

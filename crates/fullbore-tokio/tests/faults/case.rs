@@ -282,7 +282,7 @@ impl Outcome {
         let last = self
             .report
             .as_ref()
-            .or(self.failures.last().map(|last| &last.report));
+            .or(self.failures.last().map(|last| &*last.report));
         let last = last.unwrap();
         assert_eq!(last.bytes, self.arrived.len() as u64, "{what}");
         let under_way = last.taken - last.bytes;

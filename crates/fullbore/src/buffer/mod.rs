@@ -157,7 +157,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             messages,
             waits,
             ends,
-        } = prepared.map_err(|error| BufferFailure::before(error, began))?;
+        } = prepared.map_err(|error| report::before(error, began))?;
         let store = self.store.insert(store);
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();

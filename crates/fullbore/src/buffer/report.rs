@@ -1,12 +1,12 @@
 //! What a [`Buffer`](crate::Buffer) reports, while it runs and at its end.
 
 use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
 
+use crate::failure::Failure;
 pub use crate::store::Waits;
 use crate::store::{Counts, Look, Store};
-use crate::tee::SinkReport;
+use crate::tee::{SinkReport, write_sinks};
 use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
 
@@ -90,61 +90,34 @@ pub struct BufferReport {
 }
 
 /// The error of a [`Buffer`](crate::Buffer), with a report of what it did before.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct BufferFailure {
-    /// What was done before it failed.
-    pub report: Box<BufferReport>,
-    /// The index of the sink that failed, from 0; `None` if something else failed, such as the source.
-    pub sink: Option<usize>,
-    /// The error: which side failed, in which operation, and what the kernel said.
-    pub error: Error,
-}
+pub type BufferFailure = Failure<BufferReport>;
 
-/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
-impl std::ops::Deref for BufferFailure {
-    type Target = Error;
-
-    fn deref(&self) -> &Error {
-        &self.error
+/// Returns the failure of a buffer that has moved nothing.
+pub(super) fn before(error: Error, began: Instant) -> BufferFailure {
+    BufferFailure {
+        report: Box::new(BufferReport {
+            taken: 0,
+            level: Level {
+                elapsed: began.elapsed(),
+                ..Level::default()
+            },
+            sinks: Vec::new(),
+            ended: EndReason::Failed,
+        }),
+        sink: None,
+        error,
     }
 }
 
-impl BufferFailure {
-    /// Creates the failure of a buffer that has moved nothing.
-    pub(super) fn before(error: Error, began: Instant) -> Self {
-        Self {
-            report: Box::new(BufferReport {
-                taken: 0,
-                level: Level {
-                    elapsed: began.elapsed(),
-                    ..Level::default()
-                },
-                sinks: Vec::new(),
-                ended: EndReason::Failed,
-            }),
-            sink: None,
-            error,
-        }
-    }
-}
-
-impl fmt::Display for BufferFailure {
+impl fmt::Display for BufferReport {
+    /// Writes one line, such as `1048576 bytes taken in 2.1ms, at most 65536 held; sinks: 1048576`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for BufferFailure {}
-
-impl From<BufferFailure> for Error {
-    fn from(failure: BufferFailure) -> Self {
-        failure.error
-    }
-}
-
-impl From<BufferFailure> for io::Error {
-    fn from(failure: BufferFailure) -> Self {
-        failure.error.into()
+        let (elapsed, most) = (self.level.elapsed, self.level.most);
+        write!(
+            f,
+            "{} bytes taken in {elapsed:.1?}, at most {most} held",
+            self.taken
+        )?;
+        write_sinks(f, &self.sinks)
     }
 }

@@ -20,7 +20,7 @@ mod windows;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -68,7 +68,7 @@ use windows::{Reuse, Windows};
 /// them again. [`unsent`](Self::unsent) returns their number. If a [`write`](io::Write::write) has accepted bytes
 /// before an error, it cannot return the error; the next call returns this deferred error.
 ///
-/// To continue after [`WouldBlock`](io::ErrorKind::WouldBlock) with [`ProducerOptions::nonblocking`],
+/// To continue after [`Stopped::WouldBlock`] with [`ProducerOptions::nonblocking`],
 /// wait until the sink can be written to (poll(2)), and call [`flush`](io::Write::flush) until it
 /// returns `Ok`.
 ///
@@ -99,8 +99,8 @@ use windows::{Reuse, Windows};
 ///
 /// # Dropping
 /// Dropping a producer sends its unsent bytes, and ignores errors, as [`io::BufWriter`] does: call
-/// [`finish`](Self::finish) to get them. It sends nothing if a call has returned an error, other than `WouldBlock`
-/// and [`Error::Stopped`], since the caller last passed bytes in.
+/// [`finish`](Self::finish) to get them. It sends nothing if a call has returned an error, other than
+/// [`Error::Stopped`], since the caller last passed bytes in.
 ///
 /// # fork
 /// A child of fork(2) must not use its copy of a producer: a call that sends returns an error there, so that gathered
@@ -156,7 +156,7 @@ impl ProducerOptions {
     ///
     /// # Errors
     /// [`Error::NotAPipe`] if the way needs a pipe; [`Error::Invalid`] for a chunk of 0 bytes, for less
-    /// [`memory`](Self::memory) than two chunks, and for [`Way::Repeat`]; `ENOMEM`.
+    /// [`memory`](Self::memory) than two chunks, and for a [`Way`] of a `Repeat` or a `Transfer`; `ENOMEM`.
     pub fn open<Fd: AsFd>(mut self, sink: Fd) -> Result<Producer<Fd>> {
         let way = match self.own.way {
             Some(way) => way,
@@ -178,6 +178,9 @@ impl ProducerOptions {
             Way::Repeat => Err(Error::Invalid(
                 "only a Repeat sends in the way 'repeat'".into(),
             )),
+            way => Err(Error::Invalid(format!(
+                "only a Transfer moves bytes in the way '{way}'"
+            ))),
         }
     }
 
@@ -575,13 +578,8 @@ impl<Fd: AsFd> Producer<Fd> {
                     None if errno != Errno::AGAIN => LastError::Reported,
                     _ => LastError::None,
                 };
-                Err(error::of_call(
-                    stopped,
-                    TransferSide::Sink,
-                    operation,
-                    errno,
-                    self.sent,
-                ))
+                let (early, side) = (self.outlet.calls.ended_early(errno), TransferSide::Sink);
+                Err(error::of_call(early, side, operation, errno, self.sent))
             }
         }
     }
@@ -657,6 +655,13 @@ impl<Fd: AsFd> Producer<Fd> {
             // A caller could not resume after a signal any more.
             while self.send_gathered().as_ref().is_err_and(is_interrupted) {}
         }
+    }
+}
+
+/// The sink, or the duplicate of it that a pipe is written through.
+impl<Fd: AsFd> AsFd for Producer<Fd> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sink.as_fd()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The options and the report of a [`Producer`](super::Producer) or a [`Repeat`](super::Repeat).
 
+use std::fmt;
+
 use crate::memory;
 use crate::options::{Options, Resumes, Sends};
 use crate::way::Way;
@@ -62,4 +64,11 @@ pub struct ProducerReport {
     pub way: Way,
     /// System calls that were made to send them.
     pub calls: u64,
+}
+
+impl fmt::Display for ProducerReport {
+    /// Writes one line, such as `1048576 bytes by fresh`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes by {}", self.bytes, self.way)
+    }
 }

@@ -256,8 +256,15 @@ impl<Fd: AsFd> Repeat<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let stopped = self.calls.stopped();
-        error::of_call(stopped, TransferSide::Sink, operation, errno, self.sent)
+        let early = self.calls.ended_early(errno);
+        error::of_call(early, TransferSide::Sink, operation, errno, self.sent)
+    }
+}
+
+/// The sink, or the duplicate of it that a pipe is written through.
+impl<Fd: AsFd> AsFd for Repeat<Fd> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sink.as_fd()
     }
 }
 

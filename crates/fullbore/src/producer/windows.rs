@@ -274,7 +274,7 @@ impl Windows {
 
 fn not_released(waiter: &Waiter, errno: Errno, sent: u64) -> error::Error {
     error::of_call(
-        waiter.stopped(),
+        waiter.ended_early(errno),
         TransferSide::Sink,
         "vmsplice",
         errno,

@@ -35,6 +35,7 @@ use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::wait::{Cancel, Nap, Waiter};
 use fullbore_linux::{Calls, Owner};
 pub use options::{ForTee, TeeOptions};
+pub(crate) use report::write_sinks;
 pub use report::{OnError, Parts, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
 
@@ -159,12 +160,12 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
                 Ok(begun) => none.insert(begun),
                 Err(error) => {
                     return Err(TeeFailure {
-                        report: TeeReport {
+                        report: Box::new(TeeReport {
                             taken: 0,
                             sinks: Vec::new(),
                             elapsed: began.elapsed(),
                             ended: EndReason::Failed,
-                        },
+                        }),
                         sink: None,
                         error,
                     });

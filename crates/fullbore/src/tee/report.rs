@@ -1,18 +1,19 @@
 //! How an error of one sink affects the others, and the report of a [`Tee`](super::Tee).
 
 use std::fmt;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::failure::Failure;
 use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
 use fullbore_linux::is_reader_gone;
 
 /// How an error of one sink affects the whole [`Tee`](super::Tee).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnError {
     /// The whole tee fails.
     FailAll,
@@ -85,42 +86,31 @@ pub struct SinkReport {
 pub type Parts<Source, Sink> = (Source, Vec<(Sink, Vec<u8>)>);
 
 /// The error of a [`Tee`](super::Tee), with a report of what it did before.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct TeeFailure {
-    /// What was done before it failed.
-    pub report: TeeReport,
-    /// The index of the sink that failed, from 0; `None` if the source failed.
-    pub sink: Option<usize>,
-    /// The error: which side failed, in which operation, and what the kernel said.
-    pub error: Error,
-}
+pub type TeeFailure = Failure<TeeReport>;
 
-/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
-impl std::ops::Deref for TeeFailure {
-    type Target = Error;
-
-    fn deref(&self) -> &Error {
-        &self.error
-    }
-}
-
-impl fmt::Display for TeeFailure {
+impl fmt::Display for TeeReport {
+    /// Writes one line, such as `1048576 bytes taken in 2.1ms; sinks: 1048576, 4096 (write on the sink: Broken pipe …)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        write!(f, "{} bytes taken in {:.1?}", self.taken, self.elapsed)?;
+        write_sinks(f, &self.sinks)
     }
 }
 
-impl std::error::Error for TeeFailure {}
-
-impl From<TeeFailure> for Error {
-    fn from(failure: TeeFailure) -> Self {
-        failure.error
+/// Adds what each sink has got.
+pub(crate) fn write_sinks(f: &mut fmt::Formatter<'_>, sinks: &[SinkReport]) -> fmt::Result {
+    for (i, sink) in sinks.iter().enumerate() {
+        write!(f, "{} {sink}", if i == 0 { "; sinks:" } else { "," })?;
     }
+    Ok(())
 }
 
-impl From<TeeFailure> for io::Error {
-    fn from(failure: TeeFailure) -> Self {
-        failure.error.into()
+impl fmt::Display for SinkReport {
+    /// Writes the number of bytes, and the error for which the sink was dropped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.bytes)?;
+        match &self.error {
+            None => Ok(()),
+            Some(error) => write!(f, " ({error})"),
+        }
     }
 }

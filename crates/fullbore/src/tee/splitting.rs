@@ -119,7 +119,7 @@ impl State {
         match failure {
             None => Ok(report),
             Some((sink, error)) => Err(TeeFailure {
-                report,
+                report: Box::new(report),
                 sink,
                 error,
             }),

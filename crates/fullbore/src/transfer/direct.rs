@@ -5,9 +5,10 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::plan::Method;
+use super::plan;
 use super::step::{Ends, Stepped, has_flag, stepped};
 use crate::splice::Splice;
+use crate::way::Way;
 use fullbore_linux::error::TransferSide;
 use fullbore_linux::outcome::{self, Outcome};
 use fullbore_linux::pages::Pages;
@@ -22,7 +23,7 @@ pub(super) const SENDFILE: usize = 4 << 20;
 
 /// Makes one call that moves at most `most` bytes from the source to the sink, and waits for the side that is not ready.
 pub(super) fn move_once(
-    method: Method,
+    method: Way,
     waiter: &mut Waiter,
     ends: &Ends<'_>,
     (from, to): (Option<u64>, Option<u64>),
@@ -30,14 +31,14 @@ pub(super) fn move_once(
 ) -> Stepped {
     let kinds = (ends.source_kind.end(), ends.sink_kind.end());
     let result = match method {
-        Method::CopyFileRange => {
+        Way::CopyFileRange => {
             let (mut next, mut to) = (from, to);
             let (source, sink) = (ends.source, ends.sink);
             uninterrupted(|| {
                 rustix::fs::copy_file_range(source, next.as_mut(), sink, to.as_mut(), most)
             })
         }
-        Method::Sendfile => {
+        Way::Sendfile => {
             let sent = sendfile(waiter, ends, from, most);
             match waiter.stopped() {
                 Some(stopped) if sent.is_err() => return Err(stopped.into()),
@@ -65,7 +66,7 @@ pub(super) fn move_once(
             );
         }
     };
-    let outcome = match outcome::of(method.call(), kinds, result, None) {
+    let outcome = match outcome::of(plan::call(method), kinds, result, None) {
         Outcome::RefusedOrPending(errno) => {
             let again = sendfile(waiter, ends, from, most);
             outcome::of_repeated(kinds.0, errno, again)
@@ -73,7 +74,7 @@ pub(super) fn move_once(
         known => known,
     };
     let operation = match method {
-        Method::Sendfile => "sendfile",
+        Way::Sendfile => "sendfile",
         _ => "copy_file_range",
     };
     let errno = result.err().unwrap_or(Errno::OPNOTSUPP);

@@ -40,12 +40,12 @@ use rustix::io::Errno;
 pub use crate::kind::Kind;
 use crate::way::Way;
 use fullbore_linux::Owner;
-use fullbore_linux::error::{self, Result, TransferSide};
+use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::is_refusal;
 use fullbore_linux::outcome::Call;
 use fullbore_linux::wait::Cancel;
 pub use options::{ForTransfer, TransferOptions};
-pub use plan::{Guarantee, Method};
+pub use plan::Guarantee;
 pub use report::{EndReason, Progress, TransferFailure, TransferReport};
 use state::{State, begin};
 pub(crate) use state::{refuse_the_same, stat_of};
@@ -204,7 +204,14 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
             Err(error) => Err(TransferFailure {
-                report: self.report(EndReason::Failed),
+                report: Box::new(self.report(EndReason::Failed)),
+                sink: match error {
+                    Error::Moving {
+                        side: TransferSide::Sink,
+                        ..
+                    } => Some(0),
+                    _ => None,
+                },
                 error,
             }),
         }
@@ -260,7 +267,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         TransferReport {
             bytes: state.map_or(0, |s| s.tally.bytes),
             taken: state.map_or(0, |s| s.tally.taken),
-            methods: state.map_or_else(Vec::new, |s| s.tally.moved.clone()),
+            ways: state.map_or_else(Vec::new, |s| s.tally.moved.clone()),
             elapsed: self.elapsed,
             calls: state.map_or(0, State::calls),
             ended,
@@ -287,8 +294,7 @@ fn steps(
         let method = state.method();
         let (method, n) = match state.step(method, ends, options) {
             Ok(Step::Moved(n)) => match (method, state.outlet.last) {
-                (Method::Fresh, Way::Copy) => (Method::ReadWrite, n),
-                (Method::Fresh, Way::Socket) => (Method::Socket, n),
+                (Way::Fresh, last @ (Way::Copy | Way::Socket)) => (last, n),
                 _ => (method, n),
             },
             Ok(Step::Passed(n)) => (method, n),
@@ -305,7 +311,7 @@ fn steps(
             Err(Stop::Refused(..)) if state.try_another(method, ends) => continue,
             // Of a splice or a sendfile, the table of outcomes has decided that it is none.
             Err(Stop::At(_, _, errno))
-                if method.call() == Call::Read
+                if plan::call(method) == Call::Read
                     && is_refusal(errno)
                     && state.try_another(method, ends) =>
             {

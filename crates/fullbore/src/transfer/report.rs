@@ -1,12 +1,12 @@
 //! The report of a [`Transfer`](super::Transfer), at its end and while it runs.
 
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
-use super::plan::Method;
+use crate::failure::Failure;
 use crate::kind::Kind;
-use fullbore_linux::error::{Error, TransferSide};
+use crate::way::Way;
+use fullbore_linux::error::TransferSide;
 use fullbore_linux::wait::Stopped;
 
 /// The result of a [`Transfer`](super::Transfer).
@@ -20,7 +20,7 @@ pub struct TransferReport {
     pub taken: u64,
     /// The ways that were used, with the number of bytes that each moved, in the order of their
     /// first byte.
-    pub methods: Vec<(Method, u64)>,
+    pub ways: Vec<(Way, u64)>,
     /// How long it ran, without the time between runs.
     pub elapsed: Duration,
     /// System calls that were made to move bytes.
@@ -44,10 +44,10 @@ pub enum EndReason {
     /// [`Cancel::cancel`](crate::Cancel::cancel) was called, or the progress callback returned
     /// [`ControlFlow::Break`](std::ops::ControlFlow::Break).
     Cancelled,
-    /// The [`deadline`](super::Transfer::deadline) passed.
+    /// The [`deadline`](crate::Options::deadline) passed.
     TimedOut,
     /// A signal arrived during a wait, and the transfer is
-    /// [`interruptible`](super::Transfer::interruptible).
+    /// [`interruptible`](crate::Options::interruptible).
     Interrupted,
     /// It is nonblocking, and would have to wait for this side.
     WouldBlock(TransferSide),
@@ -56,23 +56,7 @@ pub enum EndReason {
 }
 
 /// The error of a [`Transfer`](super::Transfer), with a report of what it did before.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct TransferFailure {
-    /// What was done before it failed.
-    pub report: TransferReport,
-    /// The error: which side failed, in which operation, and what the kernel said.
-    pub error: Error,
-}
-
-/// Gives access to [`Error::kind`] and [`Error::raw_os_error`].
-impl std::ops::Deref for TransferFailure {
-    type Target = Error;
-
-    fn deref(&self) -> &Error {
-        &self.error
-    }
-}
+pub type TransferFailure = Failure<TransferReport>;
 
 impl From<Stopped> for EndReason {
     fn from(stopped: Stopped) -> Self {
@@ -85,23 +69,22 @@ impl From<Stopped> for EndReason {
     }
 }
 
-impl fmt::Display for TransferFailure {
+impl fmt::Display for TransferReport {
+    /// Writes one line, such as `1048576 bytes in 2.1ms by fresh`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        write!(f, "{} bytes in {:.1?}", self.bytes, self.elapsed)?;
+        for (i, (way, _)) in self.ways.iter().enumerate() {
+            write!(f, "{} {way}", if i == 0 { " by" } else { "," })?;
+        }
+        write_under_way(f, self.taken - self.bytes)
     }
 }
 
-impl std::error::Error for TransferFailure {}
-
-impl From<TransferFailure> for Error {
-    fn from(failure: TransferFailure) -> Self {
-        failure.error
-    }
-}
-
-impl From<TransferFailure> for io::Error {
-    fn from(failure: TransferFailure) -> Self {
-        failure.error.into()
+/// Adds the number of bytes that were taken and have not arrived, if there are any.
+fn write_under_way(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
+    match bytes {
+        0 => Ok(()),
+        bytes => write!(f, ", and {bytes} under way"),
     }
 }
 
@@ -114,8 +97,8 @@ pub struct Progress<'a> {
     /// Bytes that arrived with this step.
     pub step: u64,
     /// The way in which they were moved.
-    pub method: Method,
-    /// The bytes themselves, if the transfer is [`visible`](super::Transfer::visible); otherwise empty.
+    pub way: Way,
+    /// The bytes themselves, if the transfer is [`visible`](super::TransferOptions::visible); otherwise empty.
     pub seen: &'a [u8],
 }
 
@@ -124,7 +107,7 @@ impl fmt::Debug for Progress<'_> {
         f.debug_struct("Progress")
             .field("bytes", &self.bytes)
             .field("step", &self.step)
-            .field("method", &self.method)
+            .field("way", &self.way)
             .finish_non_exhaustive()
     }
 }

@@ -3,15 +3,16 @@
 use rustix::fs::OFlags;
 
 use super::options::TransferOptions;
-use super::plan::{self, Method};
+use super::plan;
 use super::step::{Ends, has_flag};
 use crate::kind::Kind;
+use crate::way::Way;
 
 /// The kinds of the two fds, and the ways between them.
 pub(super) struct Route {
     pub(super) source: Kind,
     pub(super) sink: Kind,
-    methods: Vec<Method>,
+    methods: Vec<Way>,
     /// The index of the current method.
     at: usize,
     /// Whether there are enough bytes for large memory or pipes to pay off.
@@ -23,13 +24,13 @@ pub(super) struct Route {
 impl Route {
     /// Selects the ways from `source` to `sink` that the options allow.
     pub(super) fn new(source: Kind, sink: Kind, options: &TransferOptions, long: bool) -> Self {
-        let allowed = |method: &Method| match method {
-            Method::ReadWrite => true,
+        let allowed = |method: &Way| match method {
+            Way::Copy => true,
             _ if options.plain => false,
-            Method::Fresh => options.own.sink_offset.is_none(),
+            Way::Fresh => options.own.sink_offset.is_none(),
             _ => !options.own.visible,
         };
-        let methods = plan::methods(source, sink, options.own.guarantee).iter();
+        let methods = plan::ways(source, sink, options.own.guarantee).iter();
         Self {
             source,
             sink,
@@ -48,9 +49,9 @@ impl Route {
         let sink = can_ask(self.sink, ends.sink);
         let both = sink && can_ask(self.source, ends.source);
         let may_take = |method| match method {
-            Method::ReadWrite => true,
+            Way::Copy => true,
             // Into a socket, fresh pages are spliced.
-            Method::Fresh => sink,
+            Way::Fresh => sink,
             _ => both,
         };
         while !may_take(self.methods[self.at]) {
@@ -60,18 +61,18 @@ impl Route {
     }
 
     /// Returns the best way that was not refused.
-    pub(super) fn best(&self) -> Method {
+    pub(super) fn best(&self) -> Way {
         self.methods[self.at]
     }
 
     /// Returns the way of the next step. Bytes that were read have to be written, as have those that a refused method
     /// has left in the private pipe.
-    pub(super) fn next(&self, has_bytes_to_write: bool) -> Method {
+    pub(super) fn next(&self, has_bytes_to_write: bool) -> Way {
         // For a few bytes, setting up memory or a pipe costs more than it saves.
-        let too_short = |method| !self.long && method != Method::Splice;
+        let too_short = |method| !self.long && method != Way::Splice;
         match self.best() {
-            Method::Fresh => Method::Fresh,
-            method if has_bytes_to_write || self.doubtful || too_short(method) => Method::ReadWrite,
+            Way::Fresh => Way::Fresh,
+            method if has_bytes_to_write || self.doubtful || too_short(method) => Way::Copy,
             method => method,
         }
     }
@@ -81,7 +82,7 @@ impl Route {
     /// A method can be refused after it has moved bytes: another process that shares the open file description may have
     /// set O_APPEND, as GNU make does. A refused call has moved no byte. If it was a failure after all, read(2) and
     /// write(2) report it.
-    pub(super) fn try_another(&mut self, method: Method) -> bool {
+    pub(super) fn try_another(&mut self, method: Way) -> bool {
         let has_another = method == self.best() && self.at + 1 < self.methods.len();
         self.at += usize::from(has_another);
         has_another
@@ -89,7 +90,7 @@ impl Route {
 
     /// Never splices from now on.
     pub(super) fn splice_no_more(&mut self) {
-        self.methods.retain(|&m| m != Method::SpliceThrough);
+        self.methods.retain(|&m| m != Way::SpliceThrough);
     }
 
     /// Records that read(2) has returned bytes. If the last call had moved nothing, these were behind the mark of

@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use super::direct;
 use super::held::{Held, Refilled};
 use super::options::TransferOptions;
-use super::plan::Method;
 use super::report::Progress;
 use super::route::Route;
 use super::sparse::{Holes, Stretch};
@@ -19,6 +18,7 @@ use crate::memory;
 use crate::messages::{self, longest_message};
 use crate::outlet::Outlet;
 use crate::stage::Stage;
+use crate::way::Way;
 use fullbore_linux::Calls;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe;
@@ -45,7 +45,7 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
     /// Bytes that were taken from the source.
     pub(super) taken: u64,
-    pub(super) moved: Vec<(Method, u64)>,
+    pub(super) moved: Vec<(Way, u64)>,
     calls: u64,
     source_offset: Option<u64>,
     sink_offset: Option<u64>,
@@ -61,7 +61,7 @@ impl Tally {
     }
 
     /// Records that `n` bytes arrived.
-    fn arrived(&mut self, method: Method, n: u64) {
+    fn arrived(&mut self, method: Way, n: u64) {
         self.bytes += n;
         if let Some(at) = &mut self.sink_offset {
             *at += n;
@@ -227,15 +227,15 @@ impl State {
     }
 
     /// Returns the way of the next step.
-    pub(super) fn method(&self) -> Method {
-        let splices_on = self.route.best() == Method::SpliceThrough && self.held.no_packets;
+    pub(super) fn method(&self) -> Way {
+        let splices_on = self.route.best() == Way::SpliceThrough && self.held.no_packets;
         let has_bytes_to_write = self.held.has_read() || !splices_on && self.held.in_pipe() > 0;
         self.route.next(has_bytes_to_write)
     }
 
     pub(super) fn step(
         &mut self,
-        method: Method,
+        method: Way,
         ends: &Ends<'_>,
         options: &TransferOptions,
     ) -> Stepped {
@@ -246,25 +246,23 @@ impl State {
             return Ok(Step::Passed(hole));
         }
         match method {
-            Method::CopyFileRange | Method::Splice | Method::Sendfile => {
+            Way::CopyFileRange | Way::Splice | Way::Sendfile => {
                 self.move_directly(method, ends, options)
             }
-            Method::SpliceThrough => self.splice_through(ends, options),
-            Method::Fresh | Method::Socket | Method::ReadWrite if self.held.stage.len() > 0 => {
-                self.write(ends, options)
-            }
-            Method::Fresh | Method::Socket | Method::ReadWrite => self.fill(method, ends, options),
+            Way::SpliceThrough => self.splice_through(ends, options),
+            _ if self.held.stage.len() > 0 => self.write(ends, options),
+            _ => self.fill(method, ends, options),
         }
     }
 
     /// Skips the next hole, if holes are kept, or finds its start.
     fn pass_hole(
         &mut self,
-        method: Method,
+        method: Way,
         ends: &Ends<'_>,
         options: &TransferOptions,
     ) -> Result<Option<usize>, Stop> {
-        let by_position = matches!(method, Method::CopyFileRange | Method::ReadWrite);
+        let by_position = matches!(method, Way::CopyFileRange | Way::Copy);
         if !self.route.long || !by_position || self.held.has_read() || options.own.visible {
             self.holes.before = usize::MAX;
             return Ok(None);
@@ -283,13 +281,13 @@ impl State {
     /// Makes one call that moves bytes from the source to the sink.
     fn move_directly(
         &mut self,
-        method: Method,
+        method: Way,
         ends: &Ends<'_>,
         options: &TransferOptions,
     ) -> Stepped {
         let most = match method {
-            Method::CopyFileRange => direct::RANGE,
-            Method::Sendfile => direct::SENDFILE,
+            Way::CopyFileRange => direct::RANGE,
+            Way::Sendfile => direct::SENDFILE,
             _ => ends.sink_kind.splice_at_once(),
         };
         let (offsets, most) = (
@@ -357,7 +355,7 @@ impl State {
     }
 
     /// Fills the stage, which is empty, by one call.
-    fn fill(&mut self, method: Method, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
+    fn fill(&mut self, method: Way, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         self.held.begin();
         if self.route.long && !self.route.doubtful && self.held.stage.is_small() {
             self.grow_stage(method, ends, options);
@@ -402,8 +400,8 @@ impl State {
     }
 
     /// Allocates full-size memory, and gives its pages to the sink from now on, if that pays off.
-    fn grow_stage(&mut self, method: Method, ends: &Ends<'_>, options: &TransferOptions) {
-        let takes_pages = method == Method::Fresh
+    fn grow_stage(&mut self, method: Way, ends: &Ends<'_>, options: &TransferOptions) {
+        let takes_pages = method == Way::Fresh
             && (self.outlet).take_pages(ends.sink, ends.sink_kind, options.roomy());
         // Each read drains the pipe, so that its writer works while these bytes are written.
         let copied_from_a_pipe = self.route.source == Kind::Pipe && !takes_pages;
@@ -433,7 +431,7 @@ impl State {
     /// Records that `n` bytes arrived, and returns the progress for the callback.
     pub(super) fn arrived(
         &mut self,
-        method: Method,
+        method: Way,
         n: usize,
         options: &TransferOptions,
     ) -> Progress<'_> {
@@ -442,7 +440,7 @@ impl State {
         Progress {
             bytes: self.tally.bytes,
             step,
-            method,
+            way: method,
             seen: self.held.seen(options),
         }
     }
@@ -452,7 +450,7 @@ impl State {
     }
 
     /// Returns whether another way can follow `method`, which was refused.
-    pub(super) fn try_another(&mut self, method: Method, ends: &Ends<'_>) -> bool {
+    pub(super) fn try_another(&mut self, method: Way, ends: &Ends<'_>) -> bool {
         // pwrite(2) appends to such a file, whatever the offset (see BUGS there).
         let loses_offset = self.tally.sink_offset.is_some() && direct::appends(ends.sink);
         !loses_offset && self.route.try_another(method)

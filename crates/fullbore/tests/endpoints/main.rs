@@ -17,4 +17,5 @@ mod pages;
 mod produce;
 mod produce_nonblocking;
 mod repeat;
+mod reports;
 mod waits;

@@ -51,7 +51,7 @@ fn run(
     drop(fd);
     let (report, failure) = match &outcome {
         Ok(report) => (report, None),
-        Err(failure) => (&failure.report, Some(&failure.error)),
+        Err(failure) => (&*failure.report, Some(&failure.error)),
     };
     for (target, said) in targets.into_iter().zip(&report.sinks) {
         let kind = target.kind;

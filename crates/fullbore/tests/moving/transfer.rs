@@ -90,8 +90,8 @@ fn moved(
     };
     assert_eq!(report.ended, ended, "{what}");
     assert_eq!((report.bytes, report.taken), (len, len), "{what}");
-    let by_ways: u64 = report.methods.iter().map(|(_, bytes)| bytes).sum();
-    assert_eq!(by_ways, len, "{what}: {:?}", report.methods);
+    let by_ways: u64 = report.ways.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(by_ways, len, "{what}: {:?}", report.ways);
     assert_eq!(self::capacity(&source.fd), capacity, "source pipe: {what}");
     if let Ok(position) = rustix::fs::tell(&source.fd)
         && from != From::Zero

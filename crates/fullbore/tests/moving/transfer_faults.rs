@@ -14,10 +14,9 @@ use crate::common::calls::{failing_once, judging, moving_nothing_once};
 use crate::common::ends::{From, MOST, Source, To, content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
 use fullbore::tee::Policy;
-use fullbore::transfer::Method;
 use fullbore::{
     Consumer, EndReason, Error, Guarantee, Pipe, Tee, Transfer, TransferFailure, TransferOptions,
-    TransferReport, TransferSide, Wait,
+    TransferReport, TransferSide, Wait, Way,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -36,7 +35,7 @@ struct Case {
     from: From,
     to: To,
     guarantee: Guarantee,
-    way: Method,
+    way: Way,
     calls: &'static [libc::c_long],
     operation: &'static str,
     /// The side that a failure of the nth call is attributed to.
@@ -47,23 +46,23 @@ struct Case {
 
 #[rustfmt::skip]
 const CASES: [Case; 17] = [
-    case("copy_file_range", From::File, To::File, Guarantee::Snapshot, Method::CopyFileRange, COPY_FILE_RANGE, "copy_file_range", TransferSide::Sink, true),
-    case("splice, pipe to file", From::Pipe, To::File, Guarantee::Snapshot, Method::Splice, SPLICE, "splice", TransferSide::Sink, true),
-    case("splice through, pipe to socket", From::Pipe, To::Unix, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
-    case("splice through, pipe to pipe", From::Pipe, To::Pipe, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
-    case("splice through, file to pipe", From::File, To::Pipe, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
-    case("splice through, socket to pipe", From::Tcp, To::Pipe, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
-    case("splice through, socket to socket", From::Unix, To::Tcp, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
-    case("splice through, socket to file", From::Tcp, To::File, Guarantee::Reference, Method::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
-    case("sendfile", From::File, To::Unix, Guarantee::Reference, Method::Sendfile, SENDFILE, "sendfile", TransferSide::Sink, true),
-    case("fresh, reading", From::File, To::Pipe, Guarantee::Snapshot, Method::Fresh, READ, "read", TransferSide::Source, true),
-    case("fresh, giving", From::File, To::Pipe, Guarantee::Snapshot, Method::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
-    case("fresh, from a pipe", From::Pipe, To::Pipe, Guarantee::Snapshot, Method::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
-    case("fresh into a socket, reading", From::Pipe, To::Unix, Guarantee::Snapshot, Method::Fresh, READ, "read", TransferSide::Source, true),
-    case("fresh into a socket, giving", From::Pipe, To::Unix, Guarantee::Snapshot, Method::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
-    case("fresh into a socket, splicing", From::Memfd, To::Unix, Guarantee::Snapshot, Method::Fresh, SPLICE, "splice", TransferSide::Sink, true),
-    case("reading", From::Unix, To::Tcp, Guarantee::Snapshot, Method::ReadWrite, READ, "read", TransferSide::Source, false),
-    case("writing", From::Memfd, To::Tcp, Guarantee::Snapshot, Method::ReadWrite, WRITE, "write", TransferSide::Sink, false),
+    case("copy_file_range", From::File, To::File, Guarantee::Snapshot, Way::CopyFileRange, COPY_FILE_RANGE, "copy_file_range", TransferSide::Sink, true),
+    case("splice, pipe to file", From::Pipe, To::File, Guarantee::Snapshot, Way::Splice, SPLICE, "splice", TransferSide::Sink, true),
+    case("splice through, pipe to socket", From::Pipe, To::Unix, Guarantee::Reference, Way::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, pipe to pipe", From::Pipe, To::Pipe, Guarantee::Reference, Way::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, file to pipe", From::File, To::Pipe, Guarantee::Reference, Way::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, socket to pipe", From::Tcp, To::Pipe, Guarantee::Reference, Way::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, socket to socket", From::Unix, To::Tcp, Guarantee::Reference, Way::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("splice through, socket to file", From::Tcp, To::File, Guarantee::Reference, Way::SpliceThrough, SPLICE, "splice", TransferSide::Source, true),
+    case("sendfile", From::File, To::Unix, Guarantee::Reference, Way::Sendfile, SENDFILE, "sendfile", TransferSide::Sink, true),
+    case("fresh, reading", From::File, To::Pipe, Guarantee::Snapshot, Way::Fresh, READ, "read", TransferSide::Source, true),
+    case("fresh, giving", From::File, To::Pipe, Guarantee::Snapshot, Way::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
+    case("fresh, from a pipe", From::Pipe, To::Pipe, Guarantee::Snapshot, Way::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
+    case("fresh into a socket, reading", From::Pipe, To::Unix, Guarantee::Snapshot, Way::Fresh, READ, "read", TransferSide::Source, true),
+    case("fresh into a socket, giving", From::Pipe, To::Unix, Guarantee::Snapshot, Way::Fresh, VMSPLICE, "vmsplice", TransferSide::Sink, true),
+    case("fresh into a socket, splicing", From::Memfd, To::Unix, Guarantee::Snapshot, Way::Fresh, SPLICE, "splice", TransferSide::Sink, true),
+    case("reading", From::Unix, To::Tcp, Guarantee::Snapshot, Way::Copy, READ, "read", TransferSide::Source, false),
+    case("writing", From::Memfd, To::Tcp, Guarantee::Snapshot, Way::Copy, WRITE, "write", TransferSide::Sink, false),
 ];
 
 #[allow(
@@ -75,7 +74,7 @@ const fn case(
     from: From,
     to: To,
     guarantee: Guarantee,
-    way: Method,
+    way: Way,
     calls: &'static [libc::c_long],
     operation: &'static str,
     side: TransferSide,
@@ -102,7 +101,7 @@ fn cases() -> impl Iterator<Item = Case> {
     }
     CASES
         .into_iter()
-        .filter(move |case| case.way != Method::Fresh || gives)
+        .filter(move |case| case.way != Way::Fresh || gives)
 }
 
 const LEN: usize = 5 * MIB + 3;
@@ -225,7 +224,7 @@ fn the_ways_of_the_table_are_taken() {
         };
         let report = all_right(outcome, case.name);
         assert!(
-            report.methods.iter().any(|&(way, _)| way == case.way),
+            report.ways.iter().any(|&(way, _)| way == case.way),
             "{}: {report:?}",
             case.name
         );
@@ -251,7 +250,7 @@ fn an_interrupted_call_is_retried() {
 fn a_call_that_would_block_is_retried() {
     let _watch = watch("a_call_that_would_block_is_retried");
     // A call on files never has to wait, so `EAGAIN` is an error there.
-    let waits = |case: &Case| case.way != Method::CopyFileRange;
+    let waits = |case: &Case| case.way != Way::CopyFileRange;
     for case in cases().filter(waits) {
         for wait in [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {
@@ -290,7 +289,7 @@ fn a_way_that_is_refused_at_first_is_followed_by_another() {
                 };
                 all_right(outcome, &what);
                 // Bytes went into the private pipe; none can come out of it.
-                if case.way == Method::SpliceThrough {
+                if case.way == Way::SpliceThrough {
                     let Some(outcome) = case.run(wait, 2, errno) else {
                         return;
                     };
@@ -389,8 +388,8 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
     // Bytes in the private pipe were taken from the source, so the sink was next.
     let under_way = LEN - outcome.left.len() > outcome.arrived.len();
     let expected_side = match case.way {
-        Method::SpliceThrough if under_way => TransferSide::Sink,
-        Method::SpliceThrough => TransferSide::Source,
+        Way::SpliceThrough if under_way => TransferSide::Sink,
+        Way::SpliceThrough => TransferSide::Source,
         _ => case.side,
     };
     let expected = (expected_side, case.operation, with);
@@ -398,7 +397,7 @@ fn failed(outcome: Outcome, case: &Case, nth: usize, with: Errno) {
     let report = &failure.report;
     assert_eq!(*moved, report.bytes, "{what}");
     assert_eq!(report.ended, EndReason::Failed, "{what}");
-    let by_ways: u64 = report.methods.iter().map(|(_, bytes)| bytes).sum();
+    let by_ways: u64 = report.ways.iter().map(|(_, bytes)| bytes).sum();
     assert_eq!(by_ways, report.bytes, "{what}");
     assert_eq!(
         outcome.arrived.len() as u64,
@@ -615,7 +614,7 @@ fn a_hole_at_the_end_deletes_nothing_that_another_writer_has_appended() {
 #[test]
 fn read_confirms_the_end_after_a_splice_of_no_bytes() {
     let _watch = watch("read_confirms_the_end_after_a_splice_of_no_bytes");
-    let splices = |case: &Case| matches!(case.way, Method::Splice | Method::SpliceThrough);
+    let splices = |case: &Case| matches!(case.way, Way::Splice | Way::SpliceThrough);
     for case in cases().filter(splices) {
         for wait in [Wait::Block, Wait::Adaptive] {
             for nth in [1, 2, 3, 6] {

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use crate::common::ends::{content, memfd, same_bytes, tcp_pair};
 use crate::common::*;
-use fullbore::transfer::Method;
 use fullbore::{
     EndReason, Guarantee, Pages, Pipe, PipeEnd, Producer, ProducerOptions, Transfer,
     TransferOptions, TransferReport, Way,
@@ -335,9 +334,9 @@ fn what_a_receiver_keeps_of_a_snapshot_that_went_into_a_unix_socket_stays() {
             assert_eq!(report.bytes, FEWER);
             if gives_fresh_pages() && vmsplice_shares().is_ok_and(|shares| shares) {
                 let fresh: u64 = report
-                    .methods
+                    .ways
                     .iter()
-                    .filter(|(way, _)| *way == Method::Fresh)
+                    .filter(|(way, _)| *way == Way::Fresh)
                     .map(|(_, n)| n)
                     .sum();
                 assert!(fresh > FEWER / 2, "{what}: {report:?}");
