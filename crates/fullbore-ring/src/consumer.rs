@@ -25,6 +25,10 @@ const LENT: usize = 256 * 1024;
 /// ring. If the consumer is dropped, the next reader of the pipe gets its unread bytes when the producer sends or
 /// finishes.
 ///
+/// If the producer of the ring is killed, or exits or calls exec without dropping its `Producer`, and no other process
+/// writes into the pipe afterwards, reading fails once with `ECONNRESET` after the last byte, instead of an end that
+/// would pass for that of the stream.
+///
 /// ```
 /// use std::io::{BufRead, Write};
 /// use fullbore_linux::{Wait, Waiter};
@@ -53,6 +57,8 @@ pub struct Consumer<Fd: AsFd> {
     lent: bool,
     /// Bytes that did not come through the inner consumer.
     taken: u64,
+    /// Whether the producer of the last ring was killed, and nothing has come since.
+    cut: bool,
 }
 
 impl<Fd: AsFd> From<fullbore::Consumer<Fd>> for Consumer<Fd> {
@@ -70,6 +76,7 @@ impl<Fd: AsFd> From<fullbore::Consumer<Fd>> for Consumer<Fd> {
             in_place: false,
             lent: false,
             taken: 0,
+            cut: false,
         }
     }
 }
@@ -112,7 +119,7 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Returns the number of bytes taken from the source so far, including those in the buffer.
     pub fn taken(&self) -> u64 {
-        self.taken + self.inner.report().bytes
+        self.taken + self.inner.report().taken
     }
 
     /// Sets the deadline for waits; `None` removes it.
@@ -170,14 +177,28 @@ impl<Fd: AsFd> Consumer<Fd> {
                 return Ok(n);
             }
             if self.joining.is_away() {
-                return match self.inner.discard(left) {
-                    Ok(discarded) => Ok(n - left + discarded),
-                    Err(error) => Err(after(self.taken, error)),
+                let discarded = self.inner.discard(left);
+                return match discarded.map_err(|error| after(self.taken, error))? {
+                    // The next call finds out how the stream has ended.
+                    0 if left < n => Ok(n - left),
+                    discarded => {
+                        self.came_by_the_pipe(discarded as usize)?;
+                        Ok(n - left + discarded)
+                    }
                 };
             }
-            let filled = self.fill();
-            if filled.map_err(|error| of_io(error, TransferSide::Source, self.taken()))? == 0 {
-                return Ok(n - left);
+            match self.fill() {
+                Ok(0) => return Ok(n - left),
+                Ok(_) => {}
+                Err(error) => {
+                    let error = of_io(error, TransferSide::Source, self.taken());
+                    let was_cut = error.raw_os_error() == Some(Errno::CONNRESET.raw_os_error());
+                    if !was_cut || left == n {
+                        return Err(error);
+                    }
+                    self.cut = true;
+                    return Ok(n - left);
+                }
             }
         }
     }
@@ -201,7 +222,8 @@ impl<Fd: AsFd> Consumer<Fd> {
             let n = match self.next(most)? {
                 Next::Pipe => {
                     let filled = self.inner.fill_buf().map(<[u8]>::len);
-                    return filled.map_err(|error| self.of_inner(error));
+                    let n = filled.map_err(|error| self.of_inner(error))?;
+                    return Ok(self.came_by_the_pipe(n)?);
                 }
                 Next::Claimed(claimed) if self.in_place => {
                     let n = claimed.len();
@@ -229,7 +251,8 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Returns where the next bytes are, at most `most`.
     #[inline]
     fn next(&mut self, most: usize) -> Result<Next> {
-        let next = (self.joining).next(self.inner.get_ref().as_fd(), most, &mut self.waiter);
+        let source = self.inner.get_ref().as_fd();
+        let next = (self.joining).next(source, most, &mut self.waiter, &mut self.cut);
         next.map_err(|errno| {
             let stopped = self.waiter.stopped();
             error::of_call(stopped, TransferSide::Source, "ring", errno, self.taken())
@@ -271,12 +294,24 @@ impl<Fd: AsFd> Consumer<Fd> {
         Ok(n)
     }
 
+    /// Returns `n`, the number of bytes that have come through the pipe, or an error instead of the end if the producer of
+    /// the ring was killed: no other process has written since, so the stream is cut off.
+    fn came_by_the_pipe(&mut self, n: usize) -> Result<usize> {
+        match std::mem::take(&mut self.cut) && n == 0 {
+            true => {
+                let (side, taken) = (TransferSide::Source, self.taken());
+                Err(error::moving(side, "ring", Errno::CONNRESET, taken))
+            }
+            false => Ok(n),
+        }
+    }
+
     /// Returns an error of the inner consumer, which does not count the bytes of the ring, with those.
     fn of_inner(&self, error: io::Error) -> io::Error {
         if error.kind() == io::ErrorKind::WouldBlock {
             return error;
         }
-        let inside = self.inner.report().bytes;
+        let inside = self.inner.report().taken;
         after(self.taken, of_io(error, TransferSide::Source, inside)).into()
     }
 
@@ -305,7 +340,8 @@ impl<Fd: AsFd> Read for Consumer<Fd> {
             loop {
                 let n = match self.next(buf.len())? {
                     Next::Pipe => {
-                        return self.inner.read(buf).map_err(|error| self.of_inner(error));
+                        let n = self.inner.read(buf).map_err(|error| self.of_inner(error))?;
+                        return Ok(self.came_by_the_pipe(n)?);
                     }
                     found => self.get(found, buf)?,
                 };

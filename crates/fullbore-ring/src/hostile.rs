@@ -139,7 +139,7 @@ fn a_producer_that_overwrites_all_words_gets_no_more_than_an_error() {
             waiter.deadline = Some(deadline);
             let mut buffer = vec![0; 64 * 1024];
             loop {
-                match joining.next(pipe.reader.as_fd(), buffer.len(), &mut waiter) {
+                match joining.next(pipe.reader.as_fd(), buffer.len(), &mut waiter, &mut false) {
                     Ok(Next::Claimed(range)) => {
                         assert!(range.len() <= buffer.len());
                         let ring = joining.ring_mut().unwrap();
@@ -321,7 +321,9 @@ fn after(offer: impl FnOnce(OwnedFd) + Send) -> Next {
         scope.spawn(|| listen_and_offer(&pipe.writer, offer));
         let mut joining = connected(&pipe.reader);
         let mut waiter = Waiter::new(Wait::Block);
-        joining.next(pipe.reader.as_fd(), 100, &mut waiter).unwrap()
+        joining
+            .next(pipe.reader.as_fd(), 100, &mut waiter, &mut false)
+            .unwrap()
     })
 }
 

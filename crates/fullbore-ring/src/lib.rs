@@ -36,7 +36,7 @@
 //! | consumer is killed | the same, except for claimed bytes, which read(2) would have taken too |
 //! | producer finishes, or is dropped | unclaimed bytes are in the pipe |
 //! | producer with a deadline or a `Cancel` is dropped | the consumer claims all published bytes, as if the producer had been killed; writing them into the pipe could be stopped, and lose them |
-//! | producer is killed | the consumer claims all published bytes, and then reads the pipe |
+//! | producer is killed | the consumer claims all published bytes, and then reads the pipe; if that has no byte, it fails with `ECONNRESET` |
 //! | producer is killed while the ring has bytes, and then the consumer drops its `Consumer` | the consumer writes the rest of the ring into the pipe, as far as it fits |
 //! | either closes the ring, and the producer is killed before its next call | the rest of the ring is lost |
 //! | producer is killed while the ring has bytes, and then the consumer too | a later reader of the pipe does not get the rest of the ring |

@@ -27,6 +27,9 @@ pub(crate) struct Taking {
     kept: usize,
     /// Whether the producer has ended without closing the ring.
     gone: bool,
+    /// Whether it has neither closed the ring nor left it to this side: it was killed, or has exited or called exec
+    /// without being dropped.
+    cut: bool,
     looks: Looks,
     /// The pipe, opened with `O_PATH`, which does not count as an end of it.
     pipe: Option<OwnedFd>,
@@ -80,7 +83,8 @@ impl Joining {
         }
     }
 
-    /// Returns where to read at most `most` bytes. It waits until that is known, except for [`Next::Pipe`].
+    /// Returns where to read at most `most` bytes. It waits until that is known, except for [`Next::Pipe`]. Sets `cut` if
+    /// the ring has ended because its producer was killed.
     ///
     /// # Errors
     /// `EPROTO` if the producer is not honest; `EPERM` in a forked child; the errors of waiting.
@@ -89,6 +93,7 @@ impl Joining {
         pipe: BorrowedFd<'_>,
         most: usize,
         waiter: &mut Waiter,
+        cut: &mut bool,
     ) -> Result<Next, Errno> {
         loop {
             match self {
@@ -116,7 +121,10 @@ impl Joining {
                 }
                 Joining::Taking(taking) => match taking.next(pipe, most, waiter) {
                     Ok(Some(next)) => return Ok(next),
-                    Ok(None) => *self = Joining::Looking { reads: 1 },
+                    Ok(None) => {
+                        *cut = taking.cut;
+                        *self = Joining::Looking { reads: 1 };
+                    }
                     Err(Errno::PROTO) => {
                         *self = Joining::Broken;
                     }
@@ -139,6 +147,7 @@ impl Joining {
                 link,
                 kept: 0,
                 gone: false,
+                cut: false,
                 looks: Looks::new(),
                 pipe: open_pipe(pipe, OFlags::PATH).ok(),
             }));
@@ -267,7 +276,8 @@ impl Taking {
         match (self.claim(most)?, queued) {
             (Found::Nothing, Queued::Bytes(n)) => Ok(Found::Next(Next::Queued(n.min(most)))),
             (Found::Nothing, _) if self.gone => {
-                self.taker.close(self.shared.control(), 0);
+                let (closed, _) = self.taker.close(self.shared.control(), 0);
+                self.cut = closed.is_some() && !self.taker.is_left_to_this_side();
                 Ok(Found::End)
             }
             (found, _) => Ok(found),
