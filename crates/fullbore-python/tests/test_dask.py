@@ -24,7 +24,7 @@ from fullbore import PipelineError  # noqa: E402
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
     )
     with cluster, distributed.Client(cluster) as made:
         yield made
@@ -38,7 +38,7 @@ def inputs_in(folder: Path, count: int) -> list[str]:
 
 
 def attempts_in(folder: Path) -> list[str]:
-    return [name for name in os.listdir(folder) if ".fullbore-" in name]
+    return [name for name in os.listdir(folder) if name.endswith(".fullbore")]
 
 
 def test_each_input_is_one_task_and_no_shell_sees_its_name(client: Any, tmp_path: Path) -> None:
@@ -125,18 +125,20 @@ def test_a_cancelled_future_ends_its_pipeline(client: Any, tmp_path: Path) -> No
 
 def test_what_a_killed_attempt_left_is_removed_and_never_that_of_a_running_one(tmp_path: Path) -> None:
     output = str(tmp_path / "out")
-    dead = tmp_path / ".out.fullbore-host-1-00"
-    dead.mkdir()
-    (dead / "lock").touch()
-    (dead / "output").write_text("part")
-    other = tmp_path / ".other.fullbore-host-1-00"
-    other.mkdir()
+    dead = tmp_path / ".out.fullbore" / "host-1-00"
+    dead.mkdir(parents=True)
+    (dead / ".fullbore.lock").touch()
+    (dead / "out").write_text("part")
+    other = tmp_path / ".other.fullbore" / "host-1-00"
+    other.mkdir(parents=True)
     with fullbore.dask._Attempt(output) as attempt:
         # The attempt has removed it.
         assert not dead.exists()
         assert fullbore.dask.clean([output]) == []
         assert os.path.exists(os.path.dirname(attempt.path))
-    dead.mkdir()
+    assert attempts_in(tmp_path) == [".other.fullbore"]
+    # This one was killed before it had a lock.
+    dead.mkdir(parents=True)
     assert fullbore.dask.clean([output, "s3://x/y"]) == [str(dead)]
     assert other.exists()
 
@@ -212,7 +214,7 @@ def test_a_scheduler_that_is_restarted_loses_no_output(tmp_path: Path) -> None:
     stages = ["cat", ["sh", "-c", f"cat; sleep {seconds}"], "sha256sum"]
     for is_last in (False, True):
         cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
         )
         with cluster, distributed.Client(cluster) as client:
             futures = fullbore.dask.map_pipelines(client, stages, inputs, outputs)
@@ -247,7 +249,7 @@ def test_workers_that_are_killed_lose_no_output_and_leave_nothing_running(tmp_pa
     outputs = [f"{path}.out" for path in inputs]
     mark = f"0.0{rng.randrange(10**8, 10**9)}"
     fails = set(rng.sample(range(40), 5))
-    scheduler = distributed.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50)
+    scheduler = distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=50)
     with scheduler, distributed.Client(scheduler) as client:
         # A task that was lost with many workers is tried again all the same.
         client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 100))

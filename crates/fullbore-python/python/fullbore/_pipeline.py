@@ -54,7 +54,8 @@ class PipelineError(subprocess.CalledProcessError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle, which calls the class with the arguments of CalledProcessError otherwise."""
-        return PipelineError, (self.stage, self.stages, self.returncodes, self._code)
+        # With its notes.
+        return PipelineError, (self.stage, self.stages, self.returncodes, self._code), self.__dict__
 
     def __str__(self) -> str:
         if self.returncode < 0:
@@ -174,6 +175,9 @@ class Pipeline:
     when it has ended; a stage that cannot be started fails with 127 or 126.
     """
 
+    #: Whether the command runs the stages, whatever they were asked for.
+    _by_command = False
+
     def __init__(
         self,
         stages: Sequence[Stage],
@@ -214,7 +218,7 @@ class Pipeline:
                 "a file or a descriptor"
             )
         #: Runs the stages as one process, if that is needed.
-        self._whole = asked if asked.is_wanted() else None
+        self._whole = asked if asked.is_wanted() or self._by_command else None
         #: Where that process writes its report, and what it wrote.
         self._report_file: int | None = None
         self._lifeline: int | None = None

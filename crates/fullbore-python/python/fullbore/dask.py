@@ -10,26 +10,30 @@
     print(fullbore.dask.summary(reports))
 
 Each input is one task. Its output appears in one step when all stages have succeeded, or not at all, however often Dask
-runs the task. Until then it is in a folder beside its place, `.NAME.fullbore-…`, which belongs to one attempt and is locked
+runs the task. Until then it is in a folder beside its place, in `.NAME.fullbore`, which belongs to one attempt and is locked
 (flock(2)) as long as that attempt runs: the next attempt and clean() remove those of attempts that were killed.
 
 Every worker needs the package with its command. Inputs and outputs are paths on a file system that the workers share, or
-URLs of fsspec: an input is downloaded first, and an output is uploaded in a transaction, which ends with the success.
+URLs of fsspec: an input is downloaded first, and an output is uploaded in a transaction, which ends with the success. Until
+then both are in the local directory of the worker, which Dask removes if the worker was killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import glob
+import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -39,7 +43,7 @@ from subprocess import TimeoutExpired
 from typing import Any, Literal
 
 from ._moving import _size
-from ._pipeline import Pipeline, _words
+from ._pipeline import Pipeline, PipelineError, _words
 from ._report import PipelineReport
 from ._whole import Whole, command
 
@@ -49,8 +53,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Summary", "TaskReport", "bench", "clean", "map_pipelines", "summary"]
 
-#: How often a task looks whether it was cancelled, in seconds.
+#: How often a task looks whether it was cancelled, in seconds. Its end is an event, for which it does not look.
 _LOOK_EVERY = 0.1
+
+#: The programs that parse the word after -c.
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
+
+_NAMES = ("{input}", "{output}", "{index}", "{name}")
 
 Done = Literal["newer", "sealed", "never"]
 
@@ -67,7 +76,7 @@ class TaskReport:
     seconds: float
     #: The output was there, and nothing was run.
     skipped: bool
-    #: Bytes of the output; None for one of fsspec that was there.
+    #: Bytes of the output; None if a file system does not say it.
     bytes: int | None
     #: How the stages ended, as Pipeline.returncodes.
     returncodes: tuple[int | None, ...] = ()
@@ -88,10 +97,17 @@ class _Task:
     output: str
     stages: tuple[tuple[str, ...], ...]
     asked: Whole
+    at_least: int
     pipe_size: int
     grace: float
     done: Done
     sync: bool
+
+
+class _Pipeline(Pipeline):
+    """A pipeline whose stages are ended, and reported on, by the command, also if its worker is killed."""
+
+    _by_command = True
 
 
 def map_pipelines(
@@ -116,7 +132,7 @@ def map_pipelines(
     A stage is a sequence of words, or a text that is split like a shell command, as in Pipeline. In its words, {input},
     {output}, {index} (from 0) and {name} (the file name of the input) are replaced after that, so no shell ever parses
     them. The first stage reads the input from stdin if no stage has {input}, and the stdout of the last stage is the
-    output if none has {output}.
+    output if none has {output}. Paths are relative to the working directory of the caller.
 
     `accept`, `at_least` (bytes of the output) and `stalled` are as in Pipeline, `retries` and `resources` as in
     Client.submit(). With whole=False, a stage may see an end that a failure caused; the output appears only after a
@@ -124,102 +140,119 @@ def map_pipelines(
 
     A task whose output is there is skipped: with done='newer' if the output is not older than the input; with 'sealed' if
     it is a complete sealed stream (`fullbore copy --seal` as the last stage); with 'never' it is made again. So the same
-    call continues what was stopped.
+    call continues what was stopped. Other stages make no difference: give 'never' if you have changed them.
 
-    A task that fails raises PipelineError. Cancelling a future ends its pipeline on its worker, by SIGTERM and after
-    `grace` seconds by SIGKILL; so does the death of the worker.
+    A task that fails raises PipelineError, or OSError if its input changed meanwhile. Cancelling a future ends its pipeline
+    on its worker, by SIGTERM and after `grace` seconds by SIGKILL; so does the death of the worker.
     """
     asked = Whole(whole, None, accept, None, stalled)
     asked.check()
     least = 0 if at_least is None else _size("at_least", at_least)
     if done not in ("newer", "sealed", "never"):
         raise ValueError(f"done: expected 'newer', 'sealed' or 'never', not {done!r}")
-    sources = [os.fspath(path) for path in inputs]
-    targets = [os.fspath(path) for path in outputs]
+    sources = [_absolute(path) for path in inputs]
+    targets = [_absolute(path) for path in outputs]
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} inputs and {len(targets)} outputs: each input needs one output")
     if len(set(targets)) < len(targets):
         raise ValueError("two inputs have the same output")
-    split = tuple(
-        tuple(os.fsdecode(word) for word in _words(number, stage)[0])
-        for number, stage in enumerate(stages, 1)
-    )
+    for path in set(sources) & set(targets):
+        raise ValueError(f"{path} is an input and an output")
+    split = tuple(_checked(number, stage) for number, stage in enumerate(stages, 1))
     if not split:
         raise ValueError("expected at least one stage")
+    size = _size("pipe_size", pipe_size)
+    if not grace >= 0:
+        raise ValueError(f"grace: expected a number of seconds from 0, not {grace!r}")
     run = uuid.uuid4().hex[:12]
-    futures = []
-    for index, (source, target) in enumerate(zip(sources, targets)):
-        task = _Task(index, source, target, split, asked, _size("pipe_size", pipe_size), grace, done, sync)
-        futures.append(
-            client.submit(
-                _run,
-                task,
-                least,
-                key=f"fullbore-{run}-{index}",
-                retries=retries,
-                resources=resources,
-                pure=False,
-            )
-        )
+    tasks = [
+        _Task(index, source, target, split, asked, least, size, grace, done, sync)
+        for index, (source, target) in enumerate(zip(sources, targets))
+    ]
+    keys = [f"fullbore-{run}-{task.index}" for task in tasks]
+    # One graph for all of them costs a fraction of a call of submit() for each.
+    futures: list[Any] = client.map(_run, tasks, key=keys, retries=retries, resources=resources, pure=False) if tasks else []
     return futures
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Returns a path that does not depend on the working directory of a worker."""
+    path = os.fsdecode(path)
+    if not _is_url(path):
+        return os.path.abspath(path)
+    if path.split("://")[0] in ("file", "local"):
+        # A transaction of fsspec may copy it to its place; a rename never shows a part.
+        from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+
+        return str(LocalFileSystem._strip_protocol(path))
+    return path
+
+
+def _checked(number: int, stage: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns the words of a stage, none of which lets a shell parse the name of a file."""
+    words = [os.fsdecode(word) for word in _words(number, stage)[0]]
+    for at, word in enumerate(words[1:-1], 1):
+        if any(os.path.basename(one) in _SHELLS for one in words[:at]) and re.fullmatch(r"-\w*c", word):
+            for name in _NAMES:
+                if name in words[at + 1] and name != "{index}":
+                    raise ValueError(
+                        f"stage {number} has {name} in the text of a shell, which would parse the name of the file: give it "
+                        f"""to the text as an argument, as in ['sh', '-c', 'sort "$1"', 'sh', '{name}']"""
+                    )
+    return tuple(words)
 
 
 def clean(outputs: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Removes what killed attempts have left beside these outputs, and returns the folders. Never those of an attempt
     that is running, on whatever machine, if the file system has locks for all of them (NFS has).
     """
-    removed = []
-    for output in outputs:
-        if not _is_url(os.fspath(output)):
-            removed += _clean(os.fspath(output))
-    return removed
+    paths = [_absolute(output) for output in outputs]
+    return [folder for path in paths if not _is_url(path) for folder in _clean(_attempts(path))]
 
 
 def _is_url(path: str) -> bool:
-    return "://" in path
+    return re.match(r"([A-Za-z][\w+.-]*::)*[A-Za-z][\w+.-]*://", path) is not None
 
 
-def _is_cancelled() -> bool:
-    """Returns whether the scheduler does not want the result of the current task any more."""
-    from distributed import get_worker
+def _look() -> None:
+    """Raises an exception if the scheduler does not want the current task any more, or its worker is closing."""
+    from distributed import Reschedule, Status, get_worker
 
     try:
         worker = get_worker()
     except ValueError:
-        return False  # It is called outside of a worker.
+        return  # It is called outside of a worker.
     task = worker.state.tasks.get(worker.get_current_task())
-    return task is None or task.state == "cancelled"
+    if task is None or task.state == "cancelled":
+        raise CancelledError("the task was cancelled")
+    if worker.status in (Status.closing, Status.closed):
+        raise Reschedule("the worker is closing")
 
 
-def _run(task: _Task, least: int) -> TaskReport:
+def _run(task: _Task) -> TaskReport:
     """Runs one task on a worker."""
     began = time.monotonic()
-    if _is_done(task):
-        size = None if _is_url(task.output) else os.stat(task.output).st_size
-        return TaskReport(
-            task.index, task.input, task.output, socket.gethostname(), time.monotonic() - began, True, size
-        )
+
+    def report(*found: Any) -> TaskReport:
+        seconds = time.monotonic() - began
+        return TaskReport(task.index, task.input, task.output, socket.gethostname(), seconds, *found)
+
+    _check_place(task.output)
+    given = _changed(task.input)
+    if _is_done(task, given):
+        return report(True, _bytes_of(task.output))
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(_local(task.input))
-        target: _Upload | _Attempt
-        if _is_url(task.output):
-            target = stack.enter_context(_Upload(task.output))
-        else:
-            target = stack.enter_context(_Attempt(task.output))
-        values = {
-            "{input}": source,
-            "{output}": target.path,
-            "{index}": str(task.index),
-            "{name}": os.path.basename(task.input),
-        }
-        stages = [[_filled(word, values) for word in stage] for stage in task.stages]
+        made_by: Any = _Upload if _is_url(task.output) else _Attempt
+        target: Any = stack.enter_context(made_by(task.output))
+        values = dict(zip(_NAMES, (source, target.path, str(task.index), os.path.basename(task.input))))
         words = [word for stage in task.stages for word in stage]
         reads = not any("{input}" in word for word in words)
         writes = not any("{output}" in word for word in words)
         stdin: Any = stack.enter_context(open(source, "rb")) if reads else subprocess.DEVNULL
         stdout: Any = stack.enter_context(open(target.path, "wb")) if writes else None
-        pipeline = Pipeline(
-            stages,
+        pipeline = _Pipeline(
+            [[_filled(word, values) for word in stage] for stage in task.stages],
             stdin=stdin,
             stdout=stdout,
             pipe_size=task.pipe_size,
@@ -229,23 +262,38 @@ def _run(task: _Task, least: int) -> TaskReport:
             accept=task.asked.accept,
             stalled=task.asked.stalled,
         )
-        with pipeline:
-            _wait(pipeline)
-        size = os.stat(target.path).st_size
-        if size < least:
-            raise EOFError(f"the output of {task.input} has {size} bytes, and at_least is {least}: {task.output} is as it was")
+        try:
+            with pipeline:
+                _wait(pipeline)
+        except PipelineError as error:
+            error.add_note(f"The input was {task.input}, on {socket.gethostname()}.")
+            raise
+        try:
+            made = os.lstat(target.path)
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, "the stages have succeeded without making {output}", task.output) from None
+        if not stat.S_ISREG(made.st_mode):
+            raise OSError(errno.EINVAL, "the stages have made something else than a regular file", task.output)
+        if made.st_size < task.at_least:
+            raise EOFError(
+                f"the output of {task.input} has {made.st_size} bytes, and at_least is {task.at_least}: {task.output} is as it was"
+            )
+        if _changed(task.input) != given:
+            # The next call would take the output for one of the new input.
+            raise OSError(errno.EBUSY, "the input changed while it was read", task.input)
         target.put_in_place(task.sync)
-        return TaskReport(
-            task.index,
-            task.input,
-            task.output,
-            socket.gethostname(),
-            time.monotonic() - began,
-            False,
-            size,
-            tuple(pipeline.returncodes),
-            pipeline._found,
-        )
+        return report(False, made.st_size, tuple(pipeline.returncodes), pipeline._found)
+
+
+def _check_place(output: str) -> None:
+    """Refuses an output that is no regular file: it would not be replaced, or replaced by one."""
+    if _is_url(output):
+        return
+    if not os.path.isdir(os.path.dirname(output)):
+        raise FileNotFoundError(errno.ENOENT, "the folder of the output is missing", os.path.dirname(output))
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(output).st_mode):
+            raise OSError(errno.EEXIST, "the output is there, and is no regular file", output)
 
 
 def _filled(word: str, values: dict[str, str]) -> str:
@@ -260,33 +308,36 @@ def _wait(pipeline: Pipeline) -> None:
             pipeline.wait(_LOOK_EVERY)
             return
         except TimeoutExpired:
-            if _is_cancelled():
-                # Leaving the block of the pipeline by an exception ends it.
-                raise CancelledError("the task was cancelled") from None
+            # Leaving the block of the pipeline by an exception ends it.
+            _look()
 
 
-def _is_done(task: _Task) -> bool:
+def _is_done(task: _Task, given: float | None) -> bool:
     if task.done == "never":
         return False
     if task.done == "sealed":
         return _is_sealed(task.output)
-    made, given = _changed(task.output), _changed(task.input)
-    return made is not None and given is not None and made >= given
+    made = _changed(task.output)
+    return made is not None and given is not None and made >= given and (_bytes_of(task.output) or 0) >= task.at_least
 
 
 def _changed(path: str) -> float | None:
     """Returns when a file was changed last; None if there is none, or that is not known."""
-    if not _is_url(path):
-        try:
-            return os.stat(path).st_mtime
-        except OSError:
-            return None
-    fs, inner = _file_system(path)
     try:
-        changed = fs.modified(inner)
+        if not _is_url(path):
+            return os.stat(path).st_mtime
+        fs, inner = _file_system(path)
+        return float(fs.modified(inner).timestamp())
     except (OSError, NotImplementedError):
         return None
-    return float(changed.timestamp())
+
+
+def _bytes_of(path: str) -> int | None:
+    if not _is_url(path):
+        return os.stat(path).st_size
+    fs, inner = _file_system(path)
+    size = fs.size(inner)
+    return None if size is None else int(size)
 
 
 def _is_sealed(path: str) -> bool:
@@ -303,24 +354,51 @@ def _is_sealed(path: str) -> bool:
         return done.returncode == 0
 
 
+_held = threading.local()
+
+
 def _file_system(url: str) -> tuple[Any, str]:
-    """Returns a file system of its own: a transaction belongs to one, and threads share those that are cached."""
+    """Returns a file system of this thread, which has forgotten what it knew: a transaction belongs to one, and threads
+    share some of those that fsspec holds.
+    """
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
-    fs, inner = url_to_fs(url, skip_instance_cache=True)
+    shared, inner = url_to_fs(url)
+    token = shared._fs_token
+    if token not in _held.__dict__:
+        setattr(_held, token, url_to_fs(url, skip_instance_cache=True)[0])
+    fs = getattr(_held, token)
+    fs.invalidate_cache()
     return fs, inner
+
+
+def _copy(source: Any, sink: Any) -> None:
+    while data := source.read(8 << 20):
+        sink.write(data)
+        _look()
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Returns a folder for files of this task: when a worker was killed, Dask removes its local directory."""
+    from distributed import get_worker
+
+    try:
+        return tempfile.TemporaryDirectory(prefix="fullbore-", dir=get_worker().local_directory)
+    except ValueError:
+        return tempfile.TemporaryDirectory(prefix="fullbore-")
 
 
 @contextlib.contextmanager
 def _local(path: str) -> Iterator[str]:
-    """Yields a path of a local file with the bytes of an input."""
+    """Yields a path of a local file with the bytes of an input, whose name ends like that of the input."""
     if not _is_url(path):
         yield path
         return
     fs, inner = _file_system(path)
-    with tempfile.TemporaryDirectory(prefix="fullbore-") as folder:
-        local = os.path.join(folder, "input")
-        fs.get_file(inner, local)
+    with _folder() as folder:
+        local = os.path.join(folder, os.path.basename(inner) or "input")
+        with fs.open(inner, "rb") as source, open(local, "wb") as sink:
+            _copy(source, sink)
         yield local
 
 
@@ -329,13 +407,13 @@ class _Upload:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._folder = tempfile.TemporaryDirectory(prefix="fullbore-")
-        self.path = os.path.join(self._folder.name, "output")
+        self._folder = _folder()
+        self.path = os.path.join(self._folder.name, os.path.basename(url) or "output")
 
     def put_in_place(self, sync: bool) -> None:
         fs, inner = _file_system(self._url)
         with fs.transaction, open(self.path, "rb") as source, fs.open(inner, "wb") as sink:
-            shutil.copyfileobj(source, sink, 8 << 20)
+            _copy(source, sink)
 
     def __enter__(self) -> _Upload:
         return self
@@ -348,24 +426,25 @@ class _Attempt:
     """The folder of one attempt, beside the place of its output."""
 
     def __init__(self, output: str) -> None:
-        self._output = output
-        _clean(output)
+        # As the command does, it replaces the file that a symbolic link leads to.
+        self._output = os.path.realpath(output)
+        attempts = _attempts(output)
+        _clean(attempts)
         while True:
-            self._folder = f"{_prefix(output)}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-            os.mkdir(self._folder)
-            lock = os.path.join(self._folder, "lock")
+            self._folder = os.path.join(attempts, f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(attempts)
             # Another attempt may take it for one that was killed, and remove it, before it is locked.
             with contextlib.suppress(FileNotFoundError):
-                self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                os.mkdir(self._folder)
                 try:
-                    fcntl.flock(self._lock, fcntl.LOCK_EX)
-                    if os.path.samestat(os.stat(lock), os.fstat(self._lock)):
-                        break
+                    self._lock = _lock(self._folder)
+                    break
                 except BaseException:
-                    os.close(self._lock)
+                    self._remove()
                     raise
-                os.close(self._lock)
-        self.path = os.path.join(self._folder, "output")
+        #: Programs see from the end of a name what to make.
+        self.path = os.path.join(self._folder, os.path.basename(self._output))
 
     def put_in_place(self, sync: bool) -> None:
         if sync:
@@ -373,42 +452,73 @@ class _Attempt:
                 os.fsync(file.fileno())
         os.replace(self.path, self._output)
         if sync:
-            folder = os.open(os.path.dirname(self._output) or ".", os.O_RDONLY | os.O_DIRECTORY)
+            folder = os.open(os.path.dirname(self._output), os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(folder)
             finally:
                 os.close(folder)
 
+    def _remove(self) -> None:
+        _remove(self._folder)
+
     def __enter__(self) -> _Attempt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove()
         os.close(self._lock)
 
 
-def _prefix(output: str) -> str:
-    folder, name = os.path.split(output)
-    return os.path.join(folder, f".{name}.fullbore-")
+def _lock(folder: str, how: int = 0) -> int:
+    """Locks a folder of an attempt. Raises FileNotFoundError if another one has removed it, BlockingIOError if `how` is
+    LOCK_NB and it is locked.
+    """
+    path = os.path.join(folder, ".fullbore.lock")
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | how)
+        if os.path.samestat(os.stat(path), os.fstat(lock)):
+            return lock
+        raise FileNotFoundError(errno.ENOENT, "it was removed", path)
+    except BaseException:
+        os.close(lock)
+        raise
 
 
-def _clean(output: str) -> list[str]:
+def _attempts(output: str) -> str:
+    """Returns the folder of the folders of all attempts at an output."""
+    folder, name = os.path.split(os.path.realpath(output))
+    encoded = os.fsencode(name)
+    if len(encoded) > 200:
+        # Names may have 255 bytes.
+        name = hashlib.sha256(encoded).hexdigest()
+    return os.path.join(folder, f".{name}.fullbore")
+
+
+def _clean(attempts: str) -> list[str]:
+    """Removes the folders of attempts that were killed."""
     removed = []
-    for folder in glob.glob(glob.escape(_prefix(output)) + "*"):
-        try:
-            lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            continue  # It has gone meanwhile.
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue  # It is running.
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder)
-        finally:
-            os.close(lock)
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(attempts):
+            folder = os.path.join(attempts, name)
+            # It is running, has gone meanwhile, or belongs to another user.
+            with contextlib.suppress(OSError):
+                lock = _lock(folder, fcntl.LOCK_NB)
+                try:
+                    _remove(folder)
+                    removed.append(folder)
+                finally:
+                    os.close(lock)
+        with contextlib.suppress(OSError):
+            os.rmdir(attempts)
     return removed
+
+
+def _remove(folder: str) -> None:
+    """Removes a folder of an attempt, and the folder of the attempts if that was the last one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(folder))
 
 
 @dataclass(frozen=True)
