@@ -1,11 +1,12 @@
 """fullbore.dask: whole pipelines as tasks of Dask's distributed scheduler."""
 
-import hashlib
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ distributed = pytest.importorskip("distributed", reason="skipped: distributed ca
 
 import fullbore.dask  # noqa: E402
 from fullbore import PipelineError  # noqa: E402
+from test_dask_killed import attempts_in, inputs_in, is_running  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +30,6 @@ def client() -> Iterator[Any]:
     )
     with cluster, distributed.Client(cluster) as made:
         yield made
-
-
-def inputs_in(folder: Path, count: int) -> list[str]:
-    paths = [folder / f"in{number} $HOME '{number}'" for number in range(count)]
-    for number, path in enumerate(paths):
-        path.write_bytes(f"line {number}\n".encode() * 20_000)
-    return [str(path) for path in paths]
-
-
-def attempts_in(folder: Path) -> list[str]:
-    return [name for name in os.listdir(folder) if name.endswith(".fullbore")]
 
 
 def test_each_input_is_one_task_and_no_shell_sees_its_name(client: Any, tmp_path: Path) -> None:
@@ -63,6 +54,9 @@ def test_each_input_is_one_task_and_no_shell_sees_its_name(client: Any, tmp_path
     text = str(fullbore.dask.summary([*reports, *again]))
     assert "7 pipelines on 1 machine" in text and "3 sort" in text
     assert "<html" in fullbore.dask.summary(reports).html
+    assert "1 machine, and 5 more skipped" in str(fullbore.dask.summary(again))
+    assert str(fullbore.dask.summary(again[:2])) == "0 pipelines on 0 machines, and 2 more skipped\n"
+    assert json.loads(fullbore.dask.summary(again[:2]).json)["skipped"] == 2
     assert attempts_in(tmp_path) == []
 
 
@@ -106,10 +100,6 @@ def test_a_failure_leaves_the_output_as_it_was(client: Any, tmp_path: Path) -> N
         fullbore.dask.map_pipelines(client, ["cat"], [source], [])
     with pytest.raises(ValueError, match="same output"):
         fullbore.dask.map_pipelines(client, ["cat"], [source, source], [output, output])
-
-
-def is_running(words: str) -> bool:
-    return subprocess.run(["pgrep", "-x", "-f", words], capture_output=True).returncode == 0
 
 
 def test_a_cancelled_future_ends_its_pipeline(client: Any, tmp_path: Path) -> None:
@@ -207,87 +197,168 @@ def test_a_full_disk_leaves_no_output(client: Any, tmp_path: Path) -> None:
         subprocess.run(["umount", small], check=True)
 
 
-def test_a_scheduler_that_is_restarted_loses_no_output(tmp_path: Path) -> None:
-    inputs = inputs_in(tmp_path, 4)
+NAMES = ["a b", "quote'\"", "new\nline", "{input}", "{output} $(x)", "-n", "a::b", "lock", "n" * 250 + ".tar", "\udcff"]
+
+
+def test_names_are_words_and_keep_their_ends(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("in", "out"):
+        (tmp_path / folder).mkdir()
+    for name in NAMES:
+        (tmp_path / "in" / name).write_text("text\n")
+    # They are relative to the working directory of the caller, and that of the workers is another.
+    monkeypatch.chdir(tmp_path)
+    inputs = [os.fsencode(f"in/{name}") for name in NAMES]
+    outputs = [Path("out", name) for name in NAMES]
+    # cp makes the same name in the folder of the attempt, and the shell gets the names as arguments.
+    text = 'cp -- "$1" "$2" && echo "${1##*/}/${2##*/}/$3" >> "$2"'
+    stages = [["sh", "-c", text, "sh", "{input}", "{output}", "{name}"]]
+    reports = client.gather(fullbore.dask.map_pipelines(client, stages, inputs, outputs))  # type: ignore[arg-type]
+    for name in NAMES:
+        made = os.fsencode(name)
+        assert (tmp_path / "out" / name).read_bytes() == b"text\n" + made + b"/" + made + b"/" + made + b"\n"
+    assert sorted(os.listdir(tmp_path / "out")) == sorted(NAMES) and sorted(os.listdir(tmp_path / "in")) == sorted(NAMES)
+    assert f"{len(NAMES)} pipelines" in str(fullbore.dask.summary(reports))
+
+
+def test_no_shell_parses_the_name_of_a_file(client: Any) -> None:
+    for stage in ("sh -c 'cat {input}'", "timeout 9 /bin/bash -ec 'wc {name}'", ["env", "A=1", "zsh", "-c", "x > {output}"]):
+        with pytest.raises(ValueError, match="as an argument"):
+            fullbore.dask.map_pipelines(client, [stage], ["in"], ["out"])
+
+
+def test_places_that_are_no_files(client: Any, tmp_path: Path) -> None:
+    (source,) = inputs_in(tmp_path, 1)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    os.utime(tmp_path / "file", (1, 1))
+
+    def made(output: str, *stages: Any, **more: Any) -> Any:
+        (future,) = fullbore.dask.map_pipelines(client, stages or ["wc -l"], [source], [tmp_path / output], **more)
+        return future.result()
+
+    for output in ("folder", "fifo"):
+        with pytest.raises(OSError, match="no regular file"):
+            made(output)
+    with pytest.raises(FileNotFoundError, match="the folder of the output is missing"):
+        made("none/out")
+    with pytest.raises(OSError, match="without making"):
+        made("out", "true {output}")
+    with pytest.raises(OSError, match="else than a regular file"):
+        made("out", "mkdir {output}")
+    with pytest.raises(OSError, match="changed while it was read"):
+        made("out", ["touch", "-d", "now + 1 hour", source])
+    with pytest.raises(ValueError, match="an input and an output"):
+        fullbore.dask.map_pipelines(client, ["cat"], [source], [tmp_path / "x" / ".." / os.path.basename(source)])
+    with pytest.raises(PipelineError) as failed:
+        made("out", "false")
+    assert source in failed.value.__notes__[0]
+    assert sorted(os.listdir(tmp_path)) == sorted([os.path.basename(source), "folder", "fifo", "file", "link"])
+    # As with -o of the command, a link stays, and its file is replaced.
+    os.utime(source, (2, 2))
+    made("link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "20000\n"
+    # What is too small now is made again.
+    assert made("link", at_least=6).skipped
+    with pytest.raises(EOFError):
+        made("link", at_least=7)
+
+
+#: Runs a task, and is killed before or after its output gets its name.
+DIES_AT_THE_RENAME = """
+import os, signal, sys, fullbore.dask
+def replace(old, new, rename=os.replace):
+    if sys.argv[1]:
+        rename(old, new)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.replace = replace
+fullbore.dask._run(fullbore.dask._Task(
+    0, *sys.argv[2:], (("cat",),), fullbore.dask.Whole(True), 0, 1 << 20, 1.0, "newer", False))
+"""
+
+
+def test_two_calls_at_once_and_a_death_at_the_rename(client: Any, tmp_path: Path) -> None:
+    inputs = inputs_in(tmp_path, 8)
     outputs = [f"{path}.out" for path in inputs]
-    seconds = f"0.{random.randrange(10**8, 2 * 10**8)}"
-    stages = ["cat", ["sh", "-c", f"cat; sleep {seconds}"], "sha256sum"]
-    for is_last in (False, True):
-        cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
-        )
-        with cluster, distributed.Client(cluster) as client:
-            futures = fullbore.dask.map_pipelines(client, stages, inputs, outputs)
-            if is_last:
-                client.gather(futures)
-            else:
-                # All of it goes down while the others run.
-                wait_until(lambda: any(os.path.exists(output) for output in outputs))
-        wait_until(lambda: not is_running(f"sleep {seconds}"))
-        for source, output in zip(inputs, outputs):
-            if is_last or os.path.exists(output):
-                expected = hashlib.sha256(Path(source).read_bytes()).hexdigest()
-                assert Path(output).read_text().split()[0] == expected
-    fullbore.dask.clean(outputs)
+    calls = [fullbore.dask.map_pipelines(client, ["cat", "sort -u"], inputs, outputs, done="never") for _ in range(3)]
+    for futures in calls:
+        client.gather(futures)
+    assert [Path(output).read_text() for output in outputs] == [f"line {number}\n" for number in range(8)]
     assert attempts_in(tmp_path) == []
+    for is_renamed in (False, True):
+        output = str(tmp_path / f"killed {is_renamed}")
+        values = (0, inputs[0], output, (("cat",),), fullbore.dask.Whole(True), 0, 1 << 20, 1.0, "newer", False)
+        dies = [sys.executable, "-c", DIES_AT_THE_RENAME, "x" * is_renamed, *values[1:3]]
+        assert subprocess.run(dies).returncode == -signal.SIGKILL
+        assert os.path.exists(output) == is_renamed and attempts_in(tmp_path) != []
+        report = fullbore.dask._run(fullbore.dask._Task(*values))  # type: ignore[arg-type]
+        assert report.skipped == is_renamed and report.bytes == os.stat(inputs[0]).st_size
+        fullbore.dask.clean([output])
+        assert attempts_in(tmp_path) == []
 
 
-def worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
-    words = ["-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    return subprocess.Popen(
-        [sys.executable, *words, "--local-directory", str(folder), "--death-timeout", "60"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+class Endless:
+    """A file system with an input that does not end."""
+
+    protocol = "endless"
+
+    def __init__(self) -> None:
+        import fsspec.implementations.memory as memory
+
+        closed = self.closed = threading.Event()
+        opened = self.opened = threading.Event()
+
+        class File:
+            def read(self, size: int) -> bytes:
+                opened.set()
+                time.sleep(0.001)
+                return b"x"
+
+            def __enter__(self) -> "File":
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                closed.set()
+
+        class System(memory.MemoryFileSystem):  # type: ignore[misc]
+            protocol = "endless"
+
+            def open(self, *_: Any, **__: Any) -> File:
+                return File()
+
+        self.system = System
+
+
+def test_memory_and_workers_in_this_process(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    endless = Endless()
+    fsspec.register_implementation("endless", endless.system, clobber=True)
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0", silence_logs=50
     )
-
-
-def test_workers_that_are_killed_lose_no_output_and_leave_nothing_running(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
-    inputs = inputs_in(tmp_path, 40)
-    outputs = [f"{path}.out" for path in inputs]
-    mark = f"0.0{rng.randrange(10**8, 10**9)}"
-    fails = set(rng.sample(range(40), 5))
-    scheduler = distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", silence_logs=50)
-    with scheduler, distributed.Client(scheduler) as client:
-        # A task that was lost with many workers is tried again all the same.
-        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 100))
-        workers = [worker(scheduler.scheduler_address, tmp_path / f"w{number}") for number in range(2)]
-        try:
-            futures = []
-            for number in range(40):
-                exit_code = 3 if number in fails else 0
-                stages = ["cat", ["sh", "-c", f"cat; sleep {mark}; exit {exit_code}"], "sha256sum"]
-                futures += fullbore.dask.map_pipelines(
-                    client, stages, inputs[number : number + 1], outputs[number : number + 1]
-                )
-            kills = 0
-            until = time.monotonic() + LIMIT
-            # A result that was lost with its worker is "lost" until its task runs again.
-            while any(future.status in ("pending", "lost") for future in futures):
-                assert time.monotonic() < until
-                time.sleep(rng.random())
-                if kills < 5 and any(os.path.exists(output) for output in outputs):
-                    kills += 1
-                    at = rng.randrange(2)
-                    workers[at].kill()
-                    workers[at].wait()
-                    workers[at] = worker(scheduler.scheduler_address, tmp_path / f"w{kills + 2}")
-            for number, (future, source, output) in enumerate(zip(futures, inputs, outputs)):
-                # The scheduler may learn only now that a worker is dead: exception() and result() wait for the new run.
-                if number in fails:
-                    assert isinstance(future.exception(LIMIT), fullbore.PipelineError)
-                    assert not os.path.exists(output)
-                else:
-                    expected = hashlib.sha256(Path(source).read_bytes()).hexdigest()
-                    future.result(LIMIT)
-                    assert Path(output).read_text().split()[0] == expected
-        finally:
-            for one in workers:
-                one.send_signal(signal.SIGTERM)
-            for one in workers:
-                one.wait(LIMIT)
-    wait_until(lambda: not is_running(f"sleep {mark}"))
-    fullbore.dask.clean(outputs)
-    assert attempts_in(tmp_path) == []
+    seconds = f"7{random.randrange(10**6)}"
+    with cluster, distributed.Client(cluster) as client:
+        urls = [f"memory://bucket/{number}.txt" for number in range(20)]
+        for number, url in enumerate(urls):
+            memory.pipe(url, f"{number}\n".encode() * number)
+        outputs = [f"{url}.out" for url in urls]
+        for skipped in (False, True):
+            reports = client.gather(fullbore.dask.map_pipelines(client, ["cat {input}", "cat"], urls, outputs))
+            assert [report.skipped for report in reports] == [skipped] * 20
+            assert [report.bytes for report in reports] == [memory.size(url) for url in urls]
+        assert all(memory.cat(url) == memory.cat(output) for url, output in zip(urls, outputs))
+        with pytest.raises(PipelineError):
+            client.gather(fullbore.dask.map_pipelines(client, ["cat", "false"], urls[:1], ["memory://bucket/none"]))
+        assert not memory.exists("memory://bucket/none")
+        # Cancelled while it is downloaded.
+        futures = fullbore.dask.map_pipelines(client, ["cat"], ["endless://x"], [tmp_path / "out"])
+        endless.opened.wait(LIMIT)
+        client.cancel(futures)
+        assert endless.closed.wait(LIMIT)
+        # The threads of these workers do not die with them.
+        futures = fullbore.dask.map_pipelines(client, [f"sleep {seconds}"], urls[:1], [tmp_path / "out"])
+        wait_until(lambda: is_running(f"sleep {seconds}"))
+    wait_until(lambda: not is_running(f"sleep {seconds}"))
+    wait_until(lambda: os.listdir(tmp_path) == [])

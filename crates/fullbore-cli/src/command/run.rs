@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use fullbore_results::report::Report;
 use fullbore_results::report::html::Html;
-use fullbore_results::summary::{PipelineReport, Summary};
+use fullbore_results::summary::{Reports, Summary};
 
 use super::{json, output};
 use crate::copying::TooFew;
@@ -107,12 +107,12 @@ impl Run {
 
     /// Says what the reports in these files have in common.
     fn summarize(&self) -> anyhow::Result<ExitCode> {
-        let read = |name: &OsString| {
+        let mut reports = Reports::default();
+        for name in &self.line {
             let file = File::open(name).map_err(|error| error_text(&error));
-            file.and_then(PipelineReport::read)
-                .map_err(|why| Usage(format!("'{}': {why}", shown(name))))
-        };
-        let reports = self.line.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+            file.and_then(|file| reports.read(file))
+                .map_err(|why| Usage(format!("'{}': {why}", shown(name))))?;
+        }
         let Some(summary) = Summary::of(&reports) else {
             let text = "--summary: give the files that 'fullbore run --json=FILE' has written";
             return Err(Usage(text.into()).into());

@@ -777,8 +777,8 @@ impl<'a> Work<'a> {
             say_line(report.lines().join("\n"));
         }
         if let Some(mut file) = self.json.take() {
-            serde_json::to_writer_pretty(&mut file, report).context("write the JSON")?;
-            writeln!(file).context("write the JSON")?;
+            let text = serde_json::to_string_pretty(report)?;
+            writeln!(file, "{text}").context("write the JSON")?;
             fullbore::close(file).context("close the JSON")?;
         }
         Ok(())

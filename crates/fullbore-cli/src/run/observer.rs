@@ -164,8 +164,9 @@ impl Observer {
         }
         if let Some(mut file) = self.json {
             let mut write = || -> io::Result<()> {
-                serde_json::to_writer_pretty(&mut file, &findings)?;
-                writeln!(file)
+                // Straight into the file, each of its hundreds of words would be a system call.
+                let text = serde_json::to_string_pretty(&findings)?;
+                writeln!(file, "{text}")
             };
             write().context("write the JSON")?;
             fullbore::close(file).context("close the JSON")?;

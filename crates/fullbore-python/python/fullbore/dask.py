@@ -537,22 +537,21 @@ class Summary:
 
 def summary(reports: Sequence[TaskReport]) -> Summary:
     """Returns which stage was slow on how many machines, the throughput and the CPU seconds of each stage, the slowest
-    inputs and why, and the machine that is the odd one out. Tasks without a report, such as skipped ones, are only counted.
+    inputs and why, and the machine that is the odd one out. Tasks without a report, as skipped ones, are only counted.
     """
+    if not reports:
+        raise ValueError("expected at least one report")
     with tempfile.TemporaryDirectory(prefix="fullbore-") as folder:
-        files = []
-        for number, task in enumerate(reports):
-            if task.json is not None:
-                report = {**json.loads(task.json), "input": task.input, "host": task.host}
-                files.append(os.path.join(folder, f"{number}.json"))
-                with open(files[-1], "w") as file:
-                    json.dump(report, file)
-        if not files:
-            raise ValueError("none of these tasks has a report: all were skipped, or have run without /proc")
-        page = os.path.join(folder, "page.html")
-        run = [command(), "run", "--summary"]
-        text = subprocess.run([*run, f"--html={page}", *files], check=True, capture_output=True, text=True).stdout
-        found = subprocess.run([*run, "--json", *files], check=True, capture_output=True, text=True).stdout
+        file, page = os.path.join(folder, "reports"), os.path.join(folder, "page.html")
+        with open(file, "w") as opened:
+            for task in reports:
+                found = {"skipped": True} if task.json is None else json.loads(task.json)
+                # As text for people: a name may have bytes that are no UTF-8.
+                name = task.input.encode(errors="replace").decode()
+                print(json.dumps({**found, "input": name, "host": task.host}), file=opened)
+        run = [command(), "run", "--summary", file]
+        text = subprocess.run([*run, f"--html={page}"], check=True, capture_output=True, text=True).stdout
+        found = subprocess.run([*run, "--json"], check=True, capture_output=True, text=True).stdout
         with open(page) as opened:
             return Summary(text, found, opened.read())
 

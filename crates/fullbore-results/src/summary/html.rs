@@ -24,7 +24,7 @@ impl Report<Summary> for Html {
             method: [
                 "A stage is the slow one of a pipeline if the others waited for it, as the verdict of ‘fullbore run --report’ says",
                 "The throughput is the bytes that went through the pipe before a stage (after the first one) divided by the time that its pipelines ran",
-                "The pace is the median of the seconds for a GiB of the first pipe, or for a pipeline if those bytes are not known of all",
+                "The last column compares each pipeline with those of the other machines whose first pipe moved about as many bytes, and is the median of these ratios",
             ]
             .map(str::to_owned)
             .to_vec(),
@@ -90,9 +90,15 @@ fn machines<'a>(summary: &Summary) -> Section<'a> {
                 Some(machine.pipelines as f64),
             ))
         }),
-        Field::of(("pace", true, 1), &rows, |machine| {
-            Some((format!("{:.3}", machine.pace), Some(machine.pace)))
-        }),
+        Field::of(
+            ("times as long as on the others", true, 1),
+            &rows,
+            |machine| {
+                let times = machine.times_as_long;
+                let text = times.map_or("unknown".to_owned(), |times| format!("{times:.2}"));
+                Some((text, times))
+            },
+        ),
     ];
     section("machines", "Machines", columns)
 }

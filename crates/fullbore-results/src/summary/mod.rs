@@ -6,29 +6,37 @@ mod html;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::Read;
+use std::io::{BufReader, Read};
 
 use fullbore_host::size;
 use fullbore_host::text::{clean, counted, table_lines};
 use serde::{Deserialize, Serialize};
+use serde_json::{Deserializer, Value};
 
 use crate::statistics::Spread;
 
-/// The most bytes of a report that are read.
-const MOST_BYTES: u64 = 64 << 20;
+/// The most bytes of a file that are read.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// How many of the slowest pipelines are named.
 const SLOWEST: usize = 5;
 
-/// How many times as long as on the others a byte takes on a machine that is the odd one out.
+/// How many times as long as on the others the same takes on a machine that is the odd one out.
 const ODD: f64 = 1.5;
 
-/// How many pipelines a machine has run that is compared with the others.
+/// How many pipelines are needed on both sides of a comparison.
 const LEAST_TO_COMPARE: usize = 3;
+
+/// The reports of many pipelines.
+#[derive(Debug, Default)]
+pub struct Reports {
+    ran: Vec<PipelineReport>,
+    skipped: usize,
+}
 
 /// A report of `fullbore run --json`, as far as it is used.
 #[derive(Debug, Clone, Deserialize)]
-pub struct PipelineReport {
+struct PipelineReport {
     /// The machine; empty if the report does not name it.
     #[serde(default)]
     host: String,
@@ -77,19 +85,21 @@ enum BoundBy {
 /// What many reports say together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// How many pipelines ran, and in how many a stage failed.
+    /// How many pipelines ran.
     pub pipelines: usize,
+    /// How many were not run, because their outputs were there.
+    pub skipped: usize,
     /// How many of them had a stage that failed.
     pub failed: usize,
     /// The machines on which they ran.
     pub machines: Vec<Machine>,
-    /// How long they ran, in seconds.
-    pub seconds: Spread,
+    /// How long they ran, in seconds; `None` if none ran.
+    pub seconds: Option<Spread>,
     /// The stages, by their number.
     pub stages: Vec<StageSummary>,
     /// The pipelines that ran longest, the longest first.
     pub slowest: Vec<LongRun>,
-    /// The machine on which a byte took much longer than on the others.
+    /// The machine on which the same took much longer than on the others.
     pub odd: Option<Odd>,
 }
 
@@ -100,8 +110,9 @@ pub struct Machine {
     pub host: String,
     /// How many of the pipelines it ran.
     pub pipelines: usize,
-    /// The median of the seconds for a GiB of the first pipe; of the seconds for a pipeline if not all bytes are known.
-    pub pace: f64,
+    /// How many times as long its pipelines ran as those on the other machines that moved about as many bytes (median);
+    /// `None` if too few can be compared.
+    pub times_as_long: Option<f64>,
 }
 
 /// A stage of all pipelines.
@@ -141,20 +152,40 @@ pub struct LongRun {
 pub struct Odd {
     /// Its name.
     pub host: String,
-    /// How many times as long a byte, or a pipeline, takes on it as on the median of the others.
+    /// How many times as long the same takes on it as on the median of the others.
     pub ratio: f64,
 }
 
-impl PipelineReport {
-    /// Reads a report.
+impl Reports {
+    /// Reads a file with the report of a pipeline, or with those of many, one after the other. An object with
+    /// `"skipped": true` stands for a pipeline that was not run.
     ///
     /// # Errors
     /// Text, if it cannot be read, or is no report of `fullbore run --json`.
-    pub fn read(source: impl Read) -> Result<Self, String> {
-        let read = serde_json::from_reader(source.take(MOST_BYTES));
-        read.map_err(|error| format!("not the output of 'fullbore run --json': {error}"))
+    pub fn read(&mut self, source: impl Read) -> Result<(), String> {
+        let no_report = |error| format!("not the output of 'fullbore run --json': {error}");
+        let source = BufReader::new(source.take(MOST_BYTES));
+        let mut found = Deserializer::from_reader(source)
+            .into_iter::<Value>()
+            .peekable();
+        if found.peek().is_none() {
+            return Err(no_report("it is empty".to_owned()));
+        }
+        for value in found {
+            let value = value.map_err(|error| no_report(error.to_string()))?;
+            if value["skipped"] == true {
+                self.skipped += 1;
+                continue;
+            }
+            let report = serde_json::from_value(value);
+            self.ran
+                .push(report.map_err(|error| no_report(error.to_string()))?);
+        }
+        Ok(())
     }
+}
 
+impl PipelineReport {
     fn has_failed(&self) -> bool {
         let has = |stage: &Stage| {
             // 13 is SIGPIPE: a later stage had read enough.
@@ -192,20 +223,26 @@ impl PipelineReport {
 
 impl Summary {
     /// Returns what these reports say together; `None` if there are none.
-    pub fn of(reports: &[PipelineReport]) -> Option<Self> {
-        let seconds: Vec<f64> = reports.iter().map(|report| report.seconds).collect();
-        let seconds = Spread::of(&seconds)?;
-        let most = reports.iter().map(|report| report.stages.len()).max()?;
-        let mut slowest: Vec<&PipelineReport> = reports.iter().collect();
+    pub fn of(reports: &Reports) -> Option<Self> {
+        let Reports { ran, skipped } = reports;
+        if ran.is_empty() && *skipped == 0 {
+            return None;
+        }
+        let seconds: Vec<f64> = ran.iter().map(|report| report.seconds).collect();
+        let most = ran.iter().map(|report| report.stages.len()).max();
+        let mut slowest: Vec<&PipelineReport> = ran.iter().collect();
         slowest.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
-        let machines = machines(reports);
+        let machines = machines(ran);
         Some(Self {
-            pipelines: reports.len(),
-            failed: reports.iter().filter(|report| report.has_failed()).count(),
+            pipelines: ran.len(),
+            skipped: *skipped,
+            failed: ran.iter().filter(|report| report.has_failed()).count(),
             odd: odd(&machines),
             machines,
-            seconds,
-            stages: (1..=most).map(|number| stage(number, reports)).collect(),
+            seconds: Spread::of(&seconds),
+            stages: (1..=most.unwrap_or(0))
+                .map(|number| stage(number, ran))
+                .collect(),
             slowest: slowest.into_iter().take(SLOWEST).map(slow).collect(),
         })
     }
@@ -219,17 +256,21 @@ impl Summary {
 
     /// Returns the verdict, a sentence each.
     pub fn sentences(&self) -> Vec<String> {
-        let failed = match self.failed {
-            0 => String::new(),
-            failed => format!(", {failed} of them failed"),
+        let mut first = self.title();
+        if self.failed > 0 {
+            first += &format!(", {} of them failed", self.failed);
+        }
+        if self.skipped > 0 {
+            first += &format!(", and {} more skipped", self.skipped);
+        }
+        let Some(seconds) = &self.seconds else {
+            return vec![first];
         };
-        let mut sentences = vec![format!(
-            "{}{failed}; {:.3} s in the median, from {:.3} to {:.3} s",
-            self.title(),
-            self.seconds.median,
-            self.seconds.min,
-            self.seconds.max
-        )];
+        first += &format!(
+            "; {:.3} s in the median, from {:.3} to {:.3} s",
+            seconds.median, seconds.min, seconds.max
+        );
+        let mut sentences = vec![first];
         let slow = self.stages.iter().max_by_key(|stage| stage.slow);
         sentences.push(match slow.filter(|stage| stage.slow > 0) {
             Some(stage) => format!(
@@ -288,12 +329,17 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in table_lines(&self.rows(), |column| (1..5).contains(&column)) {
-            writeln!(f, "{line}")?;
+        if self.pipelines > 0 {
+            for line in table_lines(&self.rows(), |column| (1..5).contains(&column)) {
+                writeln!(f, "{line}")?;
+            }
+            writeln!(f)?;
         }
-        writeln!(f)?;
         for sentence in self.sentences() {
             writeln!(f, "{sentence}")?;
+        }
+        if self.slowest.is_empty() {
+            return Ok(());
         }
         writeln!(f, "the slowest:")?;
         for slow in &self.slowest {
@@ -359,41 +405,50 @@ fn program(text: &str) -> String {
     clean(word.rsplit('/').next().unwrap_or(word))
 }
 
+/// Compares each machine with the others, by pipelines that moved about as many bytes: a machine that got the large files
+/// is not slow.
 fn machines(reports: &[PipelineReport]) -> Vec<Machine> {
-    let is_known = |report: &PipelineReport| report.bytes_of(1).is_some_and(|bytes| bytes > 0);
-    let by_bytes = reports.iter().all(is_known);
-    let mut paces = BTreeMap::<&str, Vec<f64>>::new();
+    let mut alike = BTreeMap::<i32, BTreeMap<&str, Vec<f64>>>::new();
+    let mut ratios = BTreeMap::<&str, (usize, Vec<f64>)>::new();
     for report in reports {
-        let gib = report.bytes_of(1).unwrap_or_default() as f64 / f64::from(1 << 30);
-        let pace = if by_bytes {
-            report.seconds / gib
-        } else {
-            report.seconds
-        };
-        paces.entry(&report.host).or_default().push(pace);
+        let bytes = report.bytes_of(1).unwrap_or(0);
+        // Those of one size differ by less than what makes a machine the odd one out.
+        let size = (2.0 * (bytes as f64).max(1.0).log2()).round() as i32;
+        let on = alike.entry(size).or_default();
+        on.entry(&report.host).or_default().push(report.seconds);
+        ratios.entry(&report.host).or_default().0 += 1;
     }
-    let machine = |(host, paces): (&str, Vec<f64>)| Machine {
+    for on in alike.values() {
+        for (host, seconds) in on {
+            let others = on.iter().filter(|(other, _)| *other != host);
+            let others: Vec<f64> = others.flat_map(|(_, seconds)| seconds).copied().collect();
+            if let Some(others) = median(&others) {
+                let found = &mut ratios.entry(host).or_default().1;
+                found.extend(seconds.iter().map(|one| one / others));
+            }
+        }
+    }
+    let machine = |(host, (pipelines, ratios)): (&str, (usize, Vec<f64>))| Machine {
         host: host.to_owned(),
-        pipelines: paces.len(),
-        pace: Spread::of(&paces).map_or(0.0, |spread| spread.median),
+        pipelines,
+        times_as_long: median(&ratios),
     };
-    paces.into_iter().map(machine).collect()
+    ratios.into_iter().map(machine).collect()
+}
+
+/// Returns the median of as many as are needed to compare.
+fn median(of: &[f64]) -> Option<f64> {
+    let spread = Spread::of(of).filter(|_| of.len() >= LEAST_TO_COMPARE)?;
+    Some(spread.median)
 }
 
 /// Returns the machine that is much slower than the others, if several can be compared.
 fn odd(machines: &[Machine]) -> Option<Odd> {
-    let compared = machines
-        .iter()
-        .filter(|machine| machine.pipelines >= LEAST_TO_COMPARE);
-    let compared: Vec<_> = compared.collect();
-    let odd = compared
-        .iter()
-        .max_by(|one, other| one.pace.total_cmp(&other.pace))?;
-    let others = compared.iter().filter(|machine| machine.host != odd.host);
-    let others: Vec<f64> = others.map(|machine| machine.pace).collect();
-    let ratio = odd.pace / Spread::of(&others)?.median;
+    let compared = machines.iter();
+    let compared = compared.filter_map(|machine| Some((machine, machine.times_as_long?)));
+    let (machine, ratio) = compared.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
     (ratio >= ODD).then(|| Odd {
-        host: odd.host.clone(),
+        host: machine.host.clone(),
         ratio,
     })
 }
@@ -419,8 +474,8 @@ fn slow(report: &PipelineReport) -> LongRun {
 mod tests {
     use super::*;
 
-    fn report(host: &str, input: usize, seconds: f64, slow: usize, exit: i32) -> PipelineReport {
-        let text = format!(
+    fn report(host: &str, input: usize, seconds: f64, slow: usize, exit: i32) -> String {
+        format!(
             r#"{{"host": "{host}", "input": "in{input}", "seconds": {seconds}, "looks": 3, "stages": [
                 {{"text": "/bin/cat in{input}", "cpu_seconds": 0.5, "exit_code": {exit}}},
                 {{"text": "gzip -1", "cpu_seconds": 2.0, "exit_code": 0}}],
@@ -431,8 +486,14 @@ mod tests {
             } else {
                 r#""cpu""#
             }
-        );
-        PipelineReport::read(text.as_bytes()).unwrap()
+        )
+    }
+
+    /// Reads them as one file.
+    fn summary(reports: &[String]) -> Summary {
+        let mut read = Reports::default();
+        read.read(reports.join("\n").as_bytes()).unwrap();
+        Summary::of(&read).unwrap()
     }
 
     #[test]
@@ -440,7 +501,8 @@ mod tests {
         let mut reports: Vec<_> = (0..6).map(|at| report("a", at, 2.0, 2, 0)).collect();
         reports.extend((6..10).map(|at| report("b", at, 5.0 + at as f64, 1, 0)));
         reports.push(report("c", 10, 2.0, 2, 3));
-        let summary = Summary::of(&reports).unwrap();
+        reports.push(r#"{"skipped": true, "host": "d"}"#.to_owned());
+        let summary = summary(&reports);
         assert_eq!((summary.pipelines, summary.failed), (11, 1));
         let gzip = &summary.stages[1];
         assert_eq!((gzip.program.as_str(), gzip.slow), ("gzip", 7));
@@ -453,7 +515,7 @@ mod tests {
         assert_eq!(summary.slowest[0].input, "in9");
         let text = summary.to_string();
         for words in [
-            "11 pipelines on 3 machines, 1 of them failed",
+            "11 pipelines on 3 machines, 1 of them failed, and 1 more skipped; 2.000 s",
             "stage 2, gzip, was the slow one in 7 of 11",
             "b is the odd one out",
             "in9 on b, 14.000 s: stage 1, cat, limited by disk",
@@ -464,16 +526,36 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_refused_and_machines_that_are_alike_are_not_odd() {
-        assert!(Summary::of(&[]).is_none());
-        let refused = PipelineReport::read("{\"schema\": 1}".as_bytes()).unwrap_err();
-        assert!(
-            refused.starts_with("not the output of 'fullbore run --json'"),
-            "{refused}"
-        );
+        assert!(Summary::of(&Reports::default()).is_none());
+        for text in ["{\"schema\": 1}", "", "{\"skipped\": true} x"] {
+            let refused = Reports::default().read(text.as_bytes()).unwrap_err();
+            assert!(
+                refused.starts_with("not the output of 'fullbore run --json'"),
+                "{refused}"
+            );
+        }
         let mut reports: Vec<_> = (0..4).map(|at| report("a", at, 2.0, 2, 0)).collect();
         reports.extend((0..4).map(|at| report("b", at, 2.5, 2, 0)));
         // Two pipelines are too few to say anything about their machine.
         reports.extend((0..2).map(|at| report("c", at, 90.0, 2, 0)));
-        assert!(Summary::of(&reports).unwrap().odd.is_none());
+        // A machine that got the large files is not slow.
+        let large = report("d", 0, 900.0, 2, 0).replace("1073741824", "99073741824");
+        reports.extend(vec![large; 9]);
+        let summary = summary(&reports);
+        assert!(summary.odd.is_none(), "{:?}", summary.machines);
+        assert_eq!(summary.machines[1].times_as_long, Some(1.25));
+        assert_eq!(summary.machines[3].times_as_long, None);
+    }
+
+    #[test]
+    fn pipelines_that_were_all_skipped_are_counted() {
+        let skipped = summary(&[
+            "{\"skipped\": true}".to_owned(),
+            "{\"skipped\": true}".to_owned(),
+        ]);
+        assert_eq!(
+            skipped.to_string(),
+            "0 pipelines on 0 machines, and 2 more skipped\n"
+        );
     }
 }
