@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use fullbore_host::{machine, number, process_name, seconds, size, text};
 use fullbore_results::compare;
 use fullbore_results::run::Run;
-use fullbore_results::summary::{PipelineReport, Summary};
+use fullbore_results::summary::{Reports, Summary};
 use fullbore_seal::{Sealer, Unsealer};
 
 #[path = "../crates/fullbore-cli/src/run/command_line.rs"]
@@ -211,8 +211,9 @@ pub fn json(bytes: &[u8]) {
             serde_json::to_vec(&compared).expect("a comparison can be written");
         }
     }
-    if let Ok(report) = PipelineReport::read(bytes) {
-        let summary = Summary::of(&[report.clone(), report]).expect("there are reports");
+    let mut reports = Reports::default();
+    if reports.read(bytes).is_ok() && reports.read(bytes).is_ok() {
+        let summary = Summary::of(&reports).expect("there are reports");
         assert!(!summary.to_string().is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use crate::run::{Run, SCHEMA};
 use crate::statistics::Spread;
-use crate::summary::PipelineReport;
+use crate::summary::Reports;
 
 /// The most bytes that are read. The largest run that the laboratory makes, 10 000 rounds of all
 /// experiments, stays below this.
@@ -70,9 +70,11 @@ impl Run {
             return Err(NotARun::TooLong);
         }
         let mut run: Run =
-            serde_json::from_slice(bytes).map_err(|error| match PipelineReport::read(bytes) {
-                Ok(_) => NotARun::Pipeline,
-                Err(_) => NotARun::Field(error),
+            serde_json::from_slice(bytes).map_err(|error| {
+                match Reports::default().read(bytes) {
+                    Ok(()) => NotARun::Pipeline,
+                    Err(_) => NotARun::Field(error),
+                }
             })?;
         if run.schema != SCHEMA {
             return Err(NotARun::Schema { found: run.schema });
