@@ -186,6 +186,17 @@ impl Calls {
     pub fn write(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
         self.made += 1;
         self.look_at(fd);
+        let wait = self.waiter.wait;
+        if self.waiter.counts && wait == Wait::Block && buf.len() > PIPE_BUF && self.has_peer() {
+            self.waiter.wait = Wait::Poll;
+        }
+        let answer = self.write_as_it_waits(fd, buf);
+        self.waiter.wait = wait;
+        answer
+    }
+
+    #[inline]
+    fn write_as_it_waits(&mut self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize, Errno> {
         if self.is_plain(fd) {
             let is_socket = matches!(self.no_wait, NoWait::Message);
             let answer = self.waiter.until_ready(fd, Ready::ToWrite, || {
@@ -202,9 +213,7 @@ impl Calls {
             }
             return answer;
         }
-        // A pipe that poll(2) reports as ready has room for PIPE_BUF bytes.
         let must_not = !self.waiter.may_wait();
-        let looked = if must_not { PIPE_BUF } else { usize::MAX };
         let (no_wait, ready) = (&mut self.no_wait, Ready::ToWrite);
         self.waiter.until_ready(fd, ready, || {
             without_waiting(
@@ -221,8 +230,11 @@ impl Calls {
                         rustix::net::send(fd, buf, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
                     }
                     How::Plain => rustix::io::write(fd, buf),
-                    How::Relayed(relay) => relay.write(fd, buf, looked),
-                    How::Looked => rustix::io::write(fd, &buf[..buf.len().min(looked)]),
+                    How::Relayed(relay) => relay.write(fd, buf, PIPE_BUF),
+                    How::Looked => {
+                        let fits = if must_not { PIPE_BUF } else { fits(fd) };
+                        rustix::io::write(fd, &buf[..buf.len().min(fits)])
+                    }
                 },
             )
         })
@@ -315,6 +327,14 @@ impl Calls {
         }
         self.look_at(fd);
         matches!(self.no_wait, NoWait::Needless)
+    }
+
+    /// Returns whether the file is a pipe or socket, as far as is known.
+    fn has_peer(&self) -> bool {
+        matches!(
+            self.no_wait,
+            NoWait::Flag { may_reopen: false } | NoWait::Message | NoWait::Relay(_) | NoWait::Look
+        )
     }
 
     #[inline]
@@ -459,6 +479,19 @@ fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2) are needed.
 fn is_no_message(errno: Errno) -> bool {
     is_refusal(errno) || errno == Errno::NOTSOCK
+}
+
+/// Returns how many bytes a write(2) into this file, which poll(2) reports as ready, can move without sleeping: into a
+/// pipe, as many as its slots hold that are free for sure, because its first and its last page may be partly used.
+fn fits(fd: BorrowedFd<'_>) -> usize {
+    let (Ok(capacity), Ok(queued)) = (
+        rustix::pipe::fcntl_getpipe_size(fd),
+        rustix::io::ioctl_fionread(fd),
+    ) else {
+        return usize::MAX;
+    };
+    let used = (queued as usize).next_multiple_of(PIPE_BUF) + PIPE_BUF;
+    capacity.saturating_sub(used).max(PIPE_BUF)
 }
 
 fn is_pipe(fd: BorrowedFd<'_>) -> bool {

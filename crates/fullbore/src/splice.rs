@@ -3,8 +3,8 @@
 //! While it sleeps, splice(2) into a file holds the freeze protection of its file system (`do_splice`, fs/splice.c), so
 //! fsfreeze(8) and every writer of that file system would wait for the source, too. On sockets and devices the flag has
 //! no effect. Out of a private pipe into a socket, the call may sleep if nothing can end its wait early: it holds only
-//! the lock of a pipe that no other process has. Otherwise poll(2) is asked first, and a blocking socket gets no more
-//! than it has room for.
+//! the lock of a pipe that no other process has. Otherwise poll(2) is asked first. Where something can end the wait
+//! early, or bytes are counted meanwhile, a blocking socket gets no more than it has room for.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -36,18 +36,8 @@ impl Splice<'_> {
     /// # Errors
     /// What stopped the wait.
     pub(crate) fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
-        match self.ends.0 {
-            End::Own | End::File => self.wait_and_run(waiter),
-            // Another process fills the source.
-            _ => waiter.looking(self.source, Ready::ToRead, |waiter| {
-                self.wait_and_run(waiter)
-            }),
-        }
-    }
-
-    fn wait_and_run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
-        let wait = waiter.wait;
+        let (wait, counts) = (waiter.wait, waiter.counts);
         let may_end_early = waiter.is_nonblocking() || waiter.interruptible;
         let may_sleep = self.ends == (End::Own, End::Socket) && !may_end_early;
         if wait == Wait::Block && !may_sleep {
@@ -58,7 +48,7 @@ impl Splice<'_> {
                 TransferSide::Source => (self.source, Ready::ToRead),
                 TransferSide::Sink => (self.sink, Ready::ToWrite),
             },
-            || match self.once(may_sleep, &tried)? {
+            || match self.once((may_sleep, counts), &tried)? {
                 Outcome::WouldBlock(of) | Outcome::InVain(of) => {
                     side.set(of);
                     Err(Errno::AGAIN)
@@ -86,7 +76,11 @@ impl Splice<'_> {
     }
 
     /// Makes the call once, and returns what its result means. Sets `tried` to the most bytes that it could move.
-    fn once(&self, may_sleep: bool, tried: &Cell<usize>) -> Result<Outcome, Errno> {
+    fn once(
+        &self,
+        (may_sleep, counts): (bool, bool),
+        tried: &Cell<usize>,
+    ) -> Result<Outcome, Errno> {
         let needs_look = |end| !may_sleep && !matches!(end, End::Own | End::Pipe | End::File);
         let looked = [self.ends.0, self.ends.1].map(needs_look);
         if looked != [false; 2] {
@@ -98,10 +92,12 @@ impl Splice<'_> {
             }
         }
         let is_socket = self.ends.1 == End::Socket;
-        tried.set(match is_socket && !may_sleep && sleeps(self.sink) {
-            true => self.most.min(room_in(self.sink)),
-            false => self.most,
-        });
+        tried.set(
+            match is_socket && (counts || !may_sleep) && sleeps(self.sink) {
+                true => self.most.min(room_in(self.sink)),
+                false => self.most,
+            },
+        );
         let (most, flags) = (tried.get(), SpliceFlags::NONBLOCK);
         let splice = || {
             let (mut from, mut to) = (self.from, self.to);
@@ -148,7 +144,7 @@ fn sleeps(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// Returns how many bytes a socket that is ready takes without sleeping, as far as it tells.
-fn room_in(socket: BorrowedFd<'_>) -> usize {
+pub(crate) fn room_in(socket: BorrowedFd<'_>) -> usize {
     let size = sockopt::socket_send_buffer_size(socket).unwrap_or(0);
     let used = unacknowledged(socket).unwrap_or(0);
     size.saturating_sub(used).max(4096)

@@ -122,11 +122,6 @@ impl Meter {
         self.shared.rate_limit.load(Ordering::Relaxed)
     }
 
-    /// Returns whether it shows how far it is, on the terminal or to another process.
-    pub fn is_shown(&self) -> bool {
-        self.thread.is_some()
-    }
-
     /// Returns how many of the last bytes are shown, if any.
     pub fn looks_at(&self) -> Option<usize> {
         locked(&self.shared.options).look().looks_at()

@@ -52,11 +52,6 @@ struct Route<'a> {
     skips: Skips<'a>,
 }
 
-fn is_pipe(output: &Output) -> bool {
-    let stat = rustix::fs::fstat(output);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-}
-
 /// The most bytes at a time when a limit was taken away.
 const CHUNK: usize = 1 << 20;
 
@@ -253,9 +248,7 @@ impl<'a> Passing<'a> {
             || self.how.buffer_size.is_some()
             || self.how.skip_errors > 0
             || looks_at.is_some()
-            || self.how.direct_io
-            // What is in the pipe is subtracted, so it has to be known how much of it has passed.
-            || meter.is_shown() && is_pipe(output);
+            || self.how.direct_io;
         let mut options = fullbore::TransferOptions::new()
             .plain(self.is_plain)
             .guarantee(copying::guarantee(self.how.by_reference))

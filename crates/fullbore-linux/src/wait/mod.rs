@@ -56,9 +56,12 @@ impl Ready {
 pub struct Waiter {
     /// How to wait.
     pub wait: Wait,
-    /// Whether [`Wait::Block`] looks for up to 50 µs before a call that would sleep, as long as recent looks have saved
-    /// sleeps; never on one CPU.
+    /// Whether [`Wait::Block`] looks for up to 50 µs before a call that would sleep, and [`Wait::Poll`] before poll(2),
+    /// as long as recent looks have saved sleeps; never on one CPU.
     pub looks: bool,
+    /// Whether the number of bytes that have arrived is known also during a wait: no call into a pipe or a socket sleeps
+    /// after it has moved some of its bytes, except where another process takes the room that it was found to have.
+    pub counts: bool,
     /// Whether to return `EAGAIN` instead of waiting.
     pub never: bool,
     /// As soon as this is cancelled, also during a wait, [`Errno::CANCELED`] is returned. [`stopped`](Self::stopped)
@@ -146,6 +149,9 @@ impl Waiter {
         let has_slept = !self.is_nonblocking();
         if has_slept && timeout_of_socket(fd, ready).is_some() {
             return Err(Errno::AGAIN);
+        }
+        if self.wait == Wait::Poll && self.looks {
+            self.look.look(|| is_ready(fd, ready));
         }
         match self.sleep_until_any_ready(&[(fd, Some(ready))])? {
             None => Ok(()),
@@ -276,25 +282,11 @@ impl Waiter {
         ready: Ready,
         call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        self.looking(fd, ready, |waiter| {
-            waiter.until_one_ready(|| (fd, ready), call)
-        })
-    }
-
-    /// Makes a call that may sleep until `fd` is ready, and looks before it, if it [`looks`](Self::looks), whether
-    /// the peer is about to make it ready.
-    #[inline]
-    pub fn looking<T>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        ready: Ready,
-        call: impl FnOnce(&mut Self) -> T,
-    ) -> T {
         let looks = self.looks && self.wait == Wait::Block && !self.never;
         if !std::mem::take(&mut self.has_looked) && looks {
             self.look.look(|| is_ready(fd, ready));
         }
-        call(self)
+        self.until_one_ready(|| (fd, ready), call)
     }
 
     /// Looks as the next call on `fd` would, instead of that call, and returns whether `fd` is ready.

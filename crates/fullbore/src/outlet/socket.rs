@@ -64,8 +64,7 @@ impl Through {
         matches!(self, Through::Failed(..))
     }
 
-    /// Writes to the pipe `sink`, and returns how many bytes were sent, and how the first of them were. Less than a
-    /// run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
+    /// Writes to the pipe `sink`, and returns how many bytes were sent, at most a socket full, and how. Less than a run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
     ///
     /// # Errors
     /// The errors of write(2) and splice(2); `EIO` if a call moves nothing.
@@ -82,33 +81,10 @@ impl Through {
         if calls.waiter().never || !self.is_socket() {
             return directly(calls, sink, bytes);
         }
-        let (mut sent, mut first) = (0, Way::Copy);
-        while sent < bytes.len() && !matches!(self, Through::Failed(..)) {
-            let rest = &bytes[sent..];
-            let answer = match rest.len() >= RUN && self.is_socket() {
-                true => self.through_the_socket(calls, sink, rest),
-                false => directly(calls, sink, rest),
-            };
-            match answer {
-                Ok((n, way)) => {
-                    if sent == 0 {
-                        first = way;
-                    }
-                    sent += n;
-                }
-                Err(failed) if sent == 0 => return Err(failed),
-                Err((operation, errno)) => {
-                    match calls.stopped() {
-                        None => *self = Through::Failed(operation, errno),
-                        // The signal was consumed, so the next call must return.
-                        Some(Stopped::Interrupted) => calls.waiter().note_signal(),
-                        Some(_) => {}
-                    }
-                    break;
-                }
-            }
+        match bytes.len() >= RUN {
+            true => self.through_the_socket(calls, sink, bytes),
+            false => directly(calls, sink, bytes),
         }
-        Ok((sent, first))
     }
 
     /// Copies as many bytes into the socket as it accepts, and moves them into the pipe.

@@ -9,7 +9,7 @@
 //! | this one | the tee between two runs |
 //!
 //! The tee never waits for a single sink. Each sink gets as many bytes as it has room for, and the tee sleeps only when
-//! no sink has room; into a pipe that is the only sink, it sleeps in the call. So a stalled sink delays the others only once its own pipe is full. The exception is a device
+//! no sink has room. So a stalled sink delays the others only once its own pipe is full. The exception is a device
 //! other than a terminal: its driver need not support poll(2) for writing, so write(2) is called, and may block.
 //!
 //! While the source has no bytes, the tee also watches whether the sinks still have readers. It ends once none has.
@@ -93,6 +93,7 @@ impl TeeOptions {
         sinks: impl IntoIterator<Item = (Sink, Policy)>,
     ) -> Tee<Source, Sink> {
         self.waiter.looks = true;
+        self.waiter.counts = true;
         Tee {
             source,
             sinks: sinks.into_iter().collect(),

@@ -81,7 +81,7 @@ impl State {
         let is_alone = self.branches.len() == 1;
         for branch in &mut self.branches {
             let mut waiter = waiter.clone();
-            // Nobody else waits while the only pipe is full, and a write(2) that sleeps wakes up for more room at once.
+            // Nobody else waits while the only pipe is full.
             waiter.never |= !is_alone || branch.kind != Kind::Pipe;
             branch.outlet.calls.wait_as(waiter);
             branch.would_block = false;

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 
 use super::plan;
 use super::step::{Ends, Stepped, has_flag, stepped};
-use crate::splice::Splice;
+use crate::kind::Kind;
+use crate::splice::{Splice, room_in};
 use crate::way::Way;
 use fullbore_linux::error::TransferSide;
 use fullbore_linux::outcome::{self, Outcome};
@@ -18,8 +19,8 @@ use fullbore_linux::{self as linux, without_sigpipe};
 /// Bytes of one copy_file_range(2): many, but few enough to show progress, and to stop between two calls.
 pub(super) const RANGE: usize = 64 << 20;
 
-/// Bytes of one sendfile(2).
-pub(super) const SENDFILE: usize = 4 << 20;
+/// Bytes of one sendfile(2): many, but no more than a pipe holds, because the call may sleep with a part of them sent.
+pub(super) const SENDFILE: usize = 1 << 20;
 
 /// Makes one call that moves at most `most` bytes from the source to the sink, and waits for the side that is not ready.
 pub(super) fn move_once(
@@ -88,6 +89,11 @@ fn sendfile(
     from: Option<u64>,
     most: usize,
 ) -> Result<usize, Errno> {
+    // A longer call would sleep with a part of its bytes sent.
+    let most = match ends.sink_kind {
+        Kind::UnixStream | Kind::Tcp if waiter.counts => most.min(room_in(ends.sink)),
+        _ => most,
+    };
     let sent = waiter.until_ready(ends.sink, Ready::ToWrite, || {
         let mut from = from;
         without_sigpipe(|| rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most))

@@ -129,6 +129,7 @@ impl TransferOptions {
         sink: Sink,
     ) -> Transfer<Source, Sink> {
         self.waiter.looks = true;
+        self.waiter.counts = true;
         Transfer {
             source,
             sink,

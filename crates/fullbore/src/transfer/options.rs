@@ -49,7 +49,7 @@ impl TransferOptions {
     }
 
     /// Sets whether the progress callback gets the bytes themselves. Only methods that bring them into this process's
-    /// memory are used then, and none that waits for a slow reader while a part of its bytes is in the pipe already.
+    /// memory are used then.
     pub fn visible(mut self, visible: bool) -> Self {
         self.own.visible = visible;
         self

@@ -411,8 +411,6 @@ impl State {
         // After vmsplice(2), a write(2) that must not wait is limited to PIPE_BUF bytes (docs/guarantees.md).
         let waits = ends.sink_kind == Kind::Pipe
             && ends.source_kind != Kind::Regular
-            // A write(2) that waits in the kernel has put in bytes of which the callback knows nothing yet.
-            && !options.own.visible
             && !self.waiter.is_nonblocking();
         self.held.stage.grow(chunk, takes_pages, waits);
     }

@@ -9,6 +9,7 @@
 mod common;
 
 mod buffer;
+mod counted;
 mod messages;
 mod outcomes;
 mod pollable;
