@@ -114,7 +114,8 @@ pub fn command_line(bytes: &[u8]) {
 /// Whether the shell can parse a line; it runs nothing. Without such a shell, no line can be parsed.
 fn accepts(shell: &str, line: &OsStr) -> bool {
     let mut command = Command::new(shell);
-    command.arg("-n").arg("-c").arg(line).env_clear();
+    // A line may begin as an option does.
+    command.args(["-n", "-c", "--"]).arg(line).env_clear();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
