@@ -240,8 +240,9 @@ pub fn proc(bytes: &[u8]) {
         number::pid(&words),
         process_name::parse(&words),
     );
-    assert!(text::columns(&text::cut(&words, 7)) <= 7);
-    assert!(!text::clean(&words).contains(char::is_control));
+    let clean = text::clean(&words);
+    assert!(!clean.contains(char::is_control));
+    assert!(text::columns(&text::cut(&clean, 7)) <= 7, "{clean}");
 }
 
 /// A property.
