@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::io::{self, Stdout};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -91,6 +91,17 @@ pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
 pub fn reader(number: u16) -> Result<File, Usage> {
     let file = duplicate(number.into(), OFlags::RDONLY);
     file.map_err(|error| Usage(format!("descriptor {number}: {}", error_text(&error))))
+}
+
+/// Takes a descriptor that is open for writing: nothing else may use it.
+///
+/// # Errors
+/// As [`reader`].
+pub fn take_writer(number: u16) -> Result<OwnedFd, Usage> {
+    let file = duplicate(number.into(), OFlags::WRONLY);
+    file.map_err(|error| Usage(format!("descriptor {number}: {}", error_text(&error))))?;
+    // SAFETY: it is open, and is no descriptor that this process has opened itself, for which `duplicate` fails.
+    Ok(unsafe { OwnedFd::from_raw_fd(number.into()) })
 }
 
 /// Opens a file for reading as a program in C does. A name of one of the first three descriptors, such as `/dev/stdin`,

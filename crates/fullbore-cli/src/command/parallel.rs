@@ -69,6 +69,7 @@ impl Parallel {
             self.options.progress,
             GRACE,
             false,
+            None,
             |keeper, signals, _, _| run(keeper, signals, command, &self.options, sizes),
         );
         ran.or_else(|error| match error.downcast_ref::<Failure>() {

@@ -81,6 +81,7 @@ impl Run {
                 self.options.live || self.options.progress,
                 self.options.grace,
                 self.options.is_held(),
+                self.options.hold_stdin,
                 |keeper, signals, shelf, holder| {
                     let others = Others {
                         keeper,
@@ -133,6 +134,9 @@ impl Run {
             return Err(Usage(
                 "--at-least needs -o FILE: run does not see the bytes on stdout".into(),
             ));
+        }
+        if self.options.hold_stdin.is_some() && !self.options.is_whole() {
+            return Err(Usage("--hold-stdin needs --whole".into()));
         }
         let text = match (self.line.len(), self.words.len()) {
             (1, 0) => return Ok(()),

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{SpliceFlags, splice};
 use rustix::process::{
-    Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
+    Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, wait,
 };
 
 use super::input::{Block, Input};
@@ -245,7 +245,7 @@ impl<'a> Work<'a> {
         };
         if ending::has_children() {
             let left = ending::end_all(signal, GRACE, None, || {
-                while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+                while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
             });
             say_left(&left, false);
         }
@@ -683,7 +683,7 @@ impl<'a> Work<'a> {
 
     /// Waits for all children that have ended.
     fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let cpu = cpu_seconds(UsageWho::RUSAGE_CHILDREN);
             let took = cpu - std::mem::replace(&mut self.cpu_of_children, cpu);
             let status = ExitStatus::from_raw(status.as_raw());

@@ -8,7 +8,7 @@
 //! leaves without a parent, cannot be told from what was started here.
 //!
 //! A parent gets each signal before its children. A shell whose child has died first would go on with its next
-//! command; so would one that ignores the signal, and its children get none but SIGKILL. Where no process may see what happens to another one, all are stopped before any is ended.
+//! command; so would one that ignores or blocks the signal, and its children get none but SIGKILL. Where no process may see what happens to another one, all are stopped before any is ended.
 //!
 //! /proc names the parents. If /proc is missing or shows another PID namespace, only the processes that this
 //! process has started itself are ended.
@@ -172,24 +172,20 @@ pub fn note_started(pid: u32) {
 /// so those below a process that may not be signalled are among the returned ones.
 pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -> BTreeSet<u32> {
     if let Some(when_stopped) = stopped {
-        let (all, mut refused) = stop_all(&find);
+        let (all, refused) = stop_all(&find);
         when_stopped(&all);
         let mut deaf = BTreeSet::new();
         for &pid in &all {
-            let parent = parent(pid);
-            let is_below = |set: &BTreeSet<u32>| parent.is_some_and(|parent| set.contains(&parent));
-            let (below_refused, below_deaf) = (is_below(&refused), is_below(&deaf));
-            if below_refused {
-                refused.insert(pid);
-            }
-            if below_deaf || ignores(pid, signal) {
+            let is_below_deaf = parent(pid).is_some_and(|parent| deaf.contains(&parent));
+            if is_below_deaf || goes_on(pid, signal) {
                 deaf.insert(pid);
             }
-            if !below_refused && !below_deaf {
+            if !is_below_deaf && !refused.contains(&pid) {
                 let _ = send(pid, signal);
             }
         }
-        for &pid in &all {
+        // Children first: a shell with job control takes a child that it finds stopped for one to leave behind.
+        for &pid in all.iter().rev() {
             if signal != Signal::KILL || refused.contains(&pid) {
                 let _ = send(pid, Signal::CONT);
             }
@@ -215,7 +211,8 @@ pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -
 }
 
 /// Stops those descendants that `find` returns, until nothing new is found and none of them runs. Returns all, and
-/// those that this user may not signal.
+/// those that this user may not signal, with those below them: sudo(8) stops itself if its child is stopped. A shell with
+/// job control goes on if its child is, so it has to have stopped before.
 fn stop_all(find: &impl Fn() -> Vec<u32>) -> (Vec<u32>, BTreeSet<u32>) {
     let began = Instant::now();
     let (mut told, mut refused) = (BTreeSet::new(), BTreeSet::new());
@@ -223,13 +220,20 @@ fn stop_all(find: &impl Fn() -> Vec<u32>) -> (Vec<u32>, BTreeSet<u32>) {
         let found = find();
         let mut is_done = true;
         for &pid in &found {
-            if told.insert(pid) {
-                match send(pid, Signal::STOP) {
-                    Err(Errno::PERM) => drop(refused.insert(pid)),
-                    _ => is_done = false,
-                }
-            } else if !refused.contains(&pid) && runs(pid) {
+            let above = parent(pid).filter(|above| told.contains(above));
+            let is_spared = above.is_some_and(|above| refused.contains(&above));
+            let is_early = || above.is_some_and(runs) && began.elapsed() < AT_MOST / 2;
+            if told.contains(&pid) {
+                is_done &= refused.contains(&pid) || !runs(pid);
+            } else if !is_spared && is_early() {
                 is_done = false;
+            } else {
+                told.insert(pid);
+                if is_spared || send(pid, Signal::STOP) == Err(Errno::PERM) {
+                    refused.insert(pid);
+                } else {
+                    is_done = false;
+                }
             }
         }
         // A thread that is stopped starts no process, so what two looks have shown is all.
@@ -251,9 +255,10 @@ fn runs(pid: u32) -> bool {
     })
 }
 
-/// Returns whether a process goes on after a signal that asks it to end, as far as can be seen: it ignores it, or is the
-/// first one of a PID namespace and does not handle it (pid_namespaces(7)).
-fn ignores(pid: u32, signal: Signal) -> bool {
+/// Returns whether a process goes on after a signal that asks it to end, as far as can be seen: it ignores or blocks it, or
+/// is the first one of a PID namespace and does not handle it (pid_namespaces(7)). One that reads the signal from a
+/// signalfd(2), as `fullbore run` does, tells its children itself.
+fn goes_on(pid: u32, signal: Signal) -> bool {
     if !matches!(signal, Signal::TERM | Signal::HUP) {
         return false;
     }
@@ -262,7 +267,7 @@ fn ignores(pid: u32, signal: Signal) -> bool {
         let bit = 1 << (signal.as_raw() - 1);
         let numbers = status.nspid.unwrap_or_default();
         let is_first = numbers.len() > 1 && numbers.last() == Some(&1);
-        status.sigign & bit != 0 || is_first && status.sigcgt & bit == 0
+        (status.sigign | status.sigblk) & bit != 0 || is_first && status.sigcgt & bit == 0
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper, wait,
 };
 
 use crate::processes::ending;
@@ -77,6 +77,6 @@ fn end_all(child: &mut Child) {
     ending::end_all(Signal::TERM, GRACE, None, || {
         let _ = child.try_wait();
         // Those that have lost their parents are children of this process.
-        while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
     });
 }

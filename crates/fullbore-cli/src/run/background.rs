@@ -77,7 +77,7 @@ impl Runner<'_> {
 }
 
 /// Returns whether a process is in the session of this process. A process that has ended is in none.
-fn is_in_this_session(pid: u32) -> bool {
+pub(super) fn is_in_this_session(pid: u32) -> bool {
     // This is nix's getsid, and not rustix's, because the number is 0 if the leader of the session is outside
     // of this PID namespace, as in a container.
     let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));

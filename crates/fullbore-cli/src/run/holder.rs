@@ -4,7 +4,7 @@
 //! leaves behind, and can end that if both others are gone. No signal of the terminal or for the process group reaches
 //! it, because it has a session of its own, and all signals that can be blocked are. It sleeps until the runner has
 //! ended. If a process is left then that this user may not end, it keeps the write ends of the pipes open until nobody
-//! reads from them any more: such a process never sees an end of its input that a failure has caused.
+//! reads from them any more, or none is left: such a process never sees an end of its input that a failure has caused.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,13 +17,14 @@ use nix::unistd::{getppid, getsid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, chdir, getpid, kill_process, set_child_subreaper, setsid, waitpid,
+    Pid, Signal, WaitOptions, chdir, getpid, kill_process, set_child_subreaper, setsid, wait,
+    waitpid,
 };
 use rustix::stdio::stderr;
 use rustix::thread::sched_yield;
 
 use super::left::say_left;
-use super::shelf::{Shelf, is_read};
+use super::shelf::{Shelf, is_wanted};
 use crate::error_text::with_limit;
 use crate::processes::ending;
 use crate::processes::fork::{close_all_but, exit_at_once, fork, rename};
@@ -54,6 +55,7 @@ pub struct Ended {
 /// Fails if no more processes or files may be created.
 pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> {
     let (socket, to_keeper) = UnixStream::pair().context("socketpair")?;
+    shelf.spare_own_pipes();
     let child = fork().map_err(not_forked)?;
     if child.is_some() {
         drop(to_keeper);
@@ -167,21 +169,27 @@ fn hold(
             ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
         }
         let left = shelf.with_all_stopped(true, |stopped| {
-            ending::end_all(Signal::TERM, grace, stopped, || {
-                while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
-            })
+            ending::end_all(Signal::TERM, grace, stopped, reap)
         });
         say_left(&left, shelf.is_read());
     }
-    let ends = shelf.take_what_is_read();
+    reap();
+    let ends = shelf.take_what_is_read(ending::has_children());
     let stays = !ends.is_empty() || !shelf.is_empty();
     let mut answer = status.unwrap_or_default().to_ne_bytes().to_vec();
     answer.push(stays.into());
     let _ = (&to_keeper).write_all(&answer);
     drop(to_keeper);
     if stays {
-        stay(ends, shelf);
+        stay(ends, shelf, || {
+            reap();
+            ending::has_children()
+        });
     }
+}
+
+fn reap() {
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
 /// Returns what the runner writes until it has ended. If the keeper ends before, continues the runner in case it is
@@ -206,22 +214,24 @@ fn hear_the_runner(to_keeper: &UnixStream, to_runner: &mut UnixStream, runner: P
     }
 }
 
-/// Keeps these ends, and those on the shelf, until nobody reads from their pipes.
-fn stay(mut ends: Vec<OwnedFd>, shelf: &Shelf) {
+/// Keeps these ends, and those on the shelf, until nobody reads from their pipes. `may_be_left` says whether a process of
+/// the pipeline may live.
+fn stay(mut ends: Vec<(u32, OwnedFd)>, shelf: &Shelf, may_be_left: impl Fn() -> bool) {
     let [into, from] = shelf.sockets();
-    let kept = ends.iter().map(AsFd::as_fd).chain([into, from]);
-    close_all_but(&kept.collect::<Vec<_>>());
+    let kept = ends.iter().map(|(_, end)| end.as_fd());
+    close_all_but(&kept.chain([into, from]).collect::<Vec<_>>());
+    // All signals are blocked, and the shelf may not have been looked at: not enough memory.
+    let pause = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
     while !ends.is_empty() || !shelf.is_empty() {
-        let polled = ends.iter().map(|end| PollFd::new(end, PollFlags::empty()));
-        let mut polled: Vec<PollFd<'_>> = polled.collect();
-        // The shelf could not be looked at: not enough memory.
-        let pause = ends.is_empty().then_some(Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        });
-        let _ = poll(&mut polled, pause.as_ref());
-        ends.retain(is_read);
-        ends.extend(shelf.take_what_is_read());
+        let polled = ends.iter();
+        let polled = polled.map(|(_, end)| PollFd::new(end, PollFlags::empty()));
+        let _ = poll(&mut polled.collect::<Vec<_>>(), Some(&pause));
+        let may_be_left = may_be_left();
+        ends.retain(|(number, end)| is_wanted(*number, end, may_be_left));
+        ends.extend(shelf.take_what_is_read(may_be_left));
     }
 }
 
@@ -232,7 +242,7 @@ pub fn replace_the_holder(shelf: &Shelf) {
         let _ = setsid();
         rename(c"pipe holder", COMMAND);
         let _ = chdir("/");
-        stay(shelf.take_what_is_read(), shelf);
+        stay(shelf.take_what_is_read(true), shelf, || true);
         exit_at_once(0)
     }
 }

@@ -10,6 +10,7 @@
 //! With `--whole`, a third process is between the two, the holder (`holder.rs`), which does what the keeper does otherwise
 //! when the runner is gone.
 
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -21,16 +22,18 @@ use anyhow::{Context, Result};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, pidfd_open,
-    pidfd_send_signal, set_child_subreaper, waitid, waitpid,
+    pidfd_send_signal, set_child_subreaper, wait, waitid,
 };
+use rustix::stdio::dup2_stdin;
 use rustix::thread::set_name;
 
 use super::failure::FAILED;
 use super::holder::{self, ToHolder};
 use super::left::{say, say_left};
 use super::runner::TO_STOP;
-use super::shelf::Shelf;
+use super::shelf::{STDIN, Shelf};
 use super::signals::{Signals, is_ending, is_stopped, stop};
+use crate::inherited;
 use crate::processes::ending;
 use crate::processes::fork::fork;
 use crate::processes::interrupt::die_of;
@@ -43,7 +46,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Forks, calls `run` in the child, which is the runner, and ends as the runner does. `live` says whether the runner may
 /// draw on the terminal, and `grace` how long processes may take to end after SIGTERM. Signals are already blocked and
 /// queued for the runner when it starts. If the pipeline `is_held`, what the runner puts on the shelf stays open until it
-/// takes it off, or nobody reads from it any more.
+/// takes it off, or nobody reads from it any more; so does the pipe of stdin, whose write end is the descriptor
+/// `hold_stdin`.
 ///
 /// # Errors
 /// Fails if the runner cannot be started; in the runner, fails as `run` does.
@@ -51,6 +55,7 @@ pub fn keep(
     live: bool,
     grace: Duration,
     is_held: bool,
+    hold_stdin: Option<u16>,
     run: impl FnOnce(&UnixStream, Signals, &Shelf, Option<ToHolder>) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let mut signals = Signals::noted()?;
@@ -58,6 +63,9 @@ pub fn keep(
     set_child_subreaper(Some(getpid())).context("PR_SET_CHILD_SUBREAPER")?;
     let (mut ours, theirs) = UnixStream::pair().context("socketpair")?;
     let shelf = Shelf::new()?;
+    if let Some(number) = hold_stdin {
+        shelf.put(STDIN, inherited::take_writer(number)?.as_fd())?;
+    }
     let (holder, runner) = match is_held {
         true => {
             let (holder, runner) = holder::start(&shelf, grace)?;
@@ -74,6 +82,10 @@ pub fn keep(
         return run(&theirs, signals, &shelf, holder);
     };
     drop(theirs);
+    if let (Some(_), Ok(null)) = (hold_stdin, File::open("/dev/null")) {
+        // This process is no reader.
+        let _ = dup2_stdin(&null);
+    }
     let (status, is_ended) = stay(runner, holder, &mut signals, ending::longest(grace));
     // Without /proc, the runner writes the PIDs of the stages. It writes one byte when it is done, and none if it
     // was ended before.
@@ -183,7 +195,7 @@ fn stay(
 
 /// Waits for all children that have ended, and keeps the status of the runner.
 fn reap(runner: Pid, status: &mut Option<ExitStatus>) {
-    while let Ok(Some((pid, ended))) = waitpid(None, WaitOptions::NOHANG) {
+    while let Ok(Some((pid, ended))) = wait(WaitOptions::NOHANG) {
         if pid == runner {
             *status = Some(ExitStatus::from_raw(ended.as_raw()));
         }

@@ -104,6 +104,11 @@ pub struct Options {
     #[arg(long, value_name = "FD", value_parser = fullbore_host::number::within::<u16>(0..=65_535))]
     pub lifeline: Option<u16>,
 
+    /// Keep stdin open, a pipe whose write end is the descriptor FD, until a byte comes through --lifeline: for a program
+    /// that writes to it, whose death is no end of the input
+    #[arg(long, value_name = "FD", requires = "lifeline", value_parser = fullbore_host::number::within::<u16>(3..=65_535))]
+    pub hold_stdin: Option<u16>,
+
     /// The file of --json, if it is a FIFO.
     #[arg(skip)]
     pub fifo: Option<File>,

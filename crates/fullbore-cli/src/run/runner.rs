@@ -1,6 +1,7 @@
 //! The process that runs the pipeline: it starts the stages, waits for them, and forwards signals to them.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
@@ -11,7 +12,8 @@ use fullbore_linux::memory_limit;
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, waitpid,
+    Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, wait,
+    waitpid,
 };
 
 use super::accept::{Accept, Codes, Outcome};
@@ -23,6 +25,7 @@ use super::options::Options;
 use super::others::Others;
 use super::place::on_cpus;
 use super::plan::Plan;
+use super::shelf::STDIN;
 use super::signals::{Came, Signals, is_stopped, stop};
 use super::start::{self, Starting};
 use super::whole::Whole;
@@ -299,11 +302,19 @@ impl<'a> Runner<'a> {
         while let Some(came) = self.signals.next() {
             obey(self, came);
         }
-        if came[1..].contains(&true) && self.ended_by.is_none() {
-            // Neither is written to, so this is the end of the file.
+        let is_gone = came[1] || came.get(2) == Some(&true) && !self.has_all_of_stdin();
+        if is_gone && self.ended_by.is_none() {
+            // The keeper writes nothing, so this is the end of the file.
             self.end_all(Signal::TERM);
         }
         self.stop_with_the_others();
+    }
+
+    /// Lets the first stage see the end of its input if a byte has come through the lifeline; otherwise, its other end is
+    /// closed.
+    fn has_all_of_stdin(&mut self) -> bool {
+        let read = self.lifeline.as_mut().map(|file| file.read(&mut [0]));
+        matches!(read, Some(Ok(1))) && self.others.shelf.release(STDIN as usize).is_ok()
     }
 
     pub(super) fn obey(&mut self, came: Came) {
@@ -411,7 +422,12 @@ impl<'a> Runner<'a> {
                 (None, Some(_)) => ended.and_then(|pid| name(pid.as_raw_nonzero().get() as u32)),
                 _ => None,
             };
-            let Ok(Some((pid, status))) = waitpid(ended, WaitOptions::NOHANG) else {
+            // waitpid(2) without a PID is only for this process group.
+            let waited = ended.map_or_else(
+                || wait(WaitOptions::NOHANG),
+                |pid| waitpid(Some(pid), WaitOptions::NOHANG),
+            );
+            let Ok(Some((pid, status))) = waited else {
                 return;
             };
             let status = ExitStatus::from_raw(status.as_raw());

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::fstat;
 use rustix::process::{Pid, Signal};
 
+use super::background::is_in_this_session;
 use super::failure::FAILED;
 use super::left::{say, say_left};
 use super::observer::Observer;
@@ -107,22 +108,26 @@ impl Runner<'_> {
         }
     }
 
-    /// Returns whether a process that a stage has left behind has the write end of the pipe after this stage open.
+    /// Returns whether a process that a stage has left behind has the write end of the pipe after this stage open, as far
+    /// as this user may look.
     fn is_written(&self, stage: usize) -> bool {
         let stages: Vec<u32> = self.running_pids(|_| true);
         let me = std::process::id();
-        let children = fullbore_observe::children(me).unwrap_or_default();
-        if children.iter().all(|pid| stages.contains(pid)) || !ending::proc_is_ours() {
+        let mut left = fullbore_observe::children(me).unwrap_or_default();
+        left.retain(|pid| !stages.contains(pid));
+        if left.is_empty() || !ending::proc_is_ours() {
             return false;
         }
+        left.extend(ending::living_besides(&stages));
         let end = self.others.shelf.end_of(stage).ok().flatten();
         let Some(pipe) = end.and_then(|end| fstat(end).ok()) else {
             return false;
         };
-        ending::living_besides(&stages).iter().any(|pid| {
-            let ends = pipes_of(&pid.to_string()).unwrap_or_default();
-            let is_it = |id: (u64, u64)| id == (pipe.st_dev, pipe.st_ino);
-            ends.iter().any(|end| end.is_writer && is_it(end.id))
+        let is_it = |id: (u64, u64)| id == (pipe.st_dev, pipe.st_ino);
+        left.iter().any(|&pid| match pipes_of(&pid.to_string()) {
+            Some(ends) => ends.iter().any(|end| end.is_writer && is_it(end.id)),
+            // Of another user: it may have it, unless it is a daemon, which is not waited for.
+            None => is_in_this_session(pid),
         })
     }
 

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::processes::ending::Stopped;
+use crate::processes::ending::{self, Stopped};
 use anyhow::{Context, Result, bail};
 use fullbore_linux::is_closed;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -29,6 +29,9 @@ pub const MOST: usize = 253;
 /// The number of the first pipe that is not between two stages.
 const INNER: u32 = 1 << 16;
 
+/// The number of the pipe that is the stdin of the first stage.
+pub const STDIN: u32 = INNER - 1;
+
 /// How many descriptors the runner needs at most at a time: both ends of a pipe, the next one's, and one to look at a
 /// process.
 const SPARE: usize = 4;
@@ -40,7 +43,7 @@ const SPACE: usize = rustix::cmsg_space!(ScmRights(1));
 pub struct Shelf {
     into: OwnedFd,
     from: OwnedFd,
-    /// The pipes that are not between two stages and have been put here, by device and inode.
+    /// The pipes that are not between two stages and have been put here or never are, by device and inode.
     inner: RefCell<BTreeSet<(u64, u64)>>,
 }
 
@@ -73,9 +76,7 @@ impl Shelf {
         drop(spare.with_context(|| format!("--whole needs {SPARE} more open files {limit}"))?);
         let (end, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let kept = (0..pipes).try_for_each(|pipe| self.put(pipe as u32, end.as_fd()));
-        while self.front()?.is_some() {
-            self.drop_front()?;
-        }
+        (0..pipes).try_for_each(|pipe| self.release(pipe))?;
         kept.with_context(|| format!("{pipes} pipes are too many {limit}"))
     }
 
@@ -87,7 +88,11 @@ impl Shelf {
         self.put(stage as u32, end)
     }
 
-    fn put(&self, number: u32, end: BorrowedFd<'_>) -> Result<()> {
+    /// As [`Self::hold`], for a pipe with this number.
+    ///
+    /// # Errors
+    /// As [`Self::hold`].
+    pub fn put(&self, number: u32, end: BorrowedFd<'_>) -> Result<()> {
         let mut space = [MaybeUninit::uninit(); SPACE];
         let mut rights = SendAncillaryBuffer::new(&mut space);
         let ends = [end];
@@ -184,15 +189,17 @@ impl Shelf {
         }
     }
 
-    /// Takes what still has a reader off the shelf, as far as there may be open files, and drops the rest.
-    pub fn take_what_is_read(&self) -> Vec<OwnedFd> {
+    /// Takes what still has a reader off the shelf, as far as there may be open files, and drops the rest. The ends of
+    /// pipes that are not between two stages are only of interest if a process of the pipeline `may_be_left`: others may
+    /// read from them too.
+    pub fn take_what_is_read(&self, may_be_left: bool) -> Vec<(u32, OwnedFd)> {
         let mut taken = Vec::new();
-        while let Ok(Some((_, end))) = self.first() {
+        while let Ok(Some((number, end))) = self.first() {
             if self.drop_front().is_err() {
                 break;
             }
-            if is_read(&end) {
-                taken.push(end);
+            if is_wanted(number, &end, may_be_left) {
+                taken.push((number, end));
             }
         }
         taken
@@ -227,16 +234,22 @@ impl Shelf {
         tell(are_stopped.then_some(stopped))
     }
 
-    /// Puts a write end of each pipe that processes of the pipeline have made between each other on the shelf, such as
-    /// that of `>(…)`. They are stopped, so no pipe is closed meanwhile.
+    /// Never holds the pipes that this process has now: what was inherited leads to other processes, which have to see
+    /// its end.
+    pub fn spare_own_pipes(&self) {
+        let own = pipes_of("self").unwrap_or_default();
+        self.inner
+            .borrow_mut()
+            .extend(own.iter().map(|pipe| pipe.id));
+    }
+
+    /// Puts a write end of each pipe from these processes to others of the pipeline on the shelf, such as that of `>(…)`
+    /// or a FIFO. They are stopped, so they do not close it meanwhile.
     fn hold_inner(&self, processes: &[u32]) {
         let mut all = BTreeMap::new();
-        // What was inherited leads to other processes, which have to see its end.
-        let Some(own) = pipes_of("self") else {
-            return;
-        };
+        self.spare_own_pipes();
         let mut is_all_seen = true;
-        for pid in processes {
+        for pid in ending::living() {
             let Some(pipes) = pipes_of(&pid.to_string()) else {
                 is_all_seen = false;
                 continue;
@@ -245,12 +258,12 @@ impl Shelf {
                 let (is_read, writer): &mut (bool, Option<PathBuf>) =
                     all.entry(pipe.id).or_default();
                 match pipe.is_writer {
-                    true => *writer = Some(pipe.path),
+                    true if processes.contains(&pid) => *writer = Some(pipe.path),
+                    true => {}
                     false => *is_read = true,
                 }
             }
         }
-        own.iter().for_each(|pipe| drop(all.remove(&pipe.id)));
         let mut inner = self.inner.borrow_mut();
         for (id, (is_read, writer)) in all {
             // The reader can be a process into which this user may not look.
@@ -275,6 +288,11 @@ fn let_open(path: &Path, flags: OFlags) -> Option<OwnedFd> {
 /// Returns whether the pipe of this write end has a reader. poll(2) reports POLLERR for a write end without readers.
 pub fn is_read(end: &OwnedFd) -> bool {
     is_closed(end.as_fd()) != Ok(true)
+}
+
+/// Returns whether [`Shelf::take_what_is_read`] would take an end.
+pub fn is_wanted(number: u32, end: &OwnedFd, may_be_left: bool) -> bool {
+    (may_be_left || number < INNER) && is_read(end)
 }
 
 /// Repeats a call that a signal has interrupted.

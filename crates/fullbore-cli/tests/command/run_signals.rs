@@ -465,6 +465,29 @@ const DAEMONS: &str = "{ (setsid sleep @MARK@ > /dev/null 2>&1 &); (trap '' TERM
     { setsid -f sh -c '(sleep @MARK@ &); sleep @MARK@' > /dev/null 2>&1; sleep @MARK@ & sleep @MARK@; }";
 
 #[test]
+fn what_has_a_process_group_of_its_own_is_waited_for() {
+    // SIGRTMIN, for which there is no name.
+    for options in ["", "--whole "] {
+        let mut command = fullbore(&format!("run {options}-- setsid sh"));
+        let output = finish(start(command.args(["-c", "kill -34 $$", "|", "cat"])));
+        assert_eq!(output.status.code(), Some(128 + 34), "{}", said(&output));
+    }
+    // The holder does not wait for what has ended.
+    let mut command = fullbore("run --whole --grace 1000 -- setsid sleep 1000 | sleep 1000");
+    let mut running = start(&mut command);
+    let (holder, runner) = wait_for("the stages", || {
+        let known = holder_and_runner(running.id())?;
+        (children(known.1.as_raw_nonzero().get() as u32).len() == 2).then_some(known)
+    });
+    running.kill().unwrap();
+    kill_process(runner, Signal::KILL).unwrap();
+    running.wait().unwrap();
+    wait_for("the end of the holder", || {
+        (!is_running(holder)).then_some(())
+    });
+}
+
+#[test]
 fn what_becomes_a_daemon_is_ended_at_any_moment() {
     for signal in [Signal::TERM, Signal::KILL] {
         for _ in 0..ROUNDS / 2 {

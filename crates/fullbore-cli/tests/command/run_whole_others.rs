@@ -22,7 +22,7 @@ use crate::common::{
 };
 
 /// What stages run, as files, so that no line needs more than one kind of quotes.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 12] = [
     // Sees the end of its input: that must not happen.
     (
         "root",
@@ -41,6 +41,7 @@ const SCRIPTS: [(&str, &str); 9] = [
         "./become --reuid=0 --regid=0 --clear-groups sh root 1; echo 1 >> seen",
     ),
     ("leave", "sh -c 'exit 5' & exit 0"),
+    ("late", "sh -c 'sleep 0.3; exit 5' & exit 0"),
     // The child may be signalled.
     (
         "over",
@@ -50,6 +51,20 @@ const SCRIPTS: [(&str, &str); 9] = [
     (
         "deaf",
         "trap '' TERM; env --default-signal=TERM cat > up; echo $1 >> seen",
+    ),
+    // In perl.
+    (
+        "blocks",
+        r#"use POSIX; my $term = POSIX::SigSet->new(SIGTERM); sigprocmask(SIG_BLOCK, $term);
+           unless ($p = fork) { sigprocmask(SIG_UNBLOCK, $term); exec "cat > up" }
+           waitpid $p, 0; system "echo 1 >> seen""#,
+    ),
+    // As an interactive bash.
+    (
+        "jobs",
+        r#"use POSIX; $SIG{TERM} = "IGNORE";
+           unless ($p = fork) { $SIG{TERM} = "DEFAULT"; exec "cat > up" }
+           waitpid $p, WUNTRACED; system "echo 1 >> seen""#,
     ),
 ];
 
@@ -283,6 +298,69 @@ fn a_process_that_a_stage_has_left_behind_and_that_fails_is_a_failure() {
 }
 
 #[test]
+fn one_that_belongs_to_another_user_and_fails_is_one_too() {
+    let open = Open::new();
+    if !open.has_become() {
+        return skipped("programs that run as root for others: only root can make them");
+    }
+    let line = format!("{} | sh cat 1", root("late"));
+    let mut command = open.everybody.command(65_534, "run --whole");
+    assert_code(&finish(start(command.arg(&line))), 5);
+    open.assert_nothing_seen(&line);
+}
+
+#[test]
+fn others_that_read_from_the_pipeline_see_its_end() {
+    let open = Open::new();
+    if !open.has_become() {
+        return skipped("programs that run as root for others: only root can make them");
+    }
+    let run = "./fullbore run --whole --grace 0.1";
+    let end = "(cat > up; touch outer)";
+    for script in [
+        format!("{run} 'sh wait | sh above' | {end}"),
+        format!(
+            "mkfifo out; {end} < out & {run} 'sh wait | tee out | {}'; :",
+            root("root")
+        ),
+    ] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).current_dir(open.path());
+        command
+            .uid(65_534)
+            .gid(65_534)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut shell = start(with_usual_signals(&mut command));
+        let ready = open.path().join("ready");
+        let pid = wait_for("the stage", || {
+            fs::read_to_string(&ready).ok()?.trim().parse::<i32>().ok()
+        });
+        let keeper = children(shell.id())
+            .into_iter()
+            .find(|(_, words)| words[0].ends_with("fullbore"));
+        let (keeper, _) = keeper.expect("run");
+        let (_, runner) = holder_and_runner(number(keeper)).expect("the pipeline runs");
+        kill_process(keeper, Signal::KILL).unwrap();
+        kill_process(runner, Signal::KILL).unwrap();
+        let below = children(pid as u32);
+        let all = [Pid::from_raw(pid).unwrap()]
+            .into_iter()
+            .chain(below.iter().map(|&(pid, _)| pid));
+        all.for_each(|pid| {
+            let _ = kill_process(pid, Signal::KILL);
+        });
+        wait_for("the end", || {
+            fs::remove_file(open.path().join("outer")).ok()
+        });
+        shell.wait().unwrap();
+        open.assert_nothing_seen(&script);
+        fs::remove_file(&ready).unwrap();
+    }
+}
+
+#[test]
 fn what_reads_from_a_stage_behind_a_failure_sees_no_end() {
     let open = Open::new();
     for trap in ["", "trap \"\" TERM; ", "trap : TERM; cat > up; "] {
@@ -295,10 +373,19 @@ fn what_reads_from_a_stage_behind_a_failure_sees_no_end() {
             open.assert_nothing_seen(&line);
         }
     }
+    // A stage before the failure reads from one behind it.
+    let mkfifo = Command::new("mkfifo")
+        .arg(open.path().join("fifo"))
+        .status();
+    assert!(mkfifo.unwrap().success());
+    let line = "(cat fifo > up; echo 1 >> seen) | (until test -e go; do sleep 0.01; done; exit 3) | \
+                (exec > fifo; touch go; exec sleep 1000)";
+    assert_code(&open.run("--grace 0.1", line), 3);
+    open.assert_nothing_seen(line);
 }
 
 #[test]
-fn a_process_that_ignores_sigterm_does_not_go_on_after_its_child() {
+fn a_process_that_sigterm_does_not_end_does_not_go_on_after_its_child() {
     let open = Open::new();
     let mut unshare = Command::new("unshare");
     let can = output_of(unshare.args(["-p", "-f", "true"]));
@@ -306,9 +393,11 @@ fn a_process_that_ignores_sigterm_does_not_go_on_after_its_child() {
     let lines = [
         "sh deaf 1",
         "sh -c 'sh deaf 1; echo 2 >> seen'",
+        "perl blocks",
+        "perl jobs",
         "unshare -p -f sh -c 'cat > up; echo 1 >> seen'",
     ];
-    for line in &lines[..if can { 3 } else { 2 }] {
+    for line in &lines[..if can { 5 } else { 4 }] {
         let line = format!("(echo x; sleep 0.3; exit 3) | {line}");
         assert_code(&open.run("--grace 0.3", &line), 3);
         open.assert_nothing_seen(&line);

@@ -12,6 +12,7 @@ mod common;
 #[path = "../command/every_mover.rs"]
 mod every_mover;
 mod explain;
+mod faults;
 mod fifo;
 mod fuzzed;
 mod large;

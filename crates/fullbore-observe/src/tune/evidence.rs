@@ -23,14 +23,10 @@ fn judged(process: &Seen) -> JudgedWriter {
     let pid = process.id.pid;
     let (sends, because) = match known(pid) {
         None => (Sends::Unknown, "it is not in the table"),
-        Some(Sends::Safely) if has_strangers_below(pid) => {
+        Some((Sends::Safely, _)) if has_strangers_below(pid) => {
             (Sends::Unknown, "it started a process of another user")
         }
-        Some(Sends::Safely) => (Sends::Safely, "it works with any capacity"),
-        Some(sends) => (
-            sends,
-            "--write-with-vmsplice writes again to pages that it has sent",
-        ),
+        Some(known) => known,
     };
     JudgedWriter {
         pid,
@@ -40,7 +36,7 @@ fn judged(process: &Seen) -> JudgedWriter {
     }
 }
 
-fn known(pid: u32) -> Option<Sends> {
+fn known(pid: u32) -> Option<(Sends, &'static str)> {
     let process = Process::new(live_thread(pid)? as i32).ok()?;
     let executable = process.exe().ok()?;
     let words = process.cmdline().unwrap_or_default();

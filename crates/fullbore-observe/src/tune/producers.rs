@@ -19,48 +19,43 @@ pub enum Sends {
     Safely,
 }
 
-/// Programs that work with any capacity, by the names of their executables, without the version at their end.
+/// What is known of programs, by the names of their executables, without the version at their end: how they send, and why.
 #[rustfmt::skip]
-const SAFE: &[&str] = &[
-    // They write by write(2), which copies.
-    "awk", "b2sum", "base32", "base64", "basenc", "cksum", "comm", "csplit", "cut", "date", "dd", "df",
-    "diff", "du", "echo", "egrep", "env", "expand", "factor", "fgrep", "find", "fmt", "fold", "gawk",
-    "grep", "hexdump", "join", "ls", "lsof", "mawk", "md5sum", "nawk", "nl", "numfmt", "od",
-    "original-awk", "paste", "pr", "printf", "ps", "ptx", "rev", "rg", "sed", "seq", "sha1sum",
-    "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shuf", "sleep", "sort", "split", "stat",
-    "stdbuf", "strings", "sum", "tac", "timeout", "tr", "tsort", "unexpand", "uniq", "wc",
-    "xargs", "xxd",
-    "7z", "7za", "7zr", "brotli", "bsdcpio", "bsdtar", "bzip", "compress", "cpio", "gzip", "lbzip",
-    "lz", "lzip", "lzop", "pbzip", "pigz", "pixz", "pxz", "pzstd", "tar", "unzip", "xz", "zip", "zstd",
-    "buffer", "curl", "ffmpeg", "git", "gpg", "gpgv", "jq", "journalctl", "make", "mariadb",
-    "mariadb-dump", "mbuffer", "mysql", "mysqldump", "nc", "nc.openbsd", "nc.traditional", "ncat",
-    "openssl", "pg_dump", "pg_restore", "psql", "rsync", "scp", "sftp", "socat", "sox", "sqlite",
-    "ssh", "sshd", "strace", "tcpdump", "wget",
-    // The kernel writes the stream into a pipe by a call that copies (`write_buf` in fs/btrfs/send.c; ZFS's dump through
-    // zfs_file_write), and what the programs put between that pipe and the output is splice(2) of the copies
-    // (`lzc_send_wrapper` of libzfs_core) or write(2).
-    "btrfs", "zfs",
-    // Go: its library writes by write(2), or splices what comes from sockets and files; it has no vmsplice(2).
-    "age", "docker", "kubectl", "mongodump", "podman", "rclone", "restic",
-    // They write by write(2): `my_write` in ds_stdout.cc, fwrite(3) in pg_basebackup's own streamers.
-    "mariabackup", "mariadb-backup", "pg_basebackup",
-    // Python in one file, and languages whose runtimes write by write(2), or pass on a file with sendfile(2) or
-    // splice(2).
-    "borg", "deno", "java",
-    // Shells, which use write(2).
-    "ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "yash", "zsh",
-    // Languages whose standard library uses write(2).
-    "lua", "luajit", "node", "perl", "php", "pypy", "python", "ruby", "tclsh",
-    // They use write(2), or pass on pages that they never modify.
-    "cat", "head", "pv", "tail", "tee",
-    // It never modifies what it has sent.
-    "yes",
-    // Their programs write by write(2), or never write again to what they have sent.
-    "busybox", "coreutils", "toybox",
+const PROGRAMS: &[(Sends, &str, &[&str])] = &[
+    (Sends::Safely, "it writes by write(2), which copies", &[
+        "awk", "b2sum", "base32", "base64", "basenc", "cksum", "comm", "csplit", "cut", "date", "dd", "df",
+        "diff", "du", "echo", "egrep", "env", "expand", "factor", "fgrep", "find", "fmt", "fold", "gawk",
+        "grep", "hexdump", "join", "ls", "lsof", "mawk", "md5sum", "nawk", "nl", "numfmt", "od",
+        "original-awk", "paste", "pr", "printf", "ps", "ptx", "rev", "rg", "sed", "seq", "sha1sum",
+        "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shuf", "sleep", "sort", "split", "stat",
+        "stdbuf", "strings", "sum", "tac", "timeout", "tr", "tsort", "unexpand", "uniq", "wc",
+        "xargs", "xxd",
+        "7z", "7za", "7zr", "brotli", "bsdcpio", "bsdtar", "bzip", "compress", "cpio", "gzip", "lbzip",
+        "lz", "lzip", "lzop", "pbzip", "pigz", "pixz", "pxz", "pzstd", "tar", "unzip", "xz", "zip", "zstd",
+        "buffer", "curl", "ffmpeg", "git", "gpg", "gpgv", "jq", "journalctl", "make", "mariadb",
+        "mariadb-dump", "mbuffer", "mysql", "mysqldump", "nc", "nc.openbsd", "nc.traditional", "ncat",
+        "openssl", "pg_dump", "pg_restore", "psql", "rsync", "scp", "sftp", "socat", "sox", "sqlite",
+        "ssh", "sshd", "strace", "tcpdump", "wget",
+        // `my_write` in ds_stdout.cc, fwrite(3) in pg_basebackup's own streamers.
+        "mariabackup", "mariadb-backup", "pg_basebackup",
+        "ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "yash", "zsh",
+    ]),
+    // `write_buf` in fs/btrfs/send.c, zfs_file_write in ZFS's dump; `lzc_send_wrapper` of libzfs_core.
+    (Sends::Safely, "the kernel copies the stream into a pipe, and the program passes the copies on", &["btrfs", "zfs"]),
+    (Sends::Safely, "it is written in Go, whose library uses write(2) and splice(2), and no vmsplice(2)", &[
+        "age", "docker", "kubectl", "mongodump", "podman", "rclone", "restic",
+    ]),
+    (Sends::Safely, "its language writes by write(2), or passes on a file by sendfile(2) or splice(2)", &[
+        "borg", "deno", "java", "lua", "luajit", "node", "perl", "php", "pypy", "python", "ruby", "tclsh",
+    ]),
+    (Sends::Safely, "it writes by write(2), or passes on pages that it never modifies", &[
+        "busybox", "cat", "coreutils", "head", "pv", "tail", "tee", "toybox", "yes",
+    ]),
+    (Sends::Unknown, "its source declares vmsplice(2), and it is not documented what it gives to it", &["bun"]),
 ];
 
-/// Returns how a program sends, given its executable's path and its arguments; `None` if it is not known.
-pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
+/// Returns how a program sends and why, given its executable's path and its arguments; `None` if it is not known.
+pub fn known(executable: &str, words: &[String]) -> Option<(Sends, &'static str)> {
     let file = executable
         .strip_suffix(" (deleted)")
         .unwrap_or(executable)
@@ -70,8 +65,10 @@ pub fn known(executable: &str, words: &[String]) -> Option<Sends> {
         return our_own(words);
     }
     let name = without_version(file);
-    let is_safe = SAFE.contains(&file) || SAFE.contains(&name);
-    is_safe.then_some(Sends::Safely)
+    let row = PROGRAMS
+        .iter()
+        .find(|(_, _, names)| names.contains(&file) || names.contains(&name));
+    row.map(|&(sends, because, _)| (sends, because))
 }
 
 /// Returns the name without a version at its end: `python3.11` is python.
@@ -80,7 +77,7 @@ fn without_version(name: &str) -> &str {
 }
 
 /// Returns how the subcommands of this command send.
-fn our_own(words: &[String]) -> Option<Sends> {
+fn our_own(words: &[String]) -> Option<(Sends, &'static str)> {
     // These are the forms that clap accepts: `--memory 1M`, `--memory=1M`, and the names with
     // underscores.
     let has = |option: &str| {
@@ -99,10 +96,13 @@ fn our_own(words: &[String]) -> Option<Sends> {
     let waits = has("--way") || has("--memory");
     match verb {
         // It fills one half of a buffer while the other half is in the pipe.
-        "write" if has("--write-with-vmsplice") && !waits => Some(Sends::Pages),
+        "write" if has("--write-with-vmsplice") && !waits => Some((
+            Sends::Pages,
+            "--write-with-vmsplice writes again to pages that it has sent",
+        )),
         "bench" | "buffer" | "cat" | "copy" | "doctor" | "explain" | "mbuffer" | "meter"
         | "parallel" | "pv" | "read" | "run" | "tee" | "top" | "tune" | "write" => {
-            Some(Sends::Safely)
+            Some((Sends::Safely, "it works with any capacity"))
         }
         _ => None,
     }
@@ -114,7 +114,7 @@ mod tests {
 
     fn known(executable: &str, line: &str) -> Option<Sends> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        super::known(executable, &words)
+        super::known(executable, &words).map(|(sends, _)| sends)
     }
 
     #[test]
@@ -133,17 +133,20 @@ mod tests {
             "/usr/bin/mariadb-backup",
             "/usr/lib/postgresql/17/bin/pg_basebackup",
         ] {
-            assert!(known(executable, "a b").is_some(), "{executable}");
+            assert_eq!(
+                known(executable, "a b"),
+                Some(Sends::Safely),
+                "{executable}"
+            );
         }
-        for executable in [
-            "/usr/bin/fizzbuzz",
-            "/usr/bin/bun",
-            "/home/me/tar-like",
-            "",
-            "/usr/bin/",
-        ] {
+        for executable in ["/usr/bin/fizzbuzz", "/home/me/tar-like", "", "/usr/bin/"] {
             assert_eq!(known(executable, "cat"), None, "{executable}");
         }
+        let bun = super::known("/home/me/.bun/bin/bun", &[]).unwrap();
+        assert!(
+            bun.0 == Sends::Unknown && bun.1.contains("vmsplice"),
+            "{bun:?}"
+        );
     }
 
     #[test]
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn no_program_is_in_the_table_twice() {
-        let mut names = SAFE.to_vec();
+        let mut names: Vec<&str> = PROGRAMS.iter().flat_map(|row| row.2).copied().collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -19,7 +19,7 @@ from ._files import Opened, flush_standard, plain
 from ._fullbore import Consumer, Producer
 from ._moving import _size
 from ._report import PipelineReport, read_report
-from ._whole import Whole, report_file
+from ._whole import Lifeline, Stdin, Text, Whole, report_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class Pipeline:
     All or nothing. With one of these, the command fullbore runs the stages, and they mean what its options do (docs/run.md):
 
     - `whole`: a stage sees the end of its input only after the stage before it has succeeded. If one fails, those behind
-      it are ended without seeing an end. That includes the death of this process, so stdin=PIPE is refused.
+      it are ended without seeing an end. That includes the death of this process, and an exception in the block. With
+      stdin=PIPE, close() of `stdin`, or the end of the block, is the end of the input, and nothing else is.
     - `output`: a path, which is replaced by the output of the last stage when all have succeeded; implies `whole`.
     - `at_least`: a size; with fewer bytes, `output` is not replaced, and the pipeline has failed.
     - `accept`: the failures that are successes, by the number of a stage, from 1, or the name of its program: exit codes
@@ -212,16 +213,11 @@ class Pipeline:
         asked.check()
         if output is not None and stdout is not None:
             raise ValueError("output and stdout exclude each other: both say where the last stage writes to")
-        if asked.is_whole() and stdin == PIPE:
-            raise ValueError(
-                "stdin=PIPE cannot be whole: if this process died, the first stage would see the end of its input. Give it "
-                "a file or a descriptor"
-            )
         #: Runs the stages as one process, if that is needed.
         self._whole = asked if asked.is_wanted() or self._by_command else None
         #: Where that process writes its report, and what it wrote.
         self._report_file: int | None = None
-        self._lifeline: int | None = None
+        self._lifeline: Lifeline | None = None
         self._found: str | None = None
         self.stages: list[str] = [text for _, text in split]
         self.stdin: Any = None
@@ -275,11 +271,8 @@ class Pipeline:
         inherited: list[int] = []
         if self._whole is not None:
             self._report_file = report_file()
-            # Its other end is closed when this process dies, and the command ends the stages then.
-            lifeline, self._lifeline = os.pipe()
-            ours.append(lifeline)
-            inherited = [lifeline] if self._report_file is None else [lifeline, self._report_file]
-            stages = [self._whole.words(stages, wanted, self._grace, self._report_file, lifeline)]
+            self._lifeline = Lifeline()
+            ours.append(self._lifeline.theirs)
             watch = False
         kept: list[int] = []
         ends: dict[str, int] = {}
@@ -291,10 +284,16 @@ class Pipeline:
 
         try:
             size = _fullbore.affordable(len(stages) - 1, wanted)
-            pipes = [pipe(size) for _ in stages[1:]]
             first, last, errors = stdin, stdout, stderr
             if stdin == PIPE:
                 first, ends["stdin"] = pipe(size)
+            if self._whole is not None and self._lifeline is not None:
+                held = ends.get("stdin") if self._whole.is_whole() else None
+                passed = [self._lifeline.theirs, self._report_file, held]
+                inherited = [fd for fd in passed if fd is not None]
+                words = self._whole.words(stages, wanted, self._grace, self._report_file, self._lifeline.theirs, held)
+                stages = [words]
+            pipes = [pipe(size) for _ in stages[1:]]
             if stdout == PIPE:
                 ends["stdout"], last = pipe(size)
             if stderr == PIPE:
@@ -334,11 +333,15 @@ class Pipeline:
                 except OSError:
                     pass  # There is no /proc: report() says so.
             for name, fd in ends.items():
-                file: Any = Producer(fd) if name == "stdin" else Consumer(fd)
+                is_held = name == "stdin" and self._whole is not None and self._whole.is_whole()
+                kind: Any = (Stdin if is_held else Producer) if name == "stdin" else Consumer
+                file: Any = kind(fd)
                 kept.append(fd)
+                if is_held:
+                    file.lifeline = self._lifeline
                 if self._text:
                     encoding, on_errors = self._text
-                    file = io.TextIOWrapper(
+                    file = (Text if is_held else io.TextIOWrapper)(
                         file,
                         encoding=encoding,
                         errors=on_errors,
@@ -389,7 +392,7 @@ class Pipeline:
         if all(process.returncode is not None for process in self._processes):
             self._children.forget()
             if self._lifeline is not None:
-                os.close(self._lifeline)
+                self._lifeline.close()
                 self._lifeline = None
             if self._report_file is not None:
                 size = os.fstat(self._report_file).st_size
@@ -618,6 +621,8 @@ class Pipeline:
             try:
                 file.close()
             except OSError as error:
+                if isinstance(file, (Stdin, Text)) and not isinstance(error, BrokenPipeError):
+                    raise
                 # The other stages can still end by themselves.
                 failed = error
         self.wait()

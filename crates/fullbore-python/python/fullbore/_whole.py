@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import shutil
@@ -9,11 +10,13 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 
+from ._fullbore import Producer
 from ._moving import _size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     Codes = int | str | Iterable[int | str]
     # A Mapping is invariant in its keys.
@@ -53,12 +56,15 @@ class Whole:
         grace: float,
         json: int | None,
         lifeline: int,
+        stdin: int | None,
     ) -> list[str | bytes | os.PathLike[str]]:
         """Returns the words of the command that runs these stages."""
         words: list[str | bytes | os.PathLike[str]] = [command(), "run", "--quiet"]
         words += [f"--pipe-size={pipe_size}", f"--grace={grace}", f"--lifeline={lifeline}"]
         if self.is_whole():
             words.append("--whole")
+            if stdin is not None:
+                words.append(f"--hold-stdin={stdin}")
         if self.output is not None:
             # `cwd` is for the stages.
             words.append(b"--output=" + os.fsencode(os.path.abspath(self.output)))
@@ -80,6 +86,63 @@ class Whole:
             else:
                 words += stage
         return words
+
+
+class Lifeline:
+    """A pipe whose other end the command has. It ends the stages when this end is closed, by the death of this process too;
+    a byte says before that all of stdin was written."""
+
+    def __init__(self) -> None:
+        self.theirs, self._ours = os.pipe()
+        self._owner = os.getpid()
+
+    def complete(self) -> None:
+        if self._ours >= 0 and self._owner == os.getpid():
+            try:
+                os.write(self._ours, b"1")
+            except BrokenPipeError:
+                pass  # The command has ended.
+
+    def close(self) -> None:
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
+
+    __del__ = close
+
+
+class Stdin(Producer):
+    """The stdin of a Pipeline that is whole: the first stage sees its end after close(), and only then. Without it, and
+    after an exception in a with block, it sees none."""
+
+    lifeline: Lifeline | None = None
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            if self.lifeline is not None:
+                self.lifeline.complete()
+
+    def __exit__(self, *exception: Any) -> None:
+        give_up(self, exception)
+        self.close()
+
+
+class Text(io.TextIOWrapper):
+    """The same for a text. That nothing refers to it any more is no reason to close it."""
+
+    def __exit__(self, *exception: Any) -> None:
+        give_up(self.buffer, exception)
+        self.close()
+
+    def __del__(self) -> None:
+        pass
+
+
+def give_up(stdin: Any, exception: tuple[Any, ...]) -> None:
+    """Lets a later close() complete nothing after an exception."""
+    if exception[0] is not None:
+        stdin.lifeline = None
 
 
 def _accepted(accept: Accept | None) -> Iterable[str]:

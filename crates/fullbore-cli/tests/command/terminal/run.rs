@@ -1,6 +1,7 @@
 //! Tests of `fullbore run` on a terminal, under an interactive bash: Ctrl-C, Ctrl-Z, jobs, programs that
 //! draw and programs that read.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -108,6 +109,32 @@ fn ctrl_z_stops_all_of_it_and_fg_and_bg_go_on() {
     all_are('S');
     terminal.presses("C-c");
     terminal.wait_for_sleepers(0);
+}
+
+#[test]
+fn a_pipeline_that_ctrl_z_has_stopped_does_not_stall_meanwhile() {
+    let Some(terminal) = Terminal::start("Ctrl-Z with --stalled") else {
+        return;
+    };
+    terminal.writes("beats", "until test -e go; do echo; sleep 0.05; done");
+    for _ in 0..2 {
+        terminal.types("run --stalled 1.5 --whole 'sh beats | cat > out'");
+        wait_for("the first bytes", || {
+            let size = std::fs::metadata(terminal.path("out")).ok()?.len();
+            (size > 0).then_some(())
+        });
+        terminal.presses("C-z");
+        terminal.shows("Stopped");
+        // Longer than it may stall.
+        std::thread::sleep(Duration::from_secs(3));
+        std::fs::write(terminal.path("go"), "").unwrap();
+        terminal.types("fg; echo code=$?");
+        terminal.shows("\ncode=0");
+        terminal.types("rm go out; clear");
+        wait_for("the next", || {
+            (!Path::new(&terminal.path("out")).exists()).then_some(())
+        });
+    }
 }
 
 #[test]
