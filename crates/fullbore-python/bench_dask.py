@@ -1,7 +1,7 @@
 """Measures what a task of fullbore.dask costs: python bench_dask.py [TASKS]
 
-Two workers of one thread run tasks that do nothing, then the same pipeline, `cat IN | cat > OUT`, as bash runs it, and as
-map_pipelines() does. Install a wheel that was built with --release, and `fullbore[dask]`, first.
+Two workers of one thread run tasks that do nothing, then the pipeline `cat IN | cat > OUT` by bash, by `fullbore run --whole`,
+and by map_pipelines(). Install a wheel that was built with --release, and `fullbore[dask]`, first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fullbore.dask
+from fullbore._whole import command
 
 
 def nothing(_: int) -> None:
@@ -23,6 +24,12 @@ def nothing(_: int) -> None:
 
 def bare(source: str) -> None:
     subprocess.run(["bash", "-o", "pipefail", "-c", 'cat "$1" | cat > "$1.bare"', "bash", source], check=True)
+
+
+def whole(source: str) -> None:
+    pipeline = ["--", "cat", source, "|", "cat"]
+    report, output = f"--json={source}.json", f"--output={source}.whole"
+    subprocess.run([command(), "run", "--quiet", "--whole", report, output, *pipeline], check=True)
 
 
 def main() -> None:
@@ -49,12 +56,14 @@ def main() -> None:
 
             # Both workers import what they need.
             client.gather(pipelines(sources[:20], "warm") + client.map(bare, sources[:20], pure=False))
+            client.gather(client.map(whole, sources[:20], pure=False))
             empty = seconds(lambda: client.map(nothing, range(count), pure=False))
             shell = seconds(lambda: client.map(bare, sources, pure=False))
+            run = seconds(lambda: client.map(whole, sources, pure=False))
             tasks = seconds(lambda: pipelines(sources, "out"))
-    for what, took in [("tasks that do nothing", empty), ("pipelines of bash", shell), ("map_pipelines()", tasks)]:
-        print(f"{count} {what:22} {took:7.3f} s, {took / count * 2e3:6.2f} ms of a worker each")
-    print(f"map_pipelines() took {(tasks - shell) / count * 2e3:.2f} ms of a worker more for each, {tasks / shell:.2f} times as long")
+    rows = {"nothing": empty, "bash": shell, "fullbore run --whole": run, "map_pipelines()": tasks}
+    for what, took in rows.items():
+        print(f"{count} tasks: {what:22} {took:7.3f} s, {took / count * 2e3:6.2f} ms of a worker each")
 
 
 if __name__ == "__main__":

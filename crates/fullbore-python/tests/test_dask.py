@@ -330,6 +330,23 @@ class Endless:
         self.system = System
 
 
+def test_bench_runs_once_on_a_machine(client: Any) -> None:
+    run = json.loads(fullbore.dask.bench(client, "ladder/write_read", "--rounds", "1", "--seconds", "0.01"))
+    assert [found["name"] for found in run["experiments"]] == ["write_read"]
+    # Two machines: each worker says that it is on one of its own.
+    machine = fullbore.dask._machine
+    try:
+        fullbore.dask._machine = _another_machine
+        compared = fullbore.dask.bench(client, "ladder/write_read", "--rounds", "1", "--seconds", "0.01")
+    finally:
+        fullbore.dask._machine = machine
+    assert "write_read" in compared and "host-1" in compared
+
+
+def _another_machine() -> tuple[str, str]:
+    return str(os.getpid()), "host"
+
+
 def test_memory_and_workers_in_this_process(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")

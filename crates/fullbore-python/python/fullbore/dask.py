@@ -558,27 +558,38 @@ def summary(reports: Sequence[TaskReport]) -> Summary:
 
 def bench(client: Any, *words: str) -> str:
     """Runs `fullbore bench WORDS` once on the machine of every worker, never two at once on one, and returns the
-    comparison of all (`bench --compare`).
+    comparison of all (`bench --compare`); the run as JSON if there is one machine.
     """
-    workers: dict[str, str] = {}
-    for address, host in client.run(socket.gethostname).items():
-        workers.setdefault(host, address)
-    futures = {
-        host: client.submit(_bench, words, workers=[address], allow_other_workers=False, pure=False)
-        for host, address in sorted(workers.items())
-    }
+    workers: dict[str, tuple[str, str]] = {}
+    for address, (machine, host) in sorted(client.run(_machine).items()):
+        workers.setdefault(machine, (host, address))
+    futures = [
+        (host, client.submit(_bench, words, workers=[address], allow_other_workers=False, pure=False))
+        for host, address in sorted(workers.values())
+    ]
+    runs = [(host, future.result()) for host, future in futures]
+    if len(runs) == 1:
+        return str(runs[0][1])
     with tempfile.TemporaryDirectory(prefix="fullbore-") as folder:
         files = []
-        for host, future in futures.items():
-            files.append(os.path.join(folder, f"{host}.json"))
-            with open(files[-1], "w") as file:
-                file.write(future.result())
-        if len(files) == 1:
-            with open(files[0]) as only:
-                return only.read()
+        for number, (host, run) in enumerate(runs):
+            # Two machines may have the same name.
+            name = f"{host}-{number}" if host in [other for other, _ in runs[:number]] else host
+            files.append(f"{name}.json")
+            with open(os.path.join(folder, files[-1]), "w") as file:
+                file.write(run)
         return subprocess.run(
-            [command(), "bench", "--compare", *files], check=True, capture_output=True, text=True
+            [command(), "bench", "--compare", *files], check=True, capture_output=True, text=True, cwd=folder
         ).stdout
+
+
+def _machine() -> tuple[str, str]:
+    """Returns what identifies a machine, in whatever containers its workers are, and its name."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip(), socket.gethostname()
+    except OSError:
+        return socket.gethostname(), socket.gethostname()
 
 
 def _bench(words: tuple[str, ...]) -> str:
