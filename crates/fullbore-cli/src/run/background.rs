@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use nix::unistd::getsid;
 use rustix::process::Signal;
 
 use super::left::name;
 use super::runner::{Ending, Runner};
+use super::signals::is_in_this_session;
 use crate::processes::ending;
 
 /// The interval at which the processes in the background are listed.
@@ -74,14 +74,6 @@ impl Runner<'_> {
             self.reap();
         }
     }
-}
-
-/// Returns whether a process is in the session of this process. A process that has ended is in none.
-pub(super) fn is_in_this_session(pid: u32) -> bool {
-    // This is nix's getsid, and not rustix's, because the number is 0 if the leader of the session is outside
-    // of this PID namespace, as in a container.
-    let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));
-    session.is_ok() && session == getsid(None)
 }
 
 /// Returns the names and PIDs of processes.

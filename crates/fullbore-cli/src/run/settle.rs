@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::fstat;
 use rustix::process::{Pid, Signal};
 
-use super::background::is_in_this_session;
 use super::failure::FAILED;
 use super::left::{say, say_left};
 use super::observer::Observer;
 use super::runner::Runner;
 use super::shelf::pipes_of;
+use super::signals::is_in_this_session;
 use super::status::{code, was_ended_by_sigpipe};
 use super::whole::{Note, Step, Whole};
 use crate::exit;

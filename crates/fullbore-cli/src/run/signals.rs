@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use fullbore_observe::proc_is_ours;
 use nix::sys::signal::{self, SigSet, SigmaskHow};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::getsid;
 use procfs::process::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
@@ -98,6 +99,14 @@ pub fn is_stopped(child: Pid) -> bool {
         }
         waited => matches!(waited, Ok(Some(_))),
     }
+}
+
+/// Returns whether a process is in the session of this process. A process that has ended is in none.
+pub fn is_in_this_session(pid: u32) -> bool {
+    // This is nix's getsid, and not rustix's, because the number is 0 if the leader of the session is outside
+    // of this PID namespace, as in a container.
+    let session = getsid(Some(nix::unistd::Pid::from_raw(pid as i32)));
+    session.is_ok() && session == getsid(None)
 }
 
 /// Returns whether a signal is one of those that end a pipeline.
