@@ -1,7 +1,7 @@
 //! Reads the input into blocks that end at a record. A block is complete when it is returned: a block that the end of
 //! the input cuts short is the last one, and there is none after an error.
 //!
-//! The input is read into pages, which are given to a worker as they are. Only the part of a record behind the last
+//! The input is read into the memory that a worker's bytes are written from. Only the part of a record behind the last
 //! end in a block is copied.
 
 use std::os::fd::BorrowedFd;
@@ -9,20 +9,19 @@ use std::os::fd::BorrowedFd;
 use fullbore::Pages;
 use fullbore_linux::{Calls, Errno, Wait};
 
-use super::memory::Memory;
+use super::memory::{Memory, Part};
 use super::records::Records;
 
 /// The most bytes of one read(2).
-const READ: usize = 512 << 10;
+const READ: usize = 1 << 20;
 
 /// What the records about a block, and an empty one, count.
-const OVERHEAD: usize = 1 << 10;
+pub const OVERHEAD: usize = 1 << 10;
 
 /// The most bytes that are kept of the first record of a block, for messages.
 const SHOWN: usize = 60;
 
 /// A part of the input for one worker.
-#[derive(Debug)]
 pub struct Block {
     /// Counts from 1.
     pub number: u64,
@@ -31,11 +30,8 @@ pub struct Block {
     pub bytes: u64,
     /// The start of its first line.
     pub first: Vec<u8>,
-    /// Its bytes: these, and then those.
-    pub pages: Vec<Pages>,
-    pub rest: Vec<u8>,
-    /// The memory that it counts for.
-    pub charge: usize,
+    /// Its bytes.
+    pub parts: Vec<Part>,
 }
 
 /// How the input is cut.
@@ -59,7 +55,7 @@ pub struct Input<'fd> {
     pub header: Vec<u8>,
     header_left: u64,
     /// Memory that is filled, without the end of a record.
-    full: Vec<Pages>,
+    full: Vec<Part>,
     current: Option<Pages>,
     /// The bytes of `current` from here have not been returned, …
     start: usize,
@@ -121,8 +117,7 @@ impl<'fd> Input<'fd> {
     /// Those of read(2), and `ENOMEM`.
     pub fn read(&mut self, memory: &mut Memory) -> Result<(), Errno> {
         if self.current.is_none() {
-            let mut pages = Pages::huge(self.cut.block).map_err(|_| Errno::NOMEM)?;
-            memory.take_anyway(self.cut.block);
+            let mut pages = memory.pages(self.cut.block).ok_or(Errno::NOMEM)?;
             memory.give_back(self.carried.len());
             self.len = self.carried.len();
             pages[..self.len].copy_from_slice(&self.carried);
@@ -182,7 +177,10 @@ impl<'fd> Input<'fd> {
         }
         if is_full(self) {
             match self.start {
-                0 => self.full.extend(self.current.take()),
+                0 => {
+                    let current = self.current.take();
+                    (self.full).extend(current.map(|pages| Part::Pages(pages, self.len)));
+                }
                 _ => self.carry_from(self.start, memory),
             }
             (self.start, self.scanned, self.len) = (0, self.carried.len(), 0);
@@ -202,9 +200,9 @@ impl<'fd> Input<'fd> {
 
     /// Makes what was looked at the header.
     fn take_header(&mut self, memory: &mut Memory) {
-        for pages in self.full.drain(..) {
-            memory.give_back(pages.len());
-            self.header.extend_from_slice(&pages);
+        for part in self.full.drain(..) {
+            self.header.extend_from_slice(&part);
+            memory.free(part);
         }
         if let Some(pages) = &self.current {
             self.header
@@ -217,40 +215,35 @@ impl<'fd> Input<'fd> {
 
     /// Returns the bytes up to `end` in the current memory as a block.
     fn returned(&mut self, end: usize, memory: &mut Memory) -> Block {
-        let mut pages = std::mem::take(&mut self.full);
-        let mut charge = pages.len() * self.cut.block + OVERHEAD;
+        let mut parts = std::mem::take(&mut self.full);
         memory.take_anyway(OVERHEAD);
-        let mut rest = Vec::new();
         let is_mostly_block = self.start == 0 && end > self.len - end;
-        if let Some(mut current) = self.current.take_if(|_| is_mostly_block) {
+        if let Some(current) = self.current.take_if(|_| is_mostly_block) {
             self.carried = current[end..self.len].to_vec();
             memory.take_anyway(self.carried.len());
-            charge += current.len();
-            current.truncate(end);
-            pages.push(current);
+            parts.push(Part::Pages(current, end));
             // What was looked at stays so.
             (self.scanned, self.start) = (self.scanned - end, 0);
             self.len = 0;
         } else if let Some(current) = &self.current {
-            rest = current[self.start..end].to_vec();
+            let rest = current[self.start..end].to_vec();
             memory.take_anyway(rest.len());
-            charge += rest.len();
+            parts.push(Part::Bytes(rest));
             self.start = end;
         }
         self.end = None;
         self.number += 1;
-        let bytes = pages.iter().map(|pages| pages.len() as u64).sum::<u64>() + rest.len() as u64;
-        let first = pages.first().map_or(&rest[..], |pages| &pages[..]);
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let first = parts.first().map_or(&[][..], |part| part);
         let first = &first[..first.len().min(SHOWN)];
         let line = memchr::memchr(b'\n', first).unwrap_or(first.len());
+        let first = first[..line].to_vec();
         let block = Block {
             number: self.number,
             start: self.position,
             bytes,
-            first: first[..line].to_vec(),
-            pages,
-            rest,
-            charge,
+            first,
+            parts,
         };
         self.position += bytes;
         block
@@ -261,7 +254,7 @@ impl<'fd> Input<'fd> {
         if let Some(pages) = self.current.take() {
             self.carried = pages[start..self.len].to_vec();
             memory.take_anyway(self.carried.len());
-            memory.give_back(pages.len());
+            memory.free(Part::Pages(pages, 0));
         }
     }
 

@@ -1,7 +1,35 @@
 //! The memory for what has been read and not been written: a limit, and who may use how much of it.
+//!
+//! Memory is used again, which costs less than fresh pages: the kernel clears those. So its bytes are only ever copied
+//! into pipes, and never given to them as pages.
+
+use std::ops::Deref;
+use std::rc::Rc;
+
+use fullbore::Pages;
+
+/// Some bytes, and the memory that they are in.
+pub enum Part {
+    /// The first of these pages.
+    Pages(Pages, usize),
+    Bytes(Vec<u8>),
+    /// Memory that does not count.
+    Shared(Rc<[u8]>),
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Part::Pages(pages, len) => &pages[..*len],
+            Part::Bytes(bytes) => bytes,
+            Part::Shared(bytes) => bytes,
+        }
+    }
+}
 
 /// Bytes of memory in use, and the limit on them.
-#[derive(Debug)]
 pub struct Memory {
     limit: usize,
     /// What is left free for the part of a record that is cut off a block.
@@ -13,6 +41,9 @@ pub struct Memory {
     pub is_short: bool,
     /// Whether the kernel had no more.
     is_refused: bool,
+    /// Pages to use again, the last used ones last, and their bytes.
+    free: Vec<Pages>,
+    free_bytes: usize,
 }
 
 impl Memory {
@@ -25,6 +56,34 @@ impl Memory {
             peak: 0,
             is_short: false,
             is_refused: false,
+            free: Vec::new(),
+            free_bytes: 0,
+        }
+    }
+
+    /// Returns so many bytes in pages, which count as used; `None` if the kernel has none.
+    pub fn pages(&mut self, len: usize) -> Option<Pages> {
+        let pages = match self.free.iter().rposition(|pages| pages.len() == len) {
+            Some(at) => {
+                self.free_bytes -= len;
+                self.free.remove(at)
+            }
+            None => Pages::huge(len).ok()?,
+        };
+        self.take_anyway(len);
+        Some(pages)
+    }
+
+    /// Takes memory back.
+    pub fn free(&mut self, part: Part) {
+        match part {
+            Part::Pages(pages, _) => {
+                self.give_back(pages.len());
+                self.free_bytes += pages.len();
+                self.free.push(pages);
+            }
+            Part::Bytes(bytes) => self.give_back(bytes.len()),
+            Part::Shared(_) => {}
         }
     }
 
@@ -35,15 +94,13 @@ impl Memory {
         has
     }
 
-    /// Returns whether this is a small part of what is free.
-    pub fn is_ample_for(&self, bytes: usize) -> bool {
-        !self.is_short && self.used + 8 * bytes + self.reserve <= self.limit
-    }
-
     /// Uses so many bytes more, also of the reserve.
     pub fn take_anyway(&mut self, bytes: usize) {
         self.used += bytes;
         self.peak = self.peak.max(self.used);
+        while self.used + self.free_bytes > self.limit && !self.free.is_empty() {
+            self.free_bytes -= self.free.remove(0).len();
+        }
     }
 
     /// Uses so many bytes less.
@@ -57,6 +114,8 @@ impl Memory {
     /// Has no more for now, because the kernel has not.
     pub fn refuse(&mut self) {
         (self.is_refused, self.is_short) = (true, true);
+        self.free.clear();
+        self.free_bytes = 0;
     }
 
     /// Memory may be free that was not.

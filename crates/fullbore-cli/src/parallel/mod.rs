@@ -9,20 +9,30 @@
 //! | `worker.rs` | one process with its block, and its output |
 //! | `messages.rs` | the lines of the workers on stderr |
 //! | `queue.rs` | the workers in the order of their blocks, and whose turn it is |
-//! | `runner.rs` | the process that does it all: one thread, which waits with poll(2) |
+//! | `outlet.rs` | stdout, and the bytes on their way there |
+//! | `failures.rs` | which workers have failed, and what follows from it |
 //! | `report.rs` | what the workers did, and what was slow |
+//! | `display.rs` | the progress, and the lines of the log |
+//! | `stop.rs` | why no more is written |
+//! | `runner.rs` | the process that does it all, in one thread: starting, writing, ending |
+//! | `wait.rs` | what it waits for with poll(2), and what it does then |
 //!
 //! The block whose turn it is goes straight from its process to the output, and needs no memory for that. All others
 //! wait for memory. So there is always one that goes on, and nothing can deadlock.
 
+mod display;
+mod failures;
 mod input;
 mod memory;
 mod messages;
 mod options;
+mod outlet;
 mod queue;
 mod records;
 mod report;
 mod runner;
+mod stop;
+mod wait;
 mod worker;
 
 pub use options::Options;

@@ -1,10 +1,12 @@
 //! What the workers did, and what was slow: the reader, the workers or the writer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullbore_host::size::{amount, format as size};
 use fullbore_host::text::{Percent, counted, table_lines};
 use serde::Serialize;
+
+use super::worker::Worker;
 
 /// The report on a stage in several processes.
 #[derive(Debug, Default, Serialize)]
@@ -63,12 +65,27 @@ pub struct Slot {
 }
 
 impl Report {
-    /// Notes how long a complete output waited for its turn.
-    pub fn waited_for_turn(&mut self, time: Duration) {
+    /// Returns what the processes with this number did.
+    pub fn slot(&mut self, number: usize) -> &mut Slot {
+        if self.workers.len() <= number {
+            self.workers.resize(number + 1, Slot::default());
+        }
+        &mut self.workers[number]
+    }
+
+    /// Notes what a worker did whose output has been written.
+    pub fn note(&mut self, worker: &Worker) {
+        let ended = worker.ended.unwrap_or_else(Instant::now);
         self.turns += 1;
-        self.turn_sum += time;
-        let seconds = time.as_secs_f64();
+        self.turn_sum += ended.elapsed();
+        let seconds = ended.elapsed().as_secs_f64();
         self.turn_wait_max_seconds = self.turn_wait_max_seconds.max(seconds);
+        self.bytes_written += worker.wrote;
+        let slot = self.slot(worker.slot);
+        slot.blocks += 1;
+        slot.bytes_read += worker.bytes;
+        slot.bytes_written += worker.wrote;
+        slot.seconds += (ended - worker.began).as_secs_f64();
     }
 
     /// Adds what follows from the sums.

@@ -1,29 +1,25 @@
 //! One process that has a block: its input, its output and its messages.
 //!
-//! No call here waits. The read ends of its pipes are only open in this process, so `O_NONBLOCK` affects no other one.
+//! No call here waits. These ends of its pipes are only open in this process, so `O_NONBLOCK` affects no other one.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitStatus;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anyhow::Result;
-use fullbore::{Pages, Producer, ProducerOptions};
+use fullbore::Pages;
 use fullbore_linux::pipe::with_capacity;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::input::Block;
-use super::memory::Memory;
+use super::input::{Block, OVERHEAD};
+use super::memory::{Memory, Part};
 use crate::run::{Command, Starting};
 
-/// The bytes of the first piece of memory for an output that waits for its turn.
+/// The bytes of a piece of memory for an output that waits for its turn.
 const PIECE: usize = 256 << 10;
-
-/// The bytes of the pieces after it, where memory is not short: huge pages need fewer page faults.
-const LARGE: usize = 2 << 20;
 
 /// The capacity of a pipe that nothing has enlarged.
 const USUAL: usize = 64 << 10;
@@ -51,11 +47,10 @@ pub struct Worker {
     pub messages: Option<OwnedFd>,
     /// The start of a line on its stderr.
     pub line: Vec<u8>,
-    /// What it has written before its turn, in pieces and the memory of each.
-    pub kept: VecDeque<(Pages, usize)>,
+    /// What it has written before its turn.
+    pub kept: VecDeque<Part>,
     /// The last piece of that, and how much of it is filled.
     filling: Option<(Pages, usize)>,
-    pub kept_bytes: usize,
     pub began: Instant,
     /// When all of its output had been read.
     pub ended: Option<Instant>,
@@ -64,48 +59,36 @@ pub struct Worker {
 
 /// The bytes that a worker has yet to get.
 pub struct Feed {
-    out: Producer<OwnedFd>,
-    header: Rc<[u8]>,
+    pub pipe: OwnedFd,
+    pub capacity: usize,
+    parts: VecDeque<Part>,
+    /// The bytes of the first part that it has got.
     written: usize,
-    pages: Vec<Pages>,
-    rest: Vec<u8>,
-    rest_written: usize,
-    /// The memory that they count for.
-    pub charge: usize,
 }
 
 impl Feed {
     /// Gives the worker what its pipe has room for. Returns whether that was all.
     ///
     /// # Errors
-    /// Those of the pipe, but for `EAGAIN`; `EPIPE` if the worker has closed its input.
-    fn give(&mut self) -> io::Result<bool> {
-        match self.give_all() {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            given => given.map(|()| true),
-        }
-    }
-
-    fn give_all(&mut self) -> io::Result<()> {
-        while self.written < self.header.len() {
-            self.written += self.out.write(&self.header[self.written..])?;
-        }
-        for pages in self.pages.drain(..) {
-            // The producer keeps what it cannot send now.
-            match self.out.send_pages(pages).map_err(io::Error::from) {
-                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-                _ => {}
+    /// Those of write(2), but for `EAGAIN`; `EPIPE` if the worker has closed its input.
+    fn give(&mut self, memory: &mut Memory) -> Result<bool, Errno> {
+        while let Some(part) = self.parts.front() {
+            let left = &part[self.written..];
+            if left.is_empty() {
+                if let Some(part) = self.parts.pop_front() {
+                    memory.free(part);
+                }
+                self.written = 0;
+                continue;
+            }
+            match rustix::io::write(&self.pipe, left) {
+                Ok(n) => self.written += n,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
             }
         }
-        while self.rest_written < self.rest.len() {
-            self.rest_written += self.out.write(&self.rest[self.rest_written..])?;
-        }
-        self.out.flush()
-    }
-
-    /// Returns the pipe.
-    pub fn pipe(&self) -> &OwnedFd {
-        self.out.get_ref()
+        Ok(true)
     }
 }
 
@@ -124,10 +107,10 @@ impl Worker {
     ) -> Result<Self, (io::Error, Block)> {
         let began = Instant::now();
         let start = || -> io::Result<_> {
-            let (stdin, _) = with_capacity(least_of(block.bytes, pipe_size))?;
+            let (stdin, grown) = with_capacity(least_of(block.bytes, pipe_size))?;
             let (stdout, _) = with_capacity(pipe_size)?;
             let stderr = fullbore::Pipe::new()?;
-            for end in [&stdout.reader, &stderr.reader] {
+            for end in [&stdin.writer, &stdout.reader, &stderr.reader] {
                 rustix::io::ioctl_fionbio(end, true)?;
             }
             let ends = [
@@ -135,14 +118,13 @@ impl Worker {
                 stdout.writer.as_fd(),
                 stderr.writer.as_fd(),
             ];
-            let out = ProducerOptions::new().nonblocking(true).pipe_size(0);
-            let out = out.open(stdin.writer)?;
             let pid = starting.start(command, ends.map(Some))?;
-            Ok((pid, out, stdout.reader, stderr.reader))
+            let capacity = grown.after;
+            Ok((pid, capacity, stdin.writer, stdout.reader, stderr.reader))
         };
         match start() {
             Err(error) => Err((error, block)),
-            Ok((pid, out, output, messages)) => Ok(Self {
+            Ok((pid, capacity, pipe, output, messages)) => Ok(Self {
                 number: block.number,
                 start: block.start,
                 bytes: block.bytes,
@@ -151,20 +133,18 @@ impl Worker {
                 pid,
                 status: None,
                 feed: Some(Feed {
-                    out,
-                    header: Rc::clone(header),
+                    pipe,
+                    capacity,
+                    parts: std::iter::once(Part::Shared(Rc::clone(header)))
+                        .chain(block.parts)
+                        .collect(),
                     written: 0,
-                    pages: block.pages,
-                    rest: block.rest,
-                    rest_written: 0,
-                    charge: block.charge,
                 }),
                 output: Some(output),
                 messages: Some(messages),
                 line: Vec::new(),
                 kept: VecDeque::new(),
                 filling: None,
-                kept_bytes: 0,
                 began,
                 ended: None,
                 wrote: 0,
@@ -180,20 +160,22 @@ impl Worker {
     /// Gives the worker a part of its block. After the last one it sees the end of its input.
     ///
     /// # Errors
-    /// Those of the pipe. A worker that has closed its input gets no more.
-    pub fn give(&mut self, memory: &mut Memory) -> io::Result<()> {
-        let Some(feed) = &mut self.feed else {
-            return Ok(());
-        };
-        match feed.give() {
-            Ok(false) => return Ok(()),
-            Ok(true) => {}
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-            Err(error) => return Err(error),
+    /// Those of write(2). A worker that has closed its input gets no more.
+    pub fn give(&mut self, memory: &mut Memory) -> Result<(), Errno> {
+        match self.feed.as_mut().map(|feed| feed.give(memory)) {
+            None | Some(Ok(false)) => {}
+            Some(Ok(true) | Err(Errno::PIPE)) => self.forget_input(memory),
+            Some(Err(errno)) => return Err(errno),
         }
-        memory.give_back(feed.charge);
-        self.feed = None;
         Ok(())
+    }
+
+    /// Closes its input, and takes back the memory of what it has not got.
+    pub fn forget_input(&mut self, memory: &mut Memory) {
+        if let Some(feed) = self.feed.take() {
+            feed.parts.into_iter().for_each(|part| memory.free(part));
+            memory.give_back(OVERHEAD);
+        }
     }
 
     /// Returns whether memory is left for more of its output.
@@ -201,83 +183,61 @@ impl Worker {
         self.filling.is_some() || memory.has(PIECE)
     }
 
-    /// Returns the size of the next piece.
-    fn piece(&self, memory: &Memory) -> usize {
-        match self.kept_bytes >= PIECE && memory.is_ample_for(LARGE) {
-            true => LARGE,
-            false => PIECE,
-        }
-    }
-
-    /// Keeps what it has written. Returns false if the kernel has no memory.
+    /// Keeps what it has written, as far as there is memory.
     ///
     /// # Errors
     /// Those of read(2).
-    pub fn keep(&mut self, memory: &mut Memory) -> Result<bool, Errno> {
+    pub fn keep(&mut self, memory: &mut Memory) -> Result<(), Errno> {
         let Some(output) = &self.output else {
-            return Ok(true);
+            return Ok(());
         };
-        let piece = self.piece(memory);
         while self.filling.is_some() || memory.has(PIECE) {
             let (pages, filled) = match &mut self.filling {
                 Some(filling) => filling,
-                none => {
-                    let Ok(pages) = Pages::huge(piece) else {
+                none => match memory.pages(PIECE) {
+                    Some(pages) => none.insert((pages, 0)),
+                    None => {
                         memory.refuse();
-                        return Ok(false);
-                    };
-                    memory.take_anyway(piece);
-                    self.kept_bytes += piece;
-                    none.insert((pages, 0))
-                }
+                        return Ok(());
+                    }
+                },
             };
             match rustix::io::read(output, &mut pages[*filled..]) {
                 Ok(0) => {
                     self.output = None;
                     self.keep_short(memory);
-                    return Ok(true);
+                    return Ok(());
                 }
                 Ok(n) => {
                     *filled += n;
                     self.wrote += n as u64;
                     if *filled == pages.len() {
                         let full = self.filling.take();
-                        self.kept.extend(full);
-                        return Ok(true);
+                        (self.kept).extend(full.map(|(pages, filled)| Part::Pages(pages, filled)));
                     }
                 }
-                Err(Errno::AGAIN) => return Ok(true),
+                Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Puts the last piece behind the others. A short one gets memory of its size.
     pub fn keep_short(&mut self, memory: &mut Memory) {
-        let Some((mut pages, filled)) = self.filling.take() else {
+        let Some((pages, filled)) = self.filling.take() else {
             return;
         };
-        let small = filled.next_multiple_of(fullbore_linux::page_size());
-        let mut uses = pages.len();
-        let copy = (filled > 0 && small < uses / 2)
-            .then(|| Pages::new(small).ok())
-            .flatten();
-        pages.truncate(filled);
-        let whole = uses;
-        if let Some(mut copy) = copy {
-            copy[..filled].copy_from_slice(&pages);
-            copy.truncate(filled);
-            (pages, uses) = (copy, small);
+        if filled >= pages.len() / 2 {
+            self.kept.push_back(Part::Pages(pages, filled));
+            return;
         }
-        if filled == 0 {
-            uses = 0;
-        } else {
-            self.kept.push_back((pages, uses));
+        if filled > 0 {
+            memory.take_anyway(filled);
+            self.kept.push_back(Part::Bytes(pages[..filled].to_vec()));
         }
-        memory.give_back(whole - uses);
-        self.kept_bytes -= whole - uses;
+        memory.free(Part::Pages(pages, 0));
     }
 
     /// Reads and drops what it has written.
@@ -285,9 +245,10 @@ impl Worker {
     /// # Errors
     /// Those of read(2).
     pub fn discard(&mut self, memory: &mut Memory) -> Result<(), Errno> {
-        self.filling = None;
-        self.kept.clear();
-        memory.give_back(std::mem::take(&mut self.kept_bytes));
+        if let Some((pages, _)) = self.filling.take() {
+            memory.free(Part::Pages(pages, 0));
+        }
+        self.kept.drain(..).for_each(|part| memory.free(part));
         let mut dropped = [0; USUAL];
         for _ in 0..DROPPED {
             let Some(output) = &self.output else {

@@ -104,6 +104,16 @@ fn the_output_is_that_of_the_command_alone() {
 }
 
 #[test]
+fn the_output_is_what_a_worker_has_written_though_it_uses_its_memory_again() {
+    let line = format!(
+        "echo | {FULLBORE} parallel -- {FULLBORE} write --write-with-vmsplice --verify --bytes-to-pipe 16M | \
+         {FULLBORE} read --verify --pause 300us"
+    );
+    let output = finish(start(fullbore("run").arg(line)));
+    assert_code(&output, 0);
+}
+
+#[test]
 fn compressed_blocks_are_one_stream() {
     let input = numbered(100_000);
     let output = parallel("-j 3 --block 64K", "gzip -1", &input);

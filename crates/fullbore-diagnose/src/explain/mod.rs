@@ -30,7 +30,9 @@ use fullbore_lab::measurement::{Stop, until_bytes_arrive};
 use fullbore_lab::one_cpu::{measure, plain_pipe};
 use fullbore_lab::program::Program;
 use fullbore_lab::work::Bench;
-use fullbore_results::explain::{Disturbance, Explanation, SCHEMA, SamplingReport, SideReport};
+use fullbore_results::explain::{
+    Class, Disturbance, Explanation, SCHEMA, SamplingReport, SideReport,
+};
 use fullbore_results::run::Settings;
 
 use advice::Subject;
@@ -38,7 +40,7 @@ use profile::Side;
 use record::{Recording, merge, record};
 use symbols::Kernel;
 use turns::Turns;
-use verdict::{of_samples, without_samples};
+use verdict::{in_parallel, of_samples, without_samples};
 
 /// Measures an experiment with and without samples, alternately, and also on one CPU if its writer and its
 /// reader take turns.
@@ -108,11 +110,30 @@ pub fn command(
     watched.add(recording);
     let (mut explanation, turns) = watched.explain(Subject::default());
     explanation.command = words.to_vec();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if let Some(cost) = (explanation.verdict.as_mut()).filter(|cost| cost.class == Class::User) {
+        let spread = in_parallel(&line_of(words), &explanation.sides, cpus);
+        cost.advice = spread.unwrap_or_else(|| cost.advice.clone());
+    }
     explanation.placement = turns.and_then(|turns| {
         let cpus = CpuPair::choose(&Topology::read());
         turns.estimated(measure(plain_pipe(), &cpus, program).ok()?)
     });
     Ok(explanation)
+}
+
+/// Returns a command as a line of a shell, which it is if it is one word.
+fn line_of(words: &[String]) -> String {
+    let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
+    match words {
+        [line] => line.clone(),
+        [program, arguments @ ..] => {
+            let arguments = arguments.iter().map(quoted);
+            let words: Vec<String> = std::iter::once(program.clone()).chain(arguments).collect();
+            words.join(" ")
+        }
+        [] => String::new(),
+    }
 }
 
 /// The data from one recording, or from several.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::advice::{Subject, advice};
+use fullbore_observe::verdict::{on_all_cpus, step_on_cpu};
 use fullbore_results::explain::{Accounts, Class, CostAdvice, MainCost, SideReport};
 
 /// Returns on what most of the time was spent, by the samples, or `None` if there are too few.
@@ -45,6 +46,28 @@ pub fn of_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<MainCost
         next,
         words,
         advice: advice(class, &most.name, subject),
+    })
+}
+
+/// The least share of its time in which a program that is limited by the CPU runs.
+const RUNS: f64 = 0.8;
+
+/// Returns how the program of a shell's line whose own code takes the most time can run on all of these CPUs, if it is
+/// limited by the CPU and CPUs were idle.
+pub fn in_parallel(line: &str, sides: &[SideReport], cpus: usize) -> Option<CostAdvice> {
+    let user = |side: &SideReport| side.accounts.user_seconds;
+    let slow = sides.iter().max_by(|a, b| user(a).total_cmp(&user(b)))?;
+    if slow.processes != 1 || slow.ran < RUNS {
+        return None;
+    }
+    let used: f64 = sides
+        .iter()
+        .map(|side| side.ran * side.processes as f64)
+        .sum();
+    let spread = on_all_cpus(line, &slow.name, cpus as f64 - used)?;
+    Some(CostAdvice {
+        instead: spread.command,
+        words: format!("{}; or {}", spread.why, step_on_cpu(&slow.name)),
     })
 }
 
@@ -186,6 +209,39 @@ mod tests {
         let sides = sides(&["cat;do_syscall_64_[k];some_new_function_[k] 60"]);
         assert_eq!(sides[0].shares[0].class, Class::NotClassified);
         assert_eq!(sides[0].shares[0].symbols[0].name, "some_new_function");
+    }
+
+    #[test]
+    fn a_program_of_lines_that_takes_a_whole_cpu_can_have_the_others() {
+        let side = |name: &str, user_seconds| {
+            let accounts = Accounts {
+                seconds: 2.0,
+                user_seconds,
+                ..Accounts::default()
+            };
+            let (name, processes) = (name.to_owned(), 1);
+            let side = Side {
+                name,
+                processes,
+                accounts,
+                ..Side::default()
+            };
+            side.report(false)
+        };
+        let advice = |line, user_seconds, cpus| {
+            let sides = [side("cat", 0.1), side("grep", user_seconds)];
+            in_parallel(line, &sides, cpus).map(|advice| advice.instead)
+        };
+        let typed = Some("fullbore parallel --accept 1 -- grep -E 'a|b'".to_owned());
+        assert_eq!(advice("cat f | grep -E 'a|b'", 1.9, 2), Some(typed));
+        assert_eq!(advice("cat f | grep \"$x\"", 1.9, 2), Some(None));
+        for (line, user_seconds, cpus) in [
+            ("cat f | grep -c x", 1.9, 2),
+            ("cat f | grep x", 1.2, 2),
+            ("cat f | grep x", 1.9, 1),
+        ] {
+            assert_eq!(advice(line, user_seconds, cpus), None, "{line}");
+        }
     }
 
     #[test]

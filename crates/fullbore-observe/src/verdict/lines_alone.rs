@@ -128,6 +128,21 @@ pub(super) fn lines(text: &str) -> Lines {
     }
 }
 
+/// Splits a line at each '|' outside of quotes.
+pub(super) fn stages(line: &str) -> Vec<&str> {
+    let (mut quote, mut is_escaped) = (None, false);
+    let parts = line.split(|c| {
+        let is_plain = !std::mem::take(&mut is_escaped);
+        match quote {
+            Some(open) if open == c && is_plain => quote = None,
+            None if is_plain && (c == '\'' || c == '"') => quote = Some(c),
+            _ => is_escaped = is_plain && c == '\\' && quote != Some('\''),
+        }
+        c == '|' && quote.is_none() && is_plain
+    });
+    parts.collect()
+}
+
 /// Returns the words of a simple command; `None` if a shell would do more than to split it.
 fn words(text: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use next::step_on_cpu;
+pub use next::{Spread, on_all_cpus, step_on_cpu};
 
 use crate::sampling::moment::Cause;
 

@@ -2,7 +2,7 @@
 
 use crate::sampling::attribution::Attribution;
 use crate::sampling::moment::Cause;
-use crate::verdict::lines_alone::{Lines, lines};
+use crate::verdict::lines_alone::{Lines, lines, stages};
 use crate::verdict::numbers::Numbers;
 use crate::verdict::{Bound, Verdict, VerdictKind};
 
@@ -105,29 +105,62 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
     let words: Vec<&str> = stage.text.split(' ').collect();
     let is_watched =
         matches!(words.as_slice(), [_, pid] if pid.bytes().all(|byte| byte.is_ascii_digit()));
-    Some(match lines(&stage.text) {
+    Some(match spread(&stage.text, idle) {
+        Some(Spread {
+            command: Some(command),
+            why,
+        }) if !is_watched => match step.programs {
+            [] => format!("'{command}' {why}"),
+            _ => format!("'{command}' {why}; or {text}"),
+        },
+        Some(_) => format!("{}; or {text}", if_alone(idle)),
+        None => text,
+    })
+}
+
+/// How a stage runs on all CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// What to type in its place, if it is known to treat every line alone.
+    pub command: Option<String>,
+    /// What that does, or on which condition.
+    pub why: String,
+}
+
+/// Returns how the stage of a shell's line that this program runs can use so many CPUs that are idle; `None` if there are
+/// too few, or if it is known to see more than one line.
+pub fn on_all_cpus(line: &str, name: &str, idle: f64) -> Option<Spread> {
+    let mut stages = stages(line).into_iter();
+    let text = stages.find(|stage| program(stage) == name)?;
+    (idle >= IDLE).then(|| spread(text.trim(), idle))?
+}
+
+fn spread(text: &str, idle: f64) -> Option<Spread> {
+    match lines(text) {
         Lines::Alone {
             why,
             accepts_1,
             assignments,
-        } if !is_watched => {
-            let (before, command) = stage.text.trim().split_at(assignments);
+        } => {
+            let (before, command) = text.trim().split_at(assignments);
             let accept = if accepts_1 { "--accept 1 " } else { "" };
-            let others = match step.programs {
-                [] => String::new(),
-                _ => format!("; or {text}"),
-            };
-            format!(
-                "'{before}fullbore parallel {accept}-- {command}' runs it on all CPUs, of which {idle:.1} were idle: \
-                 {why}{others}"
-            )
+            Some(Spread {
+                command: Some(format!("{before}fullbore parallel {accept}-- {command}")),
+                why: format!("runs it on all CPUs, of which {idle:.1} were idle: {why}"),
+            })
         }
-        Lines::Together => text,
-        _ => format!(
-            "'fullbore parallel' runs it on all CPUs, of which {idle:.1} were idle, if it treats every line alone; or \
-             {text}"
-        ),
-    })
+        Lines::Together => None,
+        Lines::Unknown => Some(Spread {
+            command: None,
+            why: if_alone(idle),
+        }),
+    }
+}
+
+fn if_alone(idle: f64) -> String {
+    format!(
+        "'fullbore parallel' runs it on all CPUs, of which {idle:.1} were idle, if it treats every line alone"
+    )
 }
 
 /// The CPUs that have to be idle for a stage to gain from more processes.
@@ -169,6 +202,22 @@ mod tests {
         ] {
             assert_eq!(program(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_command_on_all_cpus_is_that_of_the_stage_with_the_program() {
+        let line = "zcat a | LC_ALL=C grep -E 'a|b' | python3 x.py | sort";
+        let spread = |name, idle| on_all_cpus(line, name, idle);
+        let grep = spread("grep", 1.0).unwrap();
+        let expected = "LC_ALL=C fullbore parallel --accept 1 -- grep -E 'a|b'";
+        assert_eq!(grep.command.as_deref(), Some(expected));
+        assert!(grep.why.ends_with("1.0 were idle: it matches line by line"));
+        assert_eq!(spread("grep", 0.5), None);
+        assert_eq!(spread("sort", 1.0), None);
+        assert_eq!(spread("awk", 1.0), None);
+        let python = spread("python3", 1.0).unwrap();
+        assert_eq!(python.command, None);
+        assert!(python.why.ends_with("if it treats every line alone"));
     }
 
     #[test]

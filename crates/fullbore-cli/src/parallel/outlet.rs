@@ -1,0 +1,125 @@
+//! stdout, and the bytes on their way there. No call here waits.
+//!
+//! The bytes of a worker are read and written. Its pages are not moved from pipe to pipe: a program that gives pages of
+//! its own memory uses them again as soon as its pipe is empty (vmsplice(2)), and stdout would get the new bytes.
+
+use anyhow::Context;
+use fullbore::Pages;
+use fullbore_linux::{Calls, Errno, Wait, Waiter, is_pipe_or_socket, is_reader_gone, pipe};
+use rustix::stdio::stdout;
+
+use super::memory::{Memory, Part};
+use super::stop::Stop;
+use super::worker::Worker;
+use crate::inherited;
+use fullbore_host::size::amount;
+
+/// The most bytes that are read from a worker at a time.
+const WINDOW: usize = 256 << 10;
+
+/// stdout.
+pub struct Outlet {
+    calls: Calls,
+    /// Whether it has a reader that can close it.
+    pub has_reader: bool,
+    /// The bytes on their way: an output that was kept, …
+    part: Option<Part>,
+    /// … or what was read from a worker last.
+    window: Pages,
+    filled: usize,
+    /// How many of them were written.
+    written: usize,
+    total: u64,
+}
+
+impl Outlet {
+    /// Opens stdout.
+    ///
+    /// # Errors
+    /// If it is closed, or there is no memory.
+    pub fn open() -> anyhow::Result<Self> {
+        inherited::stdout()?;
+        if let Some(end) = pipe::of(&stdout())? {
+            end.grow(pipe::roomy())?;
+        }
+        let mut waiter = Waiter::new(Wait::Block);
+        waiter.never = true;
+        Ok(Self {
+            calls: Calls::with(waiter),
+            has_reader: is_pipe_or_socket(stdout()),
+            part: None,
+            window: Pages::huge(WINDOW).context("memory for the output")?,
+            filled: 0,
+            written: 0,
+            total: 0,
+        })
+    }
+
+    /// Whether bytes wait until there is room for them.
+    pub fn is_full(&self) -> bool {
+        self.part.is_some() || self.filled > 0
+    }
+
+    /// Takes an output that was kept. Nothing may be on its way.
+    pub fn send(&mut self, part: Part) {
+        self.part = Some(part);
+    }
+
+    /// Takes what a worker has written. Nothing may be on its way.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub fn take(&mut self, worker: &mut Worker) -> Result<(), Stop> {
+        while let Some(output) = worker.output.as_ref().filter(|_| self.filled < WINDOW) {
+            match rustix::io::read(output, &mut self.window[self.filled..]) {
+                Ok(0) => worker.output = None,
+                Ok(n) => self.filled += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(Stop::unread(worker, errno)),
+            }
+        }
+        worker.wrote += self.filled as u64;
+        Ok(())
+    }
+
+    /// Writes what there is room for. Returns whether nothing is left.
+    ///
+    /// # Errors
+    /// Those of write(2).
+    pub fn flush(&mut self, memory: &mut Memory) -> Result<bool, Stop> {
+        while self.is_full() {
+            let window = &self.window[..self.filled];
+            let bytes = self.part.as_ref().map_or(window, |part| part);
+            if self.written == bytes.len() {
+                (self.filled, self.written) = (0, 0);
+                self.part
+                    .take()
+                    .into_iter()
+                    .for_each(|part| memory.free(part));
+                return Ok(true);
+            }
+            match self.calls.write(stdout(), &bytes[self.written..]) {
+                Ok(n) => {
+                    self.written += n;
+                    self.total += n as u64;
+                }
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(errno) if is_reader_gone(errno, stdout()) => return Err(Stop::Closed),
+                Err(errno) => {
+                    let after = after(self.total);
+                    return Err(Stop::of(errno, format_args!("write to stdout{after}")));
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Returns how much was done before an error, if it was something.
+pub fn after(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => format!(" (after {})", amount(bytes as f64)),
+    }
+}

@@ -1,0 +1,224 @@
+//! Waits until something can go on, and does it.
+
+use std::time::{Duration, Instant};
+
+use fullbore_linux::Errno;
+use nix::sys::resource::UsageWho;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitOptions, wait};
+use rustix::stdio::{stdin, stdout};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use super::messages::fd as stderr_fd;
+use super::outlet::after;
+use super::runner::{Work, cpu_seconds};
+use super::stop::Stop;
+use crate::run::{Came, stop};
+
+/// The time in which a worker gets a byte, if it is fast.
+const NANOSECONDS_PER_BYTE: f64 = 0.25;
+
+/// The shortest time for which a sleep pays off.
+const LEAST_NAP: Duration = Duration::from_micros(50);
+
+/// What poll(2) has reported.
+#[derive(Clone, Copy)]
+enum On {
+    Signals,
+    Keeper,
+    Input,
+    Output,
+    Stderr,
+    Feed(usize),
+    OutputOf(usize),
+    Messages(usize),
+}
+
+impl Work<'_> {
+    /// Waits until something can go on, and does it.
+    pub fn wait(&mut self) -> Result<(), Stop> {
+        let turn = self.queue.turn(&self.memory);
+        let may_go_on = !self.failures.is_failing && self.broken.is_none();
+        let has_room = self.ready.len() < self.sizes.ready();
+        let reads = may_go_on && has_room && self.input.may_read(&mut self.memory);
+        if may_go_on && !reads && !self.input.at_end && self.input.has_all(&self.memory) {
+            self.broken = Some(anyhow::anyhow!(
+                "the record at byte {} of the input is longer than the memory: use a larger --memory than {}",
+                self.input.position(),
+                fullbore_host::size::format(self.sizes.memory as u64)
+            ));
+            return Ok(());
+        }
+        let began = Instant::now();
+        let is_busy = self.queue.running() >= self.sizes.jobs;
+        if let Some(nap) = self.nap().filter(|_| is_busy) {
+            std::thread::sleep(nap);
+        }
+        let came = self.poll(turn, reads);
+        let waited = began.elapsed().as_secs_f64();
+        let waiting_for = match (self.outlet.is_full(), reads && !is_busy) {
+            (true, _) => &mut self.report.waited.output,
+            (_, true) => &mut self.report.waited.input,
+            _ => &mut self.report.waited.workers,
+        };
+        *waiting_for += waited;
+        match came {
+            Ok(came) => came
+                .into_iter()
+                .try_for_each(|(on, events)| self.react(on, events, turn)),
+            // This function is called again.
+            Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Stop::of(errno, "poll")),
+        }
+    }
+
+    /// Returns for how long every worker has enough to read in its pipe, if there is more for one. poll(2) would return
+    /// at each read of a worker.
+    fn nap(&self) -> Option<Duration> {
+        let feeds = self
+            .queue
+            .workers
+            .iter()
+            .filter_map(|worker| worker.feed.as_ref());
+        let least = feeds.map(|feed| feed.capacity).min()?;
+        let nap = Duration::from_nanos((least as f64 * NANOSECONDS_PER_BYTE) as u64);
+        (nap >= LEAST_NAP).then_some(nap)
+    }
+
+    fn poll(&mut self, turn: Option<usize>, reads: bool) -> Result<Vec<(On, PollFlags)>, Errno> {
+        let (stdin, stdout, stderr) = (stdin(), stdout(), stderr_fd());
+        let (come, go) = (PollFlags::IN, PollFlags::OUT);
+        let is_full = self.outlet.is_full();
+        let mut all = vec![
+            (On::Signals, PollFd::new(&self.signals, come)),
+            (On::Keeper, PollFd::new(self.keeper, come)),
+        ];
+        if reads {
+            all.push((On::Input, PollFd::new(&stdin, come)));
+        }
+        // Without events, it reports that nothing reads any more.
+        if is_full || self.outlet.has_reader {
+            let events = if is_full { go } else { PollFlags::empty() };
+            all.push((On::Output, PollFd::new(&stdout, events)));
+        }
+        if self.messages.wait() {
+            all.push((On::Stderr, PollFd::new(&stderr, go)));
+        }
+        for (at, worker) in self.queue.workers.iter().enumerate() {
+            if let Some(feed) = &worker.feed {
+                all.push((On::Feed(at), PollFd::new(&feed.pipe, go)));
+            }
+            let drains = match Some(at) == turn {
+                true => !is_full,
+                false => worker.may_keep(&mut self.memory),
+            };
+            let drains = drains || self.failures.has_stopped;
+            if let Some(output) = worker.output.as_ref().filter(|_| drains) {
+                all.push((On::OutputOf(at), PollFd::new(output, come)));
+            }
+            let has_room = self.messages.have_room();
+            if let Some(pipe) = worker.messages.as_ref().filter(|_| has_room) {
+                all.push((On::Messages(at), PollFd::new(pipe, come)));
+            }
+        }
+        if turn.is_none() && self.memory.is_short && !self.queue.workers.is_empty() {
+            // In free order, one goes straight to the output when memory is short.
+            return Ok(Vec::new());
+        }
+        let limit = self.display.due();
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let (on, mut fds): (Vec<On>, Vec<PollFd<'_>>) = all.into_iter().unzip();
+        poll(&mut fds, limit.as_ref())?;
+        let came = on.into_iter().zip(fds.iter().map(PollFd::revents));
+        Ok(came.filter(|(_, events)| !events.is_empty()).collect())
+    }
+
+    fn react(&mut self, on: On, events: PollFlags, turn: Option<usize>) -> Result<(), Stop> {
+        match on {
+            On::Signals => {
+                while let Some(came) = self.signals.next() {
+                    self.obey(came)?;
+                }
+            }
+            // The keeper never writes, so this is the end of the file.
+            On::Keeper => return Err(Stop::Signal(Signal::TERM)),
+            On::Input => match self.input.read(&mut self.memory) {
+                Ok(()) => {}
+                Err(Errno::NOMEM) if !self.queue.workers.is_empty() => self.memory.refuse(),
+                Err(errno) => {
+                    let what = format!("read from stdin{}", after(self.input.read));
+                    if let Stop::Failed(error) = Stop::of(errno, what) {
+                        self.broken = Some(error);
+                    }
+                }
+            },
+            On::Output => {
+                let is_gone = events.intersects(PollFlags::ERR | PollFlags::HUP);
+                if is_gone && self.outlet.has_reader {
+                    return Err(Stop::Closed);
+                }
+            }
+            On::Stderr => self.messages.write(),
+            On::Feed(at) => self.give(at)?,
+            On::OutputOf(at) => {
+                if turn != Some(at) && !self.failures.has_stopped {
+                    let worker = &mut self.queue.workers[at];
+                    let kept = worker.keep(&mut self.memory);
+                    kept.map_err(|errno| Stop::unread(worker, errno))?;
+                    self.note_end(at);
+                }
+            }
+            On::Messages(at) => {
+                let worker = &mut self.queue.workers[at];
+                let read = self.messages.read(worker);
+                read.map_err(|errno| Stop::unread(worker, errno))?;
+                self.note_end(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes when a worker has ended.
+    fn note_end(&mut self, at: usize) {
+        let worker = &mut self.queue.workers[at];
+        if worker.has_ended() {
+            worker.ended.get_or_insert_with(Instant::now);
+            self.is_starved = false;
+        }
+    }
+
+    fn obey(&mut self, came: Came) -> Result<(), Stop> {
+        match came.signal {
+            Signal::CHILD => self.reap(),
+            // The terminal has stopped the workers too.
+            Signal::TSTP => {
+                self.display.clear();
+                stop();
+            }
+            Signal::CONT => {}
+            signal => return Err(Stop::Signal(signal)),
+        }
+        Ok(())
+    }
+
+    /// Waits for all children that have ended.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let cpu = cpu_seconds(UsageWho::RUSAGE_CHILDREN);
+            let took = cpu - std::mem::replace(&mut self.cpu_of_children, cpu);
+            let status = ExitStatus::from_raw(status.as_raw());
+            if let Some(worker) = self.queue.of(pid) {
+                worker.status = Some(status);
+                self.report.slot(worker.slot).cpu_seconds += took;
+                self.failures.note(status);
+            }
+        }
+        for at in 0..self.queue.workers.len() {
+            self.note_end(at);
+        }
+        // A process is free, and its memory.
+        self.is_starved = false;
+        self.memory.try_again();
+    }
+}
