@@ -269,7 +269,7 @@ impl Calls {
     }
 
     /// Calls tee(2), which duplicates the bytes in the pipe `source` into the pipe `sink`, and
-    /// returns the number of bytes duplicated. It waits as [`splice`](Self::splice) does.
+    /// returns the number of bytes duplicated. It never sleeps in the call: it sleeps in poll(2).
     ///
     /// # Errors
     /// As tee(2), without `EINTR` and `EAGAIN`.
@@ -282,13 +282,12 @@ impl Calls {
         ready: Ready,
     ) -> Result<usize, Errno> {
         self.made += 1;
-        let flags = self.splice_flags(SpliceFlags::empty());
         let waited_for = match ready {
             Ready::ToRead => source,
             Ready::ToWrite => sink,
         };
         self.waiter.until_ready(waited_for, ready, || {
-            rustix::pipe::tee(source, sink, len, flags)
+            rustix::pipe::tee(source, sink, len, SpliceFlags::NONBLOCK)
         })
     }
 

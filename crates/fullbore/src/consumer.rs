@@ -227,7 +227,8 @@ impl<Fd: AsFd> Consumer<Fd> {
             self.source.as_fd(),
             null.as_fd(),
             most.min(DISCARD_AT_ONCE) as usize,
-            SpliceFlags::empty(),
+            // It sleeps in poll(2), where nothing is locked.
+            SpliceFlags::NONBLOCK,
             Ready::ToRead,
         );
         self.null = Some(null);

@@ -157,7 +157,7 @@ impl Through {
         };
         let mut sent = 0;
         while sent < queued {
-            let (left, flags) = (queued - sent, SpliceFlags::empty());
+            let (left, flags) = (queued - sent, SpliceFlags::NONBLOCK);
             match calls.splice(far.as_fd(), sink, left, flags, Ready::ToWrite) {
                 Ok(n @ 1..) => {
                     sent += n;

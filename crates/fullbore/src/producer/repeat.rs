@@ -186,7 +186,7 @@ impl<Fd: AsFd> Repeat<Fd> {
                         stage.reader.as_fd(),
                         sink,
                         length(most.min(*staged)),
-                        SpliceFlags::empty(),
+                        SpliceFlags::NONBLOCK,
                         Ready::ToWrite,
                     )
                     .inspect(|&n| *staged -= n as u64),
