@@ -27,6 +27,8 @@ pub enum End {
     Pipe,
     /// A stream socket.
     Socket,
+    /// A stream socket of a family for which no engine calls splice(2). Its results mean the same.
+    OtherSocket,
     /// A socket that preserves message boundaries.
     Messages,
     /// A regular file or block device.
@@ -108,6 +110,11 @@ pub fn of(
     polled: Option<(Polled, Polled)>,
 ) -> Outcome {
     use TransferSide::{Sink, Source};
+    let of_any_family = |end| match end {
+        End::OtherSocket => End::Socket,
+        end => end,
+    };
+    let (source, sink) = (of_any_family(source), of_any_family(sink));
     match (call, source, sink, result) {
         (_, _, _, Ok(n @ 1..)) => Outcome::Moved(n),
 

@@ -9,7 +9,6 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
 use rustix::pipe::{SpliceFlags, splice};
 
-use crate::ends::Shape;
 use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::without_sigpipe;
@@ -94,15 +93,15 @@ impl Carrier {
     }
 
     /// Sends bytes to the sink, in one call. If splice(2) is refused, the bytes are read back and written.
-    pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Shape) -> Done {
+    pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Kind) -> Done {
         let mut refused = false;
         if let Carrier::Piped { pipe, held, .. } = self {
             let call = || splice_once(pipe.pipe.reader.as_fd(), sink, *held);
             let moved = match shape {
-                Shape::Socket => without_sigpipe(call),
+                Kind::Socket => without_sigpipe(call),
                 _ => call(),
             };
-            match outcome::of(Call::Splice, (Kind::Own, shape.kind()), moved, None) {
+            match outcome::of(Call::Splice, (Kind::Own, shape), moved, None) {
                 Outcome::Moved(bytes) => {
                     *held -= bytes;
                     if *held == 0 {
@@ -133,11 +132,7 @@ impl Carrier {
         })
     }
 
-    fn write(
-        &mut self,
-        sink: BorrowedFd<'_>,
-        shape: Shape,
-    ) -> Result<usize, (&'static str, Errno)> {
+    fn write(&mut self, sink: BorrowedFd<'_>, shape: Kind) -> Result<usize, (&'static str, Errno)> {
         let (buffer, from, to) = match self {
             Carrier::Memory { buffer, from, to } => (buffer, from, to),
             Carrier::Broken(_, errno) => return Err(("read", *errno)),
@@ -145,9 +140,7 @@ impl Carrier {
         };
         let bytes = &buffer.bytes[*from..*to];
         let n = retry_on_intr(|| match shape {
-            Shape::Socket | Shape::OtherSocket => {
-                rustix::net::send(sink, bytes, SendFlags::NOSIGNAL)
-            }
+            Kind::Socket | Kind::OtherSocket => rustix::net::send(sink, bytes, SendFlags::NOSIGNAL),
             _ => rustix::io::write(sink, bytes),
         })
         .map_err(|errno| ("write", errno))?;
@@ -216,7 +209,7 @@ mod tests {
         let pipe = fullbore::Pipe::new().unwrap();
         let mut carrier = Carrier::Broken(vec![7], Errno::IO);
         for _ in 0..2 {
-            let sent = carrier.send(pipe.writer.as_fd(), Shape::Pipe);
+            let sent = carrier.send(pipe.writer.as_fd(), Kind::Pipe);
             assert_eq!(sent.unwrap_err(), ("read", Errno::IO));
         }
         assert_eq!(carrier.take_all(), Ok(vec![7]));

@@ -4,29 +4,31 @@
 //! arrived are exact, and all waits are between two steps. So a future can be dropped at any wait.
 
 use std::future::Future;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use fullbore::{Error, Guarantee, TransferSide};
-use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
-use fullbore_linux::{Owner, is_refusal, page_size};
-use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use fullbore_linux::outcome::End as Kind;
+use fullbore_linux::pipe::keeps_packets;
+use fullbore_linux::{Owner, page_size};
 use rustix::io::Errno;
 use tokio::io::Interest;
 
 use crate::alarm::Pace;
-use crate::carrier::{Carrier, Done, Moved};
+use crate::carrier::{Carrier, Done};
 use crate::clock::Clock;
 use crate::counters::Counters;
-use crate::ends::{End, Shape, Side, Unusable};
+use crate::ends::{End, Side};
 use crate::job::Job;
 use crate::nap::Nap;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::report::{Ended, Report};
+use crate::taking::{examine, is_reported_once, take};
 
 /// Bytes after which the task yields, even if there are more to move: about an eighth of a millisecond. With more, 64
 /// streams had so many bytes in flight that they were evicted from the cache before they were read; with fewer, tasks
@@ -44,7 +46,7 @@ const STREAM: usize = 16 * 1024;
 pub(crate) struct Direction {
     guarantee: Guarantee,
     limit: Option<u64>,
-    shapes: Option<(Shape, Shape)>,
+    shapes: Option<(Kind, Kind)>,
     carrier: Carrier,
     /// A call on a blocking thread, and its side.
     job: Option<(TransferSide, Job)>,
@@ -73,6 +75,14 @@ pub(crate) struct Direction {
     pub(crate) owes_end: bool,
 }
 
+/// What became of a step.
+enum Made {
+    Call(Done),
+    /// A call was started on a blocking thread.
+    Started,
+    Ended(Ended),
+}
+
 impl Direction {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
@@ -93,81 +103,25 @@ impl Direction {
     ) -> Poll<Result<Ended, Error>> {
         self.owner.check("transfer")?;
         self.clock.start();
-        let (source_shape, sink_shape) = match self.shapes {
-            Some(shapes) => shapes,
-            None => {
-                let shapes = *self.shapes.insert(examine(source, sink)?);
-                // Pages that are spliced into a pipe in packet mode are no packets: a read(2) that gets some of them
-                // has less room left for the packet behind, and discards its rest.
-                self.refused = shapes.1 == Shape::Pipe && is_in_packet_mode(sink.fd());
-                shapes
-            }
-        };
+        let shapes = self.shapes_of(source, sink)?;
         let mut left = TURN;
         loop {
-            if let Some((side, job)) = &mut self.job {
-                let side = *side;
-                let Poll::Ready((carrier, done)) = job.poll(cx) else {
-                    self.clock.waits_for(side);
-                    return Poll::Pending;
-                };
-                self.job = None;
-                self.carrier = carrier;
-                if let Some(ended) = self.note(side, done)?.or(self.ends_as) {
-                    return Poll::Ready(Ok(ended));
-                }
-                continue;
-            }
-            if self.nap.poll(cx).is_pending() {
-                self.clock.waits_for(self.side());
-                return Poll::Pending;
+            if let Some(ended) = ready!(self.poll_job(cx))? {
+                return Poll::Ready(Ok(ended));
             }
             let side = self.side();
-            let done = if side == TransferSide::Source {
-                if self
-                    .limit
-                    .is_some_and(|limit| self.counters.taken() >= limit)
-                {
-                    return Poll::Ready(Ok(Ended::AtLimit));
-                }
-                if left == 0 {
-                    // This reschedules the task behind others, and wakes no other thread for it, as its waker would.
-                    let _ = pin!(tokio::task::yield_now()).poll(cx);
-                    return Poll::Pending;
-                }
-                let most = match &mut self.pace {
-                    Some(pace) => ready!(pace.poll(cx)),
-                    None => usize::MAX,
-                };
-                let splices = self
-                    .splices(source_shape, sink_shape)
-                    .then_some(source_shape);
-                let most = self.may_take(most);
-                if let Some(file) = source.file() {
-                    let (file, pool) = (Arc::clone(file), self.pool.clone());
-                    self.start(side, move |carrier| {
-                        take(carrier, file.as_fd(), &pool, splices, most)
-                    });
-                    continue;
-                }
-                let (carrier, fd, pool) = (&mut self.carrier, source.fd(), &self.pool);
-                let mut call = || take(carrier, fd, pool, splices, most);
-                match self.drains {
-                    // tokio may not have been notified yet of bytes that have arrived.
-                    true => call(),
-                    false => source.try_io(Interest::READABLE, call),
-                }
-            } else {
-                if let Some(file) = sink.file() {
-                    let file = Arc::clone(file);
-                    self.start(side, move |carrier| carrier.send(file.as_fd(), sink_shape));
-                    continue;
-                }
-                let (carrier, fd) = (&mut self.carrier, sink.fd());
-                sink.try_io(Interest::WRITABLE, || carrier.send(fd, sink_shape))
+            if self.nap.poll(cx).is_pending() {
+                self.clock.waits_for(side);
+                return Poll::Pending;
+            }
+            let made = match side {
+                TransferSide::Source => ready!(self.take_some(cx, source, shapes, left)),
+                TransferSide::Sink => self.send_some(sink, shapes.1),
             };
-            match done {
-                Err((_, Errno::AGAIN)) => {
+            let done = match made {
+                Made::Started => continue,
+                Made::Ended(ended) => return Poll::Ready(Ok(ended)),
+                Made::Call(Err((_, Errno::AGAIN))) => {
                     let polled = match side {
                         TransferSide::Source if self.drains => {
                             return Poll::Ready(Ok(Ended::NotYet));
@@ -175,37 +129,127 @@ impl Direction {
                         TransferSide::Source => source.poll_ready(cx, Interest::READABLE),
                         TransferSide::Sink => sink.poll_ready(cx, Interest::WRITABLE),
                     };
-                    match polled {
-                        Poll::Pending => {
-                            self.nap.was_not_vain();
-                            self.clock.waits_for(side);
-                            return Poll::Pending;
-                        }
-                        Poll::Ready(Ok(())) => self.nap.was_vain(),
-                        Poll::Ready(Err(errno)) => {
-                            return Poll::Ready(Err(self.error(side, "wait", errno)));
-                        }
-                    }
+                    ready!(self.would_block(side, polled))?;
+                    continue;
                 }
-                done => {
-                    match (side, done) {
-                        (TransferSide::Source, Ok(moved)) => {
-                            let weight = if moved.spliced { 1 } else { COPIED };
-                            left = left.saturating_sub(moved.bytes * weight);
-                        }
-                        (TransferSide::Source, Err(failed))
-                            if is_reported_once(source_shape, failed.1) =>
-                        {
-                            self.source_failed = Some(failed);
-                        }
-                        _ => {}
-                    }
-                    if let Some(ended) = self.note(side, done)? {
-                        return Poll::Ready(Ok(ended));
-                    }
+                Made::Call(done) => done,
+            };
+            match (side, done) {
+                (TransferSide::Source, Ok(moved)) => {
+                    let weight = if moved.spliced { 1 } else { COPIED };
+                    left = left.saturating_sub(moved.bytes * weight);
                 }
+                (TransferSide::Source, Err(failed)) if is_reported_once(shapes.0, failed.1) => {
+                    self.source_failed = Some(failed);
+                }
+                _ => {}
+            }
+            if let Some(ended) = self.note(side, done)? {
+                return Poll::Ready(Ok(ended));
             }
         }
+    }
+
+    /// Waits for the call on a blocking thread, if there is one. Returns the reason if it was the last.
+    fn poll_job(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Ended>, Error>> {
+        let Some((side, job)) = &mut self.job else {
+            return Poll::Ready(Ok(None));
+        };
+        let side = *side;
+        let Poll::Ready((carrier, done)) = job.poll(cx) else {
+            self.clock.waits_for(side);
+            return Poll::Pending;
+        };
+        self.job = None;
+        self.carrier = carrier;
+        let ended = self.note(side, done)?;
+        Poll::Ready(Ok(ended.or(self.ends_as)))
+    }
+
+    /// Examines the ends at the first run.
+    fn shapes_of<S: End, W: End>(
+        &mut self,
+        source: &mut Side<S>,
+        sink: &mut Side<W>,
+    ) -> Result<(Kind, Kind), Error> {
+        if let Some(shapes) = self.shapes {
+            return Ok(shapes);
+        }
+        let shapes = *self.shapes.insert(examine(source, sink)?);
+        // Pages that are spliced into a pipe in packet mode are no packets: a read(2) that gets some of them has less
+        // room left for the packet behind, and discards its rest.
+        self.refused = shapes.1 == Kind::Pipe && keeps_packets(sink.fd());
+        Ok(shapes)
+    }
+
+    /// Takes bytes from the source, unless the limit is reached, or it is the turn of other tasks.
+    fn take_some<S: End>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut Side<S>,
+        (source_shape, sink_shape): (Kind, Kind),
+        left: usize,
+    ) -> Poll<Made> {
+        let taken = self.counters.taken();
+        if self.limit.is_some_and(|limit| taken >= limit) {
+            return Poll::Ready(Made::Ended(Ended::AtLimit));
+        }
+        if left == 0 {
+            // This reschedules the task behind others, and wakes no other thread for it, as its waker would.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+            return Poll::Pending;
+        }
+        let most = match &mut self.pace {
+            Some(pace) => ready!(pace.poll(cx)),
+            None => usize::MAX,
+        };
+        let splices = self.splices(source_shape, sink_shape);
+        let (splices, most) = (splices.then_some(source_shape), self.may_take(most));
+        if let Some(file) = source.file() {
+            let (file, pool) = (Arc::clone(file), self.pool.clone());
+            self.start(TransferSide::Source, move |carrier| {
+                take(carrier, file.as_fd(), &pool, splices, most)
+            });
+            return Poll::Ready(Made::Started);
+        }
+        let (carrier, fd, pool) = (&mut self.carrier, source.fd(), &self.pool);
+        let mut call = || take(carrier, fd, pool, splices, most);
+        Poll::Ready(Made::Call(match self.drains {
+            // tokio may not have been notified yet of bytes that have arrived.
+            true => call(),
+            false => source.try_io(Interest::READABLE, call),
+        }))
+    }
+
+    /// Sends bytes of the carrier to the sink.
+    fn send_some<W: End>(&mut self, sink: &mut Side<W>, shape: Kind) -> Made {
+        if let Some(file) = sink.file() {
+            let file = Arc::clone(file);
+            self.start(TransferSide::Sink, move |carrier| {
+                carrier.send(file.as_fd(), shape)
+            });
+            return Made::Started;
+        }
+        let (carrier, fd) = (&mut self.carrier, sink.fd());
+        Made::Call(sink.try_io(Interest::WRITABLE, || carrier.send(fd, shape)))
+    }
+
+    /// Waits for a side whose call would block, and of which tokio says this.
+    fn would_block(
+        &mut self,
+        side: TransferSide,
+        polled: Poll<io::Result<()>>,
+    ) -> Poll<Result<(), Error>> {
+        match polled {
+            Poll::Pending => {
+                self.nap.was_not_vain();
+                self.clock.waits_for(side);
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(())) => self.nap.was_vain(),
+            Poll::Ready(Err(errno)) => return Poll::Ready(Err(self.error(side, "wait", errno))),
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Starts a call for this side on a blocking thread.
@@ -251,14 +295,14 @@ impl Direction {
     }
 
     /// Returns whether the next bytes are spliced.
-    fn splices(&self, source: Shape, sink: Shape) -> bool {
+    fn splices(&self, source: Kind, sink: Kind) -> bool {
         self.guarantee == Guarantee::Reference
             && !self.refused
-            && (self.streams || source == Shape::File)
-            && (self.no_packets || (source, sink) != (Shape::Pipe, Shape::Pipe))
+            && (self.streams || source == Kind::File)
+            && (self.no_packets || (source, sink) != (Kind::Pipe, Kind::Pipe))
             && [source, sink]
                 .iter()
-                .all(|shape| matches!(shape, Shape::Pipe | Shape::Socket | Shape::File))
+                .all(|shape| matches!(shape, Kind::Pipe | Kind::Socket | Kind::File))
     }
 
     fn may_take(&self, most: usize) -> usize {
@@ -365,111 +409,4 @@ impl Direction {
     pub(crate) fn last_progress(&self) -> Option<Instant> {
         self.clock.progress_at
     }
-}
-
-/// Examines both ends.
-///
-/// # Errors
-/// `Error::Invalid` for descriptors that cannot be used, and for a transfer that would read the bytes that it writes.
-fn examine<S: End, W: End>(
-    source: &mut Side<S>,
-    sink: &mut Side<W>,
-) -> Result<(Shape, Shape), Error> {
-    let refused = |side: TransferSide| {
-        move |(operation, error): Unusable| match error.raw_os_error() {
-            Some(_) => Error::Moving {
-                side,
-                operation,
-                errno: error,
-                moved: 0,
-            },
-            None => Error::Invalid(format!("the {side}: {error}")),
-        }
-    };
-    let shapes = (
-        source.examine().map_err(refused(TransferSide::Source))?,
-        sink.examine().map_err(refused(TransferSide::Sink))?,
-    );
-    let what = match shapes {
-        (Shape::Pipe, Shape::Pipe) => "pipe",
-        (Shape::File, Shape::File) => "file",
-        _ => return Ok(shapes),
-    };
-    let identity = |fd: BorrowedFd<'_>, side| {
-        let stat = fstat(fd).map_err(|errno| refused(side)(("fstat", errno.into())))?;
-        Ok::<_, Error>((stat.st_dev, stat.st_ino))
-    };
-    let of_source = identity(source.fd(), TransferSide::Source)?;
-    match of_source == identity(sink.fd(), TransferSide::Sink)? {
-        true => Err(Error::Invalid(format!(
-            "source and sink are the same {what}"
-        ))),
-        false => Ok(shapes),
-    }
-}
-
-/// Returns whether what is written to this end of a pipe becomes packets.
-fn is_in_packet_mode(fd: BorrowedFd<'_>) -> bool {
-    fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
-}
-
-/// Returns whether the kernel may report this error only once, and an end afterwards, as it does with the pending error
-/// of a socket. For devices, this is unknown. A lack of memory concerns only one call.
-fn is_reported_once(source: Shape, errno: Errno) -> bool {
-    !matches!(source, Shape::Pipe | Shape::File) && !matches!(errno, Errno::NOMEM | Errno::NOBUFS)
-}
-
-/// Takes at most `most` bytes from the source, by splice(2) if its shape is given.
-fn take(
-    carrier: &mut Carrier,
-    source: BorrowedFd<'_>,
-    pool: &Pool,
-    splices: Option<Shape>,
-    most: usize,
-) -> Done {
-    let moved = |bytes, spliced, refused| {
-        Ok(Moved {
-            bytes,
-            spliced,
-            refused,
-        })
-    };
-    let read = |carrier: &mut Carrier| {
-        let read = carrier.read(source, pool, most);
-        read.map_err(|errno| ("read", errno))
-    };
-    let lent = splices.and_then(|shape| Some((shape, pool.pipe()?)));
-    let Some((shape, pipe)) = lent else {
-        return moved(read(carrier)?, false, false);
-    };
-    let mut pipe = Some(pipe);
-    let spliced = carrier.splice(source, &mut pipe, pool, most);
-    let done = match (
-        outcome::of(Call::Splice, (shape.kind(), Kind::Own), spliced, None),
-        spliced,
-    ) {
-        (Outcome::Moved(bytes), _) => moved(bytes, true, false),
-        // Only read(2) shows whether this is the end, and only read(2) passes the mark of urgent data. poll(2) is not
-        // asked first, because it costs as much as the read(2).
-        (Outcome::ReadOnce | Outcome::Ask, _) => {
-            read(carrier).and_then(|bytes| moved(bytes, false, false))
-        }
-        (Outcome::Refused | Outcome::RefusedOrPending(_), Err(errno)) => match read(carrier) {
-            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
-            // refusal would be repeated.
-            Ok(0) if is_reported_once(shape, errno) => {
-                match carrier.splice(source, &mut pipe, pool, most) {
-                    Ok(bytes @ 1..) => moved(bytes, true, false),
-                    Err(again) if is_refusal(again) => moved(0, false, true),
-                    _ => Err(("splice", errno)),
-                }
-            }
-            read => read.and_then(|bytes| moved(bytes, false, true)),
-        },
-        (_, spliced) => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
-    };
-    if let Some(pipe) = pipe {
-        pool.give_back(pipe);
-    }
-    done
 }

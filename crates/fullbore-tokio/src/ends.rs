@@ -35,32 +35,6 @@ pub trait Sink: End {}
 #[diagnostic::on_unimplemented(message = "`{Self}` has no descriptor for both directions")]
 pub trait Duplex: Source + Sink {}
 
-/// The kind of file, as far as it determines how bytes are moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    Pipe,
-    /// A stream socket, of Unix, IPv4 or IPv6.
-    Socket,
-    /// A stream socket of another family, for which splice(2) is not used.
-    OtherSocket,
-    /// A regular file or block device, which is read and written on the pool of blocking threads.
-    File,
-    /// Anything else that can be polled.
-    Other,
-}
-
-impl Shape {
-    /// Returns the kind of end that decides what a result of a call means.
-    pub fn kind(self) -> Kind {
-        match self {
-            Shape::Pipe => Kind::Pipe,
-            Shape::Socket | Shape::OtherSocket => Kind::Socket,
-            Shape::File => Kind::File,
-            Shape::Other => Kind::Other,
-        }
-    }
-}
-
 /// What a transfer creates in addition to an end.
 pub enum Own {
     Nothing,
@@ -76,7 +50,7 @@ pub enum Own {
 pub type Unusable = (&'static str, io::Error);
 
 /// The result of examining an end.
-pub type Examined = Result<(Shape, Own), Unusable>;
+pub type Examined = Result<(Kind, Own), Unusable>;
 
 /// What a transfer needs of an end. The name is not visible outside this crate, which seals the trait.
 pub trait End {
@@ -141,7 +115,7 @@ macro_rules! sockets {
             }
 
             fn examine(&self) -> Examined {
-                Ok((Shape::Socket, Own::Nothing))
+                Ok((Kind::Socket, Own::Nothing))
             }
         }
     )*};
@@ -179,7 +153,7 @@ macro_rules! pipes {
             }
 
             fn examine(&self) -> Examined {
-                Ok((Shape::Pipe, Own::Nothing))
+                Ok((Kind::Pipe, Own::Nothing))
             }
         }
     )*};
@@ -235,12 +209,12 @@ pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd, Unusable> {
 
 fn receiver(fd: BorrowedFd<'_>) -> Examined {
     let receiver = pipe::Receiver::from_owned_fd(duplicate(fd)?).map_err(of("epoll_ctl"))?;
-    Ok((Shape::Pipe, Own::Receiver(receiver)))
+    Ok((Kind::Pipe, Own::Receiver(receiver)))
 }
 
 fn sender(fd: BorrowedFd<'_>) -> Examined {
     let sender = pipe::Sender::from_owned_fd(duplicate(fd)?).map_err(of("epoll_ctl"))?;
-    Ok((Shape::Pipe, Own::Sender(sender)))
+    Ok((Kind::Pipe, Own::Sender(sender)))
 }
 
 fn file_type(fd: BorrowedFd<'_>) -> Result<FileType, Unusable> {
@@ -256,7 +230,7 @@ fn refused(reason: &'static str) -> Examined {
 fn file(fd: BorrowedFd<'_>) -> Examined {
     match file_type(fd)? {
         FileType::RegularFile | FileType::BlockDevice => {
-            Ok((Shape::File, Own::File(Arc::new(duplicate(fd)?))))
+            Ok((Kind::File, Own::File(Arc::new(duplicate(fd)?))))
         }
         _ => refused(
             "a std::fs::File that is not a regular file or block device: give it O_NONBLOCK, and put it into an AsyncFd",
@@ -293,7 +267,7 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
             );
         }
         let shape = match file_type(fd)? {
-            FileType::Fifo => Shape::Pipe,
+            FileType::Fifo => Kind::Pipe,
             FileType::Socket => {
                 if sockopt::socket_type(fd).map_err(of("getsockopt"))? != SocketType::STREAM {
                     return refused(
@@ -302,12 +276,12 @@ impl<T: AsFd + AsRawFd> End for AsyncFd<T> {
                 }
                 match sockopt::socket_domain(fd).map_err(of("getsockopt"))? {
                     AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6 => {
-                        Shape::Socket
+                        Kind::Socket
                     }
-                    _ => Shape::OtherSocket,
+                    _ => Kind::OtherSocket,
                 }
             }
-            _ => Shape::Other,
+            _ => Kind::Other,
         };
         Ok((shape, Own::Nothing))
     }
@@ -320,7 +294,7 @@ impl<T: AsFd + AsRawFd> Duplex for AsyncFd<T> {}
 /// One end of a transfer, and the result of examining it.
 pub(crate) struct Side<E> {
     pub(crate) end: E,
-    examined: Option<(Shape, Own)>,
+    examined: Option<(Kind, Own)>,
 }
 
 impl<E: End> Side<E> {
@@ -332,7 +306,7 @@ impl<E: End> Side<E> {
     }
 
     /// Examines the end, unless that was done before.
-    pub(crate) fn examine(&mut self) -> Result<Shape, Unusable> {
+    pub(crate) fn examine(&mut self) -> Result<Kind, Unusable> {
         let examined = match self.examined.take() {
             Some(examined) => examined,
             None => self.end.examine()?,
@@ -393,7 +367,7 @@ impl<E: End> Side<E> {
 
     /// Closes the sending side of a socket, so that the peer sees the end. Has no effect on other types.
     pub(crate) fn shut_down(&self) -> Result<(), Errno> {
-        if !matches!(self.examined, Some((Shape::Socket | Shape::OtherSocket, _))) {
+        if !matches!(self.examined, Some((Kind::Socket | Kind::OtherSocket, _))) {
             return Ok(());
         }
         match rustix::net::shutdown(self.fd(), Shutdown::Write) {

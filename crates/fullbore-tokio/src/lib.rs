@@ -76,6 +76,7 @@ mod nap;
 mod options;
 mod pool;
 mod report;
+mod taking;
 mod transfer;
 
 pub use bidirectional::{Bidirectional, Both, UnderWay};

@@ -9,10 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use fullbore::{ConsumerOptions, Error, ProducerOptions};
 use fullbore_linux::Owner;
+use fullbore_linux::outcome::End as Kind;
 use rustix::io::Errno;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-use crate::ends::{End, Shape, Side, Sink, Source, duplicate};
+use crate::ends::{End, Side, Sink, Source, duplicate};
 use crate::nap::Nap;
 
 /// Sends bytes from memory into a pipe or socket, as `fullbore::Producer` does: into a pipe as pages that are never
@@ -63,7 +64,7 @@ impl<E: End> Readiness<E> {
             None => Error::Invalid(errno.to_string()),
         };
         let mut side = Side::new(end);
-        if side.examine().map_err(system)? == Shape::File {
+        if side.examine().map_err(system)? == Kind::File {
             let text = "calls on a regular file wait for the disk: use tokio::fs::File";
             return Err(Error::Invalid(text.into()));
         }

@@ -1,0 +1,115 @@
+//! Examines the two ends of a transfer, and takes bytes from the source by one call.
+
+use std::os::fd::BorrowedFd;
+
+use fullbore::{Error, TransferSide};
+use fullbore_linux::is_refusal;
+use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+
+use crate::carrier::{Carrier, Done, Moved};
+use crate::ends::{End, Side, Unusable};
+use crate::pool::Pool;
+
+/// Examines both ends.
+///
+/// # Errors
+/// `Error::Invalid` for descriptors that cannot be used, and for a transfer that would read the bytes that it writes.
+pub(crate) fn examine<S: End, W: End>(
+    source: &mut Side<S>,
+    sink: &mut Side<W>,
+) -> Result<(Kind, Kind), Error> {
+    let refused = |side: TransferSide| {
+        move |(operation, error): Unusable| match error.raw_os_error() {
+            Some(_) => Error::Moving {
+                side,
+                operation,
+                errno: error,
+                moved: 0,
+            },
+            None => Error::Invalid(format!("the {side}: {error}")),
+        }
+    };
+    let shapes = (
+        source.examine().map_err(refused(TransferSide::Source))?,
+        sink.examine().map_err(refused(TransferSide::Sink))?,
+    );
+    let what = match shapes {
+        (Kind::Pipe, Kind::Pipe) => "pipe",
+        (Kind::File, Kind::File) => "file",
+        _ => return Ok(shapes),
+    };
+    let identity = |fd: BorrowedFd<'_>, side| {
+        let stat = fstat(fd).map_err(|errno| refused(side)(("fstat", errno.into())))?;
+        Ok::<_, Error>((stat.st_dev, stat.st_ino))
+    };
+    let of_source = identity(source.fd(), TransferSide::Source)?;
+    match of_source == identity(sink.fd(), TransferSide::Sink)? {
+        true => Err(Error::Invalid(format!(
+            "source and sink are the same {what}"
+        ))),
+        false => Ok(shapes),
+    }
+}
+
+/// Returns whether the kernel may report this error only once, and an end afterwards, as it does with the pending error
+/// of a socket. For devices, this is unknown. A lack of memory concerns only one call.
+pub(crate) fn is_reported_once(source: Kind, errno: Errno) -> bool {
+    !matches!(source, Kind::Pipe | Kind::File) && !matches!(errno, Errno::NOMEM | Errno::NOBUFS)
+}
+
+/// Takes at most `most` bytes from the source, by splice(2) if its shape is given.
+pub(crate) fn take(
+    carrier: &mut Carrier,
+    source: BorrowedFd<'_>,
+    pool: &Pool,
+    splices: Option<Kind>,
+    most: usize,
+) -> Done {
+    let moved = |bytes, spliced, refused| {
+        Ok(Moved {
+            bytes,
+            spliced,
+            refused,
+        })
+    };
+    let read = |carrier: &mut Carrier| {
+        let read = carrier.read(source, pool, most);
+        read.map_err(|errno| ("read", errno))
+    };
+    let lent = splices.and_then(|shape| Some((shape, pool.pipe()?)));
+    let Some((shape, pipe)) = lent else {
+        return moved(read(carrier)?, false, false);
+    };
+    let mut pipe = Some(pipe);
+    let spliced = carrier.splice(source, &mut pipe, pool, most);
+    let done = match (
+        outcome::of(Call::Splice, (shape, Kind::Own), spliced, None),
+        spliced,
+    ) {
+        (Outcome::Moved(bytes), _) => moved(bytes, true, false),
+        // Only read(2) shows whether this is the end, and only read(2) passes the mark of urgent data. poll(2) is not
+        // asked first, because it costs as much as the read(2).
+        (Outcome::ReadOnce | Outcome::Ask, _) => {
+            read(carrier).and_then(|bytes| moved(bytes, false, false))
+        }
+        (Outcome::Refused | Outcome::RefusedOrPending(_), Err(errno)) => match read(carrier) {
+            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
+            // refusal would be repeated.
+            Ok(0) if is_reported_once(shape, errno) => {
+                match carrier.splice(source, &mut pipe, pool, most) {
+                    Ok(bytes @ 1..) => moved(bytes, true, false),
+                    Err(again) if is_refusal(again) => moved(0, false, true),
+                    _ => Err(("splice", errno)),
+                }
+            }
+            read => read.and_then(|bytes| moved(bytes, false, true)),
+        },
+        (_, spliced) => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
+    };
+    if let Some(pipe) = pipe {
+        pool.give_back(pipe);
+    }
+    done
+}
