@@ -40,9 +40,6 @@ use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
 use writing::{Writing, Written};
 
-/// The default number of bytes of one system call.
-const CHUNK: usize = 1 << 20;
-
 /// Moves bytes from one source through a large memory to one sink or to many.
 ///
 /// Every sink that does not fail gets exactly the bytes of the source, as they were when they were read
@@ -98,11 +95,6 @@ impl BufferOptions {
             options: self,
             store: None,
         }
-    }
-
-    /// Returns the number of bytes of one system call.
-    fn piece(&self) -> usize {
-        self.chunk.unwrap_or(CHUNK)
     }
 }
 
@@ -206,54 +198,27 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
 
     /// Checks the options and the fds, and allocates the memory.
     fn prepare(&mut self) -> Result<Prepared> {
-        let ForBuffer {
-            memory,
-            whole_chunks,
-            start,
-            resume,
-            ..
-        } = self.options.own;
-        let invalid = |text: String| Err(Error::Invalid(text));
         if self.sinks.is_empty() {
-            return invalid("a buffer needs at least one sink".into());
+            return Err(Error::Invalid("a buffer needs at least one sink".into()));
         }
         if self.store.is_some() {
-            return invalid("a buffer runs once".into());
+            return Err(Error::Invalid("a buffer runs once".into()));
         }
-        self.options.check_chunk()?;
-        for (option, percent) in [("start at", start), ("resume at", resume)] {
-            if !(0.0..=100.0).contains(&percent) {
-                return invalid(format!(
-                    "{option} {percent}: expected a number of percent from 0 to 100"
-                ));
-            }
-        }
-        let rates = [
-            ("read", self.options.own.read_rate),
-            ("write", self.options.own.write_rate),
-        ];
-        for (side, rate) in rates {
-            if rate == Some(0) {
-                return invalid(format!("a {side} rate of 0 bytes per second moves nothing"));
-            }
-        }
+        self.options.check()?;
+        let (chunk, own) = (self.options.piece(), &mut self.options.own);
         let source = transfer::stat_of(self.source.as_fd(), TransferSide::Source)?;
-        let messages = Messages::of(
-            self.source.as_fd(),
-            &source,
-            self.options.own.file.is_some(),
-        )?;
+        let messages = Messages::of(self.source.as_fd(), &source, own.file.is_some())?;
         for (sink, _) in &self.sinks {
             let sink = transfer::stat_of(sink.as_fd(), TransferSide::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;
         }
         let store = Store::new(Layout {
-            bytes: memory,
+            bytes: own.memory,
             outputs: self.sinks.len(),
-            start,
-            resume,
-            block: whole_chunks.then_some(self.options.piece()),
-            file: self.options.own.file.take(),
+            start: own.start,
+            resume: own.resume,
+            block: own.whole_chunks.then_some(chunk),
+            file: own.file.take(),
         })?;
         let ends = Ends {
             stop: Cancel::new()?,

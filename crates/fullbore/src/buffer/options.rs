@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::options::{Moves, Options, Sends};
+use fullbore_linux::error::{Error, Result};
 
 /// The options of a [`Buffer`](super::Buffer).
 pub type BufferOptions = Options<ForBuffer>;
@@ -66,6 +67,35 @@ impl BufferOptions {
     pub fn write_rate(mut self, per_second: impl Into<Option<u64>>) -> Self {
         self.own.write_rate = per_second.into();
         self
+    }
+}
+
+impl BufferOptions {
+    /// Returns the number of bytes of one system call.
+    pub(super) fn piece(&self) -> usize {
+        self.chunk.unwrap_or(1 << 20)
+    }
+
+    /// # Errors
+    /// [`Error::Invalid`] for options that make no sense.
+    pub(super) fn check(&self) -> Result<()> {
+        self.check_chunk()?;
+        let own = &self.own;
+        for (option, percent) in [("start at", own.start), ("resume at", own.resume)] {
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(Error::Invalid(format!(
+                    "{option} {percent}: expected a number of percent from 0 to 100"
+                )));
+            }
+        }
+        for (side, rate) in [("read", own.read_rate), ("write", own.write_rate)] {
+            if rate == Some(0) {
+                return Err(Error::Invalid(format!(
+                    "a {side} rate of 0 bytes per second moves nothing"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -41,11 +41,7 @@ impl Copying {
 
 impl Splitting<'_> {
     pub(super) fn copy(&mut self, copying: &mut Copying) -> Result<EndReason, Broken> {
-        let Copying {
-            reader,
-            stage,
-            grown,
-        } = copying;
+        let (reader, stage) = (&mut copying.reader, &mut copying.stage);
         loop {
             self.check_stopped()?;
             if stage.len() > 0 {
@@ -59,7 +55,7 @@ impl Splitting<'_> {
             if self.is_at_limit() {
                 return Ok(EndReason::AtLimit);
             }
-            if self.state.long && !std::mem::replace(grown, true) {
+            if self.state.long && !std::mem::replace(&mut copying.grown, true) {
                 self.grow_sinks();
                 if stage.is_small() {
                     self.get_roomy(stage);

@@ -10,6 +10,7 @@ mod common;
 
 mod buffer;
 mod counted;
+mod engines;
 mod messages;
 mod outcomes;
 mod pollable;
