@@ -237,10 +237,13 @@ pub fn split<'py>(
                 (*failure.report, Some(error))
             }
         };
-        let parts = report.sinks.iter().zip(&sinks);
-        let parts = parts.map(|(sink, (_, name))| {
+        let (_, held) = tee
+            .into_parts()
+            .map_err(|error| exception(py, &error, &source.1))?;
+        let parts = report.sinks.iter().zip(&sinks).zip(held);
+        let parts = parts.map(|((sink, (_, name)), (_, unsent))| {
             let error = sink.error.as_ref().map(|error| exception(py, error, name));
-            sink_class.call1((sink.bytes, error))
+            sink_class.call1((sink.bytes, error, unsent))
         });
         let parts = parts.collect::<PyResult<Vec<_>>>()?;
         let report = class.call1((report.taken, report.elapsed.as_secs_f64(), parts))?;

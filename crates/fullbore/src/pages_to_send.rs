@@ -47,6 +47,11 @@ impl Pages {
         Memory::map(len, has_huge).map(Self)
     }
 
+    /// Releases the pages to the kernel, and gets new ones when they are written to.
+    pub(crate) fn renew(&mut self) -> Result<()> {
+        self.0.renew()
+    }
+
     /// Shortens the memory to its first `len` bytes. Has no effect if it is not longer than that.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);

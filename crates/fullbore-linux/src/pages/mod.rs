@@ -276,6 +276,16 @@ impl Pages {
         self.len = self.len.min(len);
     }
 
+    /// [Releases](Self::give_back) all pages to the kernel, and returns to the whole length of the mapping.
+    ///
+    /// # Errors
+    /// As [`give_back`](Self::give_back).
+    pub fn renew(&mut self) -> Result<()> {
+        self.give_back(0..self.mapped)?;
+        self.len = self.mapped;
+        Ok(())
+    }
+
     /// Releases the pages that are completely in `range` to the kernel (`MADV_DONTNEED`).
     ///
     /// Afterwards the memory is on new pages, and reads as zero. The pipe keeps pages that it still refers to, and no

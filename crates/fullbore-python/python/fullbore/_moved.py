@@ -36,6 +36,9 @@ class SinkReport:
     bytes: int
     #: The OSError for which it was dropped, or None.
     error: OSError | None
+    #: The bytes that were taken from the source and did not arrive here; empty if it was dropped, and unless there was
+    #: an error or an interruption.
+    unsent: _Bytes = field(repr=False, default=b"")
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,8 @@ pub struct Producer<Fd: AsFd> {
     options: ProducerOptions,
     /// Pages from the caller, to be sent after the gathered bytes.
     handed_over: VecDeque<HandedOver>,
+    /// The last pages that were sent whole, to be filled again.
+    spare: Option<Pages>,
     /// Bytes lent by the last `reserve`.
     reserved: usize,
     sent: u64,
@@ -231,6 +233,7 @@ impl<Fd: AsFd> Producer<Fd> {
             windows: Windows::new(chunk, reuse),
             options,
             handed_over: VecDeque::new(),
+            spare: None,
             reserved: 0,
             sent: 0,
             last_error: LastError::None,
@@ -371,6 +374,14 @@ impl<Fd: AsFd> Producer<Fd> {
             self.handed_over.push_back(HandedOver { pages, sent: 0 });
         }
         self.send_gathered()
+    }
+
+    /// Returns the last pages that were [sent](Self::send_pages) whole, to be filled and sent again; `None` if there are
+    /// none. They have their whole length and unspecified contents, and are on new pages where a pipe refers to the old
+    /// ones, which is cheaper than another mapping.
+    pub fn reuse_pages(&mut self) -> Option<Pages> {
+        let mut pages = self.spare.take()?;
+        pages.renew().is_ok().then_some(pages)
     }
 
     /// Sends the remaining bytes, and returns the totals. With [`Way::Recycle`] it returns once the last byte has been
@@ -555,7 +566,7 @@ impl<Fd: AsFd> Producer<Fd> {
             if let Some(first) = self.handed_over.front_mut() {
                 first.sent += sent;
                 if first.rest().is_empty() {
-                    self.handed_over.pop_front();
+                    self.spare = self.handed_over.pop_front().map(|sent| sent.pages);
                 }
             }
         }

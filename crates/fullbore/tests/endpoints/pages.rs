@@ -1,6 +1,8 @@
 //! `Pages` where the kernel does not release pages in the usual way.
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsFd;
 
 use crate::common::calls::refusing_some;
 use fullbore_linux::BackedBy;
@@ -84,4 +86,45 @@ fn truncated_bytes_are_not_accessible() {
     pages.truncate(0);
     assert!(pages.is_empty());
     assert!(matches!(pages.backed_by(), BackedBy::Known { .. }));
+}
+
+#[test]
+fn pages_that_were_sent_can_be_filled_again_while_the_pipe_holds_the_old_ones() {
+    let pipe = fullbore::Pipe::new().unwrap();
+    let file = tempfile::tempfile().unwrap();
+    for huge in [false, true] {
+        let new = match huge {
+            true => fullbore::Pages::huge,
+            false => fullbore::Pages::new,
+        };
+        for sink in [pipe.writer.as_fd(), file.as_fd()] {
+            let mut out = fullbore::ProducerOptions::new()
+                .pipe_size(0)
+                .open(sink)
+                .unwrap();
+            assert!(out.reuse_pages().is_none());
+            let mut pages = new(2 << 20).unwrap();
+            for round in 1..4 {
+                pages.fill(round);
+                pages.truncate(8192);
+                out.send_pages(pages).unwrap();
+                pages = out.reuse_pages().expect("they were sent");
+                assert_eq!(pages.len(), 2 << 20);
+                assert!(out.reuse_pages().is_none());
+            }
+            out.finish().unwrap();
+        }
+        let mut got = vec![0; 3 * 8192];
+        std::fs::File::from(pipe.reader.try_clone().unwrap())
+            .read_exact(&mut got)
+            .unwrap();
+        let rounds = got
+            .chunks(8192)
+            .map(|chunk| chunk.iter().all(|&b| b == chunk[0]).then_some(chunk[0]));
+        assert_eq!(
+            rounds.collect::<Vec<_>>(),
+            [Some(1), Some(2), Some(3)],
+            "{huge}"
+        );
+    }
 }

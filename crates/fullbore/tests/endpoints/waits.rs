@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufRead, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -701,7 +702,7 @@ fn one_signal_ends_the_wait_of_a_producer_that_has_sent_something_through_a_sock
     let mut out = options.way(Way::Socket).open(pipe.writer).unwrap();
     let bytes = first(MIB);
     // It uses write(2) where pages are as long as the runs of a socket.
-    let calls = [libc::SYS_splice, libc::SYS_write];
+    let calls = [libc::SYS_ppoll, libc::SYS_write];
     let Some(written) = under_one_signal(&calls, || out.write(&bytes)) else {
         return;
     };
@@ -988,4 +989,87 @@ fn bytes_through_a_fifo_with_a_deadline_are_right() {
         out.finish().unwrap();
         assert!(reading.join().unwrap() == first(MIB), "{len}");
     }
+}
+
+/// How late calls return that have a deadline, at a FIFO that another process reads or writes too: it takes the bytes, or
+/// the room, between the poll(2) and the call of this one. Prints how late they were: a machine may be slow, so this is
+/// no assertion. Every call has to return.
+#[test]
+fn calls_at_a_fifo_with_another_process_return_at_their_deadline() {
+    let _watch = watch("calls_at_a_fifo_with_another_process_return_at_their_deadline");
+    let tries = match std::env::var_os("FULLBORE_TEST_LOAD") {
+        None => 20,
+        Some(_) => 1_000,
+    };
+    let mut late = Vec::new();
+    for reads in [true, false] {
+        let (reader, writer) = fifo();
+        // The other process takes a byte as soon as there is one, or puts one in as soon as there is room.
+        let (take, put) = (
+            ["dd", "bs=1", "of=/dev/null"],
+            ["dd", "bs=4096", "if=/dev/zero"],
+        );
+        let other = if reads { take } else { put };
+        let mut command = std::process::Command::new(other[0]);
+        command
+            .args(&other[1..])
+            .stderr(std::process::Stdio::null());
+        match reads {
+            true => command.stdin(reader.try_clone().unwrap()),
+            false => command.stdout(writer.try_clone().unwrap()),
+        };
+        let mut other = command.spawn().unwrap();
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // Bytes, or room, to fight for, by a description of its own that does not block.
+            let end = if reads { &writer } else { &reader };
+            let path = format!("/proc/self/fd/{}", end.as_raw_fd());
+            let mut options = File::options();
+            options
+                .write(reads)
+                .read(!reads)
+                .custom_flags(libc::O_NONBLOCK);
+            let mut end = options.open(path).unwrap();
+            let over = &over;
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = match reads {
+                        true => end.write(b"fight"),
+                        false => end.read(&mut [0; 5000]),
+                    };
+                    thread::sleep(Duration::from_micros(300));
+                }
+            });
+            for _ in 0..tries {
+                let deadline = Instant::now() + Duration::from_millis(20);
+                match reads {
+                    true => {
+                        let options = ConsumerOptions::new().deadline(deadline);
+                        let mut from = options.open(&reader).unwrap();
+                        while from.read(&mut [0; 100]).is_ok() {}
+                    }
+                    false => {
+                        let options = ProducerOptions::new().deadline(deadline).pipe_size(0);
+                        let mut to = options.open(&writer).unwrap();
+                        while to.write_all(&[0; 3000]).and_then(|()| to.flush()).is_ok() {}
+                        to.into_parts();
+                    }
+                }
+                late.push(deadline.elapsed());
+            }
+            over.store(true, Ordering::Relaxed);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        });
+    }
+    late.sort();
+    let more = late
+        .iter()
+        .filter(|late| **late > Duration::from_millis(50))
+        .count();
+    println!(
+        "{} calls: {more} more than 50 ms late, the latest {:?}",
+        late.len(),
+        late.last()
+    );
 }
