@@ -148,6 +148,20 @@ def test_urls_of_fsspec(client: Any, tmp_path: Path) -> None:
     assert output.read_text() == "a\nb\n"
 
 
+DIES_WHILE_IT_UPLOADS = """
+import os, signal, fullbore.dask
+def look(seen=[]):
+    # The input is one piece of 8 MiB, and the first part that s3fs uploads are 50 MiB.
+    seen.append(1)
+    if len(seen) == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
+fullbore.dask._look = look
+fullbore.dask._run(fullbore.dask._Task(
+    0, "s3://bucket/in", "s3://bucket/large", (("head", "-c", "70M", "/dev/zero"),), fullbore.dask.Whole(True), 0, 1 << 20,
+    1.0, "newer", False))
+"""
+
+
 def test_s3(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     moto = pytest.importorskip("moto.server", reason="skipped: moto cannot be had")
     s3fs = pytest.importorskip("s3fs", reason="skipped: s3fs cannot be had")
@@ -177,6 +191,15 @@ def test_s3(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             client.gather(fullbore.dask.map_pipelines(client, fails, urls[0], ["s3://bucket/none"]))
         s3.invalidate_cache()
         assert not s3.exists("bucket/none") and s3.cat("bucket/out") == b"a\nb\n"
+        # A worker is killed when a part of its output was uploaded.
+        killed = subprocess.run([sys.executable, "-c", DIES_WHILE_IT_UPLOADS])
+        s3.invalidate_cache()
+        assert killed.returncode == -signal.SIGKILL and not s3.exists("bucket/large")
+        assert [upload["Key"] for upload in s3.list_multipart_uploads("bucket")] == ["large"]
+        large = fullbore.dask.map_pipelines(client, ["head -c 70M /dev/zero"], ["s3://bucket/in"], ["s3://bucket/large"])
+        assert large[0].result().bytes == 70 << 20
+        s3.invalidate_cache()
+        assert s3.size("bucket/large") == 70 << 20
     finally:
         server.stop()
 
