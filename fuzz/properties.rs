@@ -114,7 +114,8 @@ pub fn command_line(bytes: &[u8]) {
 /// Whether the shell can parse a line; it runs nothing. Without such a shell, no line can be parsed.
 fn accepts(shell: &str, line: &OsStr) -> bool {
     let mut command = Command::new(shell);
-    command.arg("-n").arg("-c").arg(line).env_clear();
+    // A line may begin as an option does.
+    command.args(["-n", "-c", "--"]).arg(line).env_clear();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -239,8 +240,9 @@ pub fn proc(bytes: &[u8]) {
         number::pid(&words),
         process_name::parse(&words),
     );
-    assert!(text::columns(&text::cut(&words, 7)) <= 7);
-    assert!(!text::clean(&words).contains(char::is_control));
+    let clean = text::clean(&words);
+    assert!(!clean.contains(char::is_control));
+    assert!(text::columns(&text::cut(&clean, 7)) <= 7, "{clean}");
 }
 
 /// A property.

@@ -17,6 +17,7 @@ use fullbore_lab::endpoint::{Options, Role, print, writer};
 #[command(mut_arg("pause", |option| option.hide(true)))]
 #[command(mut_arg("read_with_splice", |option| option.hide(true)))]
 #[command(mut_arg("warm_up", |option| option.hide(true)))]
+#[command(mut_arg("csv", |option| option.hide(true)))]
 #[command(after_help = "\
 Examples:
   fullbore write --seconds 2 | wc -c

@@ -351,9 +351,13 @@ impl Cutter<'_> {
         };
         let name = self.name_of(stage);
         let bare = name.clone().zip(stage.name.clone());
-        let shown = self.line[stage.source.clone()].trim_ascii();
+        // What else is white space to Rust, such as a carriage return, is part of a word.
+        let source = &self.line[stage.source.clone()];
+        let is_word = |byte: &u8| !BLANKS.contains(byte);
+        let begin = source.iter().position(is_word).unwrap_or(0);
+        let end = source.iter().rposition(is_word).map_or(begin, |at| at + 1);
         StageSource {
-            shown: OsString::from_vec(shown.to_vec()),
+            shown: OsString::from_vec(source[begin..end].to_vec()),
             text: text(b"", stage.source.start),
             program: bare
                 .filter(|_| stage.is_bare)

@@ -22,6 +22,7 @@ use fullbore_host::text::{counted, table_lines};
 use fullbore_lab::catalogue::pipelines::once::{Once, Ran, Running};
 use fullbore_observe::Monitor;
 use fullbore_observe::census::scope::{Scope, Whose};
+use fullbore_observe::overview::StageState;
 use fullbore_observe::verdict::Verdict;
 use fullbore_results::compare::{Change, P_BELOW, Pair, ROUNDS_AT_LEAST, TIMES_ABOVE, seconds};
 use fullbore_results::statistics::Spread;
@@ -206,7 +207,9 @@ impl Options {
             }
         }
         let own = program();
-        let words = way.words.iter().copied().chain([line]);
+        // Behind a blank, it is not taken for an option.
+        let line = format!(" {line}");
+        let words = way.words.iter().copied().chain([line.as_str()]);
         let once = Once {
             program: way.program.map_or(own.path(), Path::new).into(),
             words: words.map(str::to_owned).collect(),
@@ -244,21 +247,30 @@ fn seen(mut output: std::fs::File) -> std::io::Result<Seen> {
     })
 }
 
-/// Returns what the last scan of a running line said about its longest pipeline.
+/// Returns what the last scan of a running line that saw its longest pipeline said about it.
 fn observe(running: &mut Running) -> Option<Verdict> {
     let whose = Whose::Tree(running.0.id());
     let mut monitor = Monitor::new(Scope { whose, all: false }).ok()?;
-    let mut last = None;
+    // The pipe to this process, which the shell has open too, is none of the line.
+    let is_own = |stage: &StageState| {
+        let mut processes = stage.processes.iter();
+        processes.any(|process| process.id.pid == std::process::id())
+    };
+    let mut best: Option<(usize, Verdict)> = None;
     while !running.0.ends_within(Duration::ZERO).ok()? {
         monitor.sample_until(Instant::now() + INTERVAL);
-        let Ok(mut overview) = monitor.scan() else {
+        let Ok(overview) = monitor.scan() else {
             break;
         };
-        overview.chains.sort_by_key(|chain| chain.stages.len());
-        let longest = overview.chains.pop();
-        last = longest.and_then(|chain| chain.verdict).or(last);
+        for chain in overview.chains {
+            let stages = chain.stages.len();
+            let is_best = best.as_ref().is_none_or(|(most, _)| stages >= *most);
+            if is_best && !chain.stages.iter().any(is_own) {
+                best = chain.verdict.map(|verdict| (stages, verdict)).or(best);
+            }
+        }
     }
-    last
+    best.map(|(_, verdict)| verdict)
 }
 
 impl Report {

@@ -85,6 +85,10 @@ fn what_only_looks_unclear_is_cut() {
 #[test]
 fn a_carriage_return_is_part_of_a_word() {
     assert_eq!(stages("a | \rb\r"), ["a ", "\rb\r"]);
+    let CommandLine::Pipeline { stages, .. } = cut("a | \r\n".as_ref(), Dialect::Posix) else {
+        panic!("it is a pipeline");
+    };
+    assert_eq!(stages[1].shown, "\r");
 }
 
 #[test]

@@ -76,6 +76,33 @@ pub fn options_of(verb: &str) -> Vec<String> {
     found
 }
 
+/// The options of `meter`, `buffer`, `write` and `read` are those of pv, mbuffer and the article, so their pages leave most
+/// of them to the help.
+#[test]
+fn every_option_of_a_help_is_in_the_page_of_its_verb() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let of_others = ["meter", "buffer", "write", "read"];
+    for verb in verbs()
+        .iter()
+        .filter(|verb| !of_others.contains(&verb.as_str()))
+    {
+        let page = fs::read_to_string(docs.join(format!("{verb}.md"))).unwrap();
+        let is_word = |c: char| c.is_alphanumeric() || c == '-';
+        let words: BTreeSet<&str> = page.split(|c| !is_word(c)).collect();
+        let all = options_of(verb);
+        // A letter stands for the long name behind it.
+        let is_there = |at: usize| {
+            words.contains(all[at].as_str())
+                || at > 0 && all[at - 1].len() == 2 && words.contains(all[at - 1].as_str())
+                || all[at].len() == 2
+        };
+        let missing = (0..all.len()).filter(|&at| !is_there(at));
+        let mut missing: Vec<&str> = missing.map(|at| all[at].as_str()).collect();
+        missing.retain(|option| !["--help", "--version"].contains(option));
+        assert!(missing.is_empty(), "docs/{verb}.md: {missing:?}");
+    }
+}
+
 #[test]
 fn a_page_begins_once() {
     let output = run("generate man copy");
