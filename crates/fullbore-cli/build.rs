@@ -14,12 +14,29 @@ fn main() {
     // Without any such line, cargo would build again after every change in this crate.
     println!("cargo:rerun-if-changed=build.rs");
     let target = std::env::var("TARGET").expect("cargo sets it");
+    start_quickly();
     let version = env!("CARGO_PKG_VERSION");
     let built = match checked_out().or_else(packaged) {
         Some(commit) => format!("{version} ({commit}, {target})"),
         None => format!("{version} ({target})"),
     };
     println!("cargo:rustc-env=FULLBORE_VERSION={built}");
+}
+
+/// Links so that the command starts quickly: a copy of a small file is hardly anything else.
+fn start_quickly() {
+    let cfg = |name: &str| std::env::var(format!("CARGO_CFG_{name}")).unwrap_or_default();
+    let is_static = cfg("TARGET_FEATURE")
+        .split(',')
+        .any(|feature| feature == "crt-static");
+    if cfg("TARGET_ENV") != "gnu" || is_static {
+        return;
+    }
+    // One library less to load. Its initialization asks the CPU for its features, which is slow in a virtual machine.
+    println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
+    // At a fixed address: the tables of 34,000 addresses need no relocation, which would copy each of their pages.
+    // Libraries, stack and heap have random addresses as before.
+    println!("cargo:rustc-link-arg-bins=-no-pie");
 }
 
 /// The commit of the checkout that this crate is a part of, if it is.

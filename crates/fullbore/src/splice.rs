@@ -4,10 +4,11 @@
 //! fsfreeze(8) and every writer of that file system would wait for the source, too. On sockets and devices the flag has
 //! no effect. Out of a private pipe into a socket, the call may sleep if nothing can end its wait early: it holds only
 //! the lock of a pipe that no other process has. Otherwise poll(2) is asked first. Where something can end the wait
-//! early, or bytes are counted meanwhile, a blocking socket gets no more than it has room for.
+//! early, or the reader is slow and bytes are counted meanwhile, a blocking socket gets no more than it has room for.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -18,6 +19,9 @@ use fullbore_linux::error::{Stopped, TransferSide};
 use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
 use fullbore_linux::wait::{Ready, Wait, Waiter, uninterrupted};
 use fullbore_linux::{unacknowledged, without_sigpipe};
+
+/// A call into a socket that takes longer has a slow reader.
+pub(crate) const SLOW: Duration = Duration::from_millis(10);
 
 /// One splice(2). One of its ends is a pipe.
 pub(crate) struct Splice<'fd> {
@@ -37,18 +41,19 @@ impl Splice<'_> {
     /// What stopped the wait.
     pub(crate) fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
-        let (wait, counts) = (waiter.wait, waiter.counts);
+        let (wait, in_parts) = (waiter.wait, waiter.counts && waiter.slow);
         let may_end_early = waiter.is_nonblocking() || waiter.interruptible;
         let may_sleep = self.ends == (End::Own, End::Socket) && !may_end_early;
         if wait == Wait::Block && !may_sleep {
             waiter.wait = Wait::Poll;
         }
+        let began = may_sleep.then(Instant::now);
         let done = waiter.until_one_ready(
             || match side.get() {
                 TransferSide::Source => (self.source, Ready::ToRead),
                 TransferSide::Sink => (self.sink, Ready::ToWrite),
             },
-            || match self.once((may_sleep, counts), &tried)? {
+            || match self.once((may_sleep, in_parts), &tried)? {
                 Outcome::WouldBlock(of) | Outcome::InVain(of) => {
                     side.set(of);
                     Err(Errno::AGAIN)
@@ -58,6 +63,7 @@ impl Splice<'_> {
             },
         );
         waiter.wait = wait;
+        waiter.slow = began.is_some_and(|began| began.elapsed() >= SLOW);
         match done {
             Ok(Outcome::Moved(n)) => {
                 // A signal may have ended the call, and the rest could wait forever.
@@ -78,7 +84,7 @@ impl Splice<'_> {
     /// Makes the call once, and returns what its result means. Sets `tried` to the most bytes that it could move.
     fn once(
         &self,
-        (may_sleep, counts): (bool, bool),
+        (may_sleep, in_parts): (bool, bool),
         tried: &Cell<usize>,
     ) -> Result<Outcome, Errno> {
         let needs_look = |end| !may_sleep && !matches!(end, End::Own | End::Pipe | End::File);
@@ -93,7 +99,7 @@ impl Splice<'_> {
         }
         let is_socket = self.ends.1 == End::Socket;
         tried.set(
-            match is_socket && (counts || !may_sleep) && sleeps(self.sink) {
+            match is_socket && (in_parts || !may_sleep) && sleeps(self.sink) {
                 true => self.most.min(room_in(self.sink)),
                 false => self.most,
             },

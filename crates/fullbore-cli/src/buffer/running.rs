@@ -68,13 +68,20 @@ impl Options {
             sinks.push((hashing.pipe.as_fd(), Policy::FAIL_ALL));
             options = options.cancel(&outputs_are_gone);
         }
+        let options = options.watch_at(show.looks_at());
         let mut buffer = options.open(ends.source.as_fd(), sinks);
         let write_backs = match self.sync {
             true => WriteBack::of_stored(ends.sinks.iter().map(|sink| &sink.output))?,
             false => Vec::new(),
         };
         let mut is_to_be_locked = self.lock;
-        let ran = buffer.run_with(TICK, |level| {
+        let is_watched = self.lock || self.json.is_some() || hashing.is_some() || show.is_watched();
+        // Nothing wakes an idle buffer that is not watched.
+        let interval = match is_watched || !write_backs.is_empty() {
+            true => TICK,
+            false => Duration::MAX,
+        };
+        let ran = buffer.run_with(interval, |level| {
             if std::mem::take(&mut is_to_be_locked) {
                 lock_memory(messages);
             }

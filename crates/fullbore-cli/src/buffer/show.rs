@@ -83,6 +83,17 @@ impl Show {
         }
     }
 
+    /// Returns whether it shows anything meanwhile, or has to notice when nothing moves.
+    pub fn is_watched(&self) -> bool {
+        let dogs = self.watchdog.is_some() || self.idle.is_some();
+        self.screen.is_some() || self.as_mbuffer.is_some() || self.log.is_some() || dogs
+    }
+
+    /// Returns after how many bytes it has to look at the buffer once more.
+    pub fn looks_at(&self) -> Option<u64> {
+        self.pipe.as_ref().map(|_| LONG)
+    }
+
     /// Looks at the buffer. Returns what has stalled, if a watchdog has found that.
     pub fn tick(&mut self, level: &Level) -> Option<String> {
         self.history.note(level.elapsed, percent(level));

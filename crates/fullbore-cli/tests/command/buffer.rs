@@ -756,3 +756,35 @@ fn plain_lines_about_the_progress_begin_with_the_time() {
         }
     }
 }
+
+#[test]
+fn nothing_wakes_an_idle_buffer_that_shows_nothing() {
+    let ((from, to_buffer), (from_buffer, to)) = (pipe(), pipe());
+    let mut command = fullbore("buffer -q");
+    let child = start(command.stdin(from).stdout(to));
+    drop(command);
+    // The main thread sleeps in poll(2) on so many descriptors, and without a timeout (proc_pid_syscall(5)).
+    let polls = match cfg!(target_arch = "x86_64") {
+        true => "271",
+        false => "73",
+    };
+    let path = format!("/proc/{}/syscall", child.id());
+    let sleeps_on = |descriptors: &str| {
+        wait_for("a sleep without a timeout", || {
+            let call = std::fs::read_to_string(&path).unwrap();
+            let words: Vec<&str> = call.split_whitespace().collect();
+            let is_it = words[0] == polls && words[2..4] == [descriptors, "0x0"];
+            is_it.then_some(())
+        });
+    };
+    sleeps_on("0x2");
+    // After the bytes behind which it enlarges its small pipe, there is one thing less to wait for.
+    let (mut input, mut output) = (to_buffer, from_buffer);
+    let bytes = vec![7; 33 << 20];
+    let sent = std::thread::spawn(move || input.write_all(&bytes).map(|()| input));
+    output.read_exact(&mut vec![0; 33 << 20]).unwrap();
+    let input = sent.join().unwrap().unwrap();
+    sleeps_on("0x1");
+    drop(input);
+    assert_quiet_success(&finish(child));
+}

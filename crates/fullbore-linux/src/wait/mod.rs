@@ -62,6 +62,8 @@ pub struct Waiter {
     /// Whether the number of bytes that have arrived is known also during a wait: no call into a pipe or a socket sleeps
     /// after it has moved some of its bytes, except where another process takes the room that it was found to have.
     pub counts: bool,
+    /// Whether the last call into a socket slept for long, so that [`counts`](Self::counts) asks for short calls.
+    pub slow: bool,
     /// Whether to return `EAGAIN` instead of waiting.
     pub never: bool,
     /// As soon as this is cancelled, also during a wait, [`Errno::CANCELED`] is returned. [`stopped`](Self::stopped)

@@ -1,21 +1,26 @@
 //! The descendants of a process: its children, their children, and so on.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::OnceLock;
 
 use procfs::process::Process;
-use rustix::process::getpid;
 
 /// Whether /proc is mounted and shows the PID namespace of this process. In another namespace, the same PID can belong to
 /// another process, so a PID of such a /proc must not be signalled, and a PID of this namespace not looked up there.
 pub fn proc_is_ours() -> bool {
-    let Ok(status) = Process::myself().and_then(|process| process.status()) else {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else {
         return false;
     };
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
     // The PIDs from the namespace of this /proc down to that of the process (`task_state` in
     // fs/proc/array.c).
-    let numbers = status.nspid.unwrap_or_else(|| vec![status.pid]);
-    numbers == [getpid().as_raw_nonzero().get()]
+    let numbers = field("NSpid:")
+        .or_else(|| field("Pid:"))
+        .unwrap_or_default();
+    numbers
+        .split_whitespace()
+        .eq([std::process::id().to_string()])
 }
 
 /// Returns the descendants of `pid`.

@@ -11,6 +11,8 @@ pub(super) struct Ends {
     pub(super) stop: Cancel,
     /// Cancelled once no writer is left.
     pub(super) over: Cancel,
+    /// Cancelled once the bytes of [`BufferOptions::watch_at`](super::BufferOptions) have been read.
+    pub(super) mark: Option<Cancel>,
     /// The number of running writers, plus one until all have been started.
     pub(super) writers: AtomicUsize,
 }

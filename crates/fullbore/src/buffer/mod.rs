@@ -171,6 +171,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             pace: pace(options.own.read_rate),
             messages,
             taken: 0,
+            mark: options.own.watch_at.zip(ends.mark.clone()),
         };
         let writing: Vec<Writing<'_>> = emptiers
             .into_iter()
@@ -223,6 +224,12 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         let ends = Ends {
             stop: Cancel::new()?,
             over: Cancel::new()?,
+            mark: self
+                .options
+                .own
+                .watch_at
+                .map(|_| Cancel::new())
+                .transpose()?,
             writers: AtomicUsize::new(0),
         };
         Ok(Prepared {
@@ -314,7 +321,7 @@ impl BufferOptions {
             }
             // Also if `watch` panics, because the scope then joins the threads.
             let at_last = AtLast(stop);
-            let stopped = self.until_over(&ends.over, interval, &mut watch);
+            let stopped = self.until_over(ends, interval, &mut watch);
             drop(at_last);
             Ended {
                 written: writers.into_iter().map(joined).collect(),
@@ -324,20 +331,26 @@ impl BufferOptions {
         })
     }
 
-    /// Sleeps until `over` is cancelled, and calls `watch` about every `interval`. Returns what ended it early, if
+    /// Sleeps until all has ended, and calls `watch` about every `interval`. Returns what ended it early, if
     /// anything.
     fn until_over(
         &self,
-        over: &Cancel,
+        ends: &Ends,
         interval: Duration,
         mut watch: impl FnMut(),
     ) -> Option<Stopped> {
+        let (over, mut mark) = (&ends.over, ends.mark.as_ref());
         while !over.is_cancelled() {
             // `interval` may be too long for an `Instant`.
             let next = Instant::now().checked_add(interval);
             let mut waiter = self.waiter.clone();
             waiter.deadline = next.into_iter().chain(waiter.deadline).min();
-            let slept = waiter.sleep_on(&[(over.as_fd(), PollFlags::IN)]);
+            let fds = [Some(over), mark].into_iter().flatten();
+            let fds: Vec<_> = fds.map(|fd| (fd.as_fd(), PollFlags::IN)).collect();
+            let slept = waiter.sleep_on(&fds);
+            if mark.take_if(|mark| mark.is_cancelled()).is_some() {
+                watch();
+            }
             match waiter.stopped() {
                 _ if over.is_cancelled() => {}
                 Some(Stopped::TimedOut) if self.waiter.due().is_none() => watch(),

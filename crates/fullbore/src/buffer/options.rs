@@ -20,6 +20,7 @@ pub struct ForBuffer {
     pub(super) resume: f64,
     pub(super) pause: Duration,
     pub(super) file: Option<OwnedFd>,
+    pub(super) watch_at: Option<u64>,
 }
 
 impl Sends for ForBuffer {}
@@ -36,6 +37,7 @@ impl Default for ForBuffer {
             resume: 100.0,
             pause: Duration::ZERO,
             file: None,
+            watch_at: None,
         }
     }
 }
@@ -120,6 +122,12 @@ impl BufferOptions {
     /// Sets how long a sink pauses after each write. The default is no pause.
     pub fn pause_after_write(mut self, pause: Duration) -> Self {
         self.own.pause = pause;
+        self
+    }
+
+    /// Sets after how many bytes read the function of [`run_with`](super::Buffer::run_with) is called out of turn.
+    pub fn watch_at(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.own.watch_at = bytes.into();
         self
     }
 

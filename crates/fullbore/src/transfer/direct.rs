@@ -1,6 +1,7 @@
 //! The ways with one system call: copy_file_range(2), splice(2), sendfile(2).
 
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 use super::plan;
 use super::step::{Ends, Stepped, has_flag, stepped};
 use crate::kind::Kind;
-use crate::splice::{Splice, room_in};
+use crate::splice::{SLOW, Splice, room_in};
 use crate::way::Way;
 use fullbore_linux::error::TransferSide;
 use fullbore_linux::outcome::{self, Outcome};
@@ -90,14 +91,18 @@ fn sendfile(
     most: usize,
 ) -> Result<usize, Errno> {
     // A longer call would sleep with a part of its bytes sent.
+    let began = Instant::now();
     let most = match ends.sink_kind {
-        Kind::UnixStream | Kind::Tcp if waiter.counts => most.min(room_in(ends.sink)),
+        Kind::UnixStream | Kind::Tcp if waiter.counts && waiter.slow => {
+            most.min(room_in(ends.sink))
+        }
         _ => most,
     };
     let sent = waiter.until_ready(ends.sink, Ready::ToWrite, || {
         let mut from = from;
         without_sigpipe(|| rustix::fs::sendfile(ends.sink, ends.source, from.as_mut(), most))
     });
+    waiter.slow = began.elapsed() >= SLOW;
     if let Ok(n @ 1..) = sent {
         let next = || from.map_or_else(|| position(ends.source), |from| from + n as u64);
         let may_be_cut = n < most && waiter.is_cut_short_by_signals(ends.sink);
