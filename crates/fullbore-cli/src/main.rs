@@ -77,7 +77,7 @@ const VERBS: &[Verb] = verbs! {
     #[cfg(feature = "lab")] "read" "Read from the pipe on stdin, and report the throughput" command::read::Read, hidden: false;
     "generate" "Print a manual page, or what makes a shell complete command lines" command::generate::Generate, hidden: true, of: parser;
     #[cfg(feature = "lab")] "middleman" "Copy stdin to stdout with one behaviour that programs in pipelines have" command::middleman::Middleman, hidden: true;
-    #[cfg(feature = "lab")] "part" "Run one process of an experiment" command::task::Part, hidden: true;
+    #[cfg(feature = "lab")] "part" "Run one process of an experiment" command::part::Part, hidden: true;
 };
 
 /// Lets the values of options be negative numbers, so that `-n -5` is an invalid number, and `-5` not taken for an

@@ -16,12 +16,12 @@ pub mod middleman;
 mod output;
 pub mod parallel;
 #[cfg(feature = "lab")]
+pub mod part;
+#[cfg(feature = "lab")]
 pub mod read;
 #[cfg(feature = "lab")]
 mod reports;
 pub mod run;
-#[cfg(feature = "lab")]
-pub mod task;
 pub mod tee;
 pub mod top;
 pub mod tune;

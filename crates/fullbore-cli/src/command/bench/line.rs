@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,9 @@ use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Usage;
 use fullbore_host::size::amount;
 use fullbore_host::text::{counted, table_lines};
-use fullbore_lab::catalogue::pipelines::once::{Once, Ran, Running};
+use fullbore_lab::catalogue::pipelines::once::{self, Process, Ran};
+use fullbore_lab::catalogue::pipelines::table::Way;
+
 use fullbore_observe::Monitor;
 use fullbore_observe::census::scope::{Scope, Whose};
 use fullbore_observe::overview::StageState;
@@ -33,20 +35,12 @@ use crate::copying::hash::{Algorithm, Digest};
 use crate::terminal::lines::say_line;
 use crate::terminal::stderr;
 
-/// A way to run the line: the program, which is `fullbore` if there is none, and its words before the line.
-#[derive(Clone, Copy)]
-struct Way {
-    title: &'static str,
-    program: Option<&'static str>,
-    words: &'static [&'static str],
-}
-
 /// The ways; the last one only with `--all`.
 #[rustfmt::skip]
-const WAYS: [Way; 3] = [
-    Way { title: "sh -c", program: Some("/bin/sh"), words: &["-c"] },
-    Way { title: "fullbore run", program: None, words: &["run", "--quiet"] },
-    Way { title: "fullbore run --place together", program: None, words: &["run", "--quiet", "--place", "together"] },
+const WAYS: &[Way] = &[
+    Way { name: "sh", title: "sh -c", program: Some("/bin/sh"), options: &["-c"] },
+    Way { name: "run", title: "fullbore run", program: None, options: &["run", "--quiet"] },
+    Way { name: "together", title: "fullbore run --place together", program: None, options: &["run", "--quiet", "--place", "together"] },
 ];
 
 /// The longest that one run of a line may take.
@@ -148,7 +142,7 @@ impl Options {
         let mut all: Vec<(Vec<Ran>, BTreeSet<Seen>, Option<Verdict>)> = Vec::new();
         let began = Instant::now();
         for way in ways {
-            let (_, seen, verdict) = self.once(*way, line, true)?;
+            let (_, seen, verdict) = self.once(way, line, true)?;
             all.push((Vec::new(), [seen].into(), verdict));
         }
         let left = began.elapsed() * (rounds + self.warmup);
@@ -164,29 +158,30 @@ impl Options {
             let mut places: Vec<usize> = (0..ways.len()).collect();
             order.shuffle(&mut places);
             for at in places {
-                let (ran, seen, _) = self.once(ways[at], line, false)?;
+                let (ran, seen, _) = self.once(&ways[at], line, false)?;
                 all[at].1.insert(seen);
                 if round >= self.warmup {
                     all[at].0.push(ran);
                 }
             }
         }
-        let mut measured = Vec::new();
+        let mut measured: Vec<Measured> = Vec::new();
         for (way, (runs, outputs, slow)) in ways.iter().zip(all) {
-            let spread = |of: fn(&Ran) -> f64| Spread::of(&runs.iter().map(of).collect::<Vec<_>>());
+            let spread = |of: fn(&Ran) -> f64| {
+                let rounds: Vec<f64> = runs.iter().map(of).collect();
+                Spread::of(&rounds).context("no round was measured")
+            };
+            let time = spread(|ran| ran.seconds)?;
+            let first = measured.first();
             measured.push(Measured {
                 way: way.title,
-                seconds: spread(|ran| ran.seconds).context("no round was measured")?,
-                cpu_seconds: spread(|ran| ran.spent.total()).context("no round was measured")?,
+                to_first: first.map(|first| seconds(way.title, &first.seconds, &time)),
+                seconds: time,
+                cpu_seconds: spread(|ran| ran.spent.total())?,
                 largest_process_bytes: runs.iter().map(|ran| ran.largest).max().unwrap_or(0),
                 outputs,
                 slow,
-                to_first: None,
             });
-        }
-        let first = measured[0].seconds.clone();
-        for one in &mut measured[1..] {
-            one.to_first = Some(seconds(one.way, &first, &one.seconds));
         }
         let outputs: BTreeSet<&Seen> = measured.iter().flat_map(|one| &one.outputs).collect();
         Ok(Report {
@@ -198,7 +193,12 @@ impl Options {
     }
 
     /// Runs the line once in this way, observed or not.
-    fn once(&self, way: Way, line: &str, observed: bool) -> Result<(Ran, Seen, Option<Verdict>)> {
+    fn once(
+        &self,
+        way: &'static Way,
+        line: &str,
+        observed: bool,
+    ) -> Result<(Ran, Seen, Option<Verdict>)> {
         if let Some(command) = &self.prepare {
             let status = Command::new("/bin/sh").arg("-c").arg(command).status();
             let status = status.context("start /bin/sh")?;
@@ -206,23 +206,15 @@ impl Options {
                 bail!("--prepare failed ({status}): {command}");
             }
         }
-        let own = program();
-        // Behind a blank, it is not taken for an option.
-        let line = format!(" {line}");
-        let words = way.words.iter().copied().chain([line.as_str()]);
-        let once = Once {
-            program: way.program.map_or(own.path(), Path::new).into(),
-            words: words.map(str::to_owned).collect(),
-            directory: None,
-        };
+        // Behind a blank, the line is not taken for an option.
         let Pipe { reader, writer, .. } = Pipe::new()?;
-        let mut running = once.start(&own, writer)?;
+        let mut process = once::start(&program(), format!(" {line}"), way, None, writer)?;
         let reading = thread::spawn(move || seen(reader.into()));
         let verdict = match observed {
-            true => observe(&mut running),
+            true => observe(&mut process),
             false => None,
         };
-        let ran = running.end(&format!("'{}'", way.title), PATIENCE)?;
+        let ran = once::end(process, &format!("'{}'", way.title), PATIENCE)?;
         let seen = reading.join().map_err(|_| anyhow!("the reader ended"))?;
         Ok((ran, seen.context("read the output")?, verdict))
     }
@@ -248,8 +240,8 @@ fn seen(mut output: std::fs::File) -> std::io::Result<Seen> {
 }
 
 /// Returns what the last scan of a running line that saw its longest pipeline said about it.
-fn observe(running: &mut Running) -> Option<Verdict> {
-    let whose = Whose::Tree(running.0.id());
+fn observe(process: &mut Process) -> Option<Verdict> {
+    let whose = Whose::Tree(process.id());
     let mut monitor = Monitor::new(Scope { whose, all: false }).ok()?;
     // The pipe to this process, which the shell has open too, is none of the line.
     let is_own = |stage: &StageState| {
@@ -257,7 +249,7 @@ fn observe(running: &mut Running) -> Option<Verdict> {
         processes.any(|process| process.id.pid == std::process::id())
     };
     let mut best: Option<(usize, Verdict)> = None;
-    while !running.0.ends_within(Duration::ZERO).ok()? {
+    while !process.ends_within(Duration::ZERO).ok()? {
         monitor.sample_until(Instant::now() + INTERVAL);
         let Ok(overview) = monitor.scan() else {
             break;

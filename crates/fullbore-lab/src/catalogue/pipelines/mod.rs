@@ -7,7 +7,7 @@
 pub(super) mod inputs;
 pub(super) mod measure;
 pub mod once;
-pub(super) mod table;
+pub mod table;
 
 use anyhow::Result;
 

@@ -22,7 +22,8 @@ use super::table::Way;
 use crate::cpu_time::{CpuTime, largest_child};
 use crate::measurement::Stop;
 use crate::memory::memory_file;
-use crate::process::{Process, ended};
+pub use crate::process::Process;
+use crate::process::ended;
 use crate::program::Program;
 use crate::task::{self, Task, wait_for_the_end_of_stdin};
 use fullbore_results::run::Settings;
@@ -50,59 +51,58 @@ pub fn run(
     stdout: File,
     settings: &Settings,
 ) -> Result<Ran> {
-    let options = way.options.iter().map(|&word| word.to_owned());
-    let once = Once {
-        program: way.program.map_or_else(|| program.path(), Path::new).into(),
-        words: options.chain([line]).collect(),
-        directory: Some(made.directory.clone()),
-    };
     // The number of bytes was chosen for another machine, and this one may be busy.
     let patience = Duration::from_secs_f64(60.0 + 60.0 * settings.seconds);
-    once.start(program, stdout)?.end(way.title, patience)
+    let process = start(program, line, way, Some(&made.directory), stdout)?;
+    end(process, way.title, patience)
 }
 
-/// A command line that is running.
-pub struct Running(pub Process);
+/// Starts a line in this way and with this stdout, in the current directory, or in one whose files are read first.
+///
+/// # Errors
+/// Fails if a process cannot be started.
+pub fn start(
+    program: &Program,
+    line: String,
+    way: &'static Way,
+    directory: Option<&Path>,
+    stdout: impl Into<Stdio>,
+) -> Result<Process> {
+    let options = way.options.iter().map(|&word| word.to_owned());
+    let mut command = program.part_that_cleans_up(&Once {
+        program: way.program.map_or_else(|| program.path(), Path::new).into(),
+        words: options.chain([line]).collect(),
+        directory: directory.map(Path::to_owned),
+    })?;
+    command.stdout(stdout);
+    Process::start(command)
+}
 
-impl Running {
-    /// Waits for its end, for no longer than `patience`.
-    ///
-    /// # Errors
-    /// Fails with a [`Stop`] if the command line failed.
-    pub fn end(self, title: &str, patience: Duration) -> Result<Ran> {
-        let ran: Ran = self.0.end_group_within(patience)?.report("pipeline")?;
-        let status = ExitStatus::from_raw(ran.status);
-        if !status.success() {
-            let said = Some(ran.said).filter(|said| !said.is_empty());
-            let said = said.unwrap_or_else(|| "no word why".into());
-            bail!(Stop::Failed(format!("{title} {}: {said}", ended(status))));
-        }
-        Ok(ran)
+/// Waits for the end of a line, for no longer than `patience`.
+///
+/// # Errors
+/// Fails with a [`Stop`] if the line failed.
+pub fn end(process: Process, title: &str, patience: Duration) -> Result<Ran> {
+    let ran: Ran = process.end_group_within(patience)?.report("pipeline")?;
+    let status = ExitStatus::from_raw(ran.status);
+    if !status.success() {
+        let said = Some(ran.said).filter(|said| !said.is_empty());
+        let said = said.unwrap_or_else(|| "no word why".into());
+        bail!(Stop::Failed(format!("{title} {}: {said}", ended(status))));
     }
+    Ok(ran)
 }
 
 /// A command that is run once, as a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Once {
     /// The program to run.
-    pub program: PathBuf,
+    program: PathBuf,
     /// Its options, and the line.
-    pub words: Vec<String>,
+    words: Vec<String>,
     /// The directory with the files that the line names, which are read beforehand; `None` for the current one, of
     /// which nothing is read.
-    pub directory: Option<PathBuf>,
-}
-
-impl Once {
-    /// Starts it with this stdout.
-    ///
-    /// # Errors
-    /// Fails if no process can be started.
-    pub fn start(&self, program: &Program, stdout: impl Into<Stdio>) -> Result<Running> {
-        let mut command = program.part_that_cleans_up(self)?;
-        command.stdout(stdout);
-        Ok(Running(Process::start(command)?))
-    }
+    directory: Option<PathBuf>,
 }
 
 /// The result of a run.
