@@ -1,6 +1,6 @@
 //! Lists what reduces the time of each class, as a table.
 
-use fullbore_observe::verdict::step_on_cpu;
+use fullbore_observe::verdict::next::step_on_cpu;
 use fullbore_results::explain::{Class, CostAdvice};
 
 /// The conditions for a piece of advice.

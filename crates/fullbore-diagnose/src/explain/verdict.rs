@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::advice::{Subject, advice};
-use fullbore_observe::verdict::{on_all_cpus, step_on_cpu};
+use fullbore_observe::verdict::next::{on_all_cpus, step_on_cpu};
 use fullbore_results::explain::{Accounts, Class, CostAdvice, MainCost, SideReport};
 
 /// Returns on what most of the time was spent, by the samples, or `None` if there are too few.

@@ -4,15 +4,13 @@ mod derived;
 pub(crate) mod findings;
 mod judge;
 mod lines_alone;
-mod next;
+pub mod next;
 pub mod numbers;
 mod sentence;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-pub use next::{Spread, on_all_cpus, step_on_cpu};
 
 use crate::sampling::moment::Cause;
 
