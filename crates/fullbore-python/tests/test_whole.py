@@ -193,13 +193,14 @@ def test_a_whole_pipeline_outlives_no_failure_of_its_parent(tmp_path: Path) -> N
 
 
 #: What stages behind the first one are: each notes it if it sees an end of its input. What `root` starts may not be
-#: signalled if an ordinary user runs the pipeline.
+#: signalled if an ordinary user runs the pipeline. What goes on after its child has ended does not write to the next stage,
+#: because a broken pipe is no end.
 SCRIPTS = {
     "cat": "cat && echo $1 >> seen",
-    "list": "(cat; true); echo $1 >> seen",
-    "tee": "tee >(cat > /dev/null; echo $1 >> seen) && echo $1 >> seen",
+    "list": "(cat > /dev/null; true); echo $1 >> seen",
+    "tee": "tee >(cat > /dev/null; echo $1 >> seen) > /dev/null && echo $1 >> seen",
     "ignores": "trap '' PIPE; cat && echo $1 >> seen",
-    "root": "echo $$ >> roots; cat; echo $1 >> seen",
+    "root": "echo $$ >> roots; cat > /dev/null; echo $1 >> seen",
 }
 
 #: How Python runs a pipeline: its words are the folder, the stages, the options, and what happens then.
@@ -241,16 +242,17 @@ def end_roots(folder: Path) -> None:
     """Ends the processes that only root may signal: each shell before its child."""
     roots = folder / "roots"
     for pid in roots.read_text().split() if roots.exists() else []:
-        try:
-            below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        except OSError:
+        if not is_in(pid, folder):
             continue
-        for one in (pid, *below):
-            try:
+        try:
+            os.kill(int(pid), signal.SIGSTOP)
+            # It may be about to start its child.
+            wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TtZX")
+            below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            for one in (pid, *below):
                 os.kill(int(one), signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-    roots.unlink(missing_ok=True)
+        except (ProcessLookupError, FileNotFoundError):
+            pass
 
 
 def test_random_pipelines_leave_no_marker() -> None:
@@ -331,6 +333,7 @@ def random_pipeline(rng: random.Random, folder: Path, kinds: list[str], as_user:
         return not any(is_in(pid, folder) for pid in os.listdir("/proc") if pid.isdigit())
 
     wait_until(has_ended)
+    (folder / "roots").unlink(missing_ok=True)
     assert not seen.exists(), what
 
 

@@ -85,10 +85,12 @@ impl Sending {
 
     /// Tells the thread that it has got everything.
     pub fn end(&self) -> io::Result<()> {
-        // If it has ended, `wait` returns why.
-        let _ = self.go.send(());
-        let _ = self.link.shutdown(Shutdown::Write);
-        Ok(())
+        match self.go.send(()) {
+            // Otherwise it would wait for ever.
+            Ok(()) => self.link.shutdown(Shutdown::Write),
+            // It has ended, and `wait` returns why.
+            Err(_) => Ok(()),
+        }
     }
 
     /// Waits for the answer, after [`end`](Self::end).
@@ -263,7 +265,8 @@ impl Receiving {
     /// Those of reading, and the damage of the stream.
     pub fn seal(&self) -> anyhow::Result<[u8; SEAL]> {
         // If the buffer has ended early, the thread may wait for it to read.
-        let _ = self.link.shutdown(Shutdown::Both);
+        let ended = self.link.shutdown(Shutdown::Both);
+        ended.context("end the thread that unseals")?;
         self.done
             .recv()
             .context("the thread that unseals has ended")?

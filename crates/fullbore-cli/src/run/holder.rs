@@ -62,7 +62,12 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
         let holder = ToHolder { socket, child };
         // A negative number is that of an error.
         let mut number = [0; 4];
-        (&holder.socket).read_exact(&mut number).context("fork")?;
+        if let Err(error) = (&holder.socket).read_exact(&mut number) {
+            // The holder was killed before it has said it, and the runner may have begun.
+            end_all(shelf, grace);
+            replace_the_holder(shelf);
+            return Err(error).context("the process that holds the pipes was ended");
+        }
         let number = i32::from_ne_bytes(number);
         if number < 0 {
             return Err(not_forked(Errno::from_raw_os_error(-number)));
@@ -168,10 +173,7 @@ fn hold(
         for pid in pids {
             ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
         }
-        let left = shelf.with_all_stopped(true, |stopped| {
-            ending::end_all(Signal::TERM, grace, stopped, reap)
-        });
-        say_left(&left, shelf.is_read());
+        end_all(shelf, grace);
     }
     reap();
     let ends = shelf.take_what_is_read(ending::has_children());
@@ -186,6 +188,14 @@ fn hold(
             ending::has_children()
         });
     }
+}
+
+/// Ends all descendants, and says which could not be ended.
+fn end_all(shelf: &Shelf, grace: Duration) {
+    let left = shelf.with_all_stopped(true, |stopped| {
+        ending::end_all(Signal::TERM, grace, stopped, reap)
+    });
+    say_left(&left, shelf.is_read());
 }
 
 fn reap() {

@@ -559,6 +559,45 @@ fn a_call_that_fails_shows_no_stage_an_end() {
 }
 
 #[test]
+fn a_holder_that_is_killed_before_it_has_said_anything_shows_no_stage_an_end() {
+    let traced = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
+    if !traced.is_ok_and(|output| output.status.success()) {
+        return skipped("calls that fail: strace is not there or may not trace");
+    }
+    let open = Open::new();
+    let mut command = Command::new("strace");
+    // The keeper waits for what the holder writes.
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=sendto,write"]);
+    command.args([
+        "-e",
+        "inject=sendto,write:delay_enter=2000000:when=1",
+        FULLBORE,
+    ]);
+    command.args([
+        "run",
+        "--whole",
+        "--grace",
+        "0.1",
+        "sleep 1000 | sh cat 1 | sh cat 2",
+    ]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = start(command.current_dir(open.path()));
+    let (holder, runner) = wait_for("the stages", || {
+        let (keeper, _) = children(child.id()).pop()?;
+        let known = holder_and_runner(number(keeper))?;
+        (children(number(known.1)).len() == 3).then_some(known)
+    });
+    kill_process(holder, Signal::KILL).unwrap();
+    kill_process(runner, Signal::KILL).unwrap();
+    // It is another one if the holder was killed too late.
+    assert!(!finish(child).status.success());
+    open.assert_nothing_seen("the holder was killed at once");
+}
+
+#[test]
 fn without_proc_a_failure_ends_the_stages_and_a_success_replaces_the_file() {
     let open = Open::new();
     let Some(output) = run_without_proc("run --whole --grace 0.1 -- false | cat") else {

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use crate::common::users::ForEverybody;
 use crate::common::{
     FULLBORE, children, copy_program, finish, fullbore, holder_and_runner, is_root, is_running,
-    output_of, said, start, under_load, wait_for,
+    output_of, said, start, state, under_load, wait_for,
 };
 
 #[test]
@@ -238,7 +238,13 @@ fn end_roots(directory: &Path) {
     let roots = fs::read_to_string(directory.join("roots")).unwrap_or_default();
     for root in roots.lines().filter_map(|pid| pid.parse::<i32>().ok()) {
         let root = Pid::from_raw(root).unwrap();
-        let below = children(root.as_raw_nonzero().get() as u32);
+        let number = root.as_raw_nonzero().get() as u32;
+        // It may be about to start its child.
+        kill(root, Signal::STOP);
+        wait_for("the stop", || {
+            (!matches!(state(number), Some('R' | 'S' | 'D'))).then_some(())
+        });
+        let below = children(number);
         if is_running(root) {
             kill(root, Signal::KILL);
             below.iter().for_each(|&(pid, _)| kill(pid, Signal::KILL));
