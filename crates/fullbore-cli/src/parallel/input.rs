@@ -37,8 +37,12 @@ pub struct Block {
 /// How the input is cut.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// The least bytes of a block.
+    /// The bytes of the memory that a block is read into, and the least ones of a block behind a long input.
     pub block: usize,
+    /// The least bytes of the first block.
+    pub first: usize,
+    /// A later one has this part of what came before it.
+    pub part: u64,
     /// The records of a block, if they are counted.
     pub records: Option<u64>,
     /// The records at the start of the input that every worker gets.
@@ -100,6 +104,17 @@ impl<'fd> Input<'fd> {
         }
     }
 
+    /// Returns the least bytes of the next block: with few at the start, short inputs are shared too, and with more later,
+    /// few processes are started.
+    fn least(&self) -> usize {
+        let part = usize::try_from(self.position / self.cut.part).unwrap_or(usize::MAX);
+        part.clamp(self.cut.first, self.cut.block)
+    }
+
+    fn is_full(&self) -> bool {
+        self.current.is_some() && self.len >= self.least()
+    }
+
     /// Returns whether memory is left to read more.
     pub fn may_read(&self, memory: &mut Memory) -> bool {
         !self.at_end && (self.current.is_some() || memory.has(self.cut.block))
@@ -124,9 +139,9 @@ impl<'fd> Input<'fd> {
             self.carried = Vec::new();
             self.current = Some(pages);
         }
+        let to = self.least().min(self.len + READ);
         let pages = self.current.as_mut().expect("it was just made");
-        debug_assert!(self.len < pages.len(), "what was read is cut first");
-        let to = pages.len().min(self.len + READ);
+        debug_assert!(self.len < to, "what was read is cut first");
         match self.calls.try_read(self.fd, &mut pages[self.len..to]) {
             Ok(0) => self.at_end = true,
             Ok(n) => {
@@ -147,8 +162,6 @@ impl<'fd> Input<'fd> {
                 self.take_header(memory);
             }
         }
-        let is_full =
-            |input: &Self| (input.current.as_ref()).is_some_and(|pages| input.len == pages.len());
         if self.header_left == 0 {
             if let Some(records) = self.cut.records {
                 while self.scan_for_one() {
@@ -163,7 +176,7 @@ impl<'fd> Input<'fd> {
                 self.end = end.map(|at| self.scanned + at).or(self.end);
                 self.scanned = self.len;
             }
-            if let Some(end) = self.end.filter(|_| is_full(self)) {
+            if let Some(end) = self.end.filter(|_| self.is_full()) {
                 return Some(self.returned(end, memory));
             }
         }
@@ -175,7 +188,7 @@ impl<'fd> Input<'fd> {
             let is_left = self.len > self.start || !self.full.is_empty();
             return (is_left || self.number == 0).then(|| self.returned(self.len, memory));
         }
-        if is_full(self) {
+        if self.is_full() {
             match self.start {
                 0 => {
                     let current = self.current.take();

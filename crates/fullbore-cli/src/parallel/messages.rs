@@ -11,8 +11,11 @@ use crate::terminal::stderr;
 /// A pipe that poll(2) reports as ready takes so many bytes at once (`PIPE_BUF`).
 const AT_ONCE: usize = 4096;
 
-/// The most bytes that wait, and the longest line that is passed on whole.
+/// The bytes from which no more are read.
 const MOST: usize = 64 << 10;
+
+/// The longest line that is passed on whole.
+const LONGEST: usize = 1 << 20;
 
 /// Lines on their way to stderr.
 #[derive(Debug, Default)]
@@ -55,7 +58,7 @@ impl Messages {
                     self.lines.extend_from_slice(&bytes[..end]);
                 }
                 worker.line.extend_from_slice(&bytes[end..n]);
-                if worker.line.len() > MOST {
+                if worker.line.len() > LONGEST {
                     self.lines.append(&mut worker.line);
                 }
             }

@@ -131,7 +131,7 @@ impl<'a> Work<'a> {
             options,
             sizes,
             pipe_size: fullbore_observe::affordable(2 * sizes.jobs, most_for(sizes.jobs), memory),
-            input: Input::new(stdin(), records, options.cut(sizes.block)),
+            input: Input::new(stdin(), records, options.cut(sizes)),
             header: Rc::default(),
             ready: VecDeque::new(),
             queue: Queue::new(options.unordered),
@@ -144,7 +144,7 @@ impl<'a> Work<'a> {
             report: Report {
                 command: clean(command.text.to_string_lossy().trim()),
                 jobs: sizes.jobs,
-                block_bytes: sizes.block,
+                block_bytes: sizes.first,
                 memory_bytes: sizes.memory,
                 ..Report::default()
             },

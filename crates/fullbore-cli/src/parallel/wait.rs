@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use fullbore_linux::Errno;
 use nix::sys::resource::UsageWho;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Signal, WaitOptions, wait};
 use rustix::stdio::{stdin, stdout};
 use std::os::unix::process::ExitStatusExt;
@@ -204,7 +205,7 @@ impl Work<'_> {
 
     /// Waits for all children that have ended.
     fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        while let Ok(Some((pid, status))) = retry_on_intr(|| wait(WaitOptions::NOHANG)) {
             let cpu = cpu_seconds(UsageWho::RUSAGE_CHILDREN);
             let took = cpu - std::mem::replace(&mut self.cpu_of_children, cpu);
             let status = ExitStatus::from_raw(status.as_raw());
