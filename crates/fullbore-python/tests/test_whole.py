@@ -238,6 +238,12 @@ def becomes_root(folder: Path) -> bool:
     return subprocess.run([found, "--reuid=65534", "--regid=65534", "--clear-groups", *become], check=False).returncode == 0
 
 
+def stops(pid: str) -> bool:
+    """Stops a process, and says whether it has stopped or ended."""
+    os.kill(int(pid), signal.SIGSTOP)
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TtZX"
+
+
 def end_roots(folder: Path) -> None:
     """Ends the processes that only root may signal: each shell before its child."""
     roots = folder / "roots"
@@ -245,9 +251,8 @@ def end_roots(folder: Path) -> None:
         if not is_in(pid, folder):
             continue
         try:
-            os.kill(int(pid), signal.SIGSTOP)
             # It may be about to start its child.
-            wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "TtZX")
+            wait_until(lambda: stops(pid))
             below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             for one in (pid, *below):
                 os.kill(int(one), signal.SIGKILL)

@@ -204,9 +204,10 @@ impl Options {
             (Some(Connection::Plain(stream)), Some(told)) => told
                 .and_then(|()| network::wait(&stream))
                 .failed(format_args!("write to {name}")),
-            (Some(Connection::Sealed(sending)), Some(_)) => {
-                sending.wait().with_context(|| format!("write to {name}"))
-            }
+            (Some(Connection::Sealed(sending)), Some(told)) => told
+                .map_err(anyhow::Error::from)
+                .and_then(|()| sending.wait())
+                .with_context(|| format!("write to {name}")),
             _ => Ok(()),
         };
         let closed = finished.and_then(|()| output.close(is_complete, self.sync));

@@ -186,7 +186,7 @@ pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -
         }
         // Children first: a shell with job control takes a child that it finds stopped for one to leave behind.
         for &pid in all.iter().rev() {
-            if signal != Signal::KILL || refused.contains(&pid) {
+            if signal != Signal::KILL && !refused.contains(&pid) {
                 let _ = send(pid, Signal::CONT);
             }
         }

@@ -240,8 +240,8 @@ fn end_roots(directory: &Path) {
         let root = Pid::from_raw(root).unwrap();
         let number = root.as_raw_nonzero().get() as u32;
         // It may be about to start its child.
-        kill(root, Signal::STOP);
         wait_for("the stop", || {
+            kill(root, Signal::STOP);
             (!matches!(state(number), Some('R' | 'S' | 'D'))).then_some(())
         });
         let below = children(number);
