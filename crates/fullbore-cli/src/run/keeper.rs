@@ -19,7 +19,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, pidfd_open,
     pidfd_send_signal, set_child_subreaper, wait, waitid,
@@ -195,7 +195,7 @@ fn stay(
 
 /// Waits for all children that have ended, and keeps the status of the runner.
 fn reap(runner: Pid, status: &mut Option<ExitStatus>) {
-    while let Ok(Some((pid, ended))) = wait(WaitOptions::NOHANG) {
+    while let Ok(Some((pid, ended))) = retry_on_intr(|| wait(WaitOptions::NOHANG)) {
         if pid == runner {
             *status = Some(ExitStatus::from_raw(ended.as_raw()));
         }
