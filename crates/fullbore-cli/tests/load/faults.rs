@@ -26,7 +26,7 @@ fn under_load_a_call_that_fails_shows_no_stage_an_end() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("cat"), "cat; echo $1 >> seen").unwrap();
+    fs::write(directory.path().join("cat"), "cat && echo $1 >> seen").unwrap();
     // The first number: those before are of the dynamic linker.
     for (call, error, first) in [
         ("recvmsg", "EMFILE", 1),
