@@ -342,8 +342,16 @@ fn others_that_read_from_the_pipeline_see_its_end() {
             .find(|(_, words)| words[0].ends_with("fullbore"));
         let (keeper, _) = keeper.expect("run");
         let (_, runner) = holder_and_runner(number(keeper)).expect("the pipeline runs");
+        let above = children(number(runner));
+        let above = above.iter().find(|(_, words)| words[1] == "above");
         kill_process(keeper, Signal::KILL).unwrap();
         kill_process(runner, Signal::KILL).unwrap();
+        if let Some(&(above, _)) = above {
+            // It would go on after the process below it.
+            wait_for("the shell to be ended", || {
+                (!is_running(above)).then_some(())
+            });
+        }
         let below = children(pid as u32);
         let all = [Pid::from_raw(pid).unwrap()]
             .into_iter()
