@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use fullbore_host::number::within;
 use fullbore_host::refusal::Usage;
 use fullbore_host::{seconds, size};
@@ -25,6 +25,7 @@ const LEAST: u64 = 64 << 10;
 
 /// How to cut the input, and how many processes to run.
 #[derive(Debug, Default, Args)]
+#[command(group(ArgGroup::new("shows").args(["progress", "log"]).multiple(true)))]
 pub struct Options {
     /// Processes that run at a time [default: the CPUs that this process may use]
     #[arg(short, long, value_name = "N", value_parser = within::<usize>(1..=1024))]
@@ -83,8 +84,8 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
     pub log: Option<Duration>,
 
-    /// Bytes to expect, for --progress
-    #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
+    /// Bytes to expect, for --progress and --log
+    #[arg(short, long, value_name = "SIZE", requires = "shows", value_parser = size::parse)]
     pub size: Option<u64>,
 
     /// Write the report as one JSON object to FILE; docs/parallel.md describes its fields

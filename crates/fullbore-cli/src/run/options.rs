@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use fullbore_host::{seconds, size};
 
 use super::accept::Accept;
@@ -14,6 +14,7 @@ use crate::copying::AtLeast;
 
 /// How to run a pipeline, and what to report about it.
 #[derive(Debug, Default, Args)]
+#[command(group(ArgGroup::new("shows").args(["progress", "log"]).multiple(true)))]
 pub struct Options {
     /// Capacity of each pipe
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
@@ -91,8 +92,8 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
     pub log: Option<Duration>,
 
-    /// Bytes that the first stage writes, for --progress
-    #[arg(short, long, value_name = "SIZE", requires = "progress", value_parser = size::parse)]
+    /// Bytes that the first stage writes, for --progress and --log
+    #[arg(short, long, value_name = "SIZE", requires = "shows", value_parser = size::parse)]
     pub size: Option<u64>,
 
     /// Write the report as one JSON object to FILE; docs/run.md describes its fields

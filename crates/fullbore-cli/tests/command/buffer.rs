@@ -713,46 +713,50 @@ fn a_pipe_on_stdin_grows_once_the_stream_is_long_unless_it_is_to_be_kept() {
     }
 }
 
+/// Lines of bash in which each verb that has --log takes a while.
+const LOGGED: [&str; 7] = [
+    "$B copy --log 0.1 big > out",
+    "(cat big; sleep 0.3) | $B copy --log 0.1 > out",
+    "(cat big; sleep 0.3) | $B meter -q --log 0.1 > out",
+    "(cat big; sleep 0.3) | $B buffer -q --log 0.1 > out",
+    "$B run --log 0.1 '(cat big; sleep 0.3) | cat > out'",
+    "$B run --log 0.1 --size $(stat -c %s big) 'cat big | (cat; sleep 0.3) > out'",
+    "(cat big; sleep 0.3) | $B parallel --log 0.1 --size $(stat -c %s big) cat > out",
+];
+
 #[test]
 fn plain_lines_about_the_progress_begin_with_the_time() {
     let dir = directory();
-    for (line, words) in [
-        ("$C copy --log 0.1 big > out", " 3.05 MiB "),
-        (
-            "(cat big; sleep 0.3) | $C copy --log 0.1 > out",
-            " 3.05 MiB ",
-        ),
-        (
-            "(cat big; sleep 0.3) | $C meter -q --log 0.1 > out",
-            " 3.05 MiB ",
-        ),
-        (
-            "(cat big; sleep 0.3) | $C buffer -q --log 0.1 > out",
-            " 3.05 MiB ",
-        ),
-        (
-            "$C run --log 0.1 '(cat big; sleep 0.3) | cat > out'",
-            " 3.05 MiB ",
-        ),
-        (
-            "(cat big; sleep 0.3) | $C parallel --log 0.1 cat > out",
-            " 3.05 MiB ",
-        ),
-    ] {
-        let output = shell(&dir, FULLBORE, &line.replace("$C", "$B"));
+    for line in LOGGED {
+        let output = shell(&dir, FULLBORE, line);
         assert_code(&output, 0);
         assert!(content(&dir, "out") == big(), "{line}");
         let text = stderr(&output);
         let last = text.lines().last().unwrap_or_default();
         assert!(
-            last.contains(words) && last.contains("done"),
+            last.contains(" 3.05 MiB ") && last.contains("done"),
             "{line}: {text}"
         );
+        let is_known = line.contains("--size");
+        assert!(!is_known || last.contains(" 100% "), "{line}: {text}");
         for line in text.lines() {
             let time: Vec<&str> = line.split(' ').next().unwrap().split(':').collect();
             let is_number = |part: &&str| part.len() == 2 && part.parse::<u8>().is_ok();
             assert!(time.len() == 3 && time.iter().all(is_number), "{text}");
             assert!(!line.contains('\x1b') && !line.contains('\r'), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_changes_nothing() {
+    let dir = directory();
+    for line in LOGGED {
+        // Full; closed; a pipe without a reader.
+        for stderr in ["2> /dev/full", "2>&-", "2> >(exec sleep 0)"] {
+            let line = format!("({line}) {stderr}");
+            assert_quiet_success(&shell(&dir, FULLBORE, &line));
+            assert!(content(&dir, "out") == big(), "{line}");
         }
     }
 }
