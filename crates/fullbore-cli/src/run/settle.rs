@@ -276,7 +276,7 @@ impl Runner<'_> {
             return;
         }
         match ending::living().as_slice() {
-            [] => say("processes that /proc hides from this user could not be ended"),
+            [] => say("processes that /proc does not show could not be ended"),
             left => say_left(left, self.others.shelf.is_read()),
         }
     }

@@ -3,9 +3,13 @@
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use fullbore_tests::skipped;
+
+use crate::common::users::{ForEverybody, hold_pipes, nobody_else, with_usual_signals};
 use crate::common::*;
 
 /// Starts `fullbore write … | fullbore MOVER | fullbore read …`.
@@ -196,4 +200,39 @@ fn many_short_inputs_are_copied_one_after_the_other() {
     let output = finish(start(fullbore(&words).stdout(Stdio::piped())));
     assert_quiet_success(&output);
     assert!(output.stdout == expected);
+}
+
+#[test]
+fn through_pipes_of_two_slots_every_byte_arrives() {
+    if !is_root() {
+        return skipped("a user beyond pipe-user-pages-soft: making one needs root");
+    }
+    let soft = fullbore_linux::pipe_user_pages_soft();
+    if soft.is_none_or(|pages| !(1..=1 << 16).contains(&pages)) {
+        return skipped("a user beyond pipe-user-pages-soft: there is no such limit here");
+    }
+    let (copy, user) = (ForEverybody::new(), nobody_else(3));
+    let directory = copy.path().parent().unwrap();
+    std::fs::write(directory.join("in"), numbers(400_000)).unwrap();
+    let movers = [
+        "copy",
+        "copy --by-reference",
+        "tee /dev/null",
+        "meter -q",
+        "meter -q --by-reference",
+        "buffer -q",
+        "run -q 'cat | cat | cat'",
+        "run --whole 'cat | cat | cat'",
+    ];
+    let chain = movers
+        .map(|mover| format!("./fullbore {mover}"))
+        .join(" | ");
+    let mut command = bash(directory, &format!("set -o pipefail; cat in | {chain}"));
+    // SAFETY: between fork and exec it makes system calls and allocates nothing.
+    unsafe { command.uid(user).gid(user).pre_exec(hold_pipes) };
+    let output = finish(start(with_usual_signals(&mut command)));
+    assert_code(&output, 0);
+    let limit = "pipe-user-pages-soft";
+    assert!(stderr(&output).contains(limit), "{}", stderr(&output));
+    assert!(output.stdout == numbers(400_000));
 }
