@@ -395,8 +395,10 @@ fn a_last_stage_on_another_machine_is_warned_about_unless_the_stream_is_sealed()
         );
         assert_eq!(warned("", &sealed), 0, "{client}");
     }
-    let direct = format!("echo a | {}/ssh", directory.path().display());
-    assert_eq!(warned("", &direct), 1);
+    let direct = format!("{}/ssh", directory.path().display());
+    for stage in [&*direct, "timeout -k 5 10 ssh", "(exec nice -n 1 ssh)"] {
+        assert_eq!(warned("", &format!("echo a | {stage}")), 1, "{stage}");
+    }
     let output = finish(start(
         fullbore("run --whole -- echo a | nc").env("PATH", &path),
     ));
