@@ -36,7 +36,10 @@ fn start_quickly() {
     println!("cargo:rustc-link-lib=static:-bundle=gcc_eh");
     // At a fixed address: the tables of 34,000 addresses need no relocation, which would copy each of their pages.
     // Libraries, stack and heap have random addresses as before.
-    println!("cargo:rustc-link-arg-bins=-no-pie");
+    println!("cargo:rerun-if-env-changed=FULLBORE_PIE");
+    if std::env::var_os("FULLBORE_PIE").is_none() {
+        println!("cargo:rustc-link-arg-bins=-no-pie");
+    }
 }
 
 /// The commit of the checkout that this crate is a part of, if it is.
