@@ -402,3 +402,21 @@ def test_memory_and_workers_in_this_process(tmp_path: Path) -> None:
         wait_until(lambda: is_running(f"sleep {seconds}"))
     wait_until(lambda: not is_running(f"sleep {seconds}"))
     wait_until(lambda: os.listdir(tmp_path) == [])
+
+
+def test_resources_are_those_of_dask(tmp_path: Path) -> None:
+    inputs = inputs_in(tmp_path, 6)
+    outputs = [f"{path}.out" for path in inputs]
+    # mkdir(1) fails if two run at the same time.
+    alone = ["sh", "-c", 'mkdir "$1" || exit 9; cat; sleep 0.05; rmdir "$1"', "sh", str(tmp_path / "drive")]
+    cluster = distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=4,
+        processes=False,
+        resources={"DRIVE": 1},
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+    )
+    with cluster, distributed.Client(cluster) as client:
+        client.gather(fullbore.dask.map_pipelines(client, [alone], inputs, outputs, resources={"DRIVE": 1}))
+    assert [Path(output).read_bytes() for output in outputs] == [Path(source).read_bytes() for source in inputs]
