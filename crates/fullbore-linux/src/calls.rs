@@ -489,7 +489,8 @@ fn fits(fd: BorrowedFd<'_>) -> usize {
     ) else {
         return usize::MAX;
     };
-    let used = (queued as usize).next_multiple_of(PIPE_BUF) + PIPE_BUF;
+    let page = crate::page_size();
+    let used = (queued as usize).next_multiple_of(page) + page;
     capacity.saturating_sub(used).max(PIPE_BUF)
 }
 

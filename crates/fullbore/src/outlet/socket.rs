@@ -64,7 +64,8 @@ impl Through {
         matches!(self, Through::Failed(..))
     }
 
-    /// Writes to the pipe `sink`, and returns how many bytes were sent, at most a socket full, and how. Less than a run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
+    /// Writes to the pipe `sink`, and returns how many bytes were sent, at most a socket full, and how. Less than a
+    /// run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
     ///
     /// # Errors
     /// The errors of write(2) and splice(2); `EIO` if a call moves nothing.
