@@ -17,6 +17,7 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags};
 use crate::own::not_standard;
 use crate::refusal::{is_pipe_or_socket, is_refusal};
 use crate::relay::Relay;
+use crate::sizes::page_size;
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
@@ -489,7 +490,7 @@ fn fits(fd: BorrowedFd<'_>) -> usize {
     ) else {
         return usize::MAX;
     };
-    let page = crate::page_size();
+    let page = page_size();
     let used = (queued as usize).next_multiple_of(page) + page;
     capacity.saturating_sub(used).max(PIPE_BUF)
 }
