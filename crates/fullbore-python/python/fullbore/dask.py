@@ -15,7 +15,8 @@ runs the task. Until then it is in a folder beside its place, in `.NAME.fullbore
 
 Every worker needs the package with its command. Inputs and outputs are paths on a file system that the workers share, or
 URLs of fsspec: an input is downloaded first, and an output is uploaded in a transaction, which ends with the success. Until
-then both are in the local directory of the worker, which Dask removes if the worker was killed.
+then both are in the local directory of the worker, which Dask removes if the worker was killed. Outputs on a file system of
+fsspec without transactions (as hdfs://) are refused.
 """
 
 from __future__ import annotations
@@ -286,8 +287,11 @@ def _run(task: _Task) -> TaskReport:
 
 
 def _check_place(output: str) -> None:
-    """Refuses an output that is no regular file: it would not be replaced, or replaced by one."""
+    """Refuses an output that is no regular file, which would not be replaced, or replaced by one; and a file system on
+    which a part of an output could be seen.
+    """
     if _is_url(output):
+        _check_transactions(*_file_system(output))
         return
     if not os.path.isdir(os.path.dirname(output)):
         raise FileNotFoundError(errno.ENOENT, "the folder of the output is missing", os.path.dirname(output))
@@ -370,6 +374,40 @@ def _file_system(url: str) -> tuple[Any, str]:
     fs = getattr(_held, token)
     fs.invalidate_cache()
     return fs, inner
+
+
+#: File systems of fsspec that have shown that they have transactions.
+_with_transactions: set[type] = set()
+
+
+class _Undo(Exception):
+    """Ends a transaction without its files."""
+
+
+def _check_transactions(fs: Any, inner: str) -> None:
+    """Refuses a file system that shows a file before its transaction ends: an upload that is cut short would stay there.
+
+    fsspec leaves it to each file system, and its base class does nothing in commit() (fsspec/spec.py).
+    """
+    if type(fs) in _with_transactions:
+        return
+    from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
+
+    # A name beside the output, as the file may be there as soon as it is opened.
+    probe, found = f"{inner}.fullbore-{secrets.token_hex(4)}", False
+    try:
+        with fs.transaction, fs.open(probe, "wb") as sink:
+            commit = getattr(sink, "commit", None)
+            held = any(file is sink for file in fs.transaction.files)
+            found = held and commit is not None and getattr(commit, "__func__", None) is not AbstractBufferedFile.commit
+            raise _Undo
+    except (_Undo, AttributeError):
+        pass
+    if not found:
+        with contextlib.suppress(OSError):
+            fs.rm(probe)
+        raise OSError(errno.EOPNOTSUPP, f"{type(fs).__name__} of fsspec has no transactions, so a part could be seen", inner)
+    _with_transactions.add(type(fs))
 
 
 def _copy(source: Any, sink: Any) -> None:
