@@ -9,7 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-#[path = "../command/every_mover.rs"]
+#[path = "../command/copying/every_mover.rs"]
 mod every_mover;
 mod explain;
 mod faults;

@@ -1,9 +1,10 @@
-//! The laboratory: `bench`, `write` and `read`, `explain`, and the programs that they stand beside.
+//! The laboratory: `bench`, `write` and `read`, `explain` and `doctor`, and the programs that they stand beside.
 
 mod article_programs;
 mod bench;
 mod between;
 mod compare;
+mod doctor;
 mod endpoints;
 mod explain;
 mod html;

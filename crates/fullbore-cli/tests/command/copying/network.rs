@@ -12,9 +12,9 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::sync::may_trace;
 use crate::common::network::receiver;
 use crate::common::*;
-use crate::sync::may_trace;
 
 /// A directory with the old file `out`, which a receiver is to replace.
 fn directory() -> TempDir {

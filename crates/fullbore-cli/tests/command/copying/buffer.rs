@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use super::sync::may_trace;
 use crate::common::*;
-use crate::sync::may_trace;
 use fullbore::PipeEnd;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::sshd::Sshd;
 use crate::common::*;
 
-const PAGE: &str = include_str!("../../../../docs/backups.md");
+const PAGE: &str = include_str!("../../../../../docs/backups.md");
 
 /// Returns the lines of the first block below this heading.
 fn block(heading: &str) -> &'static str {
