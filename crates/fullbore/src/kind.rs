@@ -63,6 +63,11 @@ impl Kind {
         }
     }
 
+    /// Returns whether calls that are given no offset use and move the position of the open file description.
+    pub(crate) fn has_position(self) -> bool {
+        matches!(self, Kind::Regular | Kind::Block)
+    }
+
     /// Returns what it is to the table of outcomes.
     pub(crate) fn end(self) -> End {
         match self {

@@ -4,10 +4,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 
 use super::plan;
-use super::step::{Ends, Stepped, has_flag, stepped};
+use super::step::{Ends, Stepped, Stop, has_flag, stepped};
 use crate::kind::Kind;
 use crate::splice::{SLOW, Splice, room_in};
 use crate::way::Way;
@@ -81,6 +81,33 @@ pub(super) fn move_once(
     };
     let errno = result.err().unwrap_or(Errno::OPNOTSUPP);
     stepped(operation, outcome, errno, || side_of_files(ends, from))
+}
+
+/// Returns how many bytes are in a pipe that has had a writer, and waits for some; 0 if there may be no more.
+///
+/// # Errors
+/// Why the wait was stopped, or the error of ioctl(2).
+pub(super) fn queued(waiter: &mut Waiter, pipe: BorrowedFd<'_>) -> Result<usize, Stop> {
+    let queued = waiter.until_ready(pipe, Ready::ToRead, || match ioctl_fionread(pipe)? {
+        // Bytes may have come before the end.
+        0 if linux::is_closed(pipe)? => ioctl_fionread(pipe),
+        0 => Err(Errno::AGAIN),
+        queued => Ok(queued),
+    });
+    let failed = |errno| Stop::of_call(waiter.stopped(), TransferSide::Source, "splice", errno);
+    queued.map(|n| n as usize).map_err(failed)
+}
+
+/// Returns how many bytes of a file are behind this offset, or behind its position.
+///
+/// # Errors
+/// As fstat(2) and lseek(2).
+pub(super) fn left_in(file: BorrowedFd<'_>, at: Option<u64>) -> Result<usize, Stop> {
+    let at = at.unwrap_or_else(|| position(file));
+    let stat = uninterrupted(|| rustix::fs::fstat(file))
+        .map_err(|errno| Stop::At(TransferSide::Source, "fstat", errno))?;
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    Ok(usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX))
 }
 
 /// Calls sendfile(2), and waits for the sink. It sleeps in a pipe of its own, and holds nothing that others need.

@@ -8,6 +8,7 @@
 //! | `through.rs` | splice through a private pipe |
 //! | `sparse.rs` | holes of files |
 //! | `route.rs` | which way the next bytes take |
+//! | `place.rs` | where the next bytes of a file are |
 //! | `held.rs` | the bytes that were taken and have not arrived |
 //! | `options.rs` | the options |
 //! | `step.rs` | the fds of one step, and its result |
@@ -22,6 +23,7 @@
 mod direct;
 mod held;
 mod options;
+mod place;
 mod plan;
 mod report;
 mod route;
@@ -259,6 +261,7 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         // A panic of the callback may have ended the last run at this point.
         state.after_sending();
         let ended = steps(state, &ends, &self.options, progress);
+        state.give_back(&ends);
         let extended = state.extend(&ends);
         ended.and_then(|ended| extended.map(|()| ended))
     }

@@ -68,8 +68,8 @@ impl Route {
     /// Returns the way of the next step. Bytes that were read have to be written, as have those that a refused method
     /// has left in the private pipe.
     pub(super) fn next(&self, has_bytes_to_write: bool) -> Way {
-        // For a few bytes, setting up memory or a pipe costs more than it saves.
-        let too_short = |method| !self.long && method != Way::Splice;
+        // For a few bytes, setting up memory or a pipe, or a part of a file, costs more than it saves.
+        let too_short = |method| !self.long && (method != Way::Splice || self.sink.has_position());
         match self.best() {
             Way::Fresh => Way::Fresh,
             method if has_bytes_to_write || self.doubtful || too_short(method) => Way::Copy,
@@ -94,10 +94,10 @@ impl Route {
     }
 
     /// Records that read(2) has returned bytes. If the last call had moved nothing, these were behind the mark of
-    /// urgent data in a socket, or read(2) only can read this file.
+    /// urgent data in a socket, or have just come into a pipe, or read(2) only can read this file.
     pub(super) fn has_read(&mut self) {
         if std::mem::take(&mut self.doubtful)
-            && !matches!(self.source, Kind::Tcp | Kind::UnixStream)
+            && !matches!(self.source, Kind::Tcp | Kind::UnixStream | Kind::Pipe)
         {
             self.at = self.methods.len() - 1;
         }

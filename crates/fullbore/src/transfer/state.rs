@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::direct;
 use super::held::{Held, Refilled};
 use super::options::TransferOptions;
+use super::place::Place;
 use super::report::Progress;
 use super::route::Route;
 use super::sparse::{Holes, Stretch};
@@ -47,25 +48,21 @@ pub(super) struct Tally {
     pub(super) taken: u64,
     pub(super) moved: Vec<(Way, u64)>,
     calls: u64,
-    source_offset: Option<u64>,
-    sink_offset: Option<u64>,
+    source: Place,
+    sink: Place,
 }
 
 impl Tally {
     /// Records that `n` bytes were taken from the source.
     fn took(&mut self, n: usize) {
         self.taken += n as u64;
-        if let Some(at) = &mut self.source_offset {
-            *at += n as u64;
-        }
+        self.source.passed(n as u64);
     }
 
     /// Records that `n` bytes arrived.
     fn arrived(&mut self, method: Way, n: u64) {
         self.bytes += n;
-        if let Some(at) = &mut self.sink_offset {
-            *at += n;
-        }
+        self.sink.passed(n);
         match self.moved.iter_mut().find(|(moved, _)| *moved == method) {
             Some((_, bytes)) => *bytes += n,
             None => self.moved.push((method, n)),
@@ -142,8 +139,8 @@ pub(super) fn begin(
         route: Route::new(source_kind, sink_kind, options, long),
         tally: Tally {
             taken: options.own.ahead.len() as u64,
-            source_offset: options.own.source_offset,
-            sink_offset: options.own.sink_offset,
+            source: Place::of(options.own.source_offset),
+            sink: Place::of(options.own.sink_offset),
             ..Tally::default()
         },
         held: Held {
@@ -267,6 +264,9 @@ impl State {
             self.holes.before = usize::MAX;
             return Ok(None);
         }
+        if self.tally.source.at().or(self.tally.sink.at()).is_some() {
+            return Ok(None);
+        }
         // A hole costs a few calls, whatever its size.
         let most = options.most(self.tally.taken, isize::MAX as usize);
         match self.holes.next(ends.source, ends.sink, most as u64)? {
@@ -290,16 +290,46 @@ impl State {
             Way::Sendfile => direct::SENDFILE,
             _ => ends.sink_kind.splice_at_once(),
         };
-        let (offsets, most) = (
-            (self.tally.source_offset, self.tally.sink_offset),
-            self.most(options, most),
-        );
+        let Some(most) = self.claim(method, ends, self.most(options, most))? else {
+            return Ok(Step::Doubtful);
+        };
+        let offsets = (self.tally.source.at(), self.tally.sink.at());
         self.tally.calls += 1;
         let step = direct::move_once(method, &mut self.waiter, ends, offsets, most)?;
         if let Step::Moved(n) = step {
             self.tally.took(n);
         }
         Ok(step)
+    }
+
+    /// Claims what the next call of at most `most` bytes reads and writes, and returns how many bytes it may move: no more
+    /// than there are into a file, whose position would otherwise be past what was written. `None` if there may be none.
+    fn claim(
+        &mut self,
+        method: Way,
+        ends: &Ends<'_>,
+        mut most: usize,
+    ) -> Result<Option<usize>, Stop> {
+        let (source, sink) = (&mut self.tally.source, &mut self.tally.sink);
+        if ends.source_kind == Kind::Regular {
+            // It may be past the end. A file without a position cannot be shared by it.
+            let _ = source.claim(ends.source, most);
+        }
+        if ends.sink_kind.has_position() {
+            let there_are = match (sink.at(), method) {
+                (None, Way::Splice) => direct::queued(&mut self.waiter, ends.source)?,
+                (None, _) => direct::left_in(ends.source, source.at())?,
+                (Some(_), _) => usize::MAX,
+            };
+            if there_are == 0 {
+                return Ok(None);
+            }
+            most = most.min(there_are);
+            // write(2) says what is wrong.
+            let claimed = sink.claim(ends.sink, most);
+            claimed.map_err(|errno| Stop::Refused(TransferSide::Sink, "lseek", errno))?;
+        }
+        Ok(Some(source.most(sink.most(most))))
     }
 
     /// Makes one call between the private pipe and the source or the sink.
@@ -321,11 +351,20 @@ impl State {
             }
         };
         self.tally.calls += 1;
+        let (source, sink) = (&mut self.tally.source, &mut self.tally.sink);
         if own.held > 0 {
-            return own.send_on(&mut self.waiter, ends, self.tally.sink_offset);
+            if ends.sink_kind.has_position() {
+                let claimed = sink.claim(ends.sink, own.held);
+                claimed.map_err(|errno| Stop::Refused(TransferSide::Sink, "lseek", errno))?;
+            }
+            return own.send_on(&mut self.waiter, ends, sink);
         }
-        let (from, most) = (self.tally.source_offset, most.min(own.capacity));
-        match own.fill(&mut self.waiter, ends, from, most)? {
+        let most = most.min(own.capacity);
+        if ends.source_kind == Kind::Regular {
+            let _ = source.claim(ends.source, most);
+        }
+        let most = source.most(most);
+        match own.fill(&mut self.waiter, ends, source.at(), most)? {
             Step::Moved(n) => {
                 self.tally.took(n);
                 Ok(Step::Taken)
@@ -338,8 +377,8 @@ impl State {
     fn write(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         let (from, at, most) = (
             self.held.sent,
-            self.tally.sink_offset,
-            options.most_at_once(),
+            self.tally.sink.at(),
+            self.tally.sink.most(options.most_at_once()),
         );
         let sent = self
             .held
@@ -375,8 +414,9 @@ impl State {
     fn read(&mut self, ends: &Ends<'_>, options: &TransferOptions) -> Stepped {
         let longest = self.held.longest_message;
         let most = options.most_to_read(self.tally.taken, longest);
-        let room = self.held.stage.room(most.min(self.holes.before))?;
-        let (reader, at) = (&mut self.reader, self.tally.source_offset);
+        let most = self.tally.source.most(most.min(self.holes.before));
+        let room = self.held.stage.room(most)?;
+        let (reader, at) = (&mut self.reader, self.tally.source.at());
         let outcome = messages::read(ends.source, longest, room, |room| match at {
             None => reader.read(ends.source, room),
             Some(at) => {
@@ -450,8 +490,18 @@ impl State {
     /// Returns whether another way can follow `method`, which was refused.
     pub(super) fn try_another(&mut self, method: Way, ends: &Ends<'_>) -> bool {
         // pwrite(2) appends to such a file, whatever the offset (see BUGS there).
-        let loses_offset = self.tally.sink_offset.is_some() && direct::appends(ends.sink);
+        let appends = direct::appends(ends.sink);
+        if appends && !self.tally.sink.is_given() {
+            self.tally.sink.give_back(ends.sink);
+        }
+        let loses_offset = self.tally.sink.is_given() && appends;
         !loses_offset && self.route.try_another(method)
+    }
+
+    /// Leaves the files at the positions behind the bytes that were moved.
+    pub(super) fn give_back(&mut self, ends: &Ends<'_>) {
+        self.tally.source.give_back(ends.source);
+        self.tally.sink.give_back(ends.sink);
     }
 
     /// Gives the sink the length of the holes that were skipped at its end.

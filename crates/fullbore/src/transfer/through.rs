@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
+use super::place::Place;
 use super::step::{Ends, Stepped, stepped};
 use crate::splice::Splice;
 use fullbore_linux::error::{Result, TransferSide};
@@ -63,19 +64,14 @@ impl OwnPipe {
     }
 
     /// Sends the held bytes to the sink.
-    pub(super) fn send_on(
-        &mut self,
-        waiter: &mut Waiter,
-        ends: &Ends<'_>,
-        to: Option<u64>,
-    ) -> Stepped {
+    pub(super) fn send_on(&mut self, waiter: &mut Waiter, ends: &Ends<'_>, to: &Place) -> Stepped {
         let splice = Splice {
             source: self.pipe.reader.as_fd(),
             sink: ends.sink,
             ends: (End::Own, ends.sink_kind.end()),
             from: None,
-            to,
-            most: self.held.min(ends.sink_kind.splice_at_once()),
+            to: to.at(),
+            most: to.most(self.held.min(ends.sink_kind.splice_at_once())),
         };
         let outcome = splice.run(waiter)?;
         if let Outcome::Moved(n) = outcome {

@@ -14,6 +14,7 @@ mod engines;
 mod messages;
 mod outcomes;
 mod pollable;
+mod shared_position;
 mod tee;
 mod tee_faults;
 mod tee_gone;
