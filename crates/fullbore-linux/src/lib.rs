@@ -12,6 +12,7 @@
 //! | [`outcome`] | what a result of a call means: the one place that decides it |
 //! | [`wait`] | how to wait while a pipe is full or empty |
 //! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
+//! | [`place`] | where the next bytes of a file are, beside processes that share its position |
 //! | [`pages`] | page-aligned memory, and what the kernel backs it with |
 //! | [`Geometry`] | sizes of memory and pipes for the machine and the memory cgroup |
 //! | [`error`] | the error type, and conversions from an errno |
@@ -39,6 +40,7 @@ pub mod pages;
 #[allow(unsafe_code)]
 mod peer;
 pub mod pipe;
+pub mod place;
 mod refusal;
 mod relay;
 #[allow(unsafe_code)]

@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
-use rustix::pipe::{SpliceFlags, splice};
+use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, splice};
 
 use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
-use fullbore_linux::without_sigpipe;
+use fullbore_linux::place::at_position;
+use fullbore_linux::{page_size, without_sigpipe};
 
 /// The bytes in flight.
 #[derive(Default)]
@@ -78,13 +79,24 @@ impl Carrier {
     /// `pipe` is kept. A 0 may be the end of the source; only read(2) shows that.
     pub(crate) fn splice(
         &mut self,
-        source: BorrowedFd<'_>,
+        (source, shape): (BorrowedFd<'_>, Kind),
         pipe: &mut Option<LentPipe>,
         pool: &Pool,
         most: usize,
     ) -> Result<usize, Errno> {
         let Some(lent) = pipe else { return Ok(0) };
-        let held = splice_once(source, lent.pipe.writer.as_fd(), most.min(MOST))?;
+        let (sink, most) = (lent.pipe.writer.as_fd(), most.min(MOST));
+        let held = match shape {
+            Kind::File => {
+                // So many fit in, wherever in a page the first is.
+                let room = fcntl_getpipe_size(sink)?.saturating_sub(page_size());
+                let most = most.min(room);
+                at_position(source, most, |at| {
+                    splice_once((source, Some(at)), (sink, None), most)
+                })
+            }
+            _ => splice_once((source, None), (sink, None), most),
+        }?;
         if let Some(pipe) = pipe.take_if(|_| held > 0) {
             let pool = pool.clone();
             *self = Carrier::Piped { pipe, held, pool };
@@ -96,10 +108,13 @@ impl Carrier {
     pub(crate) fn send(&mut self, sink: BorrowedFd<'_>, shape: Kind) -> Done {
         let mut refused = false;
         if let Carrier::Piped { pipe, held, .. } = self {
-            let call = || splice_once(pipe.pipe.reader.as_fd(), sink, *held);
+            let from = (pipe.pipe.reader.as_fd(), None);
             let moved = match shape {
-                Kind::Socket => without_sigpipe(call),
-                _ => call(),
+                Kind::Socket => without_sigpipe(|| splice_once(from, (sink, None), *held)),
+                Kind::File => {
+                    at_position(sink, *held, |at| splice_once(from, (sink, Some(at)), *held))
+                }
+                _ => splice_once(from, (sink, None), *held),
             };
             match outcome::of(Call::Splice, (Kind::Own, shape), moved, None) {
                 Outcome::Moved(bytes) => {
@@ -196,8 +211,15 @@ impl Carrier {
     }
 }
 
-fn splice_once(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
-    retry_on_intr(|| splice(source, None, sink, None, most, SpliceFlags::NONBLOCK))
+/// A descriptor, and the offset in a file.
+type At<'a> = (BorrowedFd<'a>, Option<&'a mut u64>);
+
+fn splice_once((source, from): At<'_>, (sink, to): At<'_>, most: usize) -> Result<usize, Errno> {
+    let (mut from, mut to) = (from, to);
+    retry_on_intr(|| {
+        let (from, to) = (from.as_deref_mut(), to.as_deref_mut());
+        splice(source, from, sink, to, most, SpliceFlags::NONBLOCK)
+    })
 }
 
 #[cfg(test)]

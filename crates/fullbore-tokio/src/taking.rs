@@ -83,7 +83,7 @@ pub(crate) fn take(
         return moved(read(carrier)?, false, false);
     };
     let mut pipe = Some(pipe);
-    let spliced = carrier.splice(source, &mut pipe, pool, most);
+    let spliced = carrier.splice((source, shape), &mut pipe, pool, most);
     let done = match (
         outcome::of(Call::Splice, (shape, Kind::Own), spliced, None),
         spliced,
@@ -98,7 +98,7 @@ pub(crate) fn take(
             // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
             // refusal would be repeated.
             Ok(0) if is_reported_once(shape, errno) => {
-                match carrier.splice(source, &mut pipe, pool, most) {
+                match carrier.splice((source, shape), &mut pipe, pool, most) {
                     Ok(bytes @ 1..) => moved(bytes, true, false),
                     Err(again) if is_refusal(again) => moved(0, false, true),
                     _ => Err(("splice", errno)),

@@ -14,4 +14,5 @@ mod memory;
 mod options;
 mod pairs;
 mod random;
+mod shared_position;
 mod urgent;

@@ -8,7 +8,6 @@
 //! | `through.rs` | splice through a private pipe |
 //! | `sparse.rs` | holes of files |
 //! | `route.rs` | which way the next bytes take |
-//! | `place.rs` | where the next bytes of a file are |
 //! | `held.rs` | the bytes that were taken and have not arrived |
 //! | `options.rs` | the options |
 //! | `step.rs` | the fds of one step, and its result |
@@ -23,7 +22,6 @@
 mod direct;
 mod held;
 mod options;
-mod place;
 mod plan;
 mod report;
 mod route;

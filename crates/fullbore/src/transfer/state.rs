@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use super::direct;
 use super::held::{Held, Refilled};
 use super::options::TransferOptions;
-use super::place::Place;
 use super::report::Progress;
 use super::route::Route;
 use super::sparse::{Holes, Stretch};
@@ -23,6 +22,7 @@ use crate::way::Way;
 use fullbore_linux::Calls;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::pipe;
+use fullbore_linux::place::Place;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// A transfer between two steps.

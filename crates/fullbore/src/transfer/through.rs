@@ -7,12 +7,12 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::place::Place;
 use super::step::{Ends, Stepped, stepped};
 use crate::splice::Splice;
 use fullbore_linux::error::{Result, TransferSide};
 use fullbore_linux::outcome::{End, Outcome};
 use fullbore_linux::pipe::{self, Pipe};
+use fullbore_linux::place::Place;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// The private pipe of a transfer, and the number of bytes in it.

@@ -11,15 +11,16 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 /// The offset of the next byte, where it is not the file position.
-#[derive(Default)]
-pub(super) struct Place {
+#[derive(Debug, Default)]
+pub struct Place {
     at: Option<u64>,
     /// Bytes from there on that are claimed. `None` if the caller has given the offset.
     claimed: Option<u64>,
 }
 
 impl Place {
-    pub(super) fn of(given: Option<u64>) -> Self {
+    /// Returns the place that the caller has given; without an offset, it is the file position.
+    pub fn of(given: Option<u64>) -> Self {
         Self {
             at: given,
             claimed: None,
@@ -27,17 +28,17 @@ impl Place {
     }
 
     /// Returns the offset for the next call; `None` is the file position.
-    pub(super) fn at(&self) -> Option<u64> {
+    pub fn at(&self) -> Option<u64> {
         self.at
     }
 
     /// Returns whether the caller has given the offset.
-    pub(super) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.at.is_some() && self.claimed.is_none()
     }
 
     /// Returns how many of `most` bytes the next call may move.
-    pub(super) fn most(&self, most: usize) -> usize {
+    pub fn most(&self, most: usize) -> usize {
         let claimed = self
             .claimed
             .map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -48,7 +49,7 @@ impl Place {
     ///
     /// # Errors
     /// As lseek(2).
-    pub(super) fn claim(&mut self, file: BorrowedFd<'_>, most: usize) -> Result<(), Errno> {
+    pub fn claim(&mut self, file: BorrowedFd<'_>, most: usize) -> Result<(), Errno> {
         if self.at.is_none() {
             let by = i64::try_from(most).map_err(|_| Errno::OVERFLOW)?;
             let end = seek(file, SeekFrom::Current(by))?;
@@ -59,7 +60,7 @@ impl Place {
     }
 
     /// Records that `n` bytes were moved.
-    pub(super) fn passed(&mut self, n: u64) {
+    pub fn passed(&mut self, n: u64) {
         if let Some(at) = &mut self.at {
             *at += n;
         }
@@ -72,7 +73,7 @@ impl Place {
     }
 
     /// Moves the position back to the next byte, unless another process has moved it: the claim lasts until then.
-    pub(super) fn give_back(&mut self, file: BorrowedFd<'_>) {
+    pub fn give_back(&mut self, file: BorrowedFd<'_>) {
         if let (Some(at), Some(claimed)) = (self.at, self.claimed) {
             let is_unchanged = seek(file, SeekFrom::Current(0)) == Ok(at + claimed);
             if is_unchanged && seek(file, SeekFrom::Start(at)).is_ok() {
@@ -80,4 +81,22 @@ impl Place {
             }
         }
     }
+}
+
+/// Makes a call that moves at most `most` bytes at an offset of `file`, which is its position, and moves the position past
+/// them.
+///
+/// # Errors
+/// As lseek(2) and `call`.
+pub fn at_position(
+    file: BorrowedFd<'_>,
+    most: usize,
+    call: impl FnOnce(&mut u64) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut place = Place::default();
+    place.claim(file, most)?;
+    let moved = call(&mut place.at.unwrap_or(0).clone());
+    place.passed(moved.unwrap_or(0) as u64);
+    place.give_back(file);
+    moved
 }
