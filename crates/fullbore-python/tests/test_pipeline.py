@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,8 +217,16 @@ def test_a_report_has_stages_pipes_and_a_bottleneck() -> None:
     assert [stage.exit_code for stage in report.stages] == [0, 0, 0]
     assert [(pipe.writer, pipe.reader) for pipe in report.pipes] == [(1, 2), (2, 3)]
     assert all(pipe.capacity > 0 and pipe.wanted == 1 << 20 for pipe in report.pipes)
-    assert report.seconds > 0 and str(report.bottleneck) == report.bottleneck.words
-    assert str(report).endswith(report.bottleneck.words)
+    assert report.seconds > 0 and str(report.bottleneck).startswith(report.bottleneck.words)
+    assert str(report).endswith(str(report.bottleneck))
+    assert repr(report).startswith("<fullbore.PipelineReport of 3 stages, ")
+    assert repr(report).endswith(f" s; {report.bottleneck.words}>")
+    page = report._repr_html_()
+    assert page.startswith("<table><tr><th>stage</th>") and page.count("<tr>") == 4
+    # A text of a stage is no markup.
+    assert "&lt;" in replace(report, stages=(replace(report.stages[0], text="<b>"),))._repr_html_()
+    next_step = replace(report.bottleneck, next="pigz")
+    assert str(next_step) == f"{report.bottleneck.words}\nnext: pigz"
     assert report.bottleneck.sure in ("sure", "likely", "not_sure")
     # No other stage does anything. On a busy machine the verdict may be less sure, or missing.
     assert report.bottleneck.kind in ("stage", "too_short", "nobody", "cpus")
@@ -240,6 +249,8 @@ def test_a_running_pipeline_is_in_the_overview() -> None:
         ]
     assert any(set(p.pids) <= found for found in pids)
     pipe = next(pipe for one in overview.pipelines for pipe in one.pipes if pipe.capacity)
+    assert "cat | cat" in str(overview) and "<td>cat | cat</td>" in overview._repr_html_()
+    assert repr(overview).startswith("<fullbore.Overview pipelines: 1; ")
     assert pipe.writers and pipe.readers and pipe.queued is not None
     with pytest.raises(OSError):
         fullbore.pipelines(0.1, pid=p.pids[0])

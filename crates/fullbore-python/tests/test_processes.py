@@ -300,6 +300,8 @@ def test_the_types_are_right(tmp_path: Path) -> None:
             report: fullbore.Report = fullbore.copy("a", 1, progress=print)
             with fullbore.Pipeline(["cat", ["wc", "-l"]], stdout=fullbore.PIPE) as p:
                 words: str = p.report().bottleneck.words
+                p.stdout.read_view(8)
+                p.stdout.no_such_method()  # type: ignore[union-attr]
             fullbore.copy("a", 1, "fast")  # type: ignore[arg-type]
             fullbore.Producer(1.5)  # type: ignore[arg-type]
             """

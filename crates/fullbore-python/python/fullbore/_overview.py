@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._fullbore import overview as _overview
-from ._report import Bottleneck, _bottleneck, _made
+from ._report import Bottleneck, _bottleneck, _made, _table
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,34 @@ class RunningPipeline:
     bottleneck: Bottleneck | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Overview:
-    """The pipelines, and the pipes that are not part of any."""
+    """The pipelines, and the pipes that are not part of any. str() is a line for each, with its bottleneck; a notebook
+    shows them as a table."""
 
     pipelines: tuple[RunningPipeline, ...]
     pipes: tuple[PipeInfo, ...]
     #: The duration of the observation in seconds.
     seconds: float
+
+    def _rows(self) -> list[list[str]]:
+        rows = [["pipeline", "bottleneck"]]
+        for pipeline in self.pipelines:
+            stages = (" and ".join(process.name for process in stage.processes) for stage in pipeline.stages)
+            rows.append([" | ".join(stages), str(pipeline.bottleneck or "")])
+        return rows
+
+    def _others(self) -> str:
+        return f"pipes in no pipeline: {len(self.pipes)}; observed for {self.seconds:.3g} s"
+
+    def __str__(self) -> str:
+        return "\n".join([*("\n".join(filter(None, row)) for row in self._rows()[1:]), self._others()])
+
+    def __repr__(self) -> str:
+        return f"<fullbore.Overview pipelines: {len(self.pipelines)}; {self._others()}>"
+
+    def _repr_html_(self) -> str:
+        return _table(self._rows(), self._others())
 
 
 def _process(found: dict[str, Any]) -> ProcessInfo:

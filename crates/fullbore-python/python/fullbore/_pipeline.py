@@ -220,9 +220,10 @@ class Pipeline:
         self._lifeline: Lifeline | None = None
         self._found: str | None = None
         self.stages: list[str] = [text for _, text in split]
-        self.stdin: Any = None
-        self.stdout: Any = None
-        self.stderr: Any = None
+        # None without PIPE, and a text file with `text`: Any stands for both, so that `p.stdout.read()` needs no cast.
+        self.stdin: Producer | Any = None
+        self.stdout: Consumer | Any = None
+        self.stderr: Consumer | Any = None
         self._check = check
         self._grace = grace
         self._text = (encoding, errors) if text or encoding or errors else None
@@ -548,7 +549,7 @@ class Pipeline:
             raise ValueError("communicate() has an input, and the pipeline no stdin: use stdin=PIPE")
         until = None if timeout is None else time.monotonic() + timeout
         stdin, stdout, stderr = self.stdin, self.stdout, self.stderr
-        jobs = {}
+        jobs: dict[str, Any] = {}
         if stdin is not None:
             jobs["stdin"] = lambda: _feed(stdin, input)
         if stdout is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -74,37 +75,52 @@ class Bottleneck:
     #: 'sure', 'likely' or 'not_sure'.
     sure: str
     words: str
+    #: What to type next, if anything is known.
+    next: str | None = None
 
     def __str__(self) -> str:
-        return self.words
+        return f"{self.words}\nnext: {self.next}" if self.next else self.words
 
 
-@dataclass(frozen=True)
+def _table(rows: list[list[str]], below: str) -> str:
+    """Returns a table in HTML for a notebook, and a text below it."""
+    cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+    cells[0] = cells[0].replace("td>", "th>")
+    return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + f"</table><pre>{html.escape(below)}</pre>"
+
+
+@dataclass(frozen=True, repr=False)
 class PipelineReport:
-    """The findings about a pipeline. str() is a table and the bottleneck."""
+    """The findings about a pipeline. str() is a table and the bottleneck; a notebook shows the table in HTML."""
 
     seconds: float
     stages: tuple[StageReport, ...]
     pipes: tuple[PipeReport, ...]
     bottleneck: Bottleneck
 
-    def __str__(self) -> str:
-        lines = ["stage                   CPU   ran  for CPU  input  output  else"]
+    def _rows(self) -> list[list[str]]:
+        rows = [["stage", "CPU", "ran", "for CPU", "input", "output", "else"]]
         for stage in self.stages:
             shares = (
+                stage.cpus,
                 stage.ran,
                 stage.waited_for_cpu,
                 stage.waited_for_input,
                 stage.waited_for_output,
                 stage.waited_elsewhere,
             )
-            ran, queue, reads, writes, other = (f"{share:.0%}" for share in shares)
-            name = f"{stage.number} {stage.text}"[:22]
-            cpus = f"{stage.cpus:.0%}"
-            lines.append(
-                f"{name:22} {cpus:>5} {ran:>5} {queue:>8} {reads:>6} {writes:>7} {other:>5}"
-            )
+            rows.append([f"{stage.number} {stage.text}", *(f"{share:.0%}" for share in shares)])
+        return rows
+
+    def __str__(self) -> str:
+        lines = ["{:22.22} {:>5} {:>5} {:>8} {:>6} {:>7} {:>5}".format(*row) for row in self._rows()]
         return "\n".join([*lines, str(self.bottleneck)])
+
+    def __repr__(self) -> str:
+        return f"<fullbore.PipelineReport of {len(self.stages)} stages, {self.seconds:.3g} s; {self.bottleneck.words}>"
+
+    def _repr_html_(self) -> str:
+        return _table(self._rows(), str(self.bottleneck))
 
 
 def _bottleneck(found: dict[str, Any]) -> Bottleneck:
@@ -117,6 +133,7 @@ def _bottleneck(found: dict[str, Any]) -> Bottleneck:
         bound_by=bound,
         sure=found["sure"],
         words=found["words"],
+        next=found.get("next"),
     )
 
 
