@@ -15,19 +15,30 @@ use fullbore_results::run::Run;
 use fullbore_results::summary::{Reports, Summary};
 use fullbore_seal::{Sealer, Unsealer};
 
+#[path = "../crates/fullbore-linux/src/cgroup.rs"]
+mod cgroup;
 #[path = "../crates/fullbore-cli/src/run/command_line.rs"]
 mod command_line_file;
 #[path = "../crates/fullbore-cli/src/names/getopt.rs"]
-mod getopt_file;
+mod getopt;
+#[path = "../crates/fullbore-cli/src/names/mbuffer_words.rs"]
+mod mbuffer_words;
 #[path = "../crates/fullbore-observe/src/sampling/process_files.rs"]
 mod process_files;
 #[path = "../crates/fullbore-cli/src/top/metrics/request.rs"]
 mod request_file;
 #[path = "../crates/fullbore-cli/src/run/scan.rs"]
 mod scan;
+#[path = "../crates/fullbore-diagnose/src/explain/symbols.rs"]
+mod symbols;
+#[path = "../crates/fullbore-cli/src/names/tables.rs"]
+mod tables;
 
 use command_line_file::{CommandLine, cut};
-use getopt_file::{Spec, Value, flag, long, valued};
+use getopt::{Spec, Value};
+use mbuffer_words::Read as Words;
+use procfs::FromRead;
+use procfs::process::Stat;
 use scan::Dialect;
 
 /// Unseals the bytes; and seals them, damages what was sealed, and unseals that.
@@ -123,26 +134,52 @@ fn accepts(shell: &str, line: &OsStr) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Reads words, one a line, as options of every kind. Written out one by one, what was read is read as the same.
+/// Reads words, one a line, as the options of cat, tee, pv and mbuffer. Written out one by one, what was read is read as
+/// the same.
 pub fn getopt(bytes: &[u8]) {
     let words = bytes
         .split(|&byte| byte == b'\n')
         .map(|word| OsString::from_vec(word.into()));
     let words: Vec<OsString> = words.collect();
-    let specs = [
-        flag('a', "append", ""),
-        flag('h', "help", ""),
-        flag('u', "", ""),
-        valued('s', "size", "SIZE", ""),
-        valued('S', "silence", "SIZE", ""),
-        long('3', "apart", Value::Optional("MODE"), ""),
-    ];
-    let Ok(parsed) = getopt_file::parse(&specs, &words) else {
-        return;
-    };
-    if parsed.options.iter().any(|(id, _)| *id == 'h') {
-        return;
+    for specs in [&tables::cat()[..], &tables::tee(), &pv()] {
+        let Ok(parsed) = getopt::parse(specs, &words) else {
+            continue;
+        };
+        if !parsed.options.iter().any(|(id, _)| matches!(id, 'h' | 'V')) {
+            let again = getopt::parse(specs, &written_out(&parsed, specs));
+            assert_eq!(again, Ok(parsed));
+        }
     }
+    if let Ok(Words::Words(words, mistakes)) = mbuffer_words::read(&words, |text| !text.is_empty())
+    {
+        assert!(words.iter().all(|word| word.as_bytes().starts_with(b"-")));
+        assert!(mistakes.iter().all(|mistake| !mistake.is_empty()));
+    }
+}
+
+/// The options of pv, which a test of the command compares with those that it has.
+fn pv() -> Vec<Spec<'static>> {
+    let spec = |line: &'static str| {
+        let mut words = line.split(' ');
+        let letter = words.next()?.chars().next()?;
+        let (long, has_value) = (words.next()?, words.next()? == "true");
+        let spec = getopt::flag(letter, long, "");
+        Some(match has_value {
+            true => Spec {
+                value: Value::Required("WORD"),
+                ..spec
+            },
+            false => spec,
+        })
+    };
+    let lines = include_str!("pv_options").lines();
+    lines
+        .map(|line| spec(line).expect("an option of pv"))
+        .collect()
+}
+
+/// Each option as a word of its own, and the operands behind `--`.
+fn written_out(parsed: &getopt::Parsed, specs: &[Spec<'_>]) -> Vec<OsString> {
     let mut written = Vec::new();
     for (id, value) in &parsed.options {
         let Some(Spec { letter, long, .. }) = specs.iter().find(|spec| spec.id == *id) else {
@@ -161,7 +198,7 @@ pub fn getopt(bytes: &[u8]) {
     }
     written.push("--".into());
     written.extend(parsed.operands.iter().cloned());
-    assert_eq!(getopt_file::parse(&specs, &written), Ok(parsed));
+    written
 }
 
 /// Answers a request. Only `/metrics` is the page, and an answer is as long as its header says.
@@ -224,6 +261,20 @@ pub fn proc(bytes: &[u8]) {
     let words = String::from_utf8_lossy(bytes);
     let (_, arguments) = process_files::call(&words);
     assert!(arguments.len() <= 6);
+    let (cgroups, mounts) = words.split_once("\n\n").unwrap_or((&words, &words));
+    let limit = cgroup::lowest_limit(cgroups, mounts, |_| Some("4096\n".to_owned()));
+    assert!(limit.is_none_or(|bytes| bytes == 4096));
+    let kernel = symbols::Kernel::parse(&words);
+    assert_eq!(kernel.name(u64::MAX).is_none(), kernel.is_hidden());
+    // A process may have any name; the kernel writes a newline in it as `\n`.
+    let name = words.replace('\n', "\\n");
+    let stat = format!("7 ({name}) S 1{}", " 2".repeat(48));
+    assert_eq!(
+        Stat::from_read(stat.as_bytes())
+            .map(|stat| (stat.pid, stat.comm))
+            .ok(),
+        Some((7, name))
+    );
     if let Some(cpus) = machine::parse_cpu_list(&words) {
         let again = machine::parse_cpu_list(&machine::format_cpu_list(&cpus));
         assert_eq!(again, Some(cpus));

@@ -49,7 +49,7 @@ pub(crate) fn reached_processes() -> Option<u64> {
 
 /// Returns the limit, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a function that reads
 /// files.
-fn lowest_limit(
+pub(crate) fn lowest_limit(
     cgroups: &str,
     mounts: &str,
     read: impl Fn(&Path) -> Option<String>,

@@ -25,6 +25,7 @@ use crate::error_text::Failed;
 use crate::processes::interrupt::Interrupt;
 use crate::terminal::line::{Reading, gauge};
 use crate::terminal::lines::{Screen, say_line};
+use fullbore_host::machine::field;
 use fullbore_host::process_name::{self, ProcessName};
 use fullbore_host::text::{clean, cut, error_text};
 use fullbore_observe::Rate;
@@ -420,13 +421,9 @@ fn identity(found: &Statx) -> (u32, u32, u64) {
 /// writes does not tell the size at the end.
 fn position(process: &Process, fd: i32, size: u64) -> io::Result<(u64, Option<u64>)> {
     let text = std::fs::read_to_string(path_of(process, "fdinfo", fd))?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.map(str::trim)
-    };
-    let position = field("pos:").and_then(|position| position.parse().ok());
+    let position = field(&text, "pos").and_then(|position| position.parse().ok());
     let position = position.unwrap_or(0);
-    let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
+    let flags = field(&text, "flags").and_then(|flags| u32::from_str_radix(flags, 8).ok());
     let mode = OFlags::from_bits_retain(flags.unwrap_or(0)) & OFlags::RWMODE;
     // A file that was truncated is shorter than what was written to it or read from it.
     let is_known = size > 0 && size >= position && mode != OFlags::WRONLY;

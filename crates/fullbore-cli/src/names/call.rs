@@ -94,13 +94,6 @@ pub fn options_of<Verb: Args>(words: Vec<OsString>) -> Result<Verb, String> {
         .map_err(|error| exit::first_line(&error))
 }
 
-/// Returns an option and its value as one word.
-pub fn word(option: impl Into<OsString>, value: impl AsRef<OsStr>) -> OsString {
-    let mut word = option.into();
-    word.push(value);
-    word
-}
-
 /// Returns what `--version` prints: whose program this is, and which one it stands for.
 pub fn version(name: &str, original: &str) -> String {
     format!(

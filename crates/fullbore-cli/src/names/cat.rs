@@ -12,35 +12,18 @@ use fullbore_linux::is_pipe_or_socket;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek, tell};
 
 use super::call::{Call, lost_reader, quoted, version};
-use super::getopt::{self, Spec, Value, flag, long};
+use super::getopt;
 use super::lines::{Lines, Options};
+use super::tables;
 use crate::copying::failure::{side_of, words_of};
 use crate::exit;
 use crate::inherited;
-
-#[rustfmt::skip]
-fn options() -> [Spec<'static>; 12] {
-    [
-        flag('b', "number-nonblank", "number the lines that are not empty, whatever -n says"),
-        flag('n', "number", "number all lines"),
-        flag('s', "squeeze-blank", "write one of several empty lines"),
-        flag('v', "show-nonprinting", "show control characters as ^X, and bytes above 127 as M-X"),
-        flag('E', "show-ends", "show a $ at the end of each line"),
-        flag('T', "show-tabs", "show tabs as ^I"),
-        flag('A', "show-all", "the same as -vET"),
-        flag('e', "", "the same as -vE"),
-        flag('t', "", "the same as -vT"),
-        flag('u', "", "without effect: nothing is held back"),
-        long('h', "help", Value::None, "print this help"),
-        long('V', "version", Value::None, "print the version"),
-    ]
-}
 
 /// The bytes that are read at a time where lines are changed.
 const CHUNK: usize = 128 << 10;
 
 pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
-    let parsed = call.parsed(&options())?;
+    let parsed = call.parsed(&tables::cat())?;
     let mut options = Options::default();
     for (id, _) in parsed.options {
         match id {
@@ -229,6 +212,6 @@ fn help(who: &str) -> String {
          Copy each FILE to standard output, one after the other. Without FILE, or for '-', copy standard input.\n\n\
          {}\n\
          This is 'fullbore copy' under the name of cat.\n",
-        getopt::help(&options())
+        getopt::help(&tables::cat())
     )
 }

@@ -57,6 +57,13 @@ pub fn long<'a>(id: char, long: &'a str, value: Value<'a>, about: &str) -> Spec<
     }
 }
 
+/// Returns an option and its value as one word.
+pub fn word(option: impl Into<OsString>, value: impl AsRef<OsStr>) -> OsString {
+    let mut word = option.into();
+    word.push(value);
+    word
+}
+
 /// A command line that was read.
 #[derive(Debug, Default, PartialEq)]
 pub struct Parsed {

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `getopt.rs` | the command line as getopt_long(3) reads it |
 //! | `call.rs` | how a program was called, and what all of them say and do |
-//! | `cat.rs`, `tee.rs` | those of GNU coreutils |
-//! | `pv.rs`, `mbuffer.rs` | pv and mbuffer, by the options of `fullbore meter` and `fullbore buffer` |
+//! | `cat.rs`, `tee.rs`, `tables.rs` | those of GNU coreutils, and their options |
+//! | `pv.rs`, `mbuffer.rs`, `mbuffer_words.rs` | pv and mbuffer, by the options of `fullbore meter` and `fullbore buffer` |
 //! | `monitor.rs` | what `pv -M` starts |
 //! | `lines.rs` | what the options of cat do to lines |
 
@@ -15,8 +15,10 @@ mod cat;
 mod getopt;
 mod lines;
 mod mbuffer;
+mod mbuffer_words;
 mod monitor;
 mod pv;
+mod tables;
 mod tee;
 
 use std::ffi::{OsStr, OsString};

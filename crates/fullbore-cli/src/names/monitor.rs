@@ -11,8 +11,7 @@ use fullbore::Pipe;
 use fullbore_host::refusal::Usage;
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
-use super::call::word;
-use super::getopt::Parsed;
+use super::getopt::{Parsed, word};
 use crate::error_text::{Failed, shown};
 
 /// What is watched.

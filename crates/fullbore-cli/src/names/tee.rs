@@ -15,22 +15,11 @@ use nix::libc::SIGPIPE;
 use rustix::fs::{FileType, OFlags, fstat, tell};
 
 use super::call::{Call, lost_reader, quoted, version};
-use super::getopt::{self, Spec, Value, flag, long};
+use super::getopt;
+use super::tables;
 use crate::command::tee::{BY_DEFAULT, Mode, ignore_interrupts};
 use crate::copying::failure::{side_of, words_of};
 use crate::inherited::{self, was_ignored};
-
-#[rustfmt::skip]
-fn options() -> [Spec<'static>; 6] {
-    [
-        flag('a', "append", "append to the files, do not replace their contents"),
-        flag('i', "ignore-interrupts", "ignore SIGINT"),
-        flag('p', "", "the same as --output-error=warn-nopipe"),
-        long('o', "output-error", Value::Optional("MODE"), "what to do if an output fails; without MODE, warn-nopipe"),
-        long('h', "help", Value::None, "print this help"),
-        long('V', "version", Value::None, "print the version"),
-    ]
-}
 
 #[rustfmt::skip]
 const MODES: [(&str, Mode, &str); 4] = [
@@ -43,7 +32,7 @@ const MODES: [(&str, Mode, &str); 4] = [
 const STDOUT: &str = "'standard output'";
 
 pub fn run(call: &Call) -> Result<ExitCode, ExitCode> {
-    let parsed = call.parsed(&options())?;
+    let parsed = call.parsed(&tables::tee())?;
     let (mut append, mut mode) = (false, None);
     for (id, value) in parsed.options {
         match id {
@@ -209,6 +198,6 @@ fn help(who: &str) -> String {
          Without --output-error, it ends by SIGPIPE if a pipe has no reader, and prints a message for other outputs \
          that fail.\n\
          This is 'fullbore tee' under the name of tee.\n",
-        getopt::help(&options())
+        getopt::help(&tables::tee())
     )
 }

@@ -11,6 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use fullbore_host::machine::field;
 use fullbore_host::proc::{self, Need};
 use fullbore_host::refusal::Unsupported;
 use fullbore_host::text::{clean, one_line};
@@ -128,8 +129,7 @@ pub fn effective_uid(process: BorrowedFd<'_>) -> Option<u32> {
     let mut buffer = [0; 1024];
     let read = read_file(process, c"status", &mut buffer).ok()?;
     let text = String::from_utf8_lossy(read);
-    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
+    field(&text, "Uid")?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Returns whether /proc hides the processes of other users, among them process 1.

@@ -102,7 +102,8 @@ const SHORT_ALREADY: [&str; 6] = [
 ];
 
 /// Parts of examples that take long, and shorter ones that do the same to less.
-const SMALLER: [(&str, &str); 7] = [
+const SMALLER: [(&str, &str); 8] = [
+    ("bench between", "bench 'between_cat_cat_c*'"),
     ("--cost --limit", "--cost --limit write_read pipe"),
     ("--json --svg", "write_read pipe --json --svg"),
     ("--quick 'vmsplice_*'", "--quick vmsplice_read"),
@@ -414,27 +415,61 @@ fn unknown_options(shell: &Shell) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn every_command_of_the_pages_runs() {
-    if !is_installed("bash") {
-        skipped("the commands of the pages: there is no bash here");
-        return;
-    }
-    let mut failures = Vec::new();
-    for page in pages() {
-        for block in blocks(&page).0 {
-            assert!(
-                TAGS.contains(&block.tag.as_str()),
-                "{}: a block tagged '{}'; these are known: {TAGS:?}",
-                block.place(),
-                block.tag
-            );
-            if block.tag == "sh" || block.tag == "console" {
-                failures.extend(failures_of(&block));
+/// Makes four tests of what `$blocks` returns, each of every fourth block, so that they run side by side.
+macro_rules! in_four_parts {
+    ($name:ident: $blocks:ident) => {
+        mod $name {
+            use super::{run_every_fourth, $blocks};
+
+            #[test]
+            fn part_1() {
+                run_every_fourth($blocks(), 0);
+            }
+
+            #[test]
+            fn part_2() {
+                run_every_fourth($blocks(), 1);
+            }
+
+            #[test]
+            fn part_3() {
+                run_every_fourth($blocks(), 2);
+            }
+
+            #[test]
+            fn part_4() {
+                run_every_fourth($blocks(), 3);
             }
         }
+    };
+}
+
+in_four_parts!(every_command_of_the_pages_runs: blocks_of_pages);
+in_four_parts!(every_example_of_the_help_runs: blocks_of_help);
+
+fn run_every_fourth(blocks: Vec<Block>, first: usize) {
+    if !is_installed("bash") {
+        skipped("the commands of the pages and of the help: there is no bash here");
+        return;
     }
+    let failures: Vec<String> = (blocks.iter().skip(first).step_by(4))
+        .flat_map(failures_of)
+        .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Returns the blocks of commands of README.md and the pages.
+fn blocks_of_pages() -> Vec<Block> {
+    let all = pages().into_iter().flat_map(|page| blocks(&page).0);
+    all.filter(|block| {
+        let (place, tag) = (block.place(), block.tag.as_str());
+        assert!(
+            TAGS.contains(&tag),
+            "{place}: a block tagged '{tag}'; these are known: {TAGS:?}"
+        );
+        matches!(tag, "sh" | "console")
+    })
+    .collect()
 }
 
 /// Runs those commands of a block that can be run here, and checks the options of the others.
@@ -510,17 +545,21 @@ fn examples(verb: &str) -> Block {
     }
 }
 
-#[test]
-fn every_example_of_the_help_runs() {
-    if !is_installed("bash") {
-        skipped("the examples of the help: there is no bash here");
-        return;
-    }
-    let failures: Vec<String> = verbs()
-        .iter()
-        .flat_map(|verb| failures_of(&examples(verb)))
-        .collect();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+/// Returns the examples of each verb; those of `bench`, which take longest, one by one.
+fn blocks_of_help() -> Vec<Block> {
+    let (mut slow, all): (Vec<Block>, Vec<Block>) = (verbs().iter())
+        .map(|verb| examples(verb))
+        .partition(|block| block.text.contains("\nfullbore bench"));
+    let slow = slow.pop().expect("bench has examples");
+    let lines: Vec<&str> = slow.text.lines().collect();
+    let one = |two: &[&str]| Block {
+        text: format!("{}\n", two.join("\n")),
+        page: slow.page.clone(),
+        tag: slow.tag.clone(),
+        line: 0,
+    };
+    // Before each command stands its comment.
+    lines.chunks(2).map(one).chain(all).collect()
 }
 
 /// Returns the anchor that GitHub derives from a heading.
