@@ -54,6 +54,9 @@ pub struct StageSource {
 const UNCLEAR: &[u8] =
     b"time coproc function repeat select foreach [[ case esac in nocorrect noglob";
 
+/// Words at the beginning of a command that are understood here.
+const RESERVED: &[u8] = b"! { } if then else elif fi while until for do done";
+
 /// The most bytes of a plain line.
 const MOST_PLAIN: usize = 4096;
 
@@ -224,6 +227,8 @@ impl Cutter<'_> {
         let word = &self.line[place.clone()];
         match self.place {
             Place::End => return None,
+            // A newline after a backslash is nothing to a shell, so `i\` and `f` on the next line are `if`.
+            Place::Start if is_reserved_if_joined(word) => return None,
             Place::Arguments => {}
             Place::Prefix if is_assignment(word) => {}
             Place::Prefix => {
@@ -248,7 +253,7 @@ impl Cutter<'_> {
                 b"!" if !self.open.is_empty() => {}
                 b"!" => self.negate(place)?,
                 [b'{' | b'}', ..] => return None,
-                word if UNCLEAR.split(|&byte| byte == b' ').any(|one| one == word) => return None,
+                word if is_one_of(UNCLEAR, word) => return None,
                 _ if is_assignment(word) => self.place = Place::Prefix,
                 _ => {
                     self.place = Place::Arguments;
@@ -385,6 +390,16 @@ impl Stage {
             ..Self::default()
         }
     }
+}
+
+fn is_one_of(words: &[u8], word: &[u8]) -> bool {
+    words.split(|&byte| byte == b' ').any(|one| one == word)
+}
+
+fn is_reserved_if_joined(word: &[u8]) -> bool {
+    let joined = String::from_utf8_lossy(word).replace("\\\n", "");
+    let joined = joined.as_bytes();
+    joined != word && (is_one_of(RESERVED, joined) || is_one_of(UNCLEAR, joined))
 }
 
 /// Returns whether a word before the name of a command is an assignment: `name=…`, `name+=…`, `name[…]=…`.

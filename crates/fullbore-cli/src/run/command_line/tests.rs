@@ -236,6 +236,9 @@ fn what_only_the_shell_can_tell_is_left_to_it() {
         "a $(b | c | d",
         // The backslash joins the two operators.
         "a |\\\n| b",
+        "a | !\\\n",
+        "i\\\nf a; then b; fi | c",
+        "ti\\\nme a | b",
         "a >\\\n| b",
         "a $\\\n(b | c) | d",
         "a | { b |& c; }",
