@@ -104,6 +104,8 @@ fn the_version_of_the_header_is_that_of_the_library() {
     for line in lines {
         assert!(header.lines().any(|other| other == line), "{line}");
     }
+    let of_pkg_config = format!("Version: {version}\n");
+    assert!(include_str!("../fullbore.pc").contains(&of_pkg_config));
 }
 
 #[test]

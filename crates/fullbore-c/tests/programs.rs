@@ -15,8 +15,12 @@ use std::sync::OnceLock;
 use common::*;
 use tempfile::TempDir;
 
-/// Other libraries that the static library needs (`rustc --print native-static-libs`).
-const NEEDED: [&str; 6] = ["-lgcc_s", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
+/// Returns the other libraries that the static library needs (`rustc --print native-static-libs`), as pkg-config does.
+fn needed() -> impl Iterator<Item = &'static str> {
+    let mut lines = include_str!("../fullbore.pc").lines();
+    let needed = lines.find_map(|line| line.strip_prefix("Libs.private: "));
+    needed.expect("what a static library needs").split(' ')
+}
 
 /// How a program is built and run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,7 +88,7 @@ impl Workshop {
             .arg(&made);
         match linked {
             How::Static => {
-                command.arg(self.path("static.a")).args(NEEDED);
+                command.arg(self.path("static.a")).args(needed());
             }
             _ => {
                 command
