@@ -25,8 +25,8 @@ use fullbore_linux::pipe::{PipeEnd, own_writable, roomy};
 use fullbore_linux::wait::uninterrupted;
 use fullbore_linux::{self as linux, Calls};
 use into_socket::{IntoSocket, Refused};
-use socket::Through;
 pub(crate) use socket::{Failed, RUN};
+use socket::{Through, Written};
 
 /// Shorter sends are copied, because looking up and replacing the pages would cost more than the copy.
 pub(crate) const BY_REFERENCE_FROM: usize = 32 * 1024;
@@ -86,7 +86,14 @@ pub(crate) struct Outlet {
     pub(crate) last: Way,
     /// Whether the sink was grown, if it is a pipe.
     roomy: bool,
+    /// The most bytes of one write(2) into a sink that preserves message boundaries, as far as it has refused more.
+    longest: usize,
+    /// Whether each write(2) is a message of the source, which must not be cut.
+    pub(crate) whole_messages: bool,
 }
+
+/// The shortest message that is tried: all sockets send more.
+const SHORTEST: usize = 512;
 
 /// What an outlet writes to.
 #[derive(Debug)]
@@ -125,6 +132,8 @@ impl Outlet {
             given: 0,
             last: Way::Copy,
             roomy: false,
+            longest: usize::MAX,
+            whole_messages: false,
         }
     }
 
@@ -279,7 +288,7 @@ impl Outlet {
         let (n, way) = match (self.target.pipe(sink), at) {
             // A short remainder goes to the same pipe as the bytes before it.
             (Some(pipe), None) => self.through.write(&mut self.calls, pipe, bytes)?,
-            (_, None) => socket::directly(&mut self.calls, sink, bytes)?,
+            (_, None) => self.write_as_messages(sink, bytes)?,
             (_, Some(at)) => {
                 self.calls.also_made(1);
                 match uninterrupted(|| rustix::io::pwrite(sink, bytes, at)) {
@@ -306,6 +315,19 @@ impl Outlet {
                 Ok(n)
             }
             _ => self.copy(sink, bytes, None),
+        }
+    }
+
+    /// Writes some of `bytes`, in shorter messages if the sink is a socket that cannot send so long ones.
+    fn write_as_messages(&mut self, sink: BorrowedFd<'_>, bytes: &[u8]) -> Written {
+        loop {
+            let most = bytes.len().min(self.longest);
+            match socket::directly(&mut self.calls, sink, &bytes[..most]) {
+                Err((_, Errno::MSGSIZE)) if !self.whole_messages && most > SHORTEST => {
+                    self.longest = most / 2;
+                }
+                written => return written,
+            }
         }
     }
 

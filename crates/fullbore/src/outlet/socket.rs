@@ -39,7 +39,7 @@ pub(super) enum Through {
 }
 
 /// A number of bytes and how they were sent, or the call that failed.
-type Written = Result<(usize, Way), Failed>;
+pub(super) type Written = Result<(usize, Way), Failed>;
 
 /// The call that failed, and its errno.
 pub(crate) type Failed = (&'static str, Errno);

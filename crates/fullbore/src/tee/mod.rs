@@ -207,6 +207,7 @@ fn begin<Source: AsFd, Sink: AsFd>(
     let source = source.as_fd();
     let source_stat = transfer::stat_of(source, TransferSide::Source)?;
     let source_kind = Kind::of(source, &source_stat);
+    let longest_message = longest_message(source, &source_stat);
     let mut branches = Vec::with_capacity(sinks.len());
     for (sink, policy) in sinks {
         let fd = sink.as_fd();
@@ -215,14 +216,16 @@ fn begin<Source: AsFd, Sink: AsFd>(
         let mut calls = Calls::new(options.waiter.wait);
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         let kind = Kind::of(fd, &stat);
-        branches.push(Branch::new(kind, *policy, Outlet::new(calls)));
+        let mut outlet = Outlet::new(calls);
+        outlet.whole_messages = longest_message == memory::MESSAGE;
+        branches.push(Branch::new(kind, *policy, outlet));
     }
     let long = u64::try_from(source_stat.st_size).unwrap_or(0) > memory::FIRST as u64;
     Ok(Begun {
         state: State {
             source_kind,
             branches,
-            longest_message: longest_message(source, &source_stat),
+            longest_message,
             taken: 0,
             waiter: options.waiter.clone(),
             nap: Nap::default(),

@@ -160,6 +160,7 @@ pub(super) fn begin(
         waiter: Waiter::default(),
         has_sockets: is_socket(&source_stat) || is_socket(&sink_stat),
     };
+    state.outlet.whole_messages = state.held.longest_message == memory::MESSAGE;
     state.wait_as(&options.waiter);
     Ok(state)
 }
@@ -310,11 +311,15 @@ impl State {
         ends: &Ends<'_>,
         mut most: usize,
     ) -> Result<Option<usize>, Stop> {
-        let (source, sink) = (&mut self.tally.source, &mut self.tally.sink);
         if ends.source_kind == Kind::Regular {
             // It may be past the end. A file without a position cannot be shared by it.
-            let _ = source.claim(ends.source, most);
+            let _ = self.tally.source.claim(ends.source, most);
         }
+        if method == Way::Splice && self.tally.calls == 0 && !direct::is_prompt(ends) {
+            let (side, errno) = (TransferSide::Sink, Errno::OPNOTSUPP);
+            return Err(Stop::Refused(side, "splice", errno));
+        }
+        let (source, sink) = (&mut self.tally.source, &mut self.tally.sink);
         if ends.sink_kind.has_position() {
             let there_are = match (sink.at(), method) {
                 (None, Way::Splice) => direct::queued(&mut self.waiter, ends.source)?,

@@ -1,7 +1,7 @@
 //! Sources that preserve message boundaries: a read(2) into too little memory loses a part of a message.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
@@ -9,12 +9,14 @@ use std::thread;
 use crate::common::*;
 use fullbore::tee::Policy;
 use fullbore::{
-    BufferOptions, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, PipeEnd, Tee, TeeOptions,
-    Transfer, TransferOptions,
+    BufferOptions, Consumer, ConsumerOptions, EndReason, Guarantee, Pipe, PipeEnd, Producer, Tee,
+    TeeOptions, Transfer, TransferOptions,
 };
 use fullbore_linux::{page_size, pipe};
 use fullbore_tests::skipped;
-use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt,
+};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// A source, the length of its messages, and their number.
@@ -298,5 +300,73 @@ fn a_message_that_is_too_long_is_an_error() {
     .map(|error| error.raw_os_error());
     for errno in [transferred, teed, buffered] {
         assert_eq!(errno, Some(libc::EMSGSIZE));
+    }
+}
+
+/// Receives the messages of a socket until its end, and returns their bytes.
+fn received(socket: OwnedFd) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let (mut got, mut room) = (Vec::new(), vec![0; MIB]);
+        while let Ok((n @ 1.., _)) = rustix::net::recv(&socket, &mut room[..], RecvFlags::empty()) {
+            got.extend_from_slice(&room[..n]);
+        }
+        got
+    })
+}
+
+#[test]
+fn a_stream_into_a_socket_that_keeps_messages_is_cut_into_those_that_it_sends() {
+    let _watch = watch("a stream into messages");
+    let (bytes, policy) = (first(3 * MIB), Policy::FAIL_ALL);
+    let from_pipe = || {
+        let (source, mut writer) = std::io::pipe().unwrap();
+        let bytes = bytes.clone();
+        thread::spawn(move || writer.write_all(&bytes).unwrap());
+        OwnedFd::from(source)
+    };
+    let from_file = || OwnedFd::from(targets::stored(&bytes));
+    for small in [true, false] {
+        let sources: [&dyn Fn() -> OwnedFd; 2] = [&from_pipe, &from_file];
+        for source in sources {
+            for verb in ["transfer", "tee", "buffer", "producer"] {
+                let (sink, reader) = sockets();
+                if small {
+                    sockopt::set_socket_send_buffer_size(&sink, 10_000).unwrap();
+                }
+                let got = received(reader);
+                match verb {
+                    "transfer" => drop(Transfer::new(source(), &sink).run().unwrap()),
+                    "tee" => drop(Tee::new(source(), [(&sink, policy)]).run().unwrap()),
+                    "buffer" => {
+                        let mut buffer = BufferOptions::new().open(source(), [(&sink, policy)]);
+                        drop(buffer.run().unwrap());
+                    }
+                    _ => {
+                        let mut producer = Producer::new(&sink).unwrap();
+                        producer.write_all(&bytes).unwrap();
+                        producer.flush().unwrap();
+                    }
+                }
+                drop(sink);
+                assert!(got.join().unwrap() == bytes, "{verb}, small: {small}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_that_the_sink_cannot_send_is_an_error_and_is_not_cut() {
+    let _watch = watch("a message that the sink cannot send");
+    for verb in ["transfer", "tee"] {
+        let ((source, _, _), (sink, _reader)) = (socket(40_000, 1), sockets());
+        sockopt::set_socket_send_buffer_size(&sink, 10_000).unwrap();
+        let error = match verb {
+            "transfer" => Transfer::new(&source, &sink).run().unwrap_err().error,
+            _ => {
+                let failed = Tee::new(&source, [(&sink, Policy::FAIL_ALL)]).run();
+                failed.unwrap_err().error
+            }
+        };
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE), "{verb}");
     }
 }

@@ -370,3 +370,38 @@ fn a_process_with_a_file_whose_server_hangs_can_be_watched() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// splice(2) into a file holds the lock of the source pipe. Other processes at that pipe would hang with the server.
+#[test]
+fn a_sink_whose_server_hangs_does_not_hold_the_pipe_of_the_source() {
+    for verb in [
+        "copy",
+        "copy --by-reference",
+        "meter -q",
+        "tee",
+        "buffer -q",
+    ] {
+        let mut nature = Nature::sink();
+        nature.write = |_| Answer::Stall;
+        let Some(served) = Served::new(nature) else {
+            return;
+        };
+        let (source, mut writer) = pipe();
+        let ours = source.try_clone().unwrap();
+        let out = File::options().write(true).open(served.path()).unwrap();
+        let mut moving = start(fullbore(verb).stdin(source).stdout(out));
+        let writing = thread::spawn(move || writer.write_all(&bytes(LEN)));
+        while !served.has_stalled() {
+            assert!(moving.try_wait().unwrap().is_none(), "{verb}");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let (send, received) = mpsc::channel();
+        let asking = thread::spawn(move || send.send(rustix::io::ioctl_fionread(&ours)));
+        let asked = received.recv_timeout(Duration::from_secs(60));
+        served.release();
+        assert_code(&finish(moving), 1);
+        let _ = writing.join().unwrap();
+        asking.join().unwrap().unwrap();
+        assert!(asked.expect("it hangs").is_ok(), "{verb}");
+    }
+}
