@@ -56,15 +56,16 @@ enum NoWait {
     Flag { may_reopen: bool },
     /// `MSG_DONTWAIT` (recv(2), send(2)), on sockets.
     Message,
-    /// A private open file description with `O_NONBLOCK`, on terminals. Not for FIFOs, where it would count as another
-    /// reader or writer.
+    /// A private open file description with `O_NONBLOCK`, on terminals and for reading from pipes: another writer would
+    /// delay the end of the stream, but this process is a reader anyway.
     Own {
         fd: Arc<OwnedFd>,
         /// The device and inode of the file it was opened for, because the number of the fd may refer to another file
         /// later.
         of: (u64, u64),
     },
-    /// Through a private pipe, on pipes where the flag is refused.
+    /// Through a private pipe, for writing to pipes where the flag is refused. Pages that are read must not leave the
+    /// queue before they are copied: their writer may use them again then.
     Relay(Relay),
     /// poll(2) before the call, if the flag is refused. A long write may still block.
     Look,
@@ -388,8 +389,7 @@ fn read_without_waiting(
             rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT)
         }
         How::Message => rustix::net::recv(fd, &mut **buf, RecvFlags::DONTWAIT).map(|(n, _)| n),
-        How::Relayed(relay) => relay.read(fd, buf),
-        How::Plain | How::Looked => rustix::io::read(fd, &mut **buf),
+        How::Plain | How::Looked | How::Relayed(_) => rustix::io::read(fd, &mut **buf),
     })
 }
 
@@ -406,8 +406,8 @@ enum How<'a> {
 }
 
 /// Makes a call that does not wait. If the kernel refuses the flag on this fd, it makes plain calls from then on: on a
-/// private open file description, or, if there is none, on this fd after poll(2); if it `must_not` sleep, through a
-/// private pipe if this is one.
+/// private open file description, or, if there is none, on this fd after poll(2); if it `must_not` sleep, writes
+/// go through a private pipe if this is a pipe.
 #[inline]
 fn without_waiting<B>(
     no_wait: &mut NoWait,
@@ -449,13 +449,16 @@ fn without_waiting<B>(
 /// Returns how to keep calls on `fd` from waiting where `RWF_NOWAIT` is refused.
 fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
     let is_terminal = may_reopen && rustix::termios::isatty(fd);
-    let own = (is_terminal && !is_ptmx(fd)).then(|| reopened(fd).ok());
+    let is_pipe = is_pipe(fd);
+    let reads = || rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f & OFlags::RWMODE != OFlags::WRONLY);
+    let reopens = is_terminal && !is_ptmx(fd) || is_pipe && reads();
+    let own = reopens.then(|| reopened(fd).ok());
     match own.flatten().zip(identity(fd)) {
         Some((own, of)) => NoWait::Own {
             fd: Arc::new(own),
             of,
         },
-        None if is_pipe(fd) => NoWait::Relay(Relay::default()),
+        None if is_pipe && !reads() => NoWait::Relay(Relay::default()),
         // Among devices, only the poll(2) of terminals is reliable.
         None if is_terminal || is_pipe_or_socket(fd) => NoWait::Look,
         None => NoWait::LookToRead,

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`Calls`] | read, write, splice, tee and vmsplice, each with a [`Wait`] |
 //! | [`outcome`] | what a result of a call means: the one place that decides it |
+//! | [`messages`] | reads from sources that may preserve message boundaries |
 //! | [`wait`] | how to wait while a pipe is full or empty |
 //! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
 //! | [`place`] | where the next bytes of a file are, beside processes that share its position |
@@ -29,6 +30,7 @@ pub mod error;
 mod fill;
 mod geometry;
 mod limits;
+pub mod messages;
 mod named;
 pub mod outcome;
 #[allow(unsafe_code)]

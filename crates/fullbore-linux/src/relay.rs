@@ -1,7 +1,7 @@
-//! Reading from a pipe and writing to it without sleeping where `RWF_NOWAIT` is refused: on FIFOs, before Linux 6.5, and
-//! on descriptions that were used for splice(2) or vmsplice(2).
+//! Writing to a pipe without sleeping where `RWF_NOWAIT` is refused: on FIFOs, before Linux 6.5, and on descriptions that
+//! were used for splice(2) or vmsplice(2).
 //!
-//! poll(2) before a plain call promises nothing: another process may take the bytes or the room in between. splice(2)
+//! poll(2) before a plain call promises nothing: another process may take the room in between. splice(2)
 //! with `SPLICE_F_NONBLOCK` does not sleep. So the bytes go through a private pipe, which is empty between two calls.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,29 +35,6 @@ impl Clone for Relay {
 }
 
 impl Relay {
-    /// Calls read(2) without sleeping. If there can be no private pipe, it is a plain call, which may sleep.
-    pub(crate) fn read(&mut self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize, Errno> {
-        let Some(ends) = self.ends() else {
-            return rustix::io::read(fd, buf);
-        };
-        let taken = match pass(fd, ends.writer.as_fd(), buf.len()) {
-            Err(errno) if is_refusal(errno) => return rustix::io::read(fd, buf),
-            taken => taken?,
-        };
-        let mut read = 0;
-        // A read(2) returns one packet at a time (pipe(7)).
-        while read < taken {
-            match uninterrupted(|| rustix::io::read(&ends.reader, &mut buf[read..taken])) {
-                Ok(n @ 1..) => read += n,
-                answer => {
-                    self.0 = None;
-                    return Err(answer.err().unwrap_or(Errno::IO));
-                }
-            }
-        }
-        Ok(read)
-    }
-
     /// Calls write(2) without sleeping. If there can be no private pipe, it is a plain call with at most `otherwise`
     /// bytes, which may sleep.
     pub(crate) fn write(

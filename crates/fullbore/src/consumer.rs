@@ -13,9 +13,9 @@ use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use crate::memory::{self, Memory};
-use crate::messages::was_empty_message;
 use crate::options::{Options, Resumes};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
+use fullbore_linux::messages::was_empty_message;
 use fullbore_linux::pipe;
 use fullbore_linux::wait::{Ready, Stopped};
 use fullbore_linux::{self as linux, Calls};

@@ -60,7 +60,6 @@ mod failure;
 mod fresh;
 mod kind;
 mod memory;
-mod messages;
 mod options;
 #[allow(unsafe_code)]
 mod outlet;

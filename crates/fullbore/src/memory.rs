@@ -8,16 +8,13 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
 use fullbore_linux::error::{Error, Result};
+pub(crate) use fullbore_linux::messages::MESSAGE;
 use fullbore_linux::pages::{Backing, Pages};
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
 /// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is filled while the other
 /// is read.
 pub(crate) const CHUNK: usize = 512 * 1024;
-
-/// More than the longest message of a socket: an unprivileged user can send about 416 KiB over a Unix socket (twice
-/// `net.core.wmem_max`, as the kernel doubles it), and 64 KiB by UDP.
-pub(crate) const MESSAGE: usize = 512 * 1024;
 
 /// Returns the size of a buffer or chunk, after checking that the address space has room for a few of them.
 ///

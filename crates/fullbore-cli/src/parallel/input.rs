@@ -4,9 +4,12 @@
 //! The input is read into the memory that a worker's bytes are written from. Only the part of a record behind the last
 //! end in a block is copied.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use fullbore::Pages;
+use fullbore_linux::messages::{self, longest_message};
+use fullbore_linux::outcome::Outcome;
 use fullbore_linux::{Calls, Errno, Wait};
 
 use super::memory::{Memory, Part};
@@ -53,6 +56,10 @@ pub struct Cut {
 pub struct Input<'fd> {
     fd: BorrowedFd<'fd>,
     calls: Calls,
+    /// See [`longest_message`].
+    longest: usize,
+    /// What was read from here on did not fit into the memory of its block, because messages are read whole.
+    aside: Vec<u8>,
     records: Records,
     cut: Cut,
     /// The records of the header, when they are complete.
@@ -81,10 +88,14 @@ pub struct Input<'fd> {
 }
 
 impl<'fd> Input<'fd> {
-    pub fn new(fd: BorrowedFd<'fd>, records: Records, cut: Cut) -> Self {
-        Self {
+    /// # Errors
+    /// As fstat(2).
+    pub fn new(fd: BorrowedFd<'fd>, records: Records, cut: Cut) -> io::Result<Self> {
+        Ok(Self {
             fd,
             calls: Calls::new(Wait::Block),
+            longest: longest_message(fd, &rustix::fs::fstat(fd)?),
+            aside: Vec::new(),
             records,
             header: Vec::new(),
             header_left: cut.header,
@@ -101,7 +112,12 @@ impl<'fd> Input<'fd> {
             position: 0,
             at_end: false,
             read: 0,
-        }
+        })
+    }
+
+    /// Returns whether bytes wait here for the next [`read`](Self::read).
+    pub fn has_bytes(&self) -> bool {
+        !self.aside.is_empty()
     }
 
     /// Returns the least bytes of the next block: with few at the start, short inputs are shared too, and with more later,
@@ -142,15 +158,26 @@ impl<'fd> Input<'fd> {
         let to = self.least().min(self.len + READ);
         let pages = self.current.as_mut().expect("it was just made");
         debug_assert!(self.len < to, "what was read is cut first");
-        match self.calls.try_read(self.fd, &mut pages[self.len..to]) {
-            Ok(0) => self.at_end = true,
-            Ok(n) => {
-                self.len += n;
-                self.read += n as u64;
+        let room = &mut pages[self.len..to];
+        let n = match self.aside.is_empty() && room.len() >= self.longest {
+            true => read(&mut self.calls, self.fd, self.longest, room)?,
+            false => {
+                if self.aside.is_empty() {
+                    let mut whole = vec![0; self.longest];
+                    let n = read(&mut self.calls, self.fd, self.longest, &mut whole)?;
+                    self.at_end = n == Some(0);
+                    whole.truncate(n.unwrap_or(0));
+                    self.aside = whole;
+                }
+                let n = self.aside.len().min(room.len());
+                room[..n].copy_from_slice(&self.aside[..n]);
+                self.aside.drain(..n);
+                (n > 0 || self.at_end).then_some(n)
             }
-            Err(Errno::AGAIN) => {}
-            Err(errno) => return Err(errno),
-        }
+        };
+        self.at_end = n == Some(0);
+        self.len += n.unwrap_or(0);
+        self.read += n.unwrap_or(0) as u64;
         Ok(())
     }
 
@@ -279,5 +306,20 @@ impl<'fd> Input<'fd> {
     /// Returns whether all of it was returned.
     pub fn is_finished(&self) -> bool {
         self.at_end && self.number > 0 && self.len == self.start && self.full.is_empty()
+    }
+}
+
+/// Reads once, and returns how many bytes; 0 is the end. `None` if none are there.
+fn read(
+    calls: &mut Calls,
+    fd: BorrowedFd<'_>,
+    longest: usize,
+    room: &mut [u8],
+) -> Result<Option<usize>, Errno> {
+    match messages::read(fd, longest, room, |room| calls.try_read(fd, room)) {
+        Outcome::Moved(n) => Ok(Some(n)),
+        Outcome::End => Ok(Some(0)),
+        Outcome::Failed(_, errno) => Err(errno),
+        _ => Ok(None),
     }
 }

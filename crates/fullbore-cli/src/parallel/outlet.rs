@@ -5,7 +5,12 @@
 
 use anyhow::Context;
 use fullbore::Pages;
-use fullbore_linux::{Calls, Errno, Wait, Waiter, is_pipe_or_socket, is_reader_gone, pipe};
+use fullbore_linux::outcome::{Polled, polled};
+use fullbore_linux::wait::Nap;
+use fullbore_linux::{
+    Calls, Errno, Wait, Waiter, is_network, is_pipe_or_socket, is_reader_gone, pipe,
+};
+use rustix::event::PollFlags;
 use rustix::stdio::stdout;
 
 use super::memory::{Memory, Part};
@@ -16,6 +21,9 @@ use fullbore_host::size::amount;
 
 /// The most bytes that are read from a worker at a time.
 const WINDOW: usize = 256 << 10;
+
+/// The shortest message that is tried.
+const SHORTEST: usize = 512;
 
 /// stdout.
 pub struct Outlet {
@@ -30,6 +38,9 @@ pub struct Outlet {
     /// How many of them were written.
     written: usize,
     total: u64,
+    /// The most bytes of one write(2), as far as a socket that preserves message boundaries has refused more.
+    longest: usize,
+    nap: Nap,
 }
 
 impl Outlet {
@@ -52,12 +63,26 @@ impl Outlet {
             filled: 0,
             written: 0,
             total: 0,
+            longest: usize::MAX,
+            nap: Nap::default(),
         })
     }
 
     /// Whether bytes wait until there is room for them.
     pub fn is_full(&self) -> bool {
         self.part.is_some() || self.filled > 0
+    }
+
+    /// Returns whether these events mean that no reader is left.
+    pub fn is_gone(&mut self, events: PollFlags) -> bool {
+        if is_queued(events, is_network(stdout())) {
+            self.has_reader = false;
+            if let Some(pause) = self.nap.was_vain() {
+                std::thread::sleep(pause);
+            }
+            return false;
+        }
+        self.has_reader && events.intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
     /// Takes an output that was kept. Nothing may be on its way.
@@ -99,11 +124,15 @@ impl Outlet {
                     .for_each(|part| memory.free(part));
                 return Ok(true);
             }
-            match self.calls.write(stdout(), &bytes[self.written..]) {
+            let left = &bytes[self.written..];
+            let most = left.len().min(self.longest);
+            match self.calls.write(stdout(), &left[..most]) {
                 Ok(n) => {
                     self.written += n;
                     self.total += n as u64;
+                    self.nap.was_not_vain();
                 }
+                Err(Errno::MSGSIZE) if most > SHORTEST => self.longest = most / 2,
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(errno) if is_reader_gone(errno, stdout()) => return Err(Stop::Closed),
                 Err(errno) => {
@@ -121,5 +150,28 @@ pub fn after(bytes: u64) -> String {
     match bytes {
         0 => String::new(),
         bytes => format!(" (after {})", amount(bytes as f64)),
+    }
+}
+
+/// Returns whether these events of stdout only mean that the error queue of a socket has a message. Nobody reads it here,
+/// and poll(2) returns at once as long as it is there.
+fn is_queued(events: PollFlags, is_network: bool) -> bool {
+    is_network && polled(events, PollFlags::OUT) == Polled::Queued
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_in_the_error_queue_of_a_socket_is_no_reader_that_has_gone() {
+        let (queued, reset) = (
+            PollFlags::ERR,
+            PollFlags::ERR | PollFlags::HUP | PollFlags::OUT,
+        );
+        assert!(is_queued(queued, true));
+        assert!(!is_queued(reset, true));
+        // A pipe without readers.
+        assert!(!is_queued(queued, false));
     }
 }

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use fullbore_linux::pipe;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::io::Errno;
@@ -119,9 +118,6 @@ impl<'a> Work<'a> {
         let outlet = Outlet::open()?;
         let json = options.json.iter().flatten().next();
         let json = json.map(|path| inherited::create(path)).transpose()?;
-        if let Some(end) = pipe::of(&stdin())? {
-            end.grow(pipe::roomy())?;
-        }
         let records = Records::new(options.ends());
         let memory = fullbore_linux::memory_limit();
         Ok(Self {
@@ -131,7 +127,7 @@ impl<'a> Work<'a> {
             options,
             sizes,
             pipe_size: fullbore_observe::affordable(2 * sizes.jobs, most_for(sizes.jobs), memory),
-            input: Input::new(stdin(), records, options.cut(sizes)),
+            input: Input::new(stdin(), records, options.cut(sizes))?,
             header: Rc::default(),
             ready: VecDeque::new(),
             queue: Queue::new(options.unordered),

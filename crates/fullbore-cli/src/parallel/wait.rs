@@ -51,6 +51,9 @@ impl Work<'_> {
             ));
             return Ok(());
         }
+        if reads && self.input.has_bytes() {
+            return self.react(On::Input, PollFlags::IN, turn);
+        }
         let began = Instant::now();
         let is_busy = self.queue.running() >= self.sizes.jobs;
         if let Some(nap) = self.nap().filter(|_| is_busy) {
@@ -155,8 +158,7 @@ impl Work<'_> {
                 }
             },
             On::Output => {
-                let is_gone = events.intersects(PollFlags::ERR | PollFlags::HUP);
-                if is_gone && self.outlet.has_reader {
+                if self.outlet.is_gone(events) {
                     return Err(Stop::Closed);
                 }
             }

@@ -8,9 +8,9 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
-use crate::messages;
 use crate::store::{Filler, Store};
 use fullbore_linux::error::{self, Result, TransferSide};
+use fullbore_linux::messages;
 use fullbore_linux::outcome::Outcome;
 use fullbore_linux::wait::{Cancel, Pace, Ready, uninterrupted};
 use fullbore_linux::{self as linux, Calls};

@@ -5,10 +5,10 @@ use rustix::io::Errno;
 
 use super::splitting::{Branch, Broken, Splitting};
 use crate::memory;
-use crate::messages;
 use crate::stage::Stage;
 use crate::transfer::{EndReason, Kind};
 use fullbore_linux::Calls;
+use fullbore_linux::messages;
 use fullbore_linux::outcome::Outcome;
 use fullbore_linux::wait::Waiter;
 

@@ -26,12 +26,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::FileType;
 
 use crate::memory;
-use crate::messages::longest_message;
 use crate::outlet::Outlet;
 use crate::stage::Stage;
 use crate::transfer::{self, EndReason, Kind};
 use copying::Copying;
 use fullbore_linux::error::{Error, Result, TransferSide};
+use fullbore_linux::messages::longest_message;
 use fullbore_linux::wait::{Cancel, Nap, Waiter};
 use fullbore_linux::{Calls, Owner};
 pub use options::{ForTee, TeeOptions};

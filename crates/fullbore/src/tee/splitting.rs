@@ -61,7 +61,7 @@ impl Branch {
 /// The fds, and the bytes moved so far.
 pub(super) struct State {
     pub(super) source_kind: Kind,
-    /// See [`longest_message`](crate::messages::longest_message).
+    /// See [`longest_message`](fullbore_linux::messages::longest_message).
     pub(super) longest_message: usize,
     pub(super) branches: Vec<Branch>,
     pub(super) taken: u64,

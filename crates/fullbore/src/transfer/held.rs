@@ -24,7 +24,7 @@ pub(super) struct Held {
     /// Whether the next pipe may get references to what is in this one: its writer does not use packet mode (pipe(7)).
     /// A packet stays a packet in the next pipe, where a read(2) without room for all of it discards the rest.
     pub(super) no_packets: bool,
-    /// See [`longest_message`](crate::messages::longest_message).
+    /// See [`longest_message`](fullbore_linux::messages::longest_message).
     pub(super) longest_message: usize,
     /// The size in bytes of the initial memory.
     pub(super) first: usize,

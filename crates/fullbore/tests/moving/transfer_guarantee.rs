@@ -393,3 +393,27 @@ fn what_a_pipe_holds_of_a_snapshot_stays_when_the_transfer_is_gone() {
         same_bytes(&bytes, &content()[..len], "left in the pipe");
     }
 }
+
+/// Pages that a splice(2) takes out of a pipe are free to their writer, which may use them again before they are copied.
+#[test]
+fn a_fifo_that_is_read_with_a_deadline_keeps_its_pages_until_they_are_copied() {
+    let (reader, mut writer) = ends::fifo();
+    let bytes = first(20_000);
+    std::io::Write::write_all(&mut writer, &bytes).unwrap();
+    drop(writer);
+    let sink = Pipe::new().unwrap();
+    let mut spliced = 0;
+    let count = |_| {
+        spliced += 1;
+        None
+    };
+    let far = std::time::Instant::now() + std::time::Duration::from_secs(3600);
+    let report = calls::judging(&[libc::SYS_splice], count, || {
+        let mut transfer = TransferOptions::new()
+            .deadline(far)
+            .open(&reader, &sink.writer);
+        transfer.run().unwrap()
+    });
+    let Some(report) = report else { return };
+    assert_eq!((report.bytes, spliced), (20_000, 0));
+}

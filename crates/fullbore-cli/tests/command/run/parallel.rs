@@ -598,3 +598,81 @@ fn a_call_that_fails_loses_nothing_silently() {
         }
     }
 }
+
+#[test]
+fn the_pipe_of_stdin_keeps_its_capacity() {
+    let (source, mut sink) = pipe();
+    let before = rustix::pipe::fcntl_getpipe_size(&sink).unwrap();
+    let child = start(fullbore("parallel cat").stdin(source));
+    let input = b"a line\n".repeat(200_000);
+    sink.write_all(&input).unwrap();
+    // A writer that uses its pages again counts on it.
+    assert_eq!(rustix::pipe::fcntl_getpipe_size(&sink).unwrap(), before);
+    drop(sink);
+    assert_eq!(finish(child).stdout, input);
+}
+
+#[test]
+fn no_message_of_stdin_is_cut_and_a_socket_gets_messages_that_it_can_send() {
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+    let sockets = || {
+        let (domain, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        rustix::net::socketpair(domain, kind, SocketFlags::CLOEXEC, None).unwrap()
+    };
+    let mut random = fastrand::Rng::with_seed(3);
+    let messages: Vec<Vec<u8>> = (0..200)
+        .map(|_| {
+            (0..random.usize(1..40_000))
+                .map(|_| random.u8(..))
+                .collect()
+        })
+        .collect();
+    for options in ["", "--block 5000", "--block 100K"] {
+        let ((near, source), (sink, far)) = (sockets(), sockets());
+        let child = start(
+            fullbore(&format!("parallel {options} cat"))
+                .stdin(source)
+                .stdout(sink),
+        );
+        let got = thread::scope(|scope| {
+            scope.spawn(|| {
+                for message in &messages {
+                    rustix::net::send(&near, message, SendFlags::NOSIGNAL).unwrap();
+                }
+                drop(near);
+            });
+            let (mut got, mut room) = (Vec::new(), vec![0; 1 << 20]);
+            while let Ok((n @ 1.., _)) = rustix::net::recv(&far, &mut room[..], RecvFlags::empty())
+            {
+                got.extend_from_slice(&room[..n]);
+            }
+            got
+        });
+        assert_code(&finish(child), 0);
+        assert!(got == messages.concat(), "{options}: {} bytes", got.len());
+    }
+}
+
+#[test]
+fn no_packet_of_stdin_is_cut() {
+    use rustix::pipe::{PipeFlags, pipe_with};
+    let bytes = lines(&mut fastrand::Rng::with_seed(5)).repeat(3);
+    let (source, sink) = pipe_with(PipeFlags::DIRECT | PipeFlags::CLOEXEC).unwrap();
+    let child = start(fullbore("parallel --block 5000 cat").stdin(source));
+    let output = thread::scope(|scope| {
+        scope.spawn(|| {
+            for packet in bytes.chunks(4095) {
+                rustix::io::write(&sink, packet).unwrap();
+            }
+            drop(sink);
+        });
+        finish(child)
+    });
+    assert_code(&output, 0);
+    assert!(
+        output.stdout == bytes,
+        "{} of {} bytes",
+        output.stdout.len(),
+        bytes.len()
+    );
+}

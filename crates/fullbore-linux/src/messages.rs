@@ -7,18 +7,21 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use crate::memory;
-use fullbore_linux as linux;
-use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
-use fullbore_linux::wait::uninterrupted;
+use crate::outcome::{self, Call, End, Outcome, Polled};
+use crate::sizes::page_size;
+use crate::wait::uninterrupted;
+
+/// More than the longest message of a socket: an unprivileged user can send about 416 KiB over a Unix socket (twice
+/// `net.core.wmem_max`, as the kernel doubles it), and 64 KiB by UDP.
+pub const MESSAGE: usize = 512 * 1024;
 
 /// Returns how many bytes one read(2) must have room for, because it discards what does not fit: a page for a pipe,
-/// whose writer may use packet mode (pipe(7)), [`memory::MESSAGE`] for a socket that preserves message boundaries
+/// whose writer may use packet mode (pipe(7)), [`MESSAGE`] for a socket that preserves message boundaries
 /// (recv(2)), and 0 for everything else.
-pub(crate) fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
+pub fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Fifo => linux::page_size(),
-        FileType::Socket if keeps_messages(fd) => memory::MESSAGE,
+        FileType::Fifo => page_size(),
+        FileType::Socket if keeps_messages(fd) => MESSAGE,
         _ => 0,
     }
 }
@@ -30,13 +33,13 @@ fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
 
 /// Makes a call that reads from `source` into `room`, and returns what its result means. `longest` is its
 /// [`longest_message`].
-pub(crate) fn read(
+pub fn read(
     source: BorrowedFd<'_>,
     longest: usize,
     room: &mut [u8],
     call: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
 ) -> Outcome {
-    let keeps_messages = longest == memory::MESSAGE;
+    let keeps_messages = longest == MESSAGE;
     let end = if keeps_messages {
         End::Messages
     } else {
@@ -59,7 +62,7 @@ pub(crate) fn read(
 
 /// Returns whether a read(2) that returned 0 has got an empty message, and not the end. A socket that preserves message
 /// boundaries is at its end when it was shut down and its queue is empty.
-pub(crate) fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
+pub fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
     // poll(2) does not report the end of every other family of sockets.
     let tells_end = match sockopt::socket_domain(fd) {
         Ok(AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6) => keeps_messages(fd),
