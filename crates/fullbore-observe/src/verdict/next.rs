@@ -93,8 +93,9 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
     let fits = |step: &&Step| {
         step.limit == limit && (step.programs.is_empty() || step.programs.contains(&program))
     };
-    let step = STEPS.iter().find(fits)?;
-    let text = step.text.to_owned();
+    let steps = STEPS.iter().filter(fits);
+    let mut steps = steps.map(|step| (step, not_done_yet(step.text, &stage.text)));
+    let (step, text) = steps.find(|(_, text)| !text.is_empty())?;
     let idle = numbers.cpus_offered.zip(numbers.cpus_idle);
     let idle = idle.map_or(0.0, |(all, idle)| all * idle);
     // Several processes of it need CPUs that nothing else uses.
@@ -116,6 +117,16 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
         Some(_) => format!("{}; or {text}", if_alone(idle)),
         None => text,
     })
+}
+
+/// Returns the parts of a step whose command the stage is not yet.
+fn not_done_yet(text: &str, stage: &str) -> String {
+    let is_done = |part: &&str| {
+        let mut words = part.split('\'').nth(1).unwrap_or_default().split(' ');
+        words.all(|word| stage.split(' ').any(|one| one == word))
+    };
+    let parts: Vec<&str> = text.split("; ").filter(|part| !is_done(part)).collect();
+    parts.join("; ")
 }
 
 /// How a stage runs on all CPUs.
@@ -218,6 +229,20 @@ mod tests {
         let python = spread("python3", 1.0).unwrap();
         assert_eq!(python.command, None);
         assert!(python.why.ends_with("if it treats every line alone"));
+    }
+
+    #[test]
+    fn what_a_stage_does_already_is_not_advised() {
+        for (stage, expected) in [
+            ("gzip -1 -c", "'pigz' compresses on all CPUs"),
+            (
+                "gzip -9",
+                "'pigz' compresses on all CPUs; 'gzip -1' takes less time and more room",
+            ),
+        ] {
+            assert_eq!(not_done_yet(step_on_cpu("gzip"), stage), expected);
+        }
+        assert_eq!(not_done_yet("'xz -T0' a; 'xz -1' b", "xz -1 -T0"), "");
     }
 
     #[test]
