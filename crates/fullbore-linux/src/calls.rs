@@ -17,6 +17,7 @@ use rustix::pipe::{IoSliceRaw, SpliceFlags};
 use crate::own::not_standard;
 use crate::refusal::{is_pipe_or_socket, is_refusal};
 use crate::relay::Relay;
+use crate::sigpipe::without_sigpipe;
 use crate::sizes::page_size;
 use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
 
@@ -202,13 +203,16 @@ impl Calls {
         if self.is_plain(fd) {
             let is_socket = matches!(self.no_wait, NoWait::Message);
             let answer = self.waiter.until_ready(fd, Ready::ToWrite, || {
-                if is_socket {
-                    match rustix::net::send(fd, buf, SendFlags::NOSIGNAL) {
-                        Err(errno) if is_no_message(errno) => {}
-                        answer => return answer,
-                    }
+                if !is_socket {
+                    return rustix::io::write(fd, buf);
                 }
-                rustix::io::write(fd, buf)
+                match rustix::net::send(fd, buf, SendFlags::NOSIGNAL) {
+                    Err(errno) if is_no_message(errno) => {
+                        let written = without_sigpipe(|| rustix::io::write(fd, buf));
+                        refused_or_pending(errno, written)
+                    }
+                    answer => answer,
+                }
             });
             if answer.is_ok_and(|n| n < buf.len()) {
                 self.waiter.note_short(fd);
@@ -427,7 +431,14 @@ fn without_waiting<B>(
             answer => return answer,
         },
         NoWait::Message => match call(fd, &mut buf, How::Message) {
-            Err(errno) if is_no_message(errno) => *no_wait = NoWait::Look,
+            Err(errno) if is_no_message(errno) => {
+                *no_wait = NoWait::Look;
+                let looked = match is_ready(fd, ready)? {
+                    true => without_sigpipe(|| call(fd, &mut buf, How::Looked)),
+                    false => Err(Errno::AGAIN),
+                };
+                return refused_or_pending(errno, looked);
+            }
             answer => return answer,
         },
         NoWait::Unknown
@@ -477,6 +488,15 @@ fn can_be(ready: Ready, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         Ready::ToWrite => rustix::io::writev(fd, &[]),
     })
     .map(drop)
+}
+
+/// Returns the `answer` of a plain call after recv(2) or send(2) had failed with an error that looks like a refusal. It
+/// was the pending error of the socket if the stream has ended since: the kernel reports it once.
+fn refused_or_pending(errno: Errno, answer: Result<usize, Errno>) -> Result<usize, Errno> {
+    match answer {
+        Ok(0) | Err(Errno::PIPE) if errno != Errno::NOTSOCK => Err(errno),
+        answer => answer,
+    }
 }
 
 /// Returns whether recv(2) or send(2) is refused, or this is not a socket, so that read(2) and write(2) are needed.

@@ -3,16 +3,18 @@
 //! It is filled only while it is empty, so an `EAGAIN` of a splice(2) into the private pipe always comes from the
 //! source, and one of a splice(2) out of it always from the sink.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::SendFlags;
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, splice};
 
 use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::place::at_position;
-use fullbore_linux::{page_size, without_sigpipe};
+use fullbore_linux::{is_refusal, page_size, without_sigpipe};
 
 /// The bytes in flight.
 #[derive(Default)]
@@ -58,13 +60,13 @@ impl Carrier {
     /// Takes at most `most` bytes from the source by read(2), and returns how many; 0 is its end.
     pub(crate) fn read(
         &mut self,
-        source: BorrowedFd<'_>,
+        (source, shape): (BorrowedFd<'_>, Kind),
         pool: &Pool,
         most: usize,
     ) -> Result<usize, Errno> {
         let mut buffer = pool.buffer();
         let most = most.min(buffer.bytes.len());
-        let n = retry_on_intr(|| rustix::io::read(source, &mut buffer.bytes[..most]))?;
+        let n = read(source, shape, &mut buffer.bytes[..most])?;
         if n > 0 {
             *self = Carrier::Memory {
                 buffer,
@@ -89,7 +91,7 @@ impl Carrier {
         let held = match shape {
             Kind::File => {
                 // So many fit in, wherever in a page the first is.
-                let room = fcntl_getpipe_size(sink)?.saturating_sub(page_size());
+                let room = fcntl_getpipe_size(sink).unwrap_or(MOST) - page_size();
                 let most = most.min(room);
                 at_position(source, most, |at| {
                     splice_once((source, Some(at)), (sink, None), most)
@@ -110,6 +112,7 @@ impl Carrier {
         if let Carrier::Piped { pipe, held, .. } = self {
             let from = (pipe.pipe.reader.as_fd(), None);
             let moved = match shape {
+                Kind::Socket if waits(sink, shape) => Err(Errno::OPNOTSUPP),
                 Kind::Socket => without_sigpipe(|| splice_once(from, (sink, None), *held)),
                 Kind::File => {
                     at_position(sink, *held, |at| splice_once(from, (sink, Some(at)), *held))
@@ -154,11 +157,7 @@ impl Carrier {
             _ => return Ok(0),
         };
         let bytes = &buffer.bytes[*from..*to];
-        let n = retry_on_intr(|| match shape {
-            Kind::Socket | Kind::OtherSocket => rustix::net::send(sink, bytes, SendFlags::NOSIGNAL),
-            _ => rustix::io::write(sink, bytes),
-        })
-        .map_err(|errno| ("write", errno))?;
+        let n = write(sink, shape, bytes).map_err(|errno| ("write", errno))?;
         *from += n;
         if from == to {
             *self = Carrier::Empty;
@@ -209,6 +208,51 @@ impl Carrier {
         *self = Carrier::Empty;
         Ok(bytes)
     }
+}
+
+/// Returns whether calls on this pipe or socket wait, because another process that shares its description has cleared
+/// `O_NONBLOCK`. Nothing else keeps splice(2) on a TCP socket from it.
+pub(crate) fn waits(fd: BorrowedFd<'_>, shape: Kind) -> bool {
+    let may = matches!(shape, Kind::Socket | Kind::OtherSocket | Kind::Pipe);
+    may && fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
+}
+
+/// Calls read(2) so that it does not wait for another process, as far as the kernel can be asked.
+fn read(source: BorrowedFd<'_>, shape: Kind, room: &mut [u8]) -> Result<usize, Errno> {
+    let waits = waits(source, shape);
+    retry_on_intr(|| match shape {
+        Kind::Socket | Kind::OtherSocket if waits => {
+            rustix::net::recv(source, &mut *room, RecvFlags::DONTWAIT).map(|(n, _)| n)
+        }
+        Kind::Pipe if waits => {
+            let flagged = &mut [IoSliceMut::new(room)];
+            match preadv2(source, flagged, u64::MAX, ReadWriteFlags::NOWAIT) {
+                Err(errno) if is_refusal(errno) => rustix::io::read(source, &mut *room),
+                answer => answer,
+            }
+        }
+        _ => rustix::io::read(source, &mut *room),
+    })
+}
+
+/// As [`read`], for write(2).
+fn write(sink: BorrowedFd<'_>, shape: Kind, bytes: &[u8]) -> Result<usize, Errno> {
+    let waits = waits(sink, shape);
+    let flags = match waits {
+        true => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        false => SendFlags::NOSIGNAL,
+    };
+    retry_on_intr(|| match shape {
+        Kind::Socket | Kind::OtherSocket => rustix::net::send(sink, bytes, flags),
+        Kind::Pipe if waits => {
+            let flagged = &[IoSlice::new(bytes)];
+            match pwritev2(sink, flagged, u64::MAX, ReadWriteFlags::NOWAIT) {
+                Err(errno) if is_refusal(errno) => rustix::io::write(sink, bytes),
+                answer => answer,
+            }
+        }
+        _ => rustix::io::write(sink, bytes),
+    })
 }
 
 /// A descriptor, and the offset in a file.

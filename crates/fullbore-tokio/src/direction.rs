@@ -204,16 +204,16 @@ impl Direction {
             None => usize::MAX,
         };
         let splices = self.splices(source_shape, sink_shape);
-        let (splices, most) = (splices.then_some(source_shape), self.may_take(most));
+        let most = self.may_take(most);
         if let Some(file) = source.file() {
             let (file, pool) = (Arc::clone(file), self.pool.clone());
             self.start(TransferSide::Source, move |carrier| {
-                take(carrier, file.as_fd(), &pool, splices, most)
+                take(carrier, (file.as_fd(), source_shape), &pool, splices, most)
             });
             return Poll::Ready(Made::Started);
         }
         let (carrier, fd, pool) = (&mut self.carrier, source.fd(), &self.pool);
-        let mut call = || take(carrier, fd, pool, splices, most);
+        let mut call = || take(carrier, (fd, source_shape), pool, splices, most);
         Poll::Ready(Made::Call(match self.drains {
             // tokio may not have been notified yet of bytes that have arrived.
             true => call(),

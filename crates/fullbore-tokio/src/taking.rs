@@ -8,7 +8,7 @@ use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-use crate::carrier::{Carrier, Done, Moved};
+use crate::carrier::{Carrier, Done, Moved, waits};
 use crate::ends::{End, Side, Unusable};
 use crate::pool::Pool;
 
@@ -59,12 +59,12 @@ pub(crate) fn is_reported_once(source: Kind, errno: Errno) -> bool {
     !matches!(source, Kind::Pipe | Kind::File) && !matches!(errno, Errno::NOMEM | Errno::NOBUFS)
 }
 
-/// Takes at most `most` bytes from the source, by splice(2) if its shape is given.
+/// Takes at most `most` bytes from the source, by splice(2) if it `splices`.
 pub(crate) fn take(
     carrier: &mut Carrier,
-    source: BorrowedFd<'_>,
+    (source, shape): (BorrowedFd<'_>, Kind),
     pool: &Pool,
-    splices: Option<Kind>,
+    splices: bool,
     most: usize,
 ) -> Done {
     let moved = |bytes, spliced, refused| {
@@ -75,11 +75,11 @@ pub(crate) fn take(
         })
     };
     let read = |carrier: &mut Carrier| {
-        let read = carrier.read(source, pool, most);
+        let read = carrier.read((source, shape), pool, most);
         read.map_err(|errno| ("read", errno))
     };
-    let lent = splices.and_then(|shape| Some((shape, pool.pipe()?)));
-    let Some((shape, pipe)) = lent else {
+    let splices = splices && (shape == Kind::Pipe || !waits(source, shape));
+    let Some(pipe) = splices.then(|| pool.pipe()).flatten() else {
         return moved(read(carrier)?, false, false);
     };
     let mut pipe = Some(pipe);

@@ -7,8 +7,8 @@ use fullbore_tokio::{Ended, Guarantee, Options};
 use rustix::io::Errno;
 
 use crate::case::{Case, Failing, Kind, Outcome};
-use crate::common::calls::{failing_once, refusing};
-use crate::common::ends::content;
+use crate::common::calls::{cutting_short, failing_once, refusing};
+use crate::common::ends::{From, To, content};
 use crate::common::watch;
 use crate::kinds::*;
 
@@ -190,4 +190,24 @@ fn a_pending_error_that_looks_like_a_refusal_is_a_failure_and_no_end() {
     }
     let always = refusing(SPLICE, Errno::ACCESS, run()).unwrap();
     assert_eq!(always.0.unwrap().ended, Ended::AtEnd);
+}
+
+#[test]
+fn calls_that_are_cut_short_deliver_the_stream() {
+    let _watch = watch("short calls");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        let (source, sink) = (From::Unix.open(300_000).unwrap(), To::Pipe.open().unwrap());
+        let ends = (source.fd.try_clone().unwrap(), sink.fd.try_clone().unwrap());
+        let options = Options::new().guarantee(guarantee);
+        let job = move || {
+            let run = async { options.copy(unix(ends.0), sender(ends.1)).run().await };
+            runtime().block_on(run)
+        };
+        let Some((report, cut)) = cutting_short(job) else {
+            return;
+        };
+        assert_eq!((report.unwrap().bytes, cut > 1), (300_000, true));
+        sink.close_and_compare(source.expected, "cut short");
+        source.close();
+    }
 }

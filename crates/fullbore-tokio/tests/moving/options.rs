@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_tokio::{Ended, Guarantee, Options, TransferSide};
+use fullbore_tokio::{Ended, Guarantee, Options, Sink, Source, TransferSide};
 
 use crate::common::calls::judging;
 use crate::common::ends::{From, To, content};
@@ -160,5 +160,65 @@ fn no_more_bytes_come_than_the_rate_allows() {
         assert_eq!(report.bytes, 500_000);
         sink.close_and_compare(&content()[..500_000], "rate");
         source.close();
+    }
+}
+
+/// Moves bytes between two ends, of which these are other descriptors, after `O_NONBLOCK` was cleared.
+async fn moved_after_clearing<S: Source, W: Sink>(
+    mut transfer: fullbore_tokio::Transfer<S, W>,
+    shared: [&std::os::fd::OwnedFd; 2],
+    mut peer: StdUnixStream,
+) {
+    for fd in shared {
+        rustix::fs::fcntl_setfl(fd, rustix::fs::OFlags::empty()).unwrap();
+    }
+    // The next piece is sent only if the transfer does not block the thread while it has none.
+    let peers = async {
+        for piece in content()[..140_000].chunks(20_000) {
+            peer.write_all(piece).unwrap();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        drop(peer);
+    };
+    let (ran, ()) = tokio::join!(transfer.run(), peers);
+    assert_eq!(ran.unwrap().bytes, 140_000);
+}
+
+/// Another process that shares the description may clear `O_NONBLOCK`. A call that waited would stop the whole runtime.
+#[test]
+fn a_transfer_whose_descriptors_wait_meanwhile_stops_no_other_task() {
+    let _watch = watch("o_nonblock is cleared");
+    for guarantee in [Guarantee::Snapshot, Guarantee::Reference] {
+        for is_tcp in [false, true] {
+            let (ours, theirs) = match is_tcp {
+                false => {
+                    let (ours, theirs) = StdUnixStream::pair().unwrap();
+                    (ours.into(), std::os::fd::OwnedFd::from(theirs))
+                }
+                true => {
+                    let (ours, theirs) = crate::common::ends::tcp_pair();
+                    (ours.into(), theirs.into())
+                }
+            };
+            let sink = if is_tcp { To::Tcp } else { To::Unix }.open().unwrap();
+            let fds: (std::os::fd::OwnedFd, _) = (ours, sink.fd.try_clone().unwrap());
+            let shared = (fds.0.try_clone().unwrap(), fds.1.try_clone().unwrap());
+            runtime().block_on(async {
+                let options = Options::new().guarantee(guarantee);
+                let (shared, peer) = ([&shared.0, &shared.1], theirs.into());
+                match is_tcp {
+                    true => {
+                        let transfer = options.copy(tcp(fds.0), tcp(fds.1));
+                        moved_after_clearing(transfer, shared, peer).await;
+                    }
+                    false => {
+                        let transfer = options.copy(unix(fds.0), unix(fds.1));
+                        moved_after_clearing(transfer, shared, peer).await;
+                    }
+                }
+            });
+            drop(shared);
+            sink.close_and_compare(&content()[..140_000], "o_nonblock is cleared");
+        }
     }
 }

@@ -940,3 +940,32 @@ fn a_pending_error_that_looks_like_a_refusal_is_a_failure_and_no_end() {
         same_bytes(&reading.join().unwrap(), bytes, "refused");
     }
 }
+
+/// The kernel reports the pending error of a socket once (`EACCES` after a message of ICMPv6), and then an end.
+#[test]
+fn a_pending_error_of_a_call_that_must_not_wait_is_no_end_and_no_reader_that_has_gone() {
+    let far = std::time::Instant::now() + std::time::Duration::from_secs(3600);
+    let pair = || std::os::unix::net::UnixStream::pair().unwrap();
+    for options in [
+        TransferOptions::new().deadline(far),
+        TransferOptions::new().plain(true),
+    ] {
+        let waits = options.clone();
+        let (source, peer) = pair();
+        drop(peer);
+        let sink = tempfile::tempfile().unwrap();
+        let (read, write) = ([libc::SYS_recvfrom, libc::SYS_read], [libc::SYS_sendto]);
+        let failed = failing_once(&read, 1, Errno::ACCESS, || {
+            waits.open(&source, &sink).run().unwrap_err()
+        });
+        let Some(failed) = failed else { return };
+        assert_eq!(failed.error.raw_os_error(), Some(libc::EACCES));
+
+        let ((sink, peer), source) = (pair(), targets::stored(b"some bytes"));
+        drop(peer);
+        let failed = failing_once(&write, 1, Errno::ACCESS, || {
+            options.open(&source, &sink).run().unwrap_err()
+        });
+        assert_eq!(failed.unwrap().error.raw_os_error(), Some(libc::EACCES));
+    }
+}
