@@ -80,7 +80,8 @@ pub struct Options {
     #[arg(conflicts_with = "temporary_file")]
     pub file: Option<PathBuf>,
 
-    /// Start to write output files to their disks at once, and end when their bytes and names are there
+    /// Wait until the bytes are on the disk: they are written to it from the start, and at the end the files and their
+    /// directories are synced
     #[arg(short = 'c', long, alias = "synchronous")]
     pub sync: bool,
 

@@ -33,7 +33,8 @@ pub struct Options {
     #[command(flatten)]
     pub at_least: AtLeast,
 
-    /// Wait until FILE and its name are on the disk; bytes are handed to the disk while the pipeline runs
+    /// Wait until the bytes are on the disk: they are written to it while the pipeline runs, and at the end FILE and its
+    /// directory are synced
     #[arg(long, requires = "output")]
     pub sync: bool,
 
