@@ -39,6 +39,10 @@ const LENT: usize = 256 * 1024;
 /// assert_eq!(consumer.lines().count(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) does not have the shared memory, and must not use its copy: a call that would read through the ring
+/// returns an error there. The child may drop it, which does not disturb its parent.
 pub struct Consumer<Fd: AsFd> {
     inner: fullbore::Consumer<Fd>,
     waiter: Waiter,

@@ -44,6 +44,10 @@ const LEAST_WINDOW: usize = 32 * 1024;
 /// assert_eq!((produced.bytes, produced.shared), (5, false));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) does not have the shared memory, and must not use its copy: a call that would send through the ring
+/// returns an error there. The child may drop it, which does not disturb its parent.
 pub struct Producer<Fd: AsFd> {
     /// `None` while it finishes.
     inner: Option<fullbore::Producer<Fd>>,

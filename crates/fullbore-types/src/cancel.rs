@@ -27,6 +27,7 @@ use crate::own::not_standard;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # fork
 /// A child of fork(2) shares it: a cancel in either process ends the waits of both, once they sleep.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<Cancelled>);

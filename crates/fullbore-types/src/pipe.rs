@@ -20,6 +20,10 @@ use crate::own::not_standard;
 /// assert_eq!(writer.queued()?, 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// # fork
+/// A child of fork(2) has both ends too, until it closes its copy, exits or calls execve(2): until then, a reader sees no
+/// end, and a writer no `EPIPE`.
 #[derive(Debug)]
 pub struct Pipe {
     /// The end that bytes are read from.
@@ -48,6 +52,9 @@ impl Pipe {
 }
 
 /// A view of a file descriptor that is one end of a pipe or FIFO, or both ends if it is open for reading and writing.
+///
+/// # fork
+/// A child of fork(2) may use its copy, which is a view of the same pipe.
 #[derive(Debug, Clone, Copy)]
 pub struct PipeEnd<'fd> {
     fd: BorrowedFd<'fd>,

@@ -25,6 +25,10 @@ use fullbore_linux::Result;
 /// is freed. A pipe refers to pages for as long as a reader does not read them, which no call reports, and the kernel
 /// does not keep anybody from writing to them meanwhile: the reader would get whatever the allocator put there next.
 /// The pages of a mapping of its own are never written to again once they were given, whatever becomes of the mapping.
+///
+/// # fork
+/// A child of fork(2) may use its copy. What either process writes after the fork, neither the other one nor a pipe that
+/// was given these pages gets to see.
 #[derive(Debug)]
 pub struct Pages(linux::Pages);
 

@@ -687,6 +687,9 @@ impl<Fd: AsFd> Drop for Producer<Fd> {
 /// The error of a producer that could not finish, with the producer and its unsent bytes.
 ///
 /// Dropping it sends nothing: the unsent bytes are lost.
+///
+/// # fork
+/// As [`Producer`].
 pub struct Unfinished<Producer> {
     /// Why the bytes could not be sent.
     pub error: Error,

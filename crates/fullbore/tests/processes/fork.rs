@@ -221,6 +221,36 @@ fn a_child_cannot_run_what_its_parent_has_in_flight() {
     assert_eq!(queued(&pipe.reader), 11);
 }
 
+/// A child that is forked at any moment of a run, and lives on, changes nothing of it.
+#[test]
+fn children_of_a_running_buffer_and_of_a_consumer_do_no_harm() {
+    let _watch = watch("children_of_a_running_buffer_and_of_a_consumer_do_no_harm");
+    let sent = first(8_000_000);
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let options = fullbore::BufferOptions::new().memory(1 << 20);
+    let mut buffer = options.open(
+        source.reader,
+        [(sink.writer, fullbore::tee::Policy::FAIL_ALL)],
+    );
+    let buffering = std::thread::spawn(move || buffer.run().unwrap().level.taken);
+    let mut writer = std::fs::File::from(source.writer);
+    let mut consumer = fullbore::Consumer::new(sink.reader).unwrap();
+    let (mut got, mut room) = (Vec::new(), vec![0; 490_000]);
+    let mut copy = Some(consumer);
+    for piece in sent.chunks(500_000) {
+        writer.write_all(piece).unwrap();
+        fork_and_wait(|| drop(copy.take()));
+        consumer = copy.take().unwrap();
+        consumer.read_exact(&mut room).unwrap();
+        got.extend_from_slice(&room);
+        copy = Some(consumer);
+    }
+    drop(writer);
+    copy.unwrap().read_to_end(&mut got).unwrap();
+    assert_eq!(buffering.join().unwrap(), sent.len() as u64);
+    assert!(got == sent, "{} bytes", got.len());
+}
+
 #[test]
 fn a_child_that_shares_a_cancel_is_ended_by_its_parent() {
     let _watch = watch("a_child_that_shares_a_cancel_is_ended_by_its_parent");

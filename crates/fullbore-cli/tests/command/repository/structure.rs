@@ -334,6 +334,65 @@ fn foreign_names(file: &File) -> BTreeSet<String> {
     names
 }
 
+/// A child has copies of all descriptors and all memory.
+#[test]
+fn every_type_with_descriptors_or_pages_says_what_a_child_of_fork_may_do() {
+    const TYPES: [(&str, &[&str]); 4] = [
+        ("fullbore-types", &["Pipe", "PipeEnd", "Cancel"]),
+        (
+            "fullbore",
+            &[
+                "Pages",
+                "Producer",
+                "Unfinished",
+                "Repeat",
+                "Consumer",
+                "Transfer",
+                "Tee",
+                "Buffer",
+            ],
+        ),
+        ("fullbore-ring", &["Producer", "Consumer"]),
+        (
+            "fullbore-tokio",
+            &[
+                "Producer",
+                "Consumer",
+                "Transfer",
+                "Bidirectional",
+                "Pool",
+                "Counters",
+            ],
+        ),
+    ];
+    for (name, types) in TYPES {
+        let sources: Vec<String> = glob::glob(&format!("../{name}/src/**/*.rs"))
+            .unwrap()
+            .map(|file| fs::read_to_string(file.unwrap()).unwrap())
+            .collect();
+        for wanted in types {
+            let is_it = |line: &str| {
+                let rest = line
+                    .strip_prefix("pub struct ")
+                    .and_then(|rest| rest.strip_prefix(wanted));
+                rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+            };
+            let says = sources.iter().any(|text| {
+                let lines: Vec<&str> = text.lines().collect();
+                let at = lines.iter().position(|line| is_it(line));
+                let above = |at| {
+                    lines[..at]
+                        .iter()
+                        .rev()
+                        .take_while(|l| l.starts_with("//") || l.starts_with("#["))
+                };
+                at.is_some_and(|at| above(at).any(|line| *line == "/// # fork"))
+            });
+            assert!(says, "{name}: {wanted} has no section '# fork'");
+        }
+    }
+}
+
 #[test]
 fn a_circle_is_found_with_all_its_files_and_nothing_else() {
     let file = PathBuf::from;
