@@ -3,7 +3,7 @@
 //! While it sleeps, splice(2) into a file holds the freeze protection of its file system (`do_splice`, fs/splice.c), so
 //! fsfreeze(8) and every writer of that file system would wait for the source, too. On sockets and devices the flag has
 //! no effect. Out of a private pipe into a socket, the call may sleep if nothing can end its wait early: it holds only
-//! the lock of a pipe that no other process has. Otherwise poll(2) is asked first. Where something can end the wait
+//! the lock of a pipe that no other process has, except one that opens it through /proc. Otherwise poll(2) is asked first. Where something can end the wait
 //! early, or the reader is slow and bytes are counted meanwhile, a blocking socket gets no more than it has room for.
 
 use std::cell::Cell;
