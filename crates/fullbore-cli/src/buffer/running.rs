@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::json::Destination;
 use anyhow::Context;
-use fullbore::buffer::BufferReport;
+use fullbore::buffer::{BufferReport, Level};
 use fullbore::tee::Policy;
 use fullbore::{BufferOptions, Cancel, Error, TransferSide};
 use fullbore_host::refusal::Usage;
@@ -19,12 +19,15 @@ use super::network;
 use super::opening::{Connection, Ends, Sink, device_block, lock_memory};
 use super::options::Options;
 use super::sealed::Receiving;
-use super::show::{Show, TICK};
+use super::show::{INTERVAL, Show};
 use super::sizes::Sizes;
 use crate::copying::failure::{Broken, side_of};
 use crate::copying::{self, Input, WriteBack};
 use crate::error_text::Failed;
 use crate::exit;
+
+/// The time after which what was written is handed to the disk.
+const HAND_OVER: Duration = Duration::from_millis(50);
 
 /// How a buffer ended.
 pub struct Ended {
@@ -75,13 +78,13 @@ impl Options {
             false => Vec::new(),
         };
         let mut is_to_be_locked = self.lock;
-        let is_watched = self.lock || self.json.is_some() || hashing.is_some() || show.is_watched();
-        // Nothing wakes an idle buffer that is not watched.
-        let interval = match is_watched || !write_backs.is_empty() {
-            true => TICK,
-            false => Duration::MAX,
+        let handed = (!write_backs.is_empty()).then_some(HAND_OVER);
+        let period = handed.or(self.json.as_ref().map(|_| INTERVAL));
+        let first = match self.lock {
+            true => Some(Duration::ZERO),
+            false => show.due(&Level::default(), period),
         };
-        let ran = buffer.run_with(interval, |level| {
+        let ran = buffer.run_watched(first, |level| {
             if std::mem::take(&mut is_to_be_locked) {
                 lock_memory(messages);
             }
@@ -95,6 +98,7 @@ impl Options {
                 messages.text(&stalled);
                 std::process::exit(1);
             }
+            show.due(level, period)
         });
         show.clear();
         let (report, failed_at, error) = match ran {

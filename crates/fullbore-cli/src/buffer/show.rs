@@ -21,11 +21,8 @@ use crate::terminal::line;
 use crate::terminal::lines::{Screen, say, say_line};
 use crate::terminal::log_line::{Due, log_line};
 
-/// The time between two calls of [`Show::tick`].
-pub const TICK: Duration = Duration::from_millis(50);
-
-/// The time between two drawings, as mbuffer has it.
-const INTERVAL: Duration = Duration::from_millis(500);
+/// The time between two drawings, as mbuffer has it, and between two samples.
+pub const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bytes after which a stream is long enough for its pipe to be enlarged.
 const LONG: u64 = 32 << 20;
@@ -45,6 +42,8 @@ pub struct Show {
     pub history: History,
     /// What was last drawn.
     drawn: Level,
+    /// How many bytes were taken and held at the last look.
+    seen: (u64, u64),
     /// The pipe to enlarge.
     pipe: Option<PipeIdentity>,
     /// The lines of --log: when they are due, what was last told, and the size of the input if it is known.
@@ -76,6 +75,7 @@ impl Show {
             screen: screen.map(|screen| (screen, Interrupt::noted())),
             history: History::new(INTERVAL),
             drawn: Level::default(),
+            seen: (0, 0),
             pipe: small_pipe(&ends.source).filter(|_| !options.keep_input),
             log: (options.log_every).map(|every| (Due::every(every), Level::default(), size())),
             watchdog: options.watchdog.map(Watchdog::new),
@@ -83,10 +83,24 @@ impl Show {
         }
     }
 
-    /// Returns whether it shows anything meanwhile, or has to notice when nothing moves.
-    pub fn is_watched(&self) -> bool {
-        let dogs = self.watchdog.is_some() || self.idle.is_some();
-        self.screen.is_some() || self.as_mbuffer.is_some() || self.log.is_some() || dogs
+    /// Returns the time until something is due; `None` for as soon as bytes are moved. Nothing wakes an idle buffer that
+    /// shows nothing: what happens in every `period` meanwhile waits for bytes.
+    pub fn due(&mut self, level: &Level, period: Option<Duration>) -> Option<Duration> {
+        let seen = std::mem::replace(&mut self.seen, (level.taken, level.held));
+        let has_moved = seen != self.seen;
+        let is_drawn = self.screen.is_some() || self.as_mbuffer.is_some();
+        let drawn = is_drawn.then(|| (self.drawn.elapsed + INTERVAL).saturating_sub(level.elapsed));
+        let dogs = self.watchdog.iter().chain(&self.idle);
+        let due = drawn
+            .into_iter()
+            .chain(self.log.iter().map(|(due, ..)| due.left()))
+            .chain(dogs.map(|dog| dog.timeout / 8))
+            .chain(period.filter(|_| has_moved))
+            .min();
+        match period {
+            Some(_) => due,
+            None => due.or(Some(Duration::MAX)),
+        }
     }
 
     /// Returns after how many bytes it has to look at the buffer once more.
@@ -94,7 +108,7 @@ impl Show {
         self.pipe.as_ref().map(|_| LONG)
     }
 
-    /// Looks at the buffer. Returns what has stalled, if a watchdog has found that.
+    /// Does what is due. Returns what has stalled, if a watchdog has found that.
     pub fn tick(&mut self, level: &Level) -> Option<String> {
         self.history.note(level.elapsed, percent(level));
         if let Some(pipe) = self.pipe.take_if(|_| level.taken >= LONG) {

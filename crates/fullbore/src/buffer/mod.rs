@@ -20,7 +20,6 @@ mod report;
 mod writing;
 
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicUsize;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,7 +33,7 @@ use crate::transfer::{self, EndReason};
 use ends::{AtLast, Ends, Writer};
 use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, TransferSide};
-use fullbore_linux::wait::{Cancel, Pace, Stopped, Waiter};
+use fullbore_linux::wait::{Pace, Stopped, Waiter};
 pub use options::{BufferOptions, ForBuffer};
 use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
@@ -133,7 +132,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self.run_with(Duration::MAX, |_| {})
     }
 
-    /// Works as [`run`](Self::run), and calls `watch` repeatedly, about every `interval`.
+    /// Works as [`run`](Self::run), and calls `watch` about every `interval`, and when a sink has ended.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -141,6 +140,32 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         &mut self,
         interval: Duration,
         mut watch: impl FnMut(&Level),
+    ) -> Result<BufferReport, BufferFailure> {
+        self.watched(Some(interval), |level| {
+            watch(level);
+            Some(interval)
+        })
+    }
+
+    /// Works as [`run`](Self::run), and calls `watch` after the time `first`, and then after the time that it returns
+    /// each time; `None` is as soon as bytes are moved. It is also called when a sink has ended, and after a signal.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    #[cfg(feature = "unstable")]
+    pub fn run_watched(
+        &mut self,
+        first: Option<Duration>,
+        watch: impl FnMut(&Level) -> Option<Duration>,
+    ) -> Result<BufferReport, BufferFailure> {
+        self.watched(first, watch)
+    }
+
+    /// See `run_watched`.
+    fn watched(
+        &mut self,
+        first: Option<Duration>,
+        mut watch: impl FnMut(&Level) -> Option<Duration>,
     ) -> Result<BufferReport, BufferFailure> {
         let began = Instant::now();
         let prepared = self.prepare();
@@ -171,7 +196,8 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             pace: pace(options.own.read_rate),
             messages,
             taken: 0,
-            mark: options.own.watch_at.zip(ends.mark.clone()),
+            watch_at: options.own.watch_at,
+            ends: &ends,
         };
         let writing: Vec<Writing<'_>> = emptiers
             .into_iter()
@@ -189,10 +215,11 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 is_long: false,
                 plain: options.plain,
                 waits,
+                ends: &ends,
             })
             .collect();
         let looking = || watch(&Level::of(store, capacity, began.elapsed()));
-        let ended = options.run_threads(store, &ends, (reading, writing), interval, looking);
+        let ended = options.run_threads(store, &ends, (reading, writing), first, looking);
         let level = Level::of(store, capacity, began.elapsed());
         ended.report(level, options.is_at_limit(level.taken))
     }
@@ -221,22 +248,11 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             block: own.whole_chunks.then_some(chunk),
             file: own.file.take(),
         })?;
-        let ends = Ends {
-            stop: Cancel::new()?,
-            over: Cancel::new()?,
-            mark: self
-                .options
-                .own
-                .watch_at
-                .map(|_| Cancel::new())
-                .transpose()?,
-            writers: AtomicUsize::new(0),
-        };
         Ok(Prepared {
             store,
             messages,
             waits: FileType::from_raw_mode(source.st_mode) != FileType::RegularFile,
-            ends,
+            ends: Ends::new()?,
         })
     }
 }
@@ -285,14 +301,14 @@ impl Ended {
 }
 
 impl BufferOptions {
-    /// Reads and writes until the buffer is over, and calls `watch` about every `interval`.
+    /// Reads and writes until the buffer is over, and calls `watch` as [`Buffer::watched`].
     fn run_threads<'a>(
         &self,
         store: &Store,
         ends: &Ends,
         (reading, writing): (Reading<'a>, Vec<Writing<'a>>),
-        interval: Duration,
-        mut watch: impl FnMut(),
+        first: Option<Duration>,
+        watch: impl FnMut() -> Option<Duration>,
     ) -> Ended {
         let stop = &|| {
             store.stop();
@@ -321,7 +337,7 @@ impl BufferOptions {
             }
             // Also if `watch` panics, because the scope then joins the threads.
             let at_last = AtLast(stop);
-            let stopped = self.until_over(ends, interval, &mut watch);
+            let stopped = self.until_over(ends, first, watch);
             drop(at_last);
             Ended {
                 written: writers.into_iter().map(joined).collect(),
@@ -331,33 +347,34 @@ impl BufferOptions {
         })
     }
 
-    /// Sleeps until all has ended, and calls `watch` about every `interval`. Returns what ended it early, if
+    /// Sleeps until all has ended, and calls `watch` as [`Buffer::watched`]. Returns what ended it early, if
     /// anything.
     fn until_over(
         &self,
         ends: &Ends,
-        interval: Duration,
-        mut watch: impl FnMut(),
+        mut next: Option<Duration>,
+        mut watch: impl FnMut() -> Option<Duration>,
     ) -> Option<Stopped> {
-        let (over, mut mark) = (&ends.over, ends.mark.as_ref());
-        while !over.is_cancelled() {
-            // `interval` may be too long for an `Instant`.
-            let next = Instant::now().checked_add(interval);
-            let mut waiter = self.waiter.clone();
-            waiter.deadline = next.into_iter().chain(waiter.deadline).min();
-            let fds = [Some(over), mark].into_iter().flatten();
-            let fds: Vec<_> = fds.map(|fd| (fd.as_fd(), PollFlags::IN)).collect();
-            let slept = waiter.sleep_on(&fds);
-            if mark.take_if(|mark| mark.is_cancelled()).is_some() {
-                watch();
+        while !ends.is_over() {
+            if next.is_none() {
+                ends.wait_for_bytes();
             }
-            match waiter.stopped() {
-                _ if over.is_cancelled() => {}
-                Some(Stopped::TimedOut) if self.waiter.due().is_none() => watch(),
-                Some(stopped) => return Some(self.waiter.due().unwrap_or(stopped)),
+            // It may be too long for an `Instant`.
+            let due = next.and_then(|after| Instant::now().checked_add(after));
+            let mut waiter = self.waiter.clone();
+            waiter.interruptible = true;
+            waiter.deadline = due.into_iter().chain(waiter.deadline).min();
+            let slept = waiter.sleep_on(&[(ends.as_fd(), PollFlags::IN)]);
+            let has_rung = ends.has_rung();
+            match (self.waiter.due(), waiter.stopped()) {
+                _ if ends.is_over() => {}
+                (Some(stopped), _) => return Some(stopped),
+                (None, Some(Stopped::TimedOut | Stopped::Interrupted)) => next = watch(),
+                (None, Some(stopped)) => return Some(stopped),
+                (None, None) if has_rung => next = watch(),
                 // poll(2) can fail for lack of kernel memory.
-                None if slept.is_err() => thread::sleep(Duration::from_millis(1).min(interval)),
-                None => {}
+                (None, None) if slept.is_err() => thread::sleep(Duration::from_millis(1)),
+                (None, None) => {}
             }
         }
         None

@@ -125,7 +125,7 @@ impl BufferOptions {
         self
     }
 
-    /// Sets after how many bytes read the function of [`run_with`](super::Buffer::run_with) is called out of turn.
+    /// Sets after how many bytes read the function of [`run_watched`](super::Buffer::run_watched) is called out of turn.
     pub fn watch_at(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.own.watch_at = bytes.into();
         self

@@ -8,11 +8,12 @@ use std::time::Instant;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
+use super::ends::Ends;
 use crate::store::{Filler, Store};
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::messages;
 use fullbore_linux::outcome::Outcome;
-use fullbore_linux::wait::{Cancel, Pace, Ready, uninterrupted};
+use fullbore_linux::wait::{Pace, Ready, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
 /// The side that reads.
@@ -28,8 +29,9 @@ pub(super) struct Reading<'a> {
     pub(super) messages: Messages,
     /// Bytes that were read.
     pub(super) taken: u64,
-    /// What to cancel once so many bytes were read.
-    pub(super) mark: Option<(u64, Cancel)>,
+    /// After how many bytes the watching thread is woken.
+    pub(super) watch_at: Option<u64>,
+    pub(super) ends: &'a Ends,
 }
 
 /// How to read a source that may preserve message boundaries: read(2) discards the part of a message that does not fit,
@@ -147,8 +149,10 @@ impl Reading<'_> {
                 None | Some(Ok(0)) => return Ok(()),
                 Some(Ok(n)) => {
                     self.taken += n as u64;
-                    let mark = self.mark.take_if(|(at, _)| self.taken >= *at);
-                    mark.iter().for_each(|(_, mark)| mark.cancel());
+                    self.ends.moved();
+                    if self.watch_at.take_if(|at| self.taken >= *at).is_some() {
+                        self.ends.ring();
+                    }
                     if let Some(pace) = &mut self.pace {
                         self.filler.wake();
                         self.store.pause(pace.wait_after(n as u64, Instant::now()));

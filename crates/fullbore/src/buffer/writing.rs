@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use super::ends::Ends;
 use crate::choice::Once;
 use crate::kind::Kind;
 use crate::memory;
@@ -31,6 +32,7 @@ pub(super) struct Writing<'a> {
     pub(super) plain: bool,
     /// Whether the source may have to be waited for.
     pub(super) waits: bool,
+    pub(super) ends: &'a Ends,
 }
 
 /// The bytes that a sink got, and why it ended, if not because the source did.
@@ -67,6 +69,7 @@ impl Writing<'_> {
         }
         match self.emptier.send(&mut self.outlet, self.sink, most) {
             Ok(Step::Sent(n)) => {
+                self.ends.moved();
                 let due = self.pace.as_mut();
                 let due = due.map_or(Duration::ZERO, |pace| {
                     pace.wait_after(n as u64, Instant::now())

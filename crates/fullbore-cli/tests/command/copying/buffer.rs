@@ -672,44 +672,20 @@ fn whichever_process_is_killed_the_others_end_and_no_byte_is_wrong() {
 }
 
 #[test]
-fn a_pipe_on_stdin_grows_once_the_stream_is_long_unless_it_is_to_be_kept() {
-    for (options, grows) in [("", true), ("--keep-input", false)] {
-        let (stdin, writer) = pipe();
-        let watched = stdin.try_clone().unwrap();
-        let capacity = || {
-            fullbore_linux::pipe::of(&watched)
-                .unwrap()
-                .unwrap()
-                .capacity()
-                .unwrap()
-        };
-        let before = capacity();
-        if before >= 1 << 20 {
-            skipped("a pipe that grows: pipes are large here already");
-            return;
-        }
-        let buffer = start(
-            fullbore(&format!("buffer -q {options}"))
-                .stdin(stdin)
-                .stdout(Stdio::null()),
+fn no_mover_looks_through_proc_while_bytes_flow() {
+    if !may_trace() {
+        return;
+    }
+    let dir = directory();
+    for verb in ["buffer -q --keep-input --log 9", "copy", "meter -q", "tee"] {
+        let line = format!(
+            "head -c 80M /dev/zero |
+                strace -f -qq -o trace -e trace=getdents64 {FULLBORE} {verb} > /dev/null;
+             head -c 80M /dev/zero | strace -f -qq -o trace -e trace=getdents64 {FULLBORE} {verb} |
+                cat > /dev/null"
         );
-        // dd is known to send by write(2).
-        let mut dd = Command::new("dd");
-        dd.args(["if=/dev/zero", "bs=64K", "status=none"])
-            .stdout(writer);
-        let mut dd = start(&mut dd);
-        match grows {
-            true => wait_for("the pipe to grow", || (capacity() > before).then_some(())),
-            false => std::thread::sleep(Duration::from_millis(300)),
-        }
-        if !grows {
-            assert_eq!(capacity(), before);
-        }
-        dd.kill().unwrap();
-        dd.wait().unwrap();
-        assert!(watched.as_fd().try_clone_to_owned().is_ok());
-        drop(watched);
-        assert_quiet_success(&finish(buffer));
+        assert_code(&shell(&dir, "", &line), 0);
+        assert_eq!(content(&dir, "trace"), b"", "{verb}");
     }
 }
 
@@ -763,32 +739,42 @@ fn a_log_that_cannot_be_written_changes_nothing() {
 
 #[test]
 fn nothing_wakes_an_idle_buffer_that_shows_nothing() {
-    let ((from, to_buffer), (from_buffer, to)) = (pipe(), pipe());
-    let mut command = fullbore("buffer -q");
-    let child = start(command.stdin(from).stdout(to));
-    drop(command);
-    // The main thread sleeps in poll(2) on so many descriptors, and without a timeout (proc_pid_syscall(5)).
-    let polls = match cfg!(target_arch = "x86_64") {
-        true => "271",
-        false => "73",
-    };
-    let path = format!("/proc/{}/syscall", child.id());
-    let sleeps_on = |descriptors: &str| {
-        wait_for("a sleep without a timeout", || {
-            let call = std::fs::read_to_string(&path).unwrap();
-            let words: Vec<&str> = call.split_whitespace().collect();
-            let is_it = words[0] == polls && words[2..4] == [descriptors, "0x0"];
-            is_it.then_some(())
-        });
-    };
-    sleeps_on("0x2");
-    // After the bytes behind which it enlarges its small pipe, there is one thing less to wait for.
-    let (mut input, mut output) = (to_buffer, from_buffer);
-    let bytes = vec![7; 33 << 20];
-    let sent = std::thread::spawn(move || input.write_all(&bytes).map(|()| input));
-    output.read_exact(&mut vec![0; 33 << 20]).unwrap();
-    let input = sent.join().unwrap().unwrap();
-    sleeps_on("0x1");
-    drop(input);
-    assert_quiet_success(&finish(child));
+    let dir = directory();
+    for options in ["", "--json=report", "--hash md5", "--sync -o out", "-L"] {
+        let ((from, to_buffer), (from_buffer, to)) = (pipe(), pipe());
+        let mut command = fullbore(&format!("buffer -q {options}"));
+        let child = start(command.stdin(from).stdout(to).current_dir(&dir));
+        drop(command);
+        // The main thread sleeps in poll(2) without a timeout (proc_pid_syscall(5)).
+        let polls = match cfg!(target_arch = "x86_64") {
+            true => "271",
+            false => "73",
+        };
+        let path = format!("/proc/{}/syscall", child.id());
+        let sleeps = || {
+            wait_for("a sleep without a timeout", || {
+                let call = std::fs::read_to_string(&path).unwrap();
+                let words: Vec<&str> = call.split_whitespace().collect();
+                (words[0] == polls && words[3] == "0x0").then_some(())
+            });
+        };
+        sleeps();
+        let mut input = to_buffer;
+        input.write_all(b"hello").unwrap();
+        match options.contains("-o") {
+            true => wait_for("the output", || {
+                std::fs::read(dir.path().join("out"))
+                    .is_ok_and(|out| out == b"hello")
+                    .then_some(())
+            }),
+            false => {
+                let mut five = [0; 5];
+                (&from_buffer).read_exact(&mut five).unwrap();
+                assert_eq!(&five, b"hello");
+            }
+        }
+        sleeps();
+        drop(input);
+        assert_code(&finish(child), 0);
+    }
 }
