@@ -37,10 +37,8 @@ pub fn are_near(seen: &mut Vec<f64>, cpus: &CpuPair) -> bool {
 fn near(seen: &[f64]) -> f64 {
     let mut sorted = seen.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted
-        .get(sorted.len() / 10)
-        .copied()
-        .unwrap_or(f64::INFINITY)
+    let near = sorted.get(sorted.len() / 10).copied();
+    near.unwrap_or(f64::INFINITY)
 }
 
 /// The word that is passed, alone on its cache lines: another word on them would slow it down.

@@ -58,11 +58,9 @@ impl Fixture {
     /// Says where a CPU is: its core's threads, and its package.
     pub fn placed(&self, number: usize, siblings: &str, package: u64) {
         let topology = format!("sys/devices/system/cpu/cpu{number}/topology");
+        let package = package.to_string();
         self.file(&format!("{topology}/core_cpus_list"), siblings);
-        self.file(
-            &format!("{topology}/physical_package_id"),
-            &package.to_string(),
-        );
+        self.file(&format!("{topology}/physical_package_id"), &package);
     }
 
     /// Gives a CPU caches: level, type, size, and the CPUs that share it.

@@ -10,20 +10,17 @@ use std::time::Duration;
 /// A sentence for the user where `text` is not a time, or is out of the range.
 pub fn parse(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
     let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let (number, unit) = units
-        .into_iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
-        .unwrap_or((text, 1.0));
+    let mut units = units.into_iter();
+    let with_unit = units.find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let (number, unit) = with_unit.unwrap_or((text, 1.0));
     let number: Option<f64> = number.trim().parse().ok();
     let seconds = number.map(|number| number * unit);
-    seconds
-        .filter(|seconds| range.contains(seconds))
-        .ok_or_else(|| {
-            let (least, most) = range.into_inner();
-            format!(
-                "invalid time '{text}': expected seconds from {least} to {most}, such as 1, 0.5 or 500ms"
-            )
-        })
+    let seconds = seconds.filter(|seconds| range.contains(seconds));
+    let (least, most) = range.into_inner();
+    let refused = "expected seconds from";
+    seconds.ok_or_else(|| {
+        format!("invalid time '{text}': {refused} {least} to {most}, such as 1, 0.5 or 500ms")
+    })
 }
 
 /// Returns a reader of times in a range of seconds, for the options of a command line.

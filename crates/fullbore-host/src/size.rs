@@ -75,7 +75,7 @@ pub fn parse_in_memory(text: &str) -> Result<usize, String> {
 pub fn parse_capacity(text: &str) -> Result<usize, String> {
     match parse_in_memory(text)? {
         0 => Err("invalid capacity 0: a pipe needs at least one page".to_owned()),
-        bytes if bytes > 1 << 31 => Err(format!(
+        0x8000_0001.. => Err(format!(
             "invalid capacity '{text}': a pipe can have at most 2G"
         )),
         bytes => Ok(bytes),
@@ -118,12 +118,9 @@ fn scaled(bytes: f64) -> (f64, &'static str) {
 
 /// Writes a size as one types it, exact to the byte: `64K`, `1000`.
 pub fn typed(bytes: u64) -> String {
-    let power = (bytes.trailing_zeros() / 10).min(3);
-    match LETTERS
-        .get(..power as usize)
-        .and_then(|letters| letters.chars().last())
-    {
-        Some(letter) if bytes > 0 => format!("{}{letter}", bytes >> (10 * power)),
+    let power = (bytes.trailing_zeros() / 10).min(3) as usize;
+    match power {
+        1.. if bytes > 0 => format!("{}{}", bytes >> (10 * power), &LETTERS[power - 1..power]),
         _ => bytes.to_string(),
     }
 }

@@ -9,6 +9,12 @@ use std::time::Duration;
 /// Stands for a character that must not be shown.
 pub const REPLACEMENT: char = '\u{fffd}';
 
+/// Joins those parts that there are, if there are any.
+pub(crate) fn joined<const N: usize>(parts: [Option<String>; N], between: &str) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(between))
+}
+
 /// Returns whether a character changes the order in which those around it are shown (Unicode UAX #9,
 /// explicit formatting characters and marks), so that a text could look like another.
 pub fn reorders(c: char) -> bool {
@@ -18,14 +24,13 @@ pub fn reorders(c: char) -> bool {
 /// Returns `name` with a `?` or a [`REPLACEMENT`] for each character that moves the cursor, starts a
 /// line or changes the order of the text.
 pub fn clean(name: &str) -> String {
-    name.chars()
-        .map(|c| match c {
-            // Unicode's separators of lines and of paragraphs are not control characters.
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => '?',
-            c if reorders(c) => REPLACEMENT,
-            c => c,
-        })
-        .collect()
+    let shown = |c: char| match c {
+        // Unicode's separators of lines and of paragraphs are not control characters.
+        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => '?',
+        c if reorders(c) => REPLACEMENT,
+        c => c,
+    };
+    name.chars().map(shown).collect()
 }
 
 /// Returns how many columns of a terminal a text occupies: wide characters occupy two, combining characters and
@@ -86,17 +91,14 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
-        let len = match rest.strip_prefix("\x1b[") {
-            Some(inside) => {
-                let end = inside.find(|c: char| ('@'..='~').contains(&c));
-                end.map_or(rest.len(), |end| end + 3)
-            }
-            None if rest.starts_with("\x1b]") => {
-                let end = rest.find("\x1b\\");
-                end.map_or(rest.len(), |end| end + 2)
-            }
-            None => first.len_utf8(),
+        let end = match rest.strip_prefix("\x1b[") {
+            Some(inside) => inside
+                .find(|c: char| ('@'..='~').contains(&c))
+                .map(|end| end + 3),
+            None if rest.starts_with("\x1b]") => rest.find("\x1b\\").map(|end| end + 2),
+            None => Some(first.len_utf8()),
         };
+        let len = end.unwrap_or(rest.len());
         let (part, after) = rest.split_at(len);
         rest = after;
         Some(part)
@@ -122,9 +124,11 @@ pub fn one_line(text: &str, most: usize) -> String {
 /// A word that is longer than a line is broken where the line ends. An empty text is one empty line.
 pub fn wrapped(text: &str, most: usize) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let options =
-        textwrap::Options::new(most.max(2)).word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let lines = textwrap::wrap(&text, options);
+    let whole = textwrap::WordSplitter::NoHyphenation;
+    let lines = textwrap::wrap(
+        &text,
+        textwrap::Options::new(most.max(2)).word_splitter(whole),
+    );
     lines.into_iter().map(Cow::into_owned).collect()
 }
 
@@ -145,9 +149,7 @@ pub fn duration(time: Duration) -> String {
     match time {
         time if time < Duration::from_secs(1) => format!("{:.3} s", time.as_secs_f64()),
         time if time < Duration::from_secs(120) => format!("{:.2} s", time.as_secs_f64()),
-        time if time < Duration::from_secs(7200) => {
-            format!("{} min {} s", seconds / 60, seconds % 60)
-        }
+        _ if seconds < 7200 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
 }

@@ -19,26 +19,12 @@ pub enum CacheKind {
     Unified,
 }
 
-impl CacheKind {
-    /// Returns the kind that sysfs calls `word`.
-    fn parse(word: &str) -> Option<CacheKind> {
-        match word {
-            "Data" => Some(CacheKind::Data),
-            "Instruction" => Some(CacheKind::Instruction),
-            "Unified" => Some(CacheKind::Unified),
-            _ => None,
-        }
-    }
-
-    /// Returns what follows `L1` in the short name of a cache.
-    fn suffix(self) -> &'static str {
-        match self {
-            CacheKind::Data => "d",
-            CacheKind::Instruction => "i",
-            CacheKind::Unified => "",
-        }
-    }
-}
+/// The kinds as sysfs calls them, and what follows `L1` in the short name of a cache.
+const KINDS: [(CacheKind, &str, &str); 3] = [
+    (CacheKind::Data, "Data", "d"),
+    (CacheKind::Instruction, "Instruction", "i"),
+    (CacheKind::Unified, "Unified", ""),
+];
 
 /// One cache of a CPU, as `/sys/devices/system/cpu/cpuN/cache/indexM` describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,19 +43,19 @@ pub struct Cache {
 impl Cache {
     /// Reads the cache that `directory` describes; `None` where it describes none.
     fn read(root: &Root, directory: &Path) -> Option<Cache> {
+        let kind = root.text(directory.join("type"))?;
+        let size = root.text(directory.join("size"));
         Some(Cache {
             level: root.number(directory.join("level"))?.try_into().ok()?,
-            kind: CacheKind::parse(&root.text(directory.join("type"))?)?,
-            size: root
-                .text(directory.join("size"))
-                .and_then(|text| size::parse(&text).ok()),
+            kind: KINDS.iter().find(|(_, word, _)| *word == kind)?.0,
+            size: size.and_then(|text| size::parse(&text).ok()),
             shared_cpu_list: root.text(directory.join("shared_cpu_list")),
         })
     }
 
     /// Returns the name and the size, such as `L1d 32 KiB`.
     pub fn describe(&self) -> String {
-        let name = format!("L{}{}", self.level, self.kind.suffix());
+        let name = format!("L{}{}", self.level, KINDS[self.kind as usize].2);
         match self.size {
             Some(size) => format!("{name} {}", size::format(size)),
             None => name,
@@ -79,19 +65,17 @@ impl Cache {
 
 /// Reads the caches in the `cache` directory of a CPU, nearest first.
 pub fn read_caches(root: &Root, directory: &Path) -> Vec<Cache> {
-    (0..)
-        .map(|index| directory.join(format!("index{index}")))
-        .take_while(|index| root.has_directory(index))
-        .filter_map(|index| Cache::read(root, &index))
-        .collect()
+    let all = (0..).map(|index| directory.join(format!("index{index}")));
+    let all = all.take_while(|index| root.has_directory(index));
+    all.filter_map(|index| Cache::read(root, &index)).collect()
 }
 
 /// Returns the cache that is farthest from its CPU and holds data.
 pub fn last_level(caches: &[Cache]) -> Option<&Cache> {
-    caches
+    let caches = caches
         .iter()
-        .filter(|cache| cache.kind != CacheKind::Instruction)
-        .max_by_key(|cache| cache.level)
+        .filter(|cache| cache.kind != CacheKind::Instruction);
+    caches.max_by_key(|cache| cache.level)
 }
 
 #[cfg(test)]

@@ -21,12 +21,12 @@ impl Capabilities {
         // The numbers of include/uapi/linux/capability.h.
         const CAP_SYS_ADMIN: u32 = 21;
         const CAP_SYS_RESOURCE: u32 = 24;
-        let effective = root
-            .text("proc/self/status")
+        let status = root.text("proc/self/status");
+        let status = status
             .filter(|_| in_first_user_namespace(root))
-            .and_then(|status| u64::from_str_radix(field(&status, "CapEff")?, 16).ok())
-            .unwrap_or(0);
-        let has = |capability: u32| effective & (1 << capability) != 0;
+            .unwrap_or_default();
+        let effective = field(&status, "CapEff").and_then(|set| u64::from_str_radix(set, 16).ok());
+        let has = |capability: u32| effective.unwrap_or(0) & (1 << capability) != 0;
         Capabilities {
             sys_admin: has(CAP_SYS_ADMIN),
             sys_resource: has(CAP_SYS_RESOURCE),

@@ -67,29 +67,26 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
 
 /// Returns CPUs in the kernel's list format: `[0, 1, 2, 3, 8]` is `0-3,8`.
 pub fn format_cpu_list(cpus: &[usize]) -> String {
-    cpus.chunk_by(|a, b| a + 1 == *b)
-        .map(|run| match run {
-            [only] => only.to_string(),
-            [first, .., last] => format!("{first}-{last}"),
-            [] => String::new(),
-        })
-        .collect::<Vec<_>>()
-        .join(",")
+    let run = |run: &[usize]| match run {
+        [only] => only.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    };
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b).map(run);
+    runs.collect::<Vec<_>>().join(",")
 }
 
 /// Returns the value of `key` in lines of `key : value`; `None` where it is missing or empty.
 pub fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.trim() == key)
-        .map(|(_, value)| value.trim())
-        .filter(|value| !value.is_empty())
+    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = fields.find(|(name, _)| name.trim() == key)?;
+    Some(value.trim()).filter(|value| !value.is_empty())
 }
 
 /// Returns the word in brackets, which in sysfs is the current setting: `always [madvise] never`.
 pub fn bracketed_word(text: &str) -> Option<&str> {
-    text.split_whitespace()
-        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+    let mut words = text.split_whitespace();
+    words.find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }
 
 #[cfg(test)]

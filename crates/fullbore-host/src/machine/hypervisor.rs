@@ -8,9 +8,8 @@ use super::files::{Root, field};
 /// DMI names the product of a physical machine as well, so it counts only where something else
 /// says that there is a hypervisor.
 pub fn hypervisor(root: &Root) -> Option<String> {
-    let name = root
-        .text("sys/hypervisor/type")
-        .or_else(|| root.text("proc/device-tree/hypervisor/compatible"));
+    let of_tree = || root.text("proc/device-tree/hypervisor/compatible");
+    let name = root.text("sys/hypervisor/type").or_else(of_tree);
     if name.is_none() && !has_hypervisor_flag(root) {
         return None;
     }
@@ -30,10 +29,9 @@ fn has_hypervisor_flag(root: &Root) -> bool {
 
 /// Returns the vendor and the product that the firmware names.
 fn dmi_product(root: &Root) -> Option<String> {
-    let names: Vec<String> = ["sys_vendor", "product_name"]
-        .iter()
-        .filter_map(|file| root.text(format!("sys/class/dmi/id/{file}")))
-        .collect();
+    let names =
+        ["sys_vendor", "product_name"].map(|file| root.text(format!("sys/class/dmi/id/{file}")));
+    let names: Vec<String> = names.into_iter().flatten().collect();
     (!names.is_empty()).then(|| names.join(" "))
 }
 

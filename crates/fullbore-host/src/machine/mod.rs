@@ -22,6 +22,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::size;
+use crate::text::joined;
 use cache::last_level;
 use hypervisor::hypervisor;
 use model::cpu_model;
@@ -76,6 +77,7 @@ impl Machine {
     pub(crate) fn at(root: &Root, topology: &Topology, cpus: CpuPair) -> Machine {
         let meminfo = root.text("proc/meminfo").unwrap_or_default();
         let transparent = Path::new("sys/kernel/mm/transparent_hugepage");
+        let enabled = root.text(transparent.join("enabled"));
         Machine {
             kernel: kernel_release(root),
             architecture: std::env::consts::ARCH.to_owned(),
@@ -87,8 +89,7 @@ impl Machine {
             memory: meminfo_number(&meminfo, "MemTotal").map(|kibibytes| kibibytes * 1024),
             page_size: rustix::param::page_size() as u64,
             huge_page_size: root.number(transparent.join("hpage_pmd_size")),
-            transparent_huge_pages: root
-                .text(transparent.join("enabled"))
+            transparent_huge_pages: enabled
                 .and_then(|text| bracketed_word(&text).map(str::to_owned)),
             hugetlb_pages_free: meminfo_number(&meminfo, "HugePages_Free"),
             pipe_limits: PipeLimits::read(root),
@@ -108,8 +109,8 @@ impl Machine {
             ("pipe limits", self.pipe_limits.describe()),
             ("CPUs used", Some(self.cpus.describe())),
         ];
+        let lines = lines.into_iter();
         lines
-            .into_iter()
             .filter_map(|(label, value)| Some((label, value?)))
             .collect()
     }
@@ -148,18 +149,15 @@ impl Machine {
     }
 
     fn describe_huge_pages(&self) -> Option<String> {
-        let parts: Vec<String> = [
-            self.huge_page_size.map(size::format),
-            self.transparent_huge_pages
-                .as_ref()
-                .map(|setting| format!("transparent: {setting}")),
-            self.hugetlb_pages_free
-                .map(|free| format!("hugetlb: {free} free")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
+        let transparent = self.transparent_huge_pages.as_ref();
+        let transparent = transparent.map(|setting| format!("transparent: {setting}"));
+        let free = self
+            .hugetlb_pages_free
+            .map(|free| format!("hugetlb: {free} free"));
+        joined(
+            [self.huge_page_size.map(size::format), transparent, free],
+            ", ",
+        )
     }
 }
 

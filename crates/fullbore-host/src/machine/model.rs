@@ -10,8 +10,8 @@ pub fn cpu_model(root: &Root, cpu: usize) -> Option<String> {
     let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
     let cpuinfo = cpuinfo_of(&cpuinfo, cpu);
     let named = CPU_MODEL_KEYS.iter().find_map(|key| field(cpuinfo, key));
+    let named = named.map(|model| model.split_whitespace().collect::<Vec<_>>().join(" "));
     named
-        .map(|model| model.split_whitespace().collect::<Vec<_>>().join(" "))
         .or_else(|| root.text("proc/device-tree/model"))
         .or_else(|| {
             let implementer = field(cpuinfo, "CPU implementer")?;
@@ -24,10 +24,9 @@ pub fn cpu_model(root: &Root, cpu: usize) -> Option<String> {
 /// machine may differ (big.LITTLE), and some architectures describe all CPUs at once.
 fn cpuinfo_of(cpuinfo: &str, cpu: usize) -> &str {
     let number = cpu.to_string();
-    cpuinfo
-        .split("\n\n")
-        .find(|block| field(block, "processor") == Some(&number))
-        .unwrap_or(cpuinfo)
+    let mut blocks = cpuinfo.split("\n\n");
+    let own = blocks.find(|block| field(block, "processor") == Some(&number));
+    own.unwrap_or(cpuinfo)
 }
 
 #[cfg(test)]

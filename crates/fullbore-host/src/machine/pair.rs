@@ -44,9 +44,8 @@ impl CpuPair {
             readers.map(move |&reader| (writer, reader))
         });
         // `min_by_key` keeps the first of equals, and the pairs come in ascending order.
-        let (writer, reader) = pairs
-            .min_by_key(|&(writer, reader)| topology.relation(writer, reader))
-            .unwrap_or((allowed[0], allowed[0]));
+        let pair = pairs.min_by_key(|&(writer, reader)| topology.relation(writer, reader));
+        let (writer, reader) = pair.unwrap_or((allowed[0], allowed[0]));
         CpuPair::related(writer, reader, topology)
     }
 
@@ -99,9 +98,7 @@ impl CpuPair {
             Relation::DifferentCaches => format!("{both}, with different last-level caches"),
             Relation::Unknown => format!("{both}, what they share is unknown"),
             Relation::Siblings => format!("{both}, two threads of one core"),
-            Relation::OneCpu => {
-                format!("writer and reader share one CPU, {writer}")
-            }
+            Relation::OneCpu => format!("writer and reader share one CPU, {writer}"),
         }
     }
 }

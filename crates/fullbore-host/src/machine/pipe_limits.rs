@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::capabilities::Capabilities;
 use super::files::Root;
 use crate::size;
+use crate::text::joined;
 
 /// The limits for the sizes of pipes (pipe(7), "/proc files"), and whether they bind this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,21 +45,12 @@ impl PipeLimits {
             0 => Some(format!("no {name} limit")),
             pages => Some(format!("{pages} pages ({name})")),
         };
-        let a_user: Vec<String> = [
-            pages("soft", self.user_pages_soft),
-            pages("hard", self.user_pages_hard),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let a_pipe = self.max_size.map(size::format);
-        let limits: Vec<String> = [
-            a_pipe.map(|size| format!("{size} per pipe")),
-            (!a_user.is_empty()).then(|| format!("{} per user", a_user.join(", "))),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let (soft, hard) = (self.user_pages_soft, self.user_pages_hard);
+        let a_user = joined([pages("soft", soft), pages("hard", hard)], ", ");
+        let a_user = a_user.map(|limits| format!("{limits} per user"));
+        let a_pipe = self
+            .max_size
+            .map(|size| format!("{} per pipe", size::format(size)));
         let lifted = match (self.privileged, self.exempt_from_user_pages) {
             (true, _) => "; not enforced for this process (CAP_SYS_RESOURCE)",
             (false, true) => {
@@ -66,7 +58,7 @@ impl PipeLimits {
             }
             (false, false) => "",
         };
-        (!limits.is_empty()).then(|| limits.join("; ") + lifted)
+        Some(joined([a_pipe, a_user], "; ")? + lifted)
     }
 }
 

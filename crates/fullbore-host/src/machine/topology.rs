@@ -26,24 +26,23 @@ impl Topology {
     /// Reads the topology of the machine under `root`, of which the process may use the CPUs in
     /// `affinity`; all that are online where that is `None`.
     pub fn at(root: &Root, affinity: Option<Vec<usize>>) -> Topology {
-        let online = root
-            .cpu_list("sys/devices/system/cpu/online")
-            .filter(|cpus| !cpus.is_empty())
+        let online = root.cpu_list("sys/devices/system/cpu/online");
+        let online = online.filter(|cpus| !cpus.is_empty());
+        let online = online
             .or_else(|| affinity.clone())
             .unwrap_or_else(|| vec![0]);
-        let cpus: BTreeMap<usize, Cpu> = online
+        let cpus = online
             .iter()
-            .map(|&number| (number, Cpu::read(root, number)))
-            .collect();
+            .map(|&number| (number, Cpu::read(root, number)));
+        let cpus: BTreeMap<usize, Cpu> = cpus.collect();
         let mut allowed = affinity.unwrap_or_else(|| online.clone());
         // An affinity mask still has CPUs that have gone offline since it was set.
         allowed.retain(|cpu| cpus.contains_key(cpu));
         if allowed.is_empty() {
             allowed = online;
         }
-        let mut offline = root
-            .cpu_list("sys/devices/system/cpu/present")
-            .unwrap_or_default();
+        let present = root.cpu_list("sys/devices/system/cpu/present");
+        let mut offline = present.unwrap_or_default();
         offline.retain(|cpu| !cpus.contains_key(cpu));
         Topology {
             cpus,
@@ -86,10 +85,9 @@ impl Topology {
     /// Returns the cache of a CPU at a level that holds data, and the online CPUs that share it;
     /// `None` where the kernel does not tell both.
     pub fn cache(&self, cpu: usize, level: u8) -> Option<(&Cache, Vec<usize>)> {
-        let cache = self
-            .caches(cpu)
-            .iter()
-            .find(|cache| cache.level == level && cache.kind != CacheKind::Instruction)?;
+        let mut caches = self.caches(cpu).iter();
+        let cache =
+            caches.find(|cache| cache.level == level && cache.kind != CacheKind::Instruction)?;
         let sharing = parse_cpu_list(cache.shared_cpu_list.as_deref()?)?;
         Some((cache, self.online_of(&sharing)))
     }
@@ -114,20 +112,16 @@ impl Topology {
         if a == b {
             return Relation::OneCpu;
         }
-        let (Some(a_place), Some(b_place)) = (self.cpus.get(&a), self.cpus.get(&b)) else {
+        let (Some(a), Some(b_place)) = (self.cpus.get(&a), self.cpus.get(&b)) else {
             return Relation::Unknown;
         };
-        if a_place.siblings.contains(&b) {
-            return Relation::Siblings;
-        }
-        match (&a_place.behind_last_level, a_place.package, b_place.package) {
-            (Some(behind), ..) if behind.contains(&b) => Relation::SharedCache,
-            (Some(_), ..) => Relation::DifferentCaches,
-            (None, Some(a_package), Some(b_package)) if a_package == b_package => {
-                Relation::SharedPackage
-            }
-            (None, Some(_), Some(_)) => Relation::DifferentCaches,
-            (None, ..) => Relation::Unknown,
+        match (&a.behind_last_level, a.package.zip(b_place.package)) {
+            _ if a.siblings.contains(&b) => Relation::Siblings,
+            (Some(behind), _) if behind.contains(&b) => Relation::SharedCache,
+            (Some(_), _) => Relation::DifferentCaches,
+            (None, Some((a, b))) if a == b => Relation::SharedPackage,
+            (None, Some(_)) => Relation::DifferentCaches,
+            (None, None) => Relation::Unknown,
         }
     }
 }
@@ -151,18 +145,16 @@ impl Cpu {
         let directory = PathBuf::from(format!("sys/devices/system/cpu/cpu{number}"));
         let topology = directory.join("topology");
         let caches = read_caches(root, &directory.join("cache"));
-        let behind_last_level = last_level(&caches)
-            .and_then(|cache| cache.shared_cpu_list.as_deref())
-            .and_then(parse_cpu_list);
+        let last = last_level(&caches).and_then(|cache| cache.shared_cpu_list.as_deref());
+        let behind_last_level = last.and_then(parse_cpu_list);
+        let mut siblings = ["core_cpus_list", "thread_siblings_list"].iter();
+        let siblings = siblings.find_map(|file| root.cpu_list(topology.join(file)));
         Cpu {
             behind_last_level,
             caches,
             // The name since Linux 5.3, then the one that it has deprecated
             // (Documentation/admin-guide/cputopology.rst).
-            siblings: root
-                .cpu_list(topology.join("core_cpus_list"))
-                .or_else(|| root.cpu_list(topology.join("thread_siblings_list")))
-                .unwrap_or_else(|| vec![number]),
+            siblings: siblings.unwrap_or_else(|| vec![number]),
             package: root.number(topology.join("physical_package_id")),
         }
     }
