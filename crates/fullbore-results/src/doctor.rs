@@ -37,7 +37,6 @@ pub struct Examination {
     /// How much of the user's allowance for pipes is in use.
     pub allowance: Allowance,
     /// The share of the CPU time that others used meanwhile, from 0 to 1; `None` if it is not known.
-    #[serde(default)]
     pub other_work: Option<f64>,
     /// The change that would gain the most; `None` only while the rest is being found out.
     pub advice: Option<Advice>,
@@ -245,8 +244,8 @@ impl Examination {
 
     /// Returns whether the trial with that name was refused.
     pub fn is_refused(&self, name: &str) -> bool {
-        self.trial(name)
-            .is_some_and(|trial| matches!(trial.outcome, TrialOutcome::Refused(_)))
+        let is_refused = |trial: &TrialReport| matches!(trial.outcome, TrialOutcome::Refused(_));
+        self.trial(name).is_some_and(is_refused)
     }
 
     /// Returns the setting with that name, if this machine has it.
@@ -258,9 +257,10 @@ impl Examination {
 impl RefusalCause {
     /// Creates a cause that a command can change.
     pub fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let remedy = Some(remedy.into());
         Self {
-            why: why.into(),
-            remedy: Some(remedy.into()),
+            remedy,
+            ..Self::for_good(why)
         }
     }
 

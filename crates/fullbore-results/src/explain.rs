@@ -232,9 +232,8 @@ impl Class {
 
     /// Returns its name and description.
     pub fn meaning(self) -> &'static Meaning {
-        MEANINGS
-            .iter()
-            .find(|meaning| meaning.class == self)
+        let mut all = MEANINGS.iter();
+        all.find(|meaning| meaning.class == self)
             .expect("every class has a meaning")
     }
 }
@@ -242,10 +241,9 @@ impl Class {
 impl Disturbance {
     /// Computes it from figures in `unit`, of which the n-th of both lists are a pair.
     pub fn of(unit: Unit, with: Vec<f64>, without: Vec<f64>) -> Option<Self> {
-        let changes: Vec<f64> = with
-            .iter()
-            .zip(&without)
-            .map(|(&with, &without)| unit.times_as_fast(with, without) - 1.0)
+        let both = with.iter().zip(&without);
+        let changes: Vec<f64> = both
+            .map(|(a, b)| unit.times_as_fast(*a, *b) - 1.0)
             .collect();
         Some(Self {
             unit: unit.name().to_owned(),
@@ -259,10 +257,8 @@ impl Disturbance {
 impl SideReport {
     /// Returns the share of `class` in its time on CPU.
     pub fn share(&self, class: Class) -> f64 {
-        self.shares
-            .iter()
-            .find(|share| share.class == class)
-            .map_or(0.0, |share| share.share)
+        let share = self.shares.iter().find(|share| share.class == class);
+        share.map_or(0.0, |share| share.share)
     }
 }
 
@@ -296,10 +292,9 @@ impl Accounts {
     }
 
     fn of_time(&self, seconds: f64) -> f64 {
-        if self.seconds > 0.0 {
-            seconds / self.seconds
-        } else {
-            0.0
+        match self.seconds > 0.0 {
+            true => seconds / self.seconds,
+            false => 0.0,
         }
     }
 }

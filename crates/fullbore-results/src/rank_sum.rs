@@ -55,11 +55,8 @@ struct Ranks {
 
 impl Ranks {
     fn of(a: &[f64], b: &[f64]) -> Self {
-        let mut values: Vec<(f64, bool)> = a
-            .iter()
-            .map(|&value| (value, true))
-            .chain(b.iter().map(|&value| (value, false)))
-            .collect();
+        let of_a = a.iter().map(|value| (*value, true));
+        let mut values: Vec<_> = of_a.chain(b.iter().map(|value| (*value, false))).collect();
         values.sort_by(|(x, _), (y, _)| x.total_cmp(y));
         let mut ranks = Self {
             doubled: Vec::with_capacity(values.len()),
@@ -75,7 +72,7 @@ impl Ranks {
             ranks.sum += (first + last) * of_a as u64;
             ranks
                 .doubled
-                .extend(std::iter::repeat_n(first + last, tied.len()));
+                .resize(ranks.doubled.len() + tied.len(), first + last);
             ranks.ties.push(tied.len());
         }
         ranks
@@ -111,13 +108,9 @@ impl Ranks {
         }
         let distance = self.distance().unsigned_abs() as usize;
         let all: f64 = ways[chosen].iter().sum();
-        let as_far: f64 = ways[chosen]
-            .iter()
-            .enumerate()
-            .filter(|(sum, _)| sum.abs_diff(average) >= distance)
-            .map(|(_, ways)| ways)
-            .sum();
-        (as_far / all).min(1.0)
+        let sums = ways[chosen].iter().enumerate();
+        let as_far = sums.filter(|(sum, _)| sum.abs_diff(average) >= distance);
+        (as_far.map(|(_, ways)| ways).sum::<f64>() / all).min(1.0)
     }
 
     /// Returns the normal approximation, with the variance for ties and a continuity correction of
@@ -125,11 +118,8 @@ impl Ranks {
     fn approximate_p(&self) -> f64 {
         let total = self.doubled.len() as f64;
         let (n, m) = (self.n as f64, total - self.n as f64);
-        let tied: f64 = self
-            .ties
-            .iter()
-            .map(|&ties| (ties as f64).powi(3) - ties as f64)
-            .sum();
+        let ties = self.ties.iter().map(|&ties| ties as f64);
+        let tied: f64 = ties.map(|ties| ties.powi(3) - ties).sum();
         let variance = n * m / 12.0 * (total + 1.0 - tied / (total * (total - 1.0)));
         let distance = (self.distance().unsigned_abs() as f64 / 2.0 - 0.5).max(0.0);
         if variance <= 0.0 {
@@ -153,9 +143,8 @@ fn erfc(x: f64) -> f64 {
         }
         1.0 - 2.0 / PI.sqrt() * (-x * x).exp() * sum
     } else {
-        let fraction = (1..=100)
-            .rev()
-            .fold(x, |below, k| x + f64::from(k) / 2.0 / below);
+        let ks = (1..=100).rev();
+        let fraction = ks.fold(x, |below, k| x + f64::from(k) / 2.0 / below);
         (-x * x).exp() / PI.sqrt() / fraction
     }
 }

@@ -69,13 +69,11 @@ impl Run {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(NotARun::TooLong);
         }
-        let mut run: Run =
-            serde_json::from_slice(bytes).map_err(|error| {
-                match Reports::default().read(bytes) {
-                    Ok(()) => NotARun::Pipeline,
-                    Err(_) => NotARun::Field(error),
-                }
-            })?;
+        let no_run = |error| match Reports::default().read(bytes) {
+            Ok(()) => NotARun::Pipeline,
+            Err(_) => NotARun::Field(error),
+        };
+        let mut run: Run = serde_json::from_slice(bytes).map_err(no_run)?;
         if run.schema != SCHEMA {
             return Err(NotARun::Schema { found: run.schema });
         }

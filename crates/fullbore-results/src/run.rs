@@ -23,7 +23,6 @@ pub struct Run {
     pub machine: Machine,
     /// Nanoseconds that a cache line took from the writer's CPU to the reader's and back, before
     /// each measurement; `None` where there is one CPU.
-    #[serde(default)]
     pub line_round_trip_ns: Option<Spread>,
     /// How many measurements were made while the two CPUs were farther apart than usual.
     #[serde(default)]
@@ -162,17 +161,29 @@ pub struct Outcome {
     pub failed: Option<String>,
 }
 
+pub(crate) fn missing<'a>(
+    failed: Option<&'a String>,
+    skipped: Option<&'a String>,
+) -> Option<(&'static str, &'a str)> {
+    let failed = failed.map(|reason| ("failed", reason.as_str()));
+    failed.or(skipped.map(|reason| ("skipped", reason.as_str())))
+}
+
 impl Outcome {
     /// Returns why it is not measured: one word for it, and the reason.
     pub fn missing(&self) -> Option<(&'static str, &str)> {
-        let failed = self.failed.as_deref().map(|reason| ("failed", reason));
-        failed.or(self.skipped.as_deref().map(|reason| ("skipped", reason)))
+        missing(self.failed.as_ref(), self.skipped.as_ref())
+    }
+
+    /// Returns the median of its rounds, if it was measured.
+    pub fn median(&self) -> Option<f64> {
+        Some(self.figure.as_ref()?.median)
     }
 
     /// Returns how much of the limit the figure is, so 0.5 for half: above 1 where not every byte is written by
     /// one CPU and read by the other.
     pub fn share_of(&self, limit: &Limit) -> Option<f64> {
-        let figure = self.unit.gib_per_s(self.figure.as_ref()?.median)?;
+        let figure = self.unit.gib_per_s(self.median()?)?;
         Some(figure / limit.handed_over.max)
     }
 
@@ -242,10 +253,9 @@ impl Unit {
 
     /// Returns how many times as fast `figure` is as `base`.
     pub fn times_as_fast(self, figure: f64, base: f64) -> f64 {
-        if self.more_is_better() {
-            figure / base
-        } else {
-            base / figure
+        match self.more_is_better() {
+            true => figure / base,
+            false => base / figure,
         }
     }
 }
@@ -329,7 +339,7 @@ pub struct EndpointReport {
 }
 
 /// The program that moved bytes or ran a pipeline, as reports name it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MoverReport {
     /// What it had to do, such as `pipe → pipe`. Ratios are to the first of the same job.
     pub job: String,
@@ -409,7 +419,7 @@ impl Default for Sizes {
 impl Sizes {
     /// Returns how many bytes one measurement sends; `None` where that depends on the time.
     pub fn bytes(&self) -> Option<u64> {
-        self.count
-            .map(|count| count.saturating_mul(self.object as u64))
+        let object = self.object as u64;
+        self.count.map(|count| count.saturating_mul(object))
     }
 }

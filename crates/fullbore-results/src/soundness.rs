@@ -31,13 +31,11 @@ impl Soundness {
     /// Returns where bytes were wrong, in words; `None` where they were right everywhere.
     pub fn describe_wrong(&self) -> Option<String> {
         let wrong = || self.verdicts.iter().filter(|verdict| !verdict.right);
-        let habits: Vec<&str> = wrong()
-            .filter_map(|verdict| Some(verdict.middleman?.name()))
-            .collect();
+        let habits = wrong().filter_map(|verdict| Some(verdict.middleman?.name()));
+        let habits = habits.collect::<Vec<_>>().join(", ");
         if !habits.is_empty() {
             return Some(format!(
-                "wrong bytes behind a program in between that does: {}",
-                habits.join(", ")
+                "wrong bytes behind a program in between that does: {habits}"
             ));
         }
         let check = wrong().find_map(|verdict| verdict.check.as_ref())?;
@@ -76,12 +74,6 @@ impl Habit {
 
     /// Returns the word on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Habit::Splice => "splice",
-            Habit::Tee => "tee",
-            Habit::Resize => "resize",
-            Habit::Hold => "hold",
-            Habit::StdCopy => "std-copy",
-        }
+        ["splice", "tee", "resize", "hold", "std-copy"][self as usize]
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::Unit;
+use crate::run::{Unit, missing};
 
 /// The version of the JSON's shape.
 pub const COMPARISON_SCHEMA: u32 = 1;
@@ -100,11 +100,7 @@ impl Measured {
     /// Returns why there is no figure, such as `skipped in B: no huge pages`; `None` where there
     /// is one, or where the run does not have the experiment.
     pub fn reason(&self) -> Option<String> {
-        let (what, reason) = match (&self.failed, &self.skipped) {
-            (Some(reason), _) => ("failed", reason),
-            (None, Some(reason)) => ("skipped", reason),
-            (None, None) => return None,
-        };
+        let (what, reason) = missing(self.failed.as_ref(), self.skipped.as_ref())?;
         Some(format!("{what} in {}: {reason}", self.run))
     }
 }
@@ -140,23 +136,17 @@ pub enum Change {
 
 impl Change {
     /// Every verdict.
-    pub(super) const ALL: [Change; 5] = [
-        Change::Faster,
-        Change::Slower,
-        Change::WithinNoise,
-        Change::TooFewRounds,
-        Change::NotComparable,
+    pub(super) const ALL: [(Change, char, &str); 5] = [
+        (Change::Faster, '▲', "faster"),
+        (Change::Slower, '▼', "slower"),
+        (Change::WithinNoise, '≈', "within noise"),
+        (Change::TooFewRounds, '?', "too few rounds"),
+        (Change::NotComparable, '–', "not comparable"),
     ];
 
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
-        match self {
-            Change::Faster => "faster",
-            Change::Slower => "slower",
-            Change::WithinNoise => "within noise",
-            Change::TooFewRounds => "too few rounds",
-            Change::NotComparable => "not comparable",
-        }
+        Self::ALL[self as usize].2
     }
 }
 

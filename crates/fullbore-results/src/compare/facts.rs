@@ -33,9 +33,8 @@ pub fn differences(runs: &[LoadedRun]) -> Vec<Difference> {
 /// seed.
 fn facts(run: &Run) -> Vec<(String, String)> {
     let machine = run.machine.lines().into_iter();
-    let mut facts: Vec<(String, String)> = machine
-        .map(|(label, value)| (label.to_owned(), value))
-        .collect();
+    let machine = machine.map(|(label, value)| (label.to_owned(), value));
+    let mut facts: Vec<(String, String)> = machine.collect();
     // As JSON, so that a new setting is compared without a word here.
     if let Ok(Value::Object(settings)) = serde_json::to_value(&run.settings) {
         for (name, value) in settings.into_iter().filter(|(name, _)| name != "seed") {

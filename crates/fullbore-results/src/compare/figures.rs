@@ -18,11 +18,8 @@ pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
         return Vec::new();
     };
     let row = |figure: Option<&str>| {
-        let runs: Vec<Measured> = like
-            .iter()
-            .enumerate()
-            .map(|(index, outcome)| measured(index, *outcome, figure))
-            .collect();
+        let runs = like.iter().enumerate();
+        let runs = runs.map(|(index, outcome)| measured(index, *outcome, figure));
         let pairs = (1..like.len()).map(|index| {
             let spread = |at: usize| like[at].and_then(|outcome| spread_of(outcome, figure));
             pair(label(index), spread(0), spread(index))
@@ -33,7 +30,7 @@ pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
             name: any.name.clone(),
             figure: figure.map(str::to_owned),
             to_first: pairs.collect(),
-            runs,
+            runs: runs.collect(),
         }
     };
     let mut names = vec![None];
@@ -52,9 +49,8 @@ pub fn rows(like: &Like<'_>) -> Vec<ComparedFigure> {
 fn figures(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&Spread, Unit))> {
     let main = outcome.figure.as_ref().map(|spread| (None, spread));
     let peer = outcome.peer.as_ref().and_then(|peer| peer.figure.as_ref());
-    let of_its_unit = main
-        .into_iter()
-        .chain(peer.map(|spread| (Some(IN_C), spread)));
+    let peer = peer.map(|spread| (Some(IN_C), spread));
+    let of_its_unit = main.into_iter().chain(peer);
     let also = outcome.also.iter();
     also.filter(|also| !outcome.is_only_converted(also))
         .map(|also| (Some(also.name.as_str()), (&also.figure, also.unit)))
@@ -62,9 +58,8 @@ fn figures(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&Spread, U
 }
 
 fn spread_of<'a>(outcome: &'a Outcome, figure: Option<&str>) -> Option<(&'a Spread, Unit)> {
-    let mut all = figures(outcome);
-    all.find(|(name, _)| *name == figure)
-        .map(|(_, spread)| spread)
+    let found = figures(outcome).find(|(name, _)| *name == figure);
+    found.map(|(_, spread)| spread)
 }
 
 fn measured(index: usize, outcome: Option<&Outcome>, figure: Option<&str>) -> Measured {

@@ -17,21 +17,18 @@ impl Report<Comparison> for Html {
         let further: Vec<&str> = runs[1..].iter().map(|run| run.file.as_str()).collect();
         let sections = tables(comparison).enumerate();
         let sections = sections.map(|(index, rows)| section(index, runs, rows));
-        let differences = &comparison.differences;
+        let lead = runs
+            .iter()
+            .map(|run| format!("{}: {}", run.label, described(run)));
+        let count = comparison.differences.len();
         let page = Page {
             title: format!("{} beside {}", further.join(", "), runs[0].file),
             made_by: "fullbore bench --compare --html",
             conclusion: in_short(comparison),
             doubts: comparison.warnings.clone(),
-            lead: runs
-                .iter()
-                .map(|run| format!("{}: {}", run.label, described(run)))
-                .collect(),
+            lead: lead.collect(),
             sections: sections.collect(),
-            heading_of_facts: format!(
-                "Facts that are not the same in all runs ({})",
-                differences.len()
-            ),
+            heading_of_facts: format!("Facts that are not the same in all runs ({count})"),
             facts: facts(comparison),
             method: closing(comparison),
         };
@@ -49,18 +46,17 @@ fn facts(comparison: &Comparison) -> Vec<(String, String)> {
         labelled.collect::<Vec<_>>().join("; ")
     };
     let facts = comparison.differences.iter();
-    facts
-        .map(|difference| (difference.fact.clone(), values(&difference.values)))
-        .collect()
+    let facts = facts.map(|difference| (difference.fact.clone(), values(&difference.values)));
+    facts.collect()
 }
 
 /// Returns how many figures of each further run have which verdict, a sentence each.
 fn in_short(comparison: &Comparison) -> Vec<String> {
     let sentence = |(index, run): (usize, &ComparedRun)| {
-        let of = |verdict: &Change| {
+        let of = |(verdict, _, words): &(Change, char, &str)| {
             let pairs = comparison.rows.iter().map(|row| &row.to_first[index]);
             let count = pairs.filter(|pair| pair.verdict == *verdict).count();
-            (count > 0).then(|| format!("{count} {}", verdict.words()))
+            (count > 0).then(|| format!("{count} {words}"))
         };
         let parts: Vec<String> = Change::ALL.iter().filter_map(of).collect();
         format!(
@@ -79,16 +75,12 @@ fn in_short(comparison: &Comparison) -> Vec<String> {
 fn section<'a>(index: usize, runs: &[ComparedRun], rows: &[ComparedFigure]) -> Section<'a> {
     let heading = one_line(&name(&rows[0]));
     let all: Vec<&ComparedFigure> = rows.iter().collect();
-    let caption = format!(
-        "{heading}: medians, and how many times as fast as {}",
-        runs[0].label
-    );
+    let first = &runs[0].label;
+    let caption = format!("{heading}: medians, and how many times as fast as {first}");
+    let columns = fields(runs, &all, 1..runs.len(), with_sign);
     Section {
         id: format!("group-{}", index + 1),
-        table: Some(Table::of(
-            caption,
-            fields(runs, &all, 1..runs.len(), with_sign),
-        )),
+        table: Some(Table::of(caption, columns)),
         remarks: missing(rows).collect(),
         heading,
         ..Section::default()
@@ -97,12 +89,6 @@ fn section<'a>(index: usize, runs: &[ComparedRun], rows: &[ComparedFigure]) -> S
 
 /// Returns a verdict in words, behind a sign.
 fn with_sign(verdict: Change) -> String {
-    let sign = match verdict {
-        Change::Faster => '▲',
-        Change::Slower => '▼',
-        Change::WithinNoise => '≈',
-        Change::TooFewRounds => '?',
-        Change::NotComparable => '–',
-    };
-    format!("{sign} {}", verdict.words())
+    let (_, sign, words) = Change::ALL[verdict as usize];
+    format!("{sign} {words}")
 }

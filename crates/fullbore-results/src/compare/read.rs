@@ -32,39 +32,26 @@ pub struct LoadedRun {
 /// Where there are fewer than two or more than [`MOST_RUNS`], or one of them is not a run of this
 /// schema. The error names it, and is one line without control characters.
 pub fn read(files: &[PathBuf]) -> Result<Vec<LoadedRun>, Usage> {
-    match files.len() {
+    let of_stdin = files.iter().filter(|file| file.as_os_str() == STDIN);
+    let refused = match files.len() {
         0 | 1 => {
-            return Err(Usage(
-                "--compare needs at least two files, each with the output of 'fullbore bench --json'"
-                    .into(),
-            ));
+            "--compare needs at least two files, each with the output of 'fullbore bench --json'"
+                .into()
         }
-        2..=MOST_RUNS => {}
-        more => {
-            return Err(Usage(format!(
-                "--compare accepts at most {MOST_RUNS} runs, and {more} were given"
-            )));
+        more if more > MOST_RUNS => {
+            format!("--compare accepts at most {MOST_RUNS} runs, and {more} were given")
         }
+        _ if of_stdin.count() > 1 => "stdin ('-') can be read only once".into(),
+        _ => String::new(),
+    };
+    if !refused.is_empty() {
+        return Err(Usage(refused));
     }
-    if files
-        .iter()
-        .filter(|file| file.as_os_str() == STDIN)
-        .count()
-        > 1
-    {
-        return Err(Usage("stdin ('-') can be read only once".into()));
-    }
-    files
-        .iter()
-        .map(|file| {
-            read_one(file).map_err(|reason| {
-                Usage(one_line(&format!(
-                    "--compare '{}': {reason}",
-                    file.display()
-                )))
-            })
-        })
-        .collect()
+    let read = |file: &PathBuf| {
+        let refused = |reason| one_line(&format!("--compare '{}': {reason}", file.display()));
+        read_one(file).map_err(|reason| Usage(refused(reason)))
+    };
+    files.iter().map(read).collect()
 }
 
 fn read_one(path: &Path) -> Result<LoadedRun, NotARun> {

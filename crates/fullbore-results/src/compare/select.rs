@@ -26,10 +26,10 @@ fn key(outcome: &Outcome) -> (&str, &str) {
 /// Where a pattern is invalid, or means no experiment of any run.
 pub fn meant<'a>(runs: &'a [LoadedRun], patterns: &[String]) -> Result<Vec<Like<'a>>, Usage> {
     let mut wanted = Patterns::of(patterns)?;
-    let by_name: Vec<HashMap<(&str, &str), &Outcome>> = runs
+    let by_name = runs
         .iter()
-        .map(|taken| taken.run.experiments.iter().map(|e| (key(e), e)).collect())
-        .collect();
+        .map(|taken| taken.run.experiments.iter().map(|e| (key(e), e)).collect());
+    let by_name: Vec<HashMap<(&str, &str), &Outcome>> = by_name.collect();
     let mut known: HashSet<(&str, &str)> = HashSet::new();
     // By group and table, in the order in which they come up.
     let mut tables: Vec<(Table, Vec<Like>)> = Vec::new();

@@ -47,10 +47,11 @@ fn unit(row: &ComparedFigure) -> &'static str {
 
 /// Returns the name of the experiment, and which of its figures this is.
 fn row_name(row: &ComparedFigure) -> String {
-    match &row.figure {
-        None => one_line(&row.name),
-        Some(figure) => one_line(&format!("{} {figure}", row.name)),
-    }
+    one_line(&format!(
+        "{} {}",
+        row.name,
+        row.figure.as_deref().unwrap_or_default()
+    ))
 }
 
 /// Returns the columns of a table: the figures of the first run and of these further ones, and their comparison.
@@ -67,12 +68,8 @@ pub fn fields(
             Some((number(median), Some(median)))
         })
     });
-    let names = Field::of(("experiment", false, 2), rows, |row| {
-        Some((row_name(row), None))
-    });
-    let units = Field::of(("unit", false, 1), rows, |row| {
-        Some((unit(row).to_owned(), None))
-    });
+    let names = Field::words(("experiment", 2), rows, row_name);
+    let units = Field::words(("unit", 1), rows, |row| unit(row).to_owned());
     let mut fields: Vec<Field> = [names, units].into_iter().chain(medians).collect();
     for at in further {
         let label = &runs[at].label;
@@ -82,8 +79,8 @@ pub fn fields(
             Some((format!("{}×", number(ratio)), Some(ratio)))
         }));
         let is = format!("{label} is");
-        fields.push(Field::of((&is, false, 2), rows, |row| {
-            Some((verdict(row.to_first[at - 1].verdict), None))
+        fields.push(Field::words((&is, 2), rows, |row| {
+            verdict(row.to_first[at - 1].verdict)
         }));
     }
     fields

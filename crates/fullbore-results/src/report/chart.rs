@@ -74,19 +74,22 @@ impl Chart {
 
     /// Returns what the axis shows.
     pub fn caption(&self) -> String {
-        let suffix = match self.scale.is_logarithmic {
-            true => ", on a logarithmic axis",
-            false => "",
-        };
-        format!("{}{suffix}", which_is_better(self.unit))
+        let is_logarithmic = self.scale.is_logarithmic;
+        which_is_better(self.unit)
+            + if is_logarithmic {
+                ", on a logarithmic axis"
+            } else {
+                ""
+            }
     }
 }
 
 /// Returns the unit, and whether more of it is better.
 pub fn which_is_better(unit: Unit) -> String {
-    let better = match unit.more_is_better() {
-        true => "more",
-        false => "less",
+    let better = if unit.more_is_better() {
+        "more"
+    } else {
+        "less"
     };
     format!("{}: {better} is better", unit.name())
 }
@@ -143,11 +146,8 @@ impl Scale {
     /// Returns a scale with round ticks that has room for all these lines.
     fn of(lines: &[Line], is_logarithmic: bool) -> Scale {
         let figures = lines.iter().flat_map(|line| {
-            line.marks
-                .iter()
-                .copied()
-                .chain(line.bar)
-                .chain(line.published)
+            let marks = line.marks.iter().copied();
+            marks.chain(line.bar).chain(line.published)
         });
         let figures = figures.filter(|figure| figure.is_normal() && *figure > 0.0);
         let all = Spread::of(&figures.collect::<Vec<_>>());
@@ -162,20 +162,16 @@ impl Scale {
     fn linear(largest: f64) -> Scale {
         let magnitude = 10_f64.powf((largest / 8.0).log10().floor());
         let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * magnitude);
-        let step = steps
-            .into_iter()
-            .find(|step| largest / step <= 8.0)
-            .unwrap_or(largest);
+        let step = steps.into_iter().find(|step| largest / step <= 8.0);
+        let step = step.unwrap_or(largest);
         // A whisker that ends on a tick needs no further one.
         let count = (largest / step - 1e-9).ceil().max(1.0);
-        let ticks = (0..=count as u32)
-            .map(|index| f64::from(index) * step)
-            .collect();
+        let ticks = 0..=count as u32;
         Scale {
             low: 0.0,
             high: count * step,
             is_logarithmic: false,
-            ticks,
+            ticks: ticks.map(|index| f64::from(index) * step).collect(),
         }
     }
 
@@ -184,15 +180,12 @@ impl Scale {
         let first = low.log10().floor() as i32;
         let last = (high.log10().ceil() as i32).max(first + 1);
         let every = (last - first) as usize / 9 + 1;
-        let ticks = (first..=last)
-            .step_by(every)
-            .map(|decade| 10_f64.powi(decade))
-            .collect();
+        let ticks = (first..=last).step_by(every);
         Scale {
             low: 10_f64.powi(first),
             high: 10_f64.powi(last),
             is_logarithmic: true,
-            ticks,
+            ticks: ticks.map(|decade| 10_f64.powi(decade)).collect(),
         }
     }
 
@@ -203,18 +196,16 @@ impl Scale {
             false => figure / self.high,
         };
         let percent = (share * 1000.0).round() / 10.0;
-        if percent.is_nan() {
-            0.0
-        } else {
-            percent.clamp(0.0, 100.0)
+        match percent.is_nan() {
+            true => 0.0,
+            false => percent.clamp(0.0, 100.0),
         }
     }
 
     /// Returns the positions of the ticks in percent, and their figures.
     pub fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
-        self.ticks
-            .iter()
-            .map(|tick| (self.at(*tick), tick_label(*tick)))
+        let ticks = self.ticks.iter();
+        ticks.map(|tick| (self.at(*tick), tick_label(*tick)))
     }
 
     /// Returns a line as SVG elements: ticks, bar, whisker and published figure.
@@ -226,16 +217,15 @@ impl Scale {
         if let Some(bar) = line.bar {
             // A bar of the smallest figure is visible too.
             let width = self.at(bar).max(0.2);
-            let _ = writeln!(
-                shapes,
-                r#"<rect class="bar" width="{width}%" y="20%" height="60%"/>"#
-            );
+            let rest = r#"y="20%" height="60%"/>"#;
+            let _ = writeln!(shapes, "<rect class=\"bar\" width=\"{width}%\" {rest}");
         }
         if let (Some(first), Some(last)) = (line.marks.first(), line.marks.last()) {
             let (x1, x2) = (self.at(*first), self.at(*last));
+            let rest = r#"y1="50%" y2="50%"/>"#;
             let _ = writeln!(
                 shapes,
-                r#"<line class="mark" x1="{x1}%" x2="{x2}%" y1="50%" y2="50%"/>"#
+                "<line class=\"mark\" x1=\"{x1}%\" x2=\"{x2}%\" {rest}"
             );
         }
         for mark in &line.marks {

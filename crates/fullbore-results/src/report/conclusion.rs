@@ -12,10 +12,7 @@ use fullbore_host::text::counted;
 /// Returns the title of a run: what was measured, and on which CPU and kernel.
 pub fn title(run: &Run) -> String {
     let machine = &run.machine;
-    let cpu = machine
-        .cpu_model
-        .as_deref()
-        .unwrap_or(&machine.architecture);
+    let cpu = machine.cpu_model.as_ref().unwrap_or(&machine.architecture);
     let kernel = machine.kernel.as_deref().unwrap_or("of unknown release");
     format!("Measured by fullbore bench: {cpu}, Linux {kernel}")
 }
@@ -26,10 +23,9 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
     if let Some(grid) = Grid::of(outcomes) {
         return grid.in_words();
     }
-    let measured: Vec<(&Outcome, f64)> = outcomes
-        .iter()
-        .filter_map(|outcome| Some((*outcome, outcome.figure.as_ref()?.median)))
-        .collect();
+    let measured = outcomes.iter();
+    let measured = measured.filter_map(|outcome| Some((*outcome, outcome.median()?)));
+    let measured: Vec<(&Outcome, f64)> = measured.collect();
     let (first, base) = measured.first()?;
     let unit = first.unit;
     let sign = if unit.more_is_better() { 1.0 } else { -1.0 };
@@ -41,32 +37,22 @@ pub fn in_short(outcomes: &[&Outcome]) -> Option<String> {
     let rival = rivals
         .filter(|(one, _)| overlap(one, best))
         .max_by(by_speed);
-    let words = match rival {
-        None => "is the fastest",
-        Some(_) => "has the best median",
+    let (words, rival) = match rival {
+        None => ("is the fastest", String::new()),
+        Some((rival, _)) => {
+            let (name, median) = (&rival.name, marked_median(rival));
+            let but = format!(", but its rounds overlap those of {name} ({median})");
+            ("has the best median", but)
+        }
     };
-    let rival = rival.map(|(rival, _)| {
-        format!(
-            ", but its rounds overlap those of {} ({})",
-            rival.name,
-            marked_median(rival)
-        )
-    });
     let ratio = match unit.times_as_fast(*median, *base) {
         ratio if ratio.is_normal() && first.name != best.name => {
             format!(", {}× as fast as {}", figure(ratio), first.name)
         }
         _ => String::new(),
     };
-    (measured.len() > 1).then(|| {
-        format!(
-            "{} {words}: {} {}{ratio}{}",
-            best.name,
-            marked_median(best),
-            unit.name(),
-            rival.unwrap_or_default()
-        )
-    })
+    let (name, median, unit) = (&best.name, marked_median(best), unit.name());
+    (measured.len() > 1).then(|| format!("{name} {words}: {median} {unit}{ratio}{rival}"))
 }
 
 /// Returns whether the ranges of two figures overlap.
@@ -83,19 +69,18 @@ pub fn conclusion(run: &Run) -> Vec<String> {
     let tables = groups(run);
     let few = tables.iter().filter(|_| tables.len() <= MOST_TABLES);
     let each = few.filter_map(|(name, outcomes)| Some(format!("{name}: {}", in_short(outcomes)?)));
-    over_all_tables(run)
+    let all = over_all_tables(run)
         .into_iter()
         .chain(each)
-        .chain(against_c(run))
-        .map(|s| one_line(&s))
-        .collect()
+        .chain(against_c(run));
+    all.map(|sentence| one_line(&sentence)).collect()
 }
 
 /// Returns why figures of the run are doubtful, a sentence each.
 pub fn doubts(run: &Run) -> Vec<String> {
     let noisy = run.experiments.iter().any(is_noisy).then(noisy_footnote);
-    let once = (run.settings.rounds == 1)
-        .then(|| "there was one round: nothing shows how far figures vary (--rounds)".to_owned());
+    let once = "there was one round: nothing shows how far figures vary (--rounds)".to_owned();
+    let once = (run.settings.rounds == 1).then_some(once);
     warnings(run).into_iter().chain(noisy).chain(once).collect()
 }
 

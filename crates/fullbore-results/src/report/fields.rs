@@ -33,6 +33,17 @@ impl Field {
         }
     }
 
+    /// Returns a column of words, which are not sorted by a number.
+    pub fn words<Row>(
+        (heading, layouts): (&str, usize),
+        rows: &[&Row],
+        words: impl Fn(&Row) -> String,
+    ) -> Field {
+        Field::of((heading, false, layouts), rows, |row| {
+            Some((words(row), None))
+        })
+    }
+
     /// Returns how many columns of a terminal it takes.
     pub fn width(&self) -> usize {
         let texts = self.cells.iter().map(|(text, _)| text);
@@ -43,6 +54,8 @@ impl Field {
 
 /// The number of layouts, the last of which has only what every table has to have.
 pub const LAYOUTS: usize = 6;
+
+const COST: &str = "CPU s/GiB (user + system)";
 
 /// What is shown only on request.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,12 +70,11 @@ pub struct Wanted<'a> {
 pub fn fields(outcomes: &[&Outcome], wanted: Wanted<'_>) -> Vec<Field> {
     let unit = outcomes.first().map_or(Unit::default(), |first| first.unit);
     let mut fields = vec![
-        Field::of(("experiment", false, LAYOUTS), outcomes, |outcome| {
-            Some((outcome.name.clone(), None))
+        Field::words(("experiment", LAYOUTS), outcomes, |outcome| {
+            outcome.name.clone()
         }),
         Field::of((unit.name(), true, LAYOUTS), outcomes, |outcome| {
-            let median = outcome.figure.as_ref()?.median;
-            Some((marked_median(outcome), Some(median)))
+            Some((marked_median(outcome), Some(outcome.median()?)))
         }),
         Field::of(("min–max", true, 1), outcomes, |outcome| {
             let spread = outcome.figure.as_ref()?;
@@ -85,17 +97,13 @@ pub fn fields(outcomes: &[&Outcome], wanted: Wanted<'_>) -> Vec<Field> {
             let ratio = outcome.ratio?;
             Some((format!("{}×", figure(ratio)), Some(ratio)))
         }),
-        Field::of(
-            ("CPU s/GiB (user + system)", true, 5),
-            outcomes,
-            |outcome| {
-                let cost = outcome.cost.as_ref().filter(|_| wanted.cost)?;
-                let parts = [&cost.total, &cost.user, &cost.system];
-                let [total, user, system] = parts.map(|part| figure(part.median));
-                let text = format!("{total} ({user} + {system})");
-                Some((text, Some(cost.total.median)))
-            },
-        ),
+        Field::of((COST, true, 5), outcomes, |outcome| {
+            let cost = outcome.cost.as_ref().filter(|_| wanted.cost)?;
+            let parts = [&cost.total, &cost.user, &cost.system];
+            let [total, user, system] = parts.map(|part| figure(part.median));
+            let text = format!("{total} ({user} + {system})");
+            Some((text, Some(cost.total.median)))
+        }),
         Field::of(("of limit", true, 5), outcomes, |outcome| {
             let share = outcome.share_of(wanted.limit?)?;
             Some((percent(share), Some(share)))

@@ -76,18 +76,15 @@ impl<'a> Grid<'a> {
 
     /// Returns the headings of the columns.
     pub fn columns(&self) -> Vec<String> {
-        self.pipe_sizes
-            .iter()
-            .map(|&pipe_size| size(pipe_size))
-            .collect()
+        self.pipe_sizes.iter().copied().map(size).collect()
     }
 
     /// Returns the class of a cell's colour: of the step that is proportional to its figure, from 0 on.
     fn class(&self, outcome: &Outcome) -> String {
-        if outcome.figure.is_none() {
+        let Some(median) = outcome.median() else {
             return "no-step".into();
-        }
-        let share = (median(outcome) / self.largest()).clamp(0.0, 1.0);
+        };
+        let share = (median / self.largest()).clamp(0.0, 1.0);
         let best = if self.is_best(outcome) { " best" } else { "" };
         let step = ((share * STEPS as f64) as usize).min(STEPS - 1);
         format!("step{step}{best}")
@@ -95,15 +92,14 @@ impl<'a> Grid<'a> {
 
     /// Returns the unit of the figures.
     pub fn unit(&self) -> &'static str {
-        self.outcomes
-            .first()
-            .map_or("", |outcome| outcome.unit.name())
+        let first = self.outcomes.first();
+        first.map_or("", |outcome| outcome.unit.name())
     }
 
     /// Returns the experiment with the largest median.
     pub fn best(&self) -> Option<&'a Outcome> {
-        self.measured()
-            .max_by(|a, b| median(a).total_cmp(&median(b)))
+        let best = self.measured().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        best.map(|(best, _)| best)
     }
 
     /// Returns whether an experiment is the best of several.
@@ -113,35 +109,28 @@ impl<'a> Grid<'a> {
 
     /// Returns the median of the best experiment; 0 where nothing was measured.
     pub fn largest(&self) -> f64 {
-        self.best().map_or(0.0, median)
+        self.best().and_then(Outcome::median).unwrap_or(0.0)
     }
 
     /// Returns which experiment is best, and how many times the smallest median it reaches; `None`
     /// where fewer than two were measured.
     pub fn in_words(&self) -> Option<String> {
         let best = self.best()?;
-        let smallest = self
-            .measured()
-            .min_by(|a, b| median(a).total_cmp(&median(b)))
-            .filter(|smallest| smallest.name != best.name)?;
+        let (smallest, least) = self.measured().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let most = best.median().filter(|_| smallest.name != best.name)?;
         Some(format!(
             "best: {}, {} {}, {}× the smallest ({})",
             place(best),
-            figure(median(best)),
+            figure(most),
             self.unit(),
-            figure(median(best) / median(smallest)),
+            figure(most / least),
             place(smallest),
         ))
     }
-
-    fn measured(&self) -> impl Iterator<Item = &'a Outcome> {
-        let measured = |outcome: &&Outcome| outcome.figure.is_some();
-        self.outcomes.iter().copied().filter(measured)
+    fn measured(&self) -> impl Iterator<Item = (&'a Outcome, f64)> {
+        let outcomes = self.outcomes.iter();
+        outcomes.filter_map(|outcome| Some((*outcome, outcome.median()?)))
     }
-}
-
-fn median(outcome: &Outcome) -> f64 {
-    outcome.figure.as_ref().map_or(0.0, |spread| spread.median)
 }
 
 /// Returns a size on an axis, exact to the byte.
@@ -151,13 +140,14 @@ pub fn size(bytes: usize) -> String {
 
 /// Returns the place of an experiment in words.
 fn place(outcome: &Outcome) -> String {
-    outcome.cell.map_or_else(String::new, |cell| {
-        format!(
-            "{} per call, pipe capacity {}",
-            size(cell.chunk),
-            size(cell.pipe_size),
-        )
-    })
+    let Some(Cell { chunk, pipe_size }) = outcome.cell else {
+        return String::new();
+    };
+    format!(
+        "{} per call, pipe capacity {}",
+        size(chunk),
+        size(pipe_size)
+    )
 }
 
 /// Returns a run of one sweep: chunks of 4 and 64 KiB, and pipes of 4 KiB, 64 KiB and 64 MiB, the

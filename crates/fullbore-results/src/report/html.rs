@@ -29,8 +29,7 @@ impl Report<Run> for Html {
     fn write(&self, run: &Run, out: &mut dyn io::Write) -> io::Result<()> {
         let groups = groups(run);
         let sections = groups.iter().enumerate();
-        let sections =
-            sections.map(|(index, (name, outcomes))| section(index, name, outcomes, run));
+        let sections = sections.map(|(at, (name, outcomes))| section(at, name, outcomes, run));
         let facts = facts(run).into_iter();
         let page = Page {
             title: title(run),

@@ -94,12 +94,11 @@ fn least_cost(outcomes: &[&Outcome]) -> Option<String> {
     let figures = outcomes
         .iter()
         .filter(|outcome| outcome.unit.more_is_better());
-    let both: Vec<(&str, f64, f64)> = figures
-        .filter_map(|outcome| {
-            let cost = outcome.cost.as_ref()?.total.median;
-            Some((outcome.name.as_str(), outcome.figure.as_ref()?.median, cost))
-        })
-        .collect();
+    let both = figures.filter_map(|outcome| {
+        let cost = outcome.cost.as_ref()?.total.median;
+        Some((outcome.name.as_str(), outcome.median()?, cost))
+    });
+    let both: Vec<(&str, f64, f64)> = both.collect();
     let (fastest, _, more) = both.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (cheapest, _, less) = both.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
     (*more > less * COSTS_MORE).then(|| {
@@ -180,21 +179,16 @@ fn remarks<'a>(run: &'a Run, outcomes: &[&'a Outcome]) -> impl Iterator<Item = &
     let of_table = move |remark: &&Remark| {
         first.is_some_and(|first| remark.group == first.group && remark.table == first.table)
     };
-    run.remarks
-        .iter()
-        .filter(of_table)
-        .map(|remark| remark.text.as_str())
+    let remarks = run.remarks.iter().filter(of_table);
+    remarks.map(|remark| remark.text.as_str())
 }
 
 /// Returns the programs that moved bytes, each once, with their versions; `None` without any.
 fn peers(run: &Run) -> Option<String> {
-    let mut peers: Vec<String> = Vec::new();
+    let mut peers: Vec<&str> = Vec::new();
     for mover in run.experiments.iter().filter_map(|e| e.mover.as_ref()) {
-        if let Some(version) = &mover.version {
-            if !peers.contains(version) {
-                peers.push(version.clone());
-            }
-        }
+        let is_new = |version: &&str| !peers.contains(version);
+        peers.extend(mover.version.as_deref().filter(is_new));
     }
     (!peers.is_empty()).then(|| peers.join(", "))
 }
@@ -204,11 +198,9 @@ fn peers(run: &Run) -> Option<String> {
 fn against_c(run: &Run) -> Option<String> {
     /// Ratios that are nearer to 1 than this count as equal.
     const NEAR: f64 = 0.05;
-    let ratios: Vec<f64> = run
-        .experiments
-        .iter()
-        .filter_map(|outcome| outcome.peer.as_ref()?.ratio)
-        .collect();
+    let ratios = run.experiments.iter();
+    let ratios = ratios.filter_map(|outcome| outcome.peer.as_ref()?.ratio);
+    let ratios: Vec<f64> = ratios.collect();
     let count = |is_meant: fn(f64) -> bool| ratios.iter().filter(|r| is_meant(**r)).count();
     let slower = count(|ratio| ratio < 1.0 - NEAR);
     let faster = count(|ratio| ratio > 1.0 + NEAR);
@@ -267,14 +259,12 @@ fn how_measured_with_ratios(run: &Run) -> String {
 
 /// Returns what the ratios are to; `None` without ratios.
 fn base_of_ratios(run: &Run) -> Option<String> {
-    let firsts: Vec<&str> = groups(run)
-        .iter()
-        .filter(|(_, outcomes)| outcomes.iter().any(|outcome| outcome.ratio.is_some()))
-        .map(|(_, outcomes)| outcomes[0].name.as_str())
-        .collect();
-    match firsts.as_slice() {
+    let has_ratios = |outcomes: &[&Outcome]| outcomes.iter().any(|one| one.ratio.is_some());
+    let mut groups = groups(run);
+    groups.retain(|(_, outcomes)| has_ratios(outcomes));
+    match groups.as_slice() {
         [] => None,
-        [only] => Some((*only).to_owned()),
+        [(_, outcomes)] => Some(outcomes[0].name.clone()),
         _ => Some("the first of each table".to_owned()),
     }
 }

@@ -133,13 +133,9 @@ impl Sheet {
         let names = chart.rows.iter().map(|row| room_for(&row.name)).max();
         let left = MARGIN + names.unwrap_or(0).min(MOST_FOR_NAMES) + GAP;
         let lines = chart.rows.iter();
-        let figures = lines
-            .filter(|line| line.is_measured())
-            .map(|line| room_for(&line.words));
-        let figures = figures
-            .chain([GAP + room_for(chart.unit.name())])
-            .max()
-            .unwrap_or(0);
+        let lines = lines.filter(|line| line.is_measured());
+        let figures = lines.map(|line| room_for(&line.words)).max().unwrap_or(0);
+        let figures = figures.max(GAP + room_for(chart.unit.name()));
         let right = RIGHT - figures.min(MOST_FOR_FIGURES) - GAP;
         for row in &chart.rows {
             self.text(left - GAP, "end", "name", &row.name, MOST_FOR_NAMES);
@@ -160,11 +156,10 @@ impl Sheet {
     fn map(&mut self, grid: &Grid, outcomes: &[&Outcome]) {
         let left = MARGIN + room_for(CHUNKS) + GAP;
         let width = ((RIGHT - left) / grid.pipe_sizes.len().max(1) as i32).min(WIDEST_CELL);
-        let heading = format!(
-            "heat map in {}, by {CHUNKS} ↓ and {PIPE_SIZES} →",
-            grid.unit()
-        );
-        self.sentences(&[heading]);
+        let unit = grid.unit();
+        self.sentences(&[format!(
+            "heat map in {unit}, by {CHUNKS} ↓ and {PIPE_SIZES} →"
+        )]);
         let middle = |column: usize| left + column as i32 * width + width / 2;
         for (column, name) in grid.columns().iter().enumerate() {
             self.text(middle(column), "middle", "faint", name, width);
@@ -173,13 +168,11 @@ impl Sheet {
         for (name, cells) in grid.rows() {
             self.text(left - GAP, "end", "faint", &name, left);
             for (column, (class, text)) in cells.iter().enumerate() {
+                let (x, y) = (left + column as i32 * width, self.top);
+                let (width_of, height) = (width - 2, ROW - 2);
                 let _ = writeln!(
                     self.elements,
-                    r#"<g class="{class}"><rect x="{}" y="{}" width="{}" height="{}"/>"#,
-                    left + column as i32 * width,
-                    self.top,
-                    width - 2,
-                    ROW - 2
+                    r#"<g class="{class}"><rect x="{x}" y="{y}" width="{width_of}" height="{height}"/>"#
                 );
                 self.text(middle(column), "middle", "ink", text, width);
                 self.elements += "</g>\n";
@@ -200,9 +193,8 @@ impl Sheet {
 /// Returns `text` on one line, as the content of an XML element.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
-    Harmless
-        .write_escaped_str(&mut escaped, &one_line(text))
-        .expect("a String takes all text");
+    let written = Harmless.write_escaped_str(&mut escaped, &one_line(text));
+    written.expect("a String takes all text");
     escaped
 }
 

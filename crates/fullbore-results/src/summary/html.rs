@@ -52,53 +52,38 @@ fn stages<'a>(summary: &Summary) -> Section<'a> {
             Some((row[at].clone(), row[at].parse().ok()))
         })
     };
-    section(
-        "stages",
-        "Stages",
-        headings.iter().enumerate().map(field).collect(),
-    )
+    let columns = headings.iter().enumerate().map(field);
+    section("stages", "Stages", columns.collect())
 }
 
 fn slowest<'a>(summary: &Summary) -> Section<'a> {
     let rows: Vec<_> = summary.slowest.iter().collect();
     let columns = vec![
-        Field::of(("input", false, 1), &rows, |slow| {
-            Some((slow.input.clone(), None))
-        }),
-        Field::of(("machine", false, 1), &rows, |slow| {
-            Some((slow.host.clone(), None))
-        }),
+        Field::words(("input", 1), &rows, |slow| slow.input.clone()),
+        Field::words(("machine", 1), &rows, |slow| slow.host.clone()),
         Field::of(("seconds", true, 1), &rows, |slow| {
             Some((format!("{:.3}", slow.seconds), Some(slow.seconds)))
         }),
-        Field::of(("why", false, 1), &rows, |slow| {
-            Some((slow.why.clone(), None))
-        }),
+        Field::words(("why", 1), &rows, |slow| slow.why.clone()),
     ];
     section("slowest", "The slowest pipelines", columns)
 }
 
+const TIMES: &str = "times as long as on the others";
+
 fn machines<'a>(summary: &Summary) -> Section<'a> {
     let rows: Vec<_> = summary.machines.iter().collect();
     let columns = vec![
-        Field::of(("machine", false, 1), &rows, |machine| {
-            Some((machine.host.clone(), None))
-        }),
+        Field::words(("machine", 1), &rows, |machine| machine.host.clone()),
         Field::of(("pipelines", true, 1), &rows, |machine| {
-            Some((
-                machine.pipelines.to_string(),
-                Some(machine.pipelines as f64),
-            ))
+            let pipelines = machine.pipelines;
+            Some((pipelines.to_string(), Some(pipelines as f64)))
         }),
-        Field::of(
-            ("times as long as on the others", true, 1),
-            &rows,
-            |machine| {
-                let times = machine.times_as_long;
-                let text = times.map_or("unknown".to_owned(), |times| format!("{times:.2}"));
-                Some((text, times))
-            },
-        ),
+        Field::of((TIMES, true, 1), &rows, |machine| {
+            let times = machine.times_as_long;
+            let text = times.map_or("unknown".to_owned(), |times| format!("{times:.2}"));
+            Some((text, times))
+        }),
     ];
     section("machines", "Machines", columns)
 }

@@ -230,6 +230,7 @@ impl Summary {
         }
         let seconds: Vec<f64> = ran.iter().map(|report| report.seconds).collect();
         let most = ran.iter().map(|report| report.stages.len()).max();
+        let stages = 1..=most.unwrap_or(0);
         let mut slowest: Vec<&PipelineReport> = ran.iter().collect();
         slowest.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
         let machines = machines(ran);
@@ -240,9 +241,7 @@ impl Summary {
             odd: odd(&machines),
             machines,
             seconds: Spread::of(&seconds),
-            stages: (1..=most.unwrap_or(0))
-                .map(|number| stage(number, ran))
-                .collect(),
+            stages: stages.map(|number| stage(number, ran)).collect(),
             slowest: slowest.into_iter().take(SLOWEST).map(slow).collect(),
         })
     }
@@ -297,20 +296,12 @@ impl Summary {
 
     /// Returns the cells of the table of stages, the first row of which has the headings.
     fn rows(&self) -> Vec<Vec<String>> {
-        let headings = [
-            "stage",
-            "slow in",
-            "machines",
-            "CPU s",
-            "throughput",
-            "limited by",
-        ];
+        const HEADINGS: &str = "stage|slow in|machines|CPU s|throughput|limited by";
         let row = |stage: &StageSummary| {
             let limits = stage.limited_by.iter();
             let limits = limits.map(|(limit, times)| format!("{limit} ({times})"));
-            let rate = stage
-                .bytes_per_second
-                .map(|rate| format!("{}/s", size::amount(rate)));
+            let rate = stage.bytes_per_second;
+            let rate = rate.map(|rate| format!("{}/s", size::amount(rate)));
             vec![
                 format!("{} {}", stage.number, stage.program),
                 stage.slow.to_string(),
@@ -320,7 +311,7 @@ impl Summary {
                 limits.collect::<Vec<_>>().join(", "),
             ]
         };
-        let headings = headings.map(str::to_owned).to_vec();
+        let headings = HEADINGS.split('|').map(str::to_owned).collect();
         std::iter::once(headings)
             .chain(self.stages.iter().map(row))
             .collect()
@@ -338,12 +329,9 @@ impl fmt::Display for Summary {
         for sentence in self.sentences() {
             writeln!(f, "{sentence}")?;
         }
-        if self.slowest.is_empty() {
-            return Ok(());
-        }
-        writeln!(f, "the slowest:")?;
-        for slow in &self.slowest {
-            writeln!(f, "  {slow}")?;
+        for (at, slow) in self.slowest.iter().enumerate() {
+            let heading = if at == 0 { "the slowest:\n" } else { "" };
+            writeln!(f, "{heading}  {slow}")?;
         }
         Ok(())
     }
@@ -380,11 +368,7 @@ fn stage(number: usize, reports: &[PipelineReport]) -> StageSummary {
     }
     StageSummary {
         number,
-        program: most_often(programs)
-            .into_iter()
-            .map(|(program, _)| program)
-            .next()
-            .unwrap_or_default(),
+        program: most_often(programs).swap_remove(0).0,
         slow,
         slow_on: slow_on.into_iter().collect(),
         limited_by: most_often(limits),

@@ -23,8 +23,8 @@ pub struct Harmless;
 
 impl Escaper for Harmless {
     fn write_escaped_str<W: Write>(&self, mut out: W, text: &str) -> fmt::Result {
-        text.chars()
-            .try_for_each(|c| Html.write_escaped_char(&mut out, harmless(c)))
+        let mut characters = text.chars();
+        characters.try_for_each(|c| Html.write_escaped_char(&mut out, harmless(c)))
     }
 }
 

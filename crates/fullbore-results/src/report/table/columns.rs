@@ -30,12 +30,14 @@ pub fn table(page: &mut TextPage, outcomes: &[&Outcome], wanted: Wanted<'_>) {
             break;
         }
     }
-    let median = |outcome: &Outcome| outcome.figure.as_ref().map_or(0.0, |spread| spread.median);
-    let medians = outcomes.iter().map(|outcome| median(outcome));
-    let largest = medians.fold(0.0, f64::max);
+    let median = |outcome: &Outcome| outcome.median().unwrap_or(0.0);
+    let largest = outcomes
+        .iter()
+        .map(|outcome| median(outcome))
+        .fold(0.0, f64::max);
     let bars = longest_bar.map(|longest| {
-        Field::of(("", false, 0), outcomes, |outcome| {
-            Some((bar(median(outcome) / largest, longest), None))
+        Field::words(("", 0), outcomes, |outcome| {
+            bar(median(outcome) / largest, longest)
         })
     });
     shown.extend(&bars);
