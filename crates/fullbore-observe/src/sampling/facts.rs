@@ -7,7 +7,7 @@ use super::attribution::Attribution;
 use super::moment::Ways;
 
 /// A command of the pipeline, as it was started. Its index in the pipeline begins with 0.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StartedStage {
     /// The text of the command as it was given. It may contain any characters.
     pub text: String,
@@ -32,7 +32,7 @@ pub struct Mixes {
 }
 
 /// What is known about a stage, apart from its sums.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StageFacts {
     /// How it was started.
     pub started: StartedStage,

@@ -81,11 +81,11 @@ pub struct Ways {
 }
 
 /// What has been recorded of a stage's threads.
-#[derive(Debug)]
-pub struct Heard<'a> {
+#[derive(Debug, Default)]
+pub struct Heard {
     input: Option<AdjacentPipe>,
     output: Option<AdjacentPipe>,
-    ways: &'a mut Ways,
+    pub ways: Ways,
     any: bool,
     runs: bool,
     for_input: bool,
@@ -93,22 +93,14 @@ pub struct Heard<'a> {
     elsewhere: BTreeSet<Cause>,
 }
 
-impl<'a> Heard<'a> {
+impl Heard {
     /// Creates a record in which no thread has been recorded.
-    pub fn new(
-        input: Option<AdjacentPipe>,
-        output: Option<AdjacentPipe>,
-        ways: &'a mut Ways,
-    ) -> Self {
+    pub fn new([input, output]: [Option<AdjacentPipe>; 2], ways: Ways) -> Self {
         Self {
             input,
             output,
             ways,
-            any: false,
-            runs: false,
-            for_input: false,
-            for_output: false,
-            elsewhere: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
@@ -138,18 +130,18 @@ impl<'a> Heard<'a> {
             On::Write(Object::SomePipe) if self.is_full() => self.for_output = true,
             On::Move { from, to, side } => self.moves(from, to, side),
             On::Read(object) | On::Write(object) => self.waits_elsewhere(cause(object)),
-            On::Any => self.waits_elsewhere(Cause::Several),
             On::Partner => self.waits_elsewhere(Cause::OtherPipe),
             On::Timer => self.waits_elsewhere(Cause::Timer),
             On::Lock => self.waits_elsewhere(Cause::Lock),
             On::Child => self.waits_elsewhere(Cause::Child),
             On::Signal => self.waits_elsewhere(Cause::Signal),
             On::Disk => self.waits_elsewhere(Cause::Disk),
-            // It may wait for anything, just as in poll(2).
-            On::Unknown if self.is_empty() || self.is_full() => {
-                self.waits_elsewhere(Cause::Several);
+            On::Unknown if !(self.is_empty() || self.is_full()) => {
+                self.waits_elsewhere(Cause::Unknown)
             }
-            On::Unknown | On::LockOrTimer => self.waits_elsewhere(Cause::Unknown),
+            // It may wait for anything, just as in poll(2).
+            On::Any | On::Unknown => self.waits_elsewhere(Cause::Several),
+            On::LockOrTimer => self.waits_elsewhere(Cause::Unknown),
         }
     }
 
@@ -169,10 +161,8 @@ impl<'a> Heard<'a> {
             (_, _, true) if self.is_full() => self.for_output = true,
             (_, true, _) if before.is_none() => self.waits_elsewhere(Cause::Unknown),
             (_, _, true) if after.is_none() => self.waits_elsewhere(Cause::Unknown),
-            (_, true, true) if after.is_some_and(|fill| fill.share() >= 0.5) => {
-                self.for_output = true;
-            }
-            (_, true, true) => self.for_input = true,
+            (_, true, true) if after.is_none_or(|fill| fill.share() < 0.5) => self.for_input = true,
+            (_, true, true) => self.for_output = true,
             (_, true, false) => self.waits_elsewhere(cause(to)),
             (_, false, true) => self.waits_elsewhere(cause(from)),
             (_, false, false) if cause(from) == cause(to) => self.waits_elsewhere(cause(to)),
@@ -202,13 +192,11 @@ impl<'a> Heard<'a> {
     }
 
     fn is_empty(&self) -> bool {
-        self.input
-            .is_some_and(|pipe| pipe.awaited || pipe.fill.is_some_and(Fill::is_empty))
+        self.input.is_some_and(|pipe| pipe.is(Fill::is_empty))
     }
 
     fn is_full(&self) -> bool {
-        self.output
-            .is_some_and(|pipe| pipe.awaited || pipe.fill.is_some_and(Fill::is_full))
+        self.output.is_some_and(|pipe| pipe.is(Fill::is_full))
     }
 
     /// Returns what the stage does as a whole. A stage that waits for one of several things waits for its
@@ -226,6 +214,13 @@ impl<'a> Heard<'a> {
             _ if for_several && self.is_empty() => Moment::Input,
             _ => Moment::Elsewhere(self.causes().next().unwrap_or(Cause::Unknown)),
         }
+    }
+}
+
+impl AdjacentPipe {
+    /// Returns whether it is full or empty for the stage: a side of its ring sleeps, or its contents are so.
+    fn is(self, state: fn(Fill) -> bool) -> bool {
+        self.awaited || self.fill.is_some_and(state)
     }
 }
 
@@ -266,8 +261,7 @@ mod tests {
     /// Returns what a stage does whose threads do this, while `before` and `after` of 80 bytes are in the
     /// pipes before and after it.
     fn moment(doings: &[Doing], before: usize, after: usize) -> Moment {
-        let mut ways = Ways::default();
-        let mut heard = Heard::new(side(1, before), side(2, after), &mut ways);
+        let mut heard = Heard::new([side(1, before), side(2, after)], Ways::default());
         for &doing in doings {
             if !heard.note(doing) {
                 break;
@@ -298,8 +292,7 @@ mod tests {
             (&[waits(On::Write(OUT)), timer, disk], false),
             (&[timer, disk, Doing::Runs], false),
         ] {
-            let mut ways = Ways::default();
-            let mut heard = Heard::new(side(1, 40), side(2, 40), &mut ways);
+            let mut heard = Heard::new([side(1, 40), side(2, 40)], Ways::default());
             for &doing in doings {
                 heard.note(doing);
             }
@@ -326,8 +319,7 @@ mod tests {
             (true, false, Moment::Input),
             (false, false, Moment::Elsewhere(Cause::Several)),
         ] {
-            let mut ways = Ways::default();
-            let mut heard = Heard::new(side(1, before), side(2, after), &mut ways);
+            let mut heard = Heard::new([side(1, before), side(2, after)], Ways::default());
             heard.note(Doing::Waits(On::Any));
             assert_eq!(heard.moment(), expected);
         }
@@ -343,11 +335,11 @@ mod tests {
             })
         };
         for (from, to) in [(IN, OUT), (IN, Object::Socket), (Object::File, OUT)] {
-            let mut ways = Ways::default();
-            let mut heard = Heard::new(side(1), side(2), &mut ways);
+            let mut heard = Heard::new([side(1), side(2)], Ways::default());
             let side = Direction::Unknown;
             heard.note(Doing::Waits(On::Move { from, to, side }));
             assert_eq!(heard.moment(), Moment::Elsewhere(Cause::Unknown));
+            let ways = heard.ways;
             assert_eq!(
                 (ways.takes_pages, ways.gives_pages),
                 (from == IN, to == OUT)

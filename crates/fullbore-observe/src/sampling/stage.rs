@@ -11,8 +11,8 @@ use crate::census::ProcessId;
 use crate::census::descendants::descendants;
 use crate::census::scope::exists;
 use crate::sampling::attribution::{Attribution, Children, Part};
-use crate::sampling::facts::{Mixes, StageFacts, StartedStage};
-use crate::sampling::moment::{AdjacentPipe, Cause, Heard, Moment, Ways};
+use crate::sampling::facts::{StageFacts, StartedStage};
+use crate::sampling::moment::{AdjacentPipe, Cause, Heard, Moment};
 use crate::sampling::process::Watched;
 use crate::sampling::resources::Used;
 use crate::sampling::sums::StageSums;
@@ -89,11 +89,7 @@ impl WatchedStage {
         Self {
             facts: StageFacts {
                 started,
-                ways: Ways::default(),
-                status: None,
-                accepted: None,
-                mixes: Mixes::default(),
-                told: false,
+                ..StageFacts::default()
             },
             members: Vec::new(),
             input,
@@ -135,7 +131,7 @@ impl WatchedStage {
     }
 
     fn now(&mut self) -> Moment {
-        let mut heard = Heard::new(self.input, self.output, &mut self.facts.ways);
+        let mut heard = Heard::new([self.input, self.output], self.facts.ways);
         for &doing in self.members.iter().flat_map(|member| &member.doings) {
             heard.note(doing);
         }
@@ -150,6 +146,7 @@ impl WatchedStage {
             true => Attribution::Unclear,
             false => Attribution::at_a_moment(parts),
         };
+        self.facts.ways = heard.ways;
         self.is_mixed = heard.is_mixed();
         heard.moment()
     }
@@ -203,9 +200,8 @@ impl WatchedStage {
         sums.cpu += cpu;
         let (read, written) = self.shared;
         sums.read = used.read.map(|of_calls| of_calls + read).max(sums.read);
-        sums.written = (used.written)
-            .map(|of_calls| of_calls + written)
-            .max(sums.written);
+        let of_calls = used.written;
+        sums.written = of_calls.map(|bytes| bytes + written).max(sums.written);
         let activities = (self.members.iter_mut()).filter_map(|member| member.process.activity());
         let (mut known, mut queues, mut busiest) = (false, Duration::ZERO, Duration::ZERO);
         for activity in activities {
@@ -318,11 +314,9 @@ impl WatchedStage {
             let mut children = BTreeSet::from_iter(member.process.children());
             // A child that the census did not find has no end of the pipe open, unless it was started too
             // late to be found.
-            children.retain(|child| {
-                pids.contains(child)
-                    || member.counted_children.contains(child)
-                    || ProcessId::of(*child).is_some_and(|id| id.start < census_began)
-            });
+            let is_older = |pid| ProcessId::of(pid).is_some_and(|id| id.start < census_began);
+            let known = &member.counted_children;
+            children.retain(|pid| pids.contains(pid) || known.contains(pid) || is_older(*pid));
             member.counted_children = children;
         }
         self.find_parents();
@@ -330,19 +324,17 @@ impl WatchedStage {
 
     fn find_parents(&mut self) {
         let pids = self.pids();
-        let parents: BTreeSet<u32> = (self.members.iter())
-            .map(|member| member.process.parent)
-            .collect();
+        let members = self.members.iter();
+        let parents: BTreeSet<u32> = members.map(|member| member.process.parent).collect();
         for member in &mut self.members {
-            member.is_parent = parents.contains(&member.process.id.pid)
-                && member.counted_children.is_subset(&pids);
+            let is_complete = member.counted_children.is_subset(&pids);
+            member.is_parent = is_complete && parents.contains(&member.process.id.pid);
         }
     }
 
     fn pids(&self) -> BTreeSet<u32> {
-        (self.members.iter())
-            .map(|member| member.process.id.pid)
-            .collect()
+        let members = self.members.iter();
+        members.map(|member| member.process.id.pid).collect()
     }
 
     /// Searches for processes that belong to it, and removes those that no longer exist.
@@ -404,9 +396,7 @@ impl Member {
 
     /// Returns whether it has a child that it did not have at the last census.
     fn has_started_a_child(&self) -> bool {
-        let children = self.process.children();
-        children
-            .iter()
-            .any(|child| !self.counted_children.contains(child))
+        let mut children = self.process.children().into_iter();
+        children.any(|child| !self.counted_children.contains(&child))
     }
 }

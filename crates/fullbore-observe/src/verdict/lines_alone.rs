@@ -17,82 +17,31 @@ pub(super) enum Lines {
 }
 
 /// Programs, why a block of their input gives that block of their output, and whether these arguments keep that true.
-struct Row {
-    programs: &'static [&'static str],
-    why: &'static str,
-    holds: fn(&[String]) -> bool,
-}
+type Row = (&'static str, &'static str, fn(&[String]) -> bool);
 
 #[rustfmt::skip]
 const ALONE: &[Row] = &[
-    row(&["grep", "egrep", "fgrep"], "it matches line by line", grep),
-    row(&["sed"], "its script looks at one line at a time", |words| script(words, &["n", "E", "r", "u"], is_sed_of_lines)),
-    row(&["awk", "mawk", "gawk", "nawk"], "its program keeps nothing from one line for the next", |words| script(words, &[], is_awk_of_lines)),
-    row(&["tr"], "it looks at one byte at a time", |words| !has(words, &["s"], &["squeeze-repeats"])),
-    row(&["cut"], "it cuts line by line", |words| operands(words, "bcdf") == 0 && !has(words, &["z"], &["zero-terminated"])),
-    row(&["rev", "expand", "unexpand", "fold"], "it works line by line", |words| operands(words, "tw") == 0),
-    row(&["jq"], "it reads one value at a time, if no value has more than one line", jq),
-    row(&["iconv"], "it converts characters, none of which has a part on the next line", iconv),
-    row(&["gzip", "bzip2", "xz", "zstd"], "streams one behind the other are one when they are decompressed", |words| {
-        operands(words, "SM") == 0 && !has(words, &["d", "t", "l", "r"], &["decompress", "uncompress", "test", "list", "recursive", "train"])
+    ("grep egrep fgrep", "it matches line by line", grep),
+    ("sed", "its script looks at one line at a time", |words| script(words, "nEru", is_sed_of_lines)),
+    ("awk mawk gawk nawk", "its program keeps nothing from one line for the next", |words| script(words, "", is_awk_of_lines)),
+    ("tr", "it looks at one byte at a time", |words| !has(words, "s", "squeeze-repeats")),
+    ("cut", "it cuts line by line", |words| operands(words, "bcdf") == 0 && !has(words, "z", "zero-terminated")),
+    ("rev expand unexpand fold", "it works line by line", |words| operands(words, "tw") == 0),
+    ("jq", "it reads one value at a time, if no value has more than one line", jq),
+    ("iconv", "it converts characters, none of which has a part on the next line", iconv),
+    ("gzip bzip2 xz zstd", "streams one behind the other are one when they are decompressed", |words| {
+        operands(words, "SM") == 0 && !has(words, "dtlr", "decompress uncompress test list recursive train")
     }),
 ];
 
 /// Programs that see more than one line, or the end of their input.
-const TOGETHER: &[&str] = &[
-    "sort",
-    "uniq",
-    "wc",
-    "tail",
-    "head",
-    "tac",
-    "nl",
-    "paste",
-    "join",
-    "comm",
-    "shuf",
-    "split",
-    "csplit",
-    "pr",
-    "fmt",
-    "column",
-    "cmp",
-    "diff",
-    "md5sum",
-    "sha1sum",
-    "sha256sum",
-    "b2sum",
-    "cksum",
-    "sum",
-    "tsort",
-    "dd",
-    "tar",
-    "cpio",
-    "gunzip",
-    "zcat",
-    "bunzip2",
-    "bzcat",
-    "unxz",
-    "xzcat",
-    "unzstd",
-    "zstdcat",
-    "ssh",
-    "base64",
-    "od",
-    "xxd",
-    "openssl",
-];
+const TOGETHER: &str = "sort uniq wc tail head tac nl paste join comm shuf split csplit pr fmt column cmp diff \
+    md5sum sha1sum sha256sum b2sum cksum sum tsort dd tar cpio gunzip zcat bunzip2 bzcat unxz xzcat unzstd zstdcat \
+    ssh base64 od xxd openssl";
 
-const fn row(
-    programs: &'static [&'static str],
-    why: &'static str,
-    holds: fn(&[String]) -> bool,
-) -> Row {
-    Row {
-        programs,
-        why,
-        holds,
-    }
+/// Returns whether a word is one of a list.
+fn is_one(list: &str, word: &str) -> bool {
+    list.split(' ').any(|one| one == word)
 }
 
 /// Returns how the command in a stage treats the lines of its input.
@@ -113,12 +62,12 @@ pub(super) fn lines(text: &str) -> Lines {
         return Lines::Unknown;
     };
     let name = program.rsplit('/').next().unwrap_or(program);
-    if TOGETHER.contains(&name) {
+    if is_one(TOGETHER, name) {
         return Lines::Together;
     }
-    match ALONE.iter().find(|row| row.programs.contains(&name)) {
-        Some(row) if (row.holds)(arguments) => Lines::Alone {
-            why: row.why,
+    match ALONE.iter().find(|(names, ..)| is_one(names, name)) {
+        Some((_, why, holds)) if holds(arguments) => Lines::Alone {
+            why,
             accepts_1: name.ends_with("grep"),
             assignments: text.trim().find(program.as_str()).unwrap_or(0),
         },
@@ -172,16 +121,14 @@ fn words(text: &str) -> Option<Vec<String>> {
 }
 
 /// Returns whether one of these options is among the words, a letter also in a group of letters.
-fn has(words: &[String], letters: &[&str], longs: &[&str]) -> bool {
+fn has(words: &[String], letters: &str, longs: &str) -> bool {
     words.iter().any(|word| match word.strip_prefix("--") {
         Some(long) => {
             let name = long.split('=').next().unwrap_or(long);
             // A long option may be abbreviated.
-            !name.is_empty() && longs.iter().any(|one| one.starts_with(name))
+            !name.is_empty() && longs.split(' ').any(|one| one.starts_with(name))
         }
-        None => word
-            .strip_prefix('-')
-            .is_some_and(|group| letters.iter().any(|letter| group.contains(letter))),
+        None => word.starts_with('-') && word.contains(|c| letters.contains(c)),
     })
 }
 
@@ -204,34 +151,15 @@ fn operands(words: &[String], with_value: &str) -> usize {
 }
 
 fn grep(words: &[String]) -> bool {
-    let longs = [
-        "count",
-        "line-number",
-        "max-count",
-        "byte-offset",
-        "after-context",
-        "before-context",
-        "context",
-        "quiet",
-        "silent",
-        "files-with-matches",
-        "files-without-match",
-        "null-data",
-        "recursive",
-        "file",
-        "label",
-    ];
-    let patterns = usize::from(!has(words, &["e"], &["regexp"]));
-    let digits = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    let letters = [
-        "c", "n", "m", "b", "A", "B", "C", "q", "l", "L", "z", "r", "R", "f",
-    ];
+    let longs = "count line-number max-count byte-offset after-context before-context context quiet silent \
+        files-with-matches files-without-match null-data recursive file label";
+    let patterns = usize::from(!has(words, "e", "regexp"));
     // The value behind an 'e' in a group of letters is not looked at: then the answer may only be too careful.
-    !has(words, &letters, &longs) && !has(words, &digits, &[]) && operands(words, "e") == patterns
+    !has(words, "cnmbABCqlLzrRf0123456789", longs) && operands(words, "e") == patterns
 }
 
 /// Returns whether the only operand is a script for which this is true, beside options with these letters.
-fn script(words: &[String], options: &[&str], is_of_lines: fn(&str) -> bool) -> bool {
+fn script(words: &[String], options: &str, is_of_lines: fn(&str) -> bool) -> bool {
     let mut scripts = 0;
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -241,12 +169,7 @@ fn script(words: &[String], options: &[&str], is_of_lines: fn(&str) -> bool) -> 
             Some("F" | "v") if options.is_empty() => words.next().and(None),
             Some(group) if options.is_empty() && group.starts_with(['F', 'v']) => None,
             Some("e") if !options.is_empty() => words.next(),
-            Some(group)
-                if !group.is_empty()
-                    && group.chars().all(|c| options.contains(&&*c.to_string())) =>
-            {
-                None
-            }
+            Some(group) if !group.is_empty() && group.chars().all(|c| options.contains(c)) => None,
             Some(_) => return false,
         };
         if let Some(text) = text {
@@ -330,67 +253,38 @@ fn is_awk_of_lines(program: &str) -> bool {
         }
         plain.push(c);
     }
-    let kept = [
-        "++", "--", "[", "+=", "-=", "*=", "/=", "%=", "^=", ">>", "|",
-    ];
+    let mut kept = "++ -- [ += -= *= /= %= ^= >> |".split(' ');
     let plain = plain.replace("||", " ");
-    let is_kept = kept.iter().any(|one| plain.contains(one));
+    let is_kept = kept.any(|one| plain.contains(one));
     let names = plain.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    let looks_elsewhere = [
-        "BEGIN", "END", "NR", "FNR", "RS", "RT", "FILENAME", "getline", "exit", "rand", "srand",
-        "systime", "system", "close", "function", "func", "nextfile",
-    ];
-    let comparisons = ["==", "!=", "<=", ">="];
-    let mut assigned = plain.clone();
-    comparisons
-        .iter()
-        .for_each(|one| assigned = assigned.replace(one, " "));
+    let elsewhere = "BEGIN END NR FNR RS RT FILENAME getline exit rand srand systime system close function func nextfile";
+    let comparisons = ["==", "!=", "<=", ">="].iter();
+    let assigned = comparisons.fold(plain.clone(), |text, one| text.replace(one, " "));
     let mut sides: Vec<&str> = assigned.split('=').collect();
     sides.pop();
     // A field is new on every line.
     let is_field = |side: &&str| {
-        let name = side
-            .trim_end()
-            .trim_end_matches(|c: char| c.is_ascii_digit());
-        name.ends_with('$') || side.trim_end().ends_with("$NF")
+        let side = side.trim_end();
+        side.ends_with("$NF")
+            || side
+                .trim_end_matches(|c: char| c.is_ascii_digit())
+                .ends_with('$')
     };
-    !is_kept
-        && !names
-            .into_iter()
-            .any(|name| looks_elsewhere.contains(&name))
-        && sides.iter().all(is_field)
+    let looks_elsewhere = names.into_iter().any(|name| is_one(elsewhere, name));
+    !is_kept && !looks_elsewhere && sides.iter().all(is_field)
 }
 
 fn jq(words: &[String]) -> bool {
     let is_about_others = |word: &String| word.contains("input") || word.contains("limit(");
-    let longs = [
-        "slurp",
-        "null-input",
-        "from-file",
-        "seq",
-        "stream",
-        "exit-status",
-        "args",
-        "jsonargs",
-        "arg",
-        "argjson",
-        "slurpfile",
-        "rawfile",
-    ];
-    operands(words, "L") == 1
-        && !words.iter().any(is_about_others)
-        && !has(words, &["s", "n", "f", "e"], &longs)
+    let longs = "slurp null-input from-file seq stream exit-status args jsonargs arg argjson slurpfile rawfile";
+    operands(words, "L") == 1 && !words.iter().any(is_about_others) && !has(words, "snfe", longs)
 }
 
 fn iconv(words: &[String]) -> bool {
     // Encodings with states, with a mark at their start, or with newlines of more than one byte.
-    let others = [
-        "16", "32", "ucs", "utf-7", "utf7", "2022", "hz", "unicode", "ebcdic",
-    ];
-    let is_other = |word: &String| others.iter().any(|one| word.to_lowercase().contains(one));
-    operands(words, "ft") == 0
-        && !words.iter().any(is_other)
-        && !has(words, &["l", "o"], &["list", "output"])
+    let others = || "16 32 ucs utf-7 utf7 2022 hz unicode ebcdic".split(' ');
+    let is_other = |word: &String| others().any(|one| word.to_lowercase().contains(one));
+    operands(words, "ft") == 0 && !words.iter().any(is_other) && !has(words, "lo", "list output")
 }
 
 #[cfg(test)]

@@ -8,11 +8,7 @@ use crate::verdict::{Bound, Verdict, VerdictKind};
 
 /// What limits a stage, and the programs for which the step is right; none for all of them. The first row that fits
 /// counts.
-struct Step {
-    limit: Limit,
-    programs: &'static [&'static str],
-    text: &'static str,
-}
+type Step = (Limit, &'static [&'static str], &'static str);
 
 /// What limits a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,54 +24,53 @@ enum Limit {
 #[rustfmt::skip]
 const STEPS: &[Step] = &[
     // One thread does the work, and these programs do the same with one for each CPU.
-    step(Limit::Cpu, &["gzip"], "'pigz' compresses on all CPUs; 'gzip -1' takes less time and more room"),
-    step(Limit::Cpu, &["gunzip", "zcat"], "'zstd' in place of gzip: its streams are decompressed several times as fast"),
-    step(Limit::Cpu, &["bzip2", "bunzip2", "bzcat"], "'lbzip2' works on all CPUs, with the same format"),
-    step(Limit::Cpu, &["xz"], "'xz -T0' compresses on all CPUs; 'xz -1' takes less time and more room"),
-    step(Limit::Cpu, &["zstd"], "'zstd -T0' compresses on all CPUs; 'zstd -1' takes less time and more room"),
+    (Limit::Cpu, &["gzip"], "'pigz' compresses on all CPUs; 'gzip -1' takes less time and more room"),
+    (Limit::Cpu, &["gunzip", "zcat"], "'zstd' in place of gzip: its streams are decompressed several times as fast"),
+    (Limit::Cpu, &["bzip2", "bunzip2", "bzcat"], "'lbzip2' works on all CPUs, with the same format"),
+    (Limit::Cpu, &["xz"], "'xz -T0' compresses on all CPUs; 'xz -1' takes less time and more room"),
+    (Limit::Cpu, &["zstd"], "'zstd -T0' compresses on all CPUs; 'zstd -1' takes less time and more room"),
     // Comparing by the rules of a language takes most of its time (sort(1), LC_ALL).
-    step(Limit::Cpu, &["sort"], "'LC_ALL=C sort --parallel=4 -S 50%' compares bytes, in more threads and more memory"),
+    (Limit::Cpu, &["sort"], "'LC_ALL=C sort --parallel=4 -S 50%' compares bytes, in more threads and more memory"),
     // In a locale with UTF-8, every character is decoded; with -F no expression is matched.
-    step(Limit::Cpu, &["grep", "egrep", "fgrep"], "'LC_ALL=C grep' matches bytes; 'grep -F' is for words that are no expression"),
-    step(Limit::Cpu, &["awk", "gawk", "sed", "tr", "cut"], "'LC_ALL=C' before it works on bytes; for awk, 'mawk' is often faster"),
+    (Limit::Cpu, &["grep", "egrep", "fgrep"], "'LC_ALL=C grep' matches bytes; 'grep -F' is for words that are no expression"),
+    (Limit::Cpu, &["awk", "gawk", "sed", "tr", "cut"], "'LC_ALL=C' before it works on bytes; for awk, 'mawk' is often faster"),
     // AES with the instructions of the CPU is the fastest cipher where they are there.
-    step(Limit::Cpu, &["ssh", "sshd", "scp", "sftp"], "'ssh -c aes128-gcm@openssh.com' takes a faster cipher; 'ssh -o Compression=no' does not compress"),
-    step(Limit::Cpu, &[], "'perf record -g -p PID', with the PID of the slow stage, shows what it does with its time"),
+    (Limit::Cpu, &["ssh", "sshd", "scp", "sftp"], "'ssh -c aes128-gcm@openssh.com' takes a faster cipher; 'ssh -o Compression=no' does not compress"),
+    (Limit::Cpu, &[], "'perf record -g -p PID', with the PID of the slow stage, shows what it does with its time"),
     // What is on its way is limited by the window of the receiver.
-    step(Limit::Network, &[], "'ss -ti' shows the rate and the window of the connection; over a long way, larger buffers let more be on its way ('sysctl net.ipv4.tcp_rmem')"),
-    step(Limit::Disk, &[], "'iostat -x 1' shows whether the disk is busy all the time; if it is not, larger reads and writes help ('dd bs=1M', 'fullbore buffer')"),
-    step(Limit::Timer, &[], "it sleeps by itself: 'strace -f -p PID', with the PID of the slow stage, shows where"),
-    step(Limit::Other, &[], "'strace -f -p PID', with the PID of the slow stage, shows what it waits for"),
+    (Limit::Network, &[], "'ss -ti' shows the rate and the window of the connection; over a long way, larger buffers let more be on its way ('sysctl net.ipv4.tcp_rmem')"),
+    (Limit::Disk, &[], "'iostat -x 1' shows whether the disk is busy all the time; if it is not, larger reads and writes help ('dd bs=1M', 'fullbore buffer')"),
+    (Limit::Timer, &[], "it sleeps by itself: 'strace -f -p PID', with the PID of the slow stage, shows where"),
+    (Limit::Other, &[], "'strace -f -p PID', with the PID of the slow stage, shows what it waits for"),
 ];
 
-const fn step(limit: Limit, programs: &'static [&'static str], text: &'static str) -> Step {
-    Step {
-        limit,
-        programs,
-        text,
-    }
+/// Returns the steps for a program with this limit, each with whether it is the one for all programs.
+fn steps(limit: Limit, program: &str) -> impl Iterator<Item = (&'static str, bool)> {
+    let fits = move |names: &[&str]| names.is_empty() || names.contains(&program);
+    let steps = STEPS.iter();
+    let steps = steps.filter(move |(of, names, _)| *of == limit && fits(names));
+    steps.map(|(_, names, text)| (*text, names.is_empty()))
 }
 
 /// Returns the next step where a program of this name uses the CPU all the time.
 pub fn step_on_cpu(program: &str) -> &'static str {
-    let is_it = |step: &&Step| {
-        step.limit == Limit::Cpu && (step.programs.is_empty() || step.programs.contains(&program))
-    };
-    STEPS.iter().find(is_it).map_or("", |step| step.text)
+    let step = steps(Limit::Cpu, program).next();
+    step.map_or("", |(text, _)| text)
 }
 
 /// Returns the next step under a verdict, if there is one.
 pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
-    match verdict.kind {
+    let of_all = match verdict.kind {
         VerdictKind::Cpus => {
-            let text = "'top' shows what else runs on these CPUs; 'nice' before it gives way to the pipeline";
-            return Some(text.to_owned());
+            "'top' shows what else runs on these CPUs; 'nice' before it gives way to the pipeline"
         }
         VerdictKind::Waking => {
-            let text = "'fullbore run --place together' runs the stages on one CPU, where they wake no other";
-            return Some(text.to_owned());
+            "'fullbore run --place together' runs the stages on one CPU, where they wake no other"
         }
-        _ => {}
+        _ => "",
+    };
+    if !of_all.is_empty() {
+        return Some(of_all.to_owned());
     }
     let stage = &numbers.stages[verdict.slow_stage()? - 1];
     let limit = match verdict.bound_by? {
@@ -89,13 +84,9 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
         Bound::Cause(Cause::Stopped | Cause::Terminal) => return None,
         Bound::Cause(_) => Limit::Other,
     };
-    let program = program(&stage.text);
-    let fits = |step: &&Step| {
-        step.limit == limit && (step.programs.is_empty() || step.programs.contains(&program))
-    };
-    let steps = STEPS.iter().filter(fits);
-    let mut steps = steps.map(|step| (step, not_done_yet(step.text, &stage.text)));
-    let (step, text) = steps.find(|(_, text)| !text.is_empty())?;
+    let steps = steps(limit, program(&stage.text));
+    let mut steps = steps.map(|(text, for_all)| (not_done_yet(text, &stage.text), for_all));
+    let (text, is_for_all) = steps.find(|(text, _)| !text.is_empty())?;
     let idle = numbers.cpus_offered.zip(numbers.cpus_idle);
     let idle = idle.map_or(0.0, |(all, idle)| all * idle);
     // Several processes of it need CPUs that nothing else uses.
@@ -106,16 +97,13 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
     let words: Vec<&str> = stage.text.split(' ').collect();
     let is_watched =
         matches!(words.as_slice(), [_, pid] if pid.bytes().all(|byte| byte.is_ascii_digit()));
-    Some(match spread(&stage.text, idle) {
-        Some(Spread {
-            command: Some(command),
-            why,
-        }) if !is_watched => match step.programs {
-            [] => format!("'{command}' {why}"),
-            _ => format!("'{command}' {why}; or {text}"),
-        },
-        Some(_) => format!("{}; or {text}", if_alone(idle)),
-        None => text,
+    let Some(Spread { command, why }) = spread(&stage.text, idle) else {
+        return Some(text);
+    };
+    Some(match command.filter(|_| !is_watched) {
+        Some(command) if is_for_all => format!("'{command}' {why}"),
+        Some(command) => format!("'{command}' {why}; or {text}"),
+        None => format!("{}; or {text}", if_alone(idle)),
     })
 }
 
@@ -183,16 +171,11 @@ fn program(text: &str) -> &str {
         "command", "env", "exec", "ionice", "nice", "nohup", "stdbuf", "sudo", "time", "(", "{",
         "!",
     ];
-    let words = text
-        .split([' ', '\t', '\n', '('])
-        .filter(|word| !word.is_empty());
-    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
-    let mut names = names
-        .filter(|name| !STARTERS.contains(name) && !name.contains('=') && !name.starts_with('-'));
-    names
-        .next()
-        .unwrap_or_default()
-        .trim_end_matches([';', ')'])
+    let words = text.split([' ', '\t', '\n', '(']);
+    let mut names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
+    let begins = |name: &str| name.is_empty() || STARTERS.contains(&name) || name.starts_with('-');
+    let name = names.find(|name| !begins(name) && !name.contains('='));
+    name.unwrap_or_default().trim_end_matches([';', ')'])
 }
 
 #[cfg(test)]
@@ -254,9 +237,9 @@ mod tests {
             Limit::Timer,
             Limit::Other,
         ] {
-            let last = STEPS.iter().rfind(|step| step.limit == limit).unwrap();
-            assert!(last.programs.is_empty(), "{limit:?}");
-            assert!(STEPS.iter().all(|step| step.text.contains('\'')));
+            let last = STEPS.iter().rfind(|step| step.0 == limit).unwrap();
+            assert!(last.1.is_empty(), "{limit:?}");
+            assert!(STEPS.iter().all(|step| step.2.contains('\'')));
         }
     }
 }

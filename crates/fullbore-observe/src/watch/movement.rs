@@ -25,40 +25,36 @@ impl Watch {
     pub fn has_moved(&mut self) -> bool {
         let now = self.pipeline.last_sample;
         self.pipeline.account(now);
-        let links = 0..self.pipeline.links.len();
-        let fills: Vec<_> = links.clone().map(|link| self.pipeline.fill(link)).collect();
+        let links = &self.pipeline.links;
+        let fills: Vec<_> = (0..links.len())
+            .map(|link| self.pipeline.fill(link))
+            .collect();
         let stages: Vec<_> = self.pipeline.sums.stages.iter().map(Counted::of).collect();
         let before = std::mem::take(&mut self.seen);
-        let is_first = before.stages.is_empty();
-        let has_moved = is_first
-            || fills != before.fills
-            || links.into_iter().any(|link| {
-                let link = &self.pipeline.links[link];
-                let [writer, reader] = [link.writer, link.reader].map(|stage| {
-                    let is_active = is_active(
-                        &self.pipeline.stages[stage],
-                        before.stages[stage],
-                        stages[stage],
-                    );
-                    (stage, is_active)
-                });
-                let written = |counted: Counted| counted.written;
-                let read = |counted: Counted| counted.read;
-                let writes = self.pipeline.stages[writer.0].facts.ways.gives_pages;
-                let reads = self.pipeline.stages[reader.0].facts.ways.takes_pages;
-                writer.1
-                    && reader.1
-                    && may_have_moved(
-                        written(before.stages[writer.0]),
-                        written(stages[writer.0]),
-                        writes,
-                    )
-                    && may_have_moved(read(before.stages[reader.0]), read(stages[reader.0]), reads)
-            });
+        let was = |stage: usize| {
+            (
+                &self.pipeline.stages[stage],
+                before.stages[stage],
+                stages[stage],
+            )
+        };
+        let has_written = |(stage, then, now): (&WatchedStage, Counted, Counted)| {
+            let gives = stage.facts.ways.gives_pages;
+            is_active(stage, then, now) && (gives || may_differ(then.written, now.written))
+        };
+        let has_read = |(stage, then, now): (&WatchedStage, Counted, Counted)| {
+            let takes = stage.facts.ways.takes_pages;
+            is_active(stage, then, now) && (takes || may_differ(then.read, now.read))
+        };
+        let mut both = links
+            .iter()
+            .map(|link| (was(link.writer), was(link.reader)));
         let least = if fills.is_empty() { 1 } else { BESIDE };
-        let has_moved = has_moved
-            || (stages.iter().zip(&before.beside))
-                .any(|(now, before)| now.beside() >= before + least);
+        let mut beside = stages.iter().zip(&before.beside);
+        let has_moved = before.stages.is_empty()
+            || fills != before.fills
+            || both.any(|(writer, reader)| has_written(writer) && has_read(reader))
+            || beside.any(|(now, before)| now.beside() >= before + least);
         self.seen = Seen {
             beside: match has_moved {
                 true => stages.iter().map(|counted| counted.beside()).collect(),
@@ -109,23 +105,20 @@ impl Watch {
         let stages = self.pipeline.stages.iter_mut();
         stages.for_each(|stage| stage.members.clear());
         let links = self.pipeline.links.iter();
-        links
-            .filter_map(|link| open_for_writing(link.handle.as_fd()).ok())
-            .collect()
+        let opened = links.filter_map(|link| open_for_writing(link.handle.as_fd()).ok());
+        opened.collect()
     }
 }
 
 /// Returns whether a stage has run, or that is unknown.
 fn is_active(stage: &WatchedStage, before: Counted, now: Counted) -> bool {
-    let is_hidden = |stage: &WatchedStage| {
-        let mut members = stage.members.iter();
-        stage.has_hidden_processes || members.any(|member| member.process.has_hidden_threads)
-    };
+    let mut members = stage.members.iter();
     // A process that has started has run, so 0 is unknown.
-    now.turns == 0 || now.turns != before.turns || is_hidden(stage)
+    let has_run = now.turns == 0 || now.turns != before.turns || stage.has_hidden_processes;
+    has_run || members.any(|member| member.process.has_hidden_threads)
 }
 
 /// Returns whether this counter says that bytes have moved, or says nothing.
-fn may_have_moved(before: Option<u64>, now: Option<u64>, moves_pages: bool) -> bool {
-    moves_pages || before.is_none() || now.is_none() || before != now
+fn may_differ(before: Option<u64>, now: Option<u64>) -> bool {
+    before.is_none() || before != now
 }
