@@ -90,6 +90,9 @@ fn leading_placement(report: &Examination) -> Option<&Placement> {
     (!report.is_wrong() && gain.ratio > worth).then_some(gain)
 }
 
+const MEASURED_HERE: &str =
+    "the ratio of write_read on one CPU to write_read on two, on this machine";
+
 fn of_placement(placement: &Placement) -> Advice {
     Advice {
         text: format!(
@@ -99,9 +102,7 @@ fn of_placement(placement: &Placement) -> Advice {
             placement.ratio
         ),
         worth: Some(placement.ratio),
-        measured_as: Some(
-            "the ratio of write_read on one CPU to write_read on two, on this machine".to_owned(),
-        ),
+        measured_as: Some(MEASURED_HERE.to_owned()),
         command: Some(COMMAND.to_owned()),
         ..Advice::default()
     }
@@ -110,10 +111,10 @@ fn of_placement(placement: &Placement) -> Advice {
 /// Returns the advice about the largest loss, which begins with `rank`.
 fn of_losses(report: &Examination, rank: &str) -> Advice {
     let wrong = report.wrong().next();
-    if let Some(loss) = LOSSES
+    let mut losses = LOSSES
         .iter()
-        .find(|loss| wrong.is_none() && (loss.holds)(report))
-    {
+        .filter(|loss| wrong.is_none() && (loss.holds)(report));
+    if let Some(loss) = losses.next() {
         let (trial, setting) = (report.trial(loss.held_by), report.setting(loss.held_by));
         let remedy = trial.and_then(|trial| trial.cause.as_ref()?.remedy.as_ref());
         let command = remedy.or(setting.map(|setting| &setting.command));
@@ -130,14 +131,10 @@ fn of_losses(report: &Examination, rank: &str) -> Advice {
             command: command.cloned(),
         };
     }
+    let wrong = wrong.map(|trial| &trial.name);
+    let corrupts = wrong.map(|name| format!("{name} corrupts data on this machine: do not use it"));
     Advice {
-        text: match wrong {
-            Some(trial) => format!(
-                "{} corrupts data on this machine: do not use it",
-                trial.name
-            ),
-            None => "no setting limits pipes on this machine".into(),
-        },
+        text: corrupts.unwrap_or_else(|| "no setting limits pipes on this machine".into()),
         ..Advice::default()
     }
 }

@@ -19,12 +19,9 @@ pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> RefusalCaus
 
 fn pipe_max_size(around: &Circumstances) -> Option<RefusalCause> {
     let max = around.pipe_max_size.filter(|&max| max < 1 << 20)?;
-    (!around.capabilities.sys_resource).then(|| {
-        RefusalCause::new(
-            format!("fs.pipe-max-size is {max}"),
-            "sudo sysctl -w fs.pipe-max-size=1048576",
-        )
-    })
+    let why = format!("fs.pipe-max-size is {max}");
+    let cause = RefusalCause::new(why, "sudo sysctl -w fs.pipe-max-size=1048576");
+    (!around.capabilities.sys_resource).then_some(cause)
 }
 
 /// Returns the number of pages of a pipe of 1 MiB: 256 if a page has 4 KiB.
@@ -40,10 +37,9 @@ fn user_pages(around: &Circumstances) -> Option<RefusalCause> {
         ("fs.pipe-user-pages-soft", around.user_pages_soft),
         ("fs.pipe-user-pages-hard", around.user_pages_hard),
     ];
-    let (name, limit) = limits
-        .into_iter()
-        .filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)))
-        .min_by_key(|(_, limit)| *limit)?;
+    let limits = limits.into_iter();
+    let limits = limits.filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)));
+    let (name, limit) = limits.min_by_key(|(_, limit)| *limit)?;
     let used = around.pipe_pages_in_use;
     // A filter can cause the same error, but then the limit is not reached.
     if around.is_filtered() && used + pages_of_1_mib() <= limit {
@@ -78,12 +74,9 @@ fn huge_pages_off(around: &Circumstances) -> Option<RefusalCause> {
 
 /// Matches if huge pages were requested, and the kernel had none to give.
 fn no_huge_page_free(refusal: &Refusal) -> Option<RefusalCause> {
-    refusal.said.contains("the kernel gave").then(|| {
-        RefusalCause::new(
-            "memory is too fragmented for huge pages, or its cgroup is full",
-            "echo 1 | sudo tee /proc/sys/vm/compact_memory",
-        )
-    })
+    let why = "memory is too fragmented for huge pages, or its cgroup is full";
+    let cause = || RefusalCause::new(why, "echo 1 | sudo tee /proc/sys/vm/compact_memory");
+    refusal.said.contains("the kernel gave").then(cause)
 }
 
 /// Returns the cause for any trial.
@@ -94,16 +87,10 @@ fn general(refusal: &Refusal, around: &Circumstances) -> RefusalCause {
         operation => operation,
     };
     // The kernel itself does not return these errors for a call on a process's own pipes and memory.
+    use Errno as E;
     let may_be_filtered = match errno {
         None => refusal.signal.is_none(),
-        Some(errno) => [
-            Errno::PERM,
-            Errno::NOSYS,
-            Errno::ACCESS,
-            Errno::INVAL,
-            Errno::OPNOTSUPP,
-        ]
-        .contains(&errno),
+        Some(errno) => [E::PERM, E::NOSYS, E::ACCESS, E::INVAL, E::OPNOTSUPP].contains(&errno),
     };
     match errno {
         _ if refusal.signal == Some(Signal::SYS.as_raw()) => RefusalCause::new(

@@ -39,6 +39,7 @@ impl Circumstances {
         let of_status = |key| field(&status, key)?.parse::<u64>().ok();
         let capabilities = Capabilities::read(root);
         let version = root.text("proc/version").unwrap_or_default();
+        let huge_pages = root.text("sys/kernel/mm/transparent_hugepage/enabled");
         Circumstances {
             conditions: Conditions {
                 uid: 0,
@@ -51,9 +52,7 @@ impl Circumstances {
             pipe_max_size: root.number("proc/sys/fs/pipe-max-size"),
             user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
             user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
-            huge_pages: root
-                .text("sys/kernel/mm/transparent_hugepage/enabled")
-                .and_then(|text| bracketed_word(&text).map(str::to_owned)),
+            huge_pages: huge_pages.and_then(|text| bracketed_word(&text).map(str::to_owned)),
             ..Circumstances::default()
         }
     }

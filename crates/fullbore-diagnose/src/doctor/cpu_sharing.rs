@@ -41,9 +41,9 @@ pub fn gain(report: &PlacementReport) -> Option<&Placement> {
 pub const COMMAND: &str = "fullbore run --place together 'A | B'";
 
 fn words(placement: &Placement) -> String {
-    let one = &placement.one_cpu;
-    let two = &placement.two_cpus;
+    let (one, two) = (&placement.one_cpu, &placement.two_cpus);
     let medians = format!("{} and {} GiB/s", figure(one.median), figure(two.median));
+    let [a, b, c, d] = [one.min, one.max, two.min, two.max].map(figure);
     let wake_up = placement.wake_up_us.map_or(String::new(), |us| {
         format!(" Waking a process on another CPU takes {} µs.", figure(us))
     });
@@ -56,12 +56,8 @@ fn words(placement: &Placement) -> String {
         ),
         Gain::Unclear => format!(
             "It is unclear whether one CPU for both ends of a pipe gains anything here: the medians \
-             on one CPU and on two are {medians}, but the rounds overlap ({} to {} and {} to {}).\
-             {wake_up}",
-            figure(one.min),
-            figure(one.max),
-            figure(two.min),
-            figure(two.max)
+on one CPU and on two are {medians}, but the rounds overlap ({a} to {b} and {c} to {d}).\
+             {wake_up}"
         ),
         Gain::Busy => format!(
             "The machine was too busy to tell whether one CPU for both ends of a pipe gains \

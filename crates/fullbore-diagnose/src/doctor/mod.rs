@@ -40,10 +40,7 @@ pub fn examine(program: &Program) -> Examination {
     let around = Circumstances::read(allowance.pages);
     allowance.soft_limit = around.user_pages_soft;
     allowance.exempt = around.is_exempt_from_user_pages();
-    let try_it = |trial: &Trial| {
-        let (outcome, took) = trial.run(program);
-        tried(trial, outcome, took, &around)
-    };
+    let try_it = |trial: &Trial| tried(trial, trial.run(program), &around);
     let cpus = CpuPair::choose(&topology);
     let mut report = Examination {
         schema: SCHEMA,
@@ -67,8 +64,7 @@ pub fn examine(program: &Program) -> Examination {
 
 fn tried(
     trial: &Trial,
-    outcome: TrialOutcome,
-    took: Duration,
+    (outcome, took): (TrialOutcome, Duration),
     around: &Circumstances,
 ) -> TrialReport {
     let refusal = match &outcome {
@@ -114,7 +110,7 @@ fn fixture(refused: &[&str]) -> Examination {
             said: "Operation not permitted".into(),
         }),
     };
-    let tried = |trial: &Trial| tried(trial, outcome(trial), Duration::ZERO, &around);
+    let tried = |trial: &Trial| tried(trial, (outcome(trial), Duration::ZERO), &around);
     let mut report = Examination {
         schema: SCHEMA,
         taken_at: rfc3339(SystemTime::UNIX_EPOCH),

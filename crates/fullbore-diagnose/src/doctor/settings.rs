@@ -21,24 +21,16 @@ pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
 
 fn max_size(around: &Circumstances) -> Option<Setting> {
     let bytes = around.pipe_max_size?;
-    let (fine, meaning) = match bytes {
-        _ if around.capabilities.sys_resource => (
-            true,
-            "does not apply to this process (CAP_SYS_RESOURCE)".into(),
-        ),
-        0..0x10_0000 => {
-            let most = size::format(bytes);
-            (
-                false,
-                format!("pipes are limited to {most}; fullbore uses 1 MiB"),
-            )
-        }
-        _ => (true, "pipes can have a capacity of 1 MiB".into()),
+    let is_exempt = around.capabilities.sys_resource;
+    let meaning = match size::format(bytes) {
+        _ if is_exempt => "does not apply to this process (CAP_SYS_RESOURCE)".into(),
+        most if bytes < 1 << 20 => format!("pipes are limited to {most}; fullbore uses 1 MiB"),
+        _ => "pipes can have a capacity of 1 MiB".into(),
     };
     Some(Setting {
         name: "fs.pipe-max-size".into(),
         value: bytes.to_string(),
-        fine,
+        fine: is_exempt || bytes >= 1 << 20,
         meaning,
         purpose: "maximum capacity of a pipe, in bytes, for users without privileges".into(),
         command: "sudo sysctl -w fs.pipe-max-size=1048576".into(),
@@ -46,15 +38,15 @@ fn max_size(around: &Circumstances) -> Option<Setting> {
     })
 }
 
+const EXEMPT: &str = "does not apply to this process (CAP_SYS_ADMIN)";
+const DEAR: &str = "idle CPUs halt at once, so every sleep on a pipe is expensive";
+
 fn user_pages(around: &Circumstances) -> Option<Setting> {
     let pages = around.user_pages_soft?;
     let used = around.pipe_pages_in_use;
     let roomy = pages.saturating_mul(fullbore_linux::page_size() as u64) >> 20;
     let (fine, meaning) = match pages {
-        _ if around.is_exempt_from_user_pages() => (
-            true,
-            "does not apply to this process (CAP_SYS_ADMIN)".into(),
-        ),
+        _ if around.is_exempt_from_user_pages() => (true, EXEMPT.into()),
         0 => (true, "no limit".into()),
         _ if roomy < 16 => (false, format!("enough for only {roomy} pipes of 1 MiB")),
         _ if used > pages / 4 * 3 => (false, format!("{used} pages are in use")),
@@ -76,14 +68,10 @@ fn user_pages(around: &Circumstances) -> Option<Setting> {
 /// Returns the setting only if the active governor is the one that polls.
 fn halt_poll(root: &Root) -> Option<Setting> {
     let governor = root.text(GOVERNOR_FILE)?;
-    let time = root
-        .number(HALT_POLL_FILE)
-        .filter(|_| governor.trim() == "haltpoll")?;
+    let time = root.number(HALT_POLL_FILE);
+    let time = time.filter(|_| governor.trim() == "haltpoll")?;
     let (fine, meaning) = match time {
-        0 => (
-            false,
-            "idle CPUs halt at once, so every sleep on a pipe is expensive".into(),
-        ),
+        0 => (false, DEAR.into()),
         1..50_000 => (false, "shorter than most waits for a pipe".into()),
         _ => (true, format!("{} us", time / 1000)),
     };

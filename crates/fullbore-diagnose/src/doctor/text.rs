@@ -126,10 +126,8 @@ fn in_words(trial: &TrialReport) -> String {
         "" => String::new(),
         operation => format!("{operation}: "),
     };
-    let errno = match &trial.errno_name {
-        Some(name) => format!(" ({name})"),
-        None => String::new(),
-    };
+    let errno = trial.errno_name.as_ref();
+    let errno = errno.map_or_else(String::new, |name| format!(" ({name})"));
     format!("{operation}{}{errno}; {why}", refusal.said)
 }
 

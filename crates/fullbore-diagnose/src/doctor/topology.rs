@@ -40,28 +40,19 @@ fn describe(topology: &Topology) -> CpuReport {
 
 /// Formats the pairs for the terminal.
 pub fn pair_lines(cpus: &CpuReport) -> Vec<String> {
-    let names: Vec<String> = cpus
-        .pairs
-        .iter()
-        .map(|pair| format!("{},{}", pair.writer, pair.reader))
-        .collect();
-    let widest = names.iter().map(String::len).max().unwrap_or(0);
-    cpus.pairs
-        .iter()
-        .zip(names)
-        .map(|(pair, name)| {
-            let distance = pair.line_round_trip_ns.map_or_else(
-                || "distance unknown".into(),
-                |ns| format!("{ns:.0} ns round trip"),
-            );
-            let chosen = match pair.chosen {
-                true => ", bench default",
-                false => "",
-            };
-            let words = words(pair.share);
-            format!("--cpus {name:<widest$}  {words}, {distance}{chosen}")
-        })
-        .collect()
+    let name = |pair: &PairReport| format!("{},{}", pair.writer, pair.reader);
+    let widest = cpus.pairs.iter().map(|pair| name(pair).len()).max();
+    let widest = widest.unwrap_or(0);
+    let line = |pair: &PairReport| {
+        let distance = pair
+            .line_round_trip_ns
+            .map(|ns| format!("{ns:.0} ns round trip"));
+        let distance = distance.unwrap_or_else(|| "distance unknown".into());
+        let chosen = if pair.chosen { ", bench default" } else { "" };
+        let (name, words) = (name(pair), words(pair.share));
+        format!("--cpus {name:<widest$}  {words}, {distance}{chosen}")
+    };
+    cpus.pairs.iter().map(line).collect()
 }
 
 /// Returns the first pair of each kind, of the CPUs that this process may use.
@@ -92,11 +83,8 @@ fn pairs(topology: &Topology) -> Vec<PairReport> {
 }
 
 fn share(topology: &Topology, a: usize, b: usize) -> Sharing {
-    let by_cache = |level| {
-        topology
-            .cache(a, level)
-            .is_some_and(|(_, cpus)| cpus.contains(&b))
-    };
+    let cache = |level| topology.cache(a, level);
+    let by_cache = |level| cache(level).is_some_and(|(_, cpus)| cpus.contains(&b));
     if topology.core(a).contains(&b) {
         return Sharing::Core;
     }

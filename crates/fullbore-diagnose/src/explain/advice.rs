@@ -19,13 +19,8 @@ struct Remedy {
 }
 
 /// The options that move pages by reference instead of copying them.
-const BY_REFERENCE: &[&str] = &[
-    "--write-with-vmsplice",
-    "--way fresh",
-    "--way recycle",
-    "--way repeat",
-    "--memory",
-];
+#[rustfmt::skip]
+const BY_REFERENCE: &[&str] = &["--write-with-vmsplice", "--way fresh", "--way recycle", "--way repeat", "--memory"];
 
 const ANY: &[&str] = &[];
 
@@ -139,15 +134,12 @@ pub fn advice(class: Class, program: &str, subject: Subject<'_>) -> CostAdvice {
             words: remedy.words.to_owned(),
         },
         None => {
-            let mut words = without_a_remedy(class).to_owned();
+            let (instead, mut words) = (None, without_a_remedy(class).to_owned());
             if class == Class::User && subject.experiment.is_none() && !program.is_empty() {
                 // As under a verdict of run.
                 words = format!("{words}; next: {}", step_on_cpu(program));
             }
-            CostAdvice {
-                instead: None,
-                words,
-            }
+            CostAdvice { instead, words }
         }
     }
 }

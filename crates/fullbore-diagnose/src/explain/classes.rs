@@ -7,6 +7,8 @@
 //! the innermost function. The time of a function that no row names belongs to its caller; a chain
 //! without any named function is not classified, and shown as such.
 
+use std::ops::Range;
+
 use fullbore_results::explain::Class;
 
 /// The part of a chain that a row examines.
@@ -35,14 +37,8 @@ struct Pattern {
 }
 
 /// The functions between the system call and the pipe's mutex.
-const A_PIPE: &[&str] = &[
-    "*pipe*",
-    "*splice*",
-    "do_tee",
-    "*sys_tee",
-    "link_pipe",
-    "wait_for_space",
-];
+#[rustfmt::skip]
+const A_PIPE: &[&str] = &["*pipe*", "*splice*", "do_tee", "*sys_tee", "link_pipe", "wait_for_space"];
 
 /// The names in kernels from 4.19 to 6.18, on x86-64 and arm64. docs/explain.md says in which of them
 /// each name was seen.
@@ -159,35 +155,16 @@ const TABLE: &[Pattern] = &[
 /// Returns the class of a sample in the kernel. `chain` is innermost first.
 pub fn classify(chain: &[&str]) -> Class {
     let names: Vec<&str> = chain.iter().map(|name| base_name(name)).collect();
-    along_the_chain(&names)
-        .or_else(|| leaf(&names, Reach::LeafUnder))
-        .or_else(|| innermost(&names))
-        .or_else(|| leaf(&names, Reach::Leaf))
-        .unwrap_or(Class::NotClassified)
-}
-
-fn along_the_chain(names: &[&str]) -> Option<Class> {
-    rows(Reach::Chain)
-        .find(|row| (0..names.len()).any(|at| row.names(names, at)))
-        .map(|row| row.class)
-}
-
-fn innermost(names: &[&str]) -> Option<Class> {
-    (0..names.len()).find_map(|at| {
-        rows(Reach::Innermost)
-            .find(|row| row.names(names, at))
-            .map(|row| row.class)
-    })
-}
-
-fn leaf(names: &[&str], reach: Reach) -> Option<Class> {
-    rows(reach)
-        .find(|row| !names.is_empty() && row.names(names, 0))
-        .map(|row| row.class)
-}
-
-fn rows(reach: Reach) -> impl Iterator<Item = &'static Pattern> {
-    TABLE.iter().filter(move |row| row.reach == reach)
+    let row = |reach, at: Range<usize>| {
+        let mut rows = TABLE.iter().filter(|row| row.reach == reach);
+        rows.find(|row| at.clone().any(|at| row.names(&names, at)))
+    };
+    let (all, leaf) = (0..names.len(), 0..names.len().min(1));
+    let row = row(Reach::Chain, all.clone())
+        .or_else(|| row(Reach::LeafUnder, leaf.clone()))
+        .or_else(|| all.clone().find_map(|at| row(Reach::Innermost, at..at + 1)))
+        .or_else(|| row(Reach::Leaf, leaf.clone()));
+    row.map_or(Class::NotClassified, |row| row.class)
 }
 
 impl Pattern {
@@ -221,11 +198,9 @@ fn matches(pattern: &str, name: &str) -> bool {
         (Some(end), None) => name.ends_with(end),
         (None, Some(start)) => name.starts_with(start),
         (None, None) => match pattern.split_once('*') {
-            Some((start, end)) => {
-                name.len() >= start.len() + end.len()
-                    && name.starts_with(start)
-                    && name.ends_with(end)
-            }
+            Some((start, end)) => name
+                .strip_prefix(start)
+                .is_some_and(|rest| rest.ends_with(end)),
             None => name == pattern,
         },
     }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use rustix::io::Errno;
+use rustix::system::uname;
 
 use fullbore_host::machine::{CpuPair, Topology};
 use fullbore_host::refusal::Unsupported;
@@ -183,10 +184,7 @@ impl Watched {
         });
         let explanation = Explanation {
             schema: SCHEMA,
-            kernel: rustix::system::uname()
-                .release()
-                .to_string_lossy()
-                .into_owned(),
+            kernel: uname().release().to_string_lossy().into_owned(),
             sampling,
             sides,
             verdict,

@@ -47,13 +47,16 @@ impl Processes {
                 // that does not count.
                 Some(seen) if seen.name == name => (seen.last, seen.cpus) = (figures, cpus),
                 _ => {
-                    let seen = Seen {
-                        name,
-                        cpus,
-                        first: figures,
-                        last: figures,
-                    };
-                    self.0.insert(pid, seen);
+                    let (first, last) = (figures, figures);
+                    self.0.insert(
+                        pid,
+                        Seen {
+                            name,
+                            cpus,
+                            first,
+                            last,
+                        },
+                    );
                 }
             }
         }

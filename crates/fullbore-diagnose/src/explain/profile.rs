@@ -145,17 +145,12 @@ impl Known {
     }
 
     fn tell(&mut self, pid: u32, what: What) {
-        match what {
-            What::Forked { parent } => {
-                if let Some(name) = self.names.get(&parent).cloned() {
-                    self.names.insert(pid, name);
-                }
-            }
-            What::Named { name, .. } => {
-                self.names.insert(pid, name);
-            }
-            What::Running(_) => {}
-        }
+        let name = match what {
+            What::Forked { parent } => self.names.get(&parent).cloned(),
+            What::Named { name, .. } => Some(name),
+            What::Running(_) => None,
+        };
+        self.names.extend(name.map(|name| (pid, name)));
     }
 
     fn name(&self, pid: u32, processes: &Processes) -> String {
@@ -170,17 +165,14 @@ fn stack(sample: &Sample, kernel: &Kernel) -> Stack {
     match sample {
         Sample::User => Stack::User,
         Sample::Kernel(_) if kernel.is_hidden() => Stack::Kernel(vec![HIDDEN.to_owned()]),
-        Sample::Kernel(chain) => Stack::Kernel(
-            chain
-                .iter()
-                .enumerate()
-                .map(|(at, &address)| {
-                    // A return address may be the first address of the next function.
-                    let within = address - u64::from(at > 0);
-                    kernel.name(within).unwrap_or("[unknown]").to_owned()
-                })
-                .collect(),
-        ),
+        Sample::Kernel(chain) => {
+            let name = |(at, &address): (usize, &u64)| {
+                // A return address may be the first address of the next function.
+                let within = address - u64::from(at > 0);
+                kernel.name(within).unwrap_or("[unknown]").to_owned()
+            };
+            Stack::Kernel(chain.iter().enumerate().map(name).collect())
+        }
     }
 }
 
@@ -197,25 +189,14 @@ impl Sides {
 
     /// Returns the writer first, and the others in the order of their start.
     fn in_order(self) -> Vec<Side> {
-        let mut sides: Vec<(bool, u32, Side)> = self
-            .0
-            .into_iter()
-            .map(|(name, (side, pids))| {
-                let first = pids.iter().min().copied().unwrap_or(0);
-                let processes = pids.len();
-                (
-                    name != "writer",
-                    first,
-                    Side {
-                        name,
-                        processes,
-                        ..side
-                    },
-                )
-            })
-            .collect();
-        sides.sort_by_key(|(later, first, _)| (*later, *first));
-        sides.into_iter().map(|(.., side)| side).collect()
+        let mut sides: Vec<_> = self.0.into_iter().collect();
+        sides.sort_by_key(|(name, (_, pids))| (name != "writer", pids.iter().min().copied()));
+        let side = |(name, (side, pids)): (String, (Side, HashSet<u32>))| Side {
+            name,
+            processes: pids.len(),
+            ..side
+        };
+        sides.into_iter().map(side).collect()
     }
 }
 

@@ -18,32 +18,24 @@ pub fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
         (Some(name), Some(shows)) => writeln!(out, "{name}: {shows}")?,
         _ => writeln!(out, "{}", clean(&explanation.command.join(" ")))?,
     }
-    let all: f64 = explanation
-        .sides
-        .iter()
-        .map(|side| weight(explanation, side))
-        .sum();
+    let sides = explanation.sides.iter();
+    let all: f64 = sides.clone().map(|side| weight(explanation, side)).sum();
     let is_small = |side: &&SideReport| weight(explanation, side) < SMALL * all;
-    for side in explanation.sides.iter().filter(|side| !is_small(side)) {
+    for side in sides.clone().filter(|side| !is_small(side)) {
         writeln!(out)?;
         write_side(side, out)?;
     }
-    let small: Vec<&str> = explanation
-        .sides
-        .iter()
+    let small: Vec<&str> = sides
         .filter(is_small)
         .map(|side| side.name.as_str())
         .collect();
     if !small.is_empty() {
-        writeln!(
-            out,
-            "\nNot shown, with less than 1% of {}: {}",
-            match has_samples_of_all(explanation) {
-                true => "the samples",
-                false => "the time on CPU",
-            },
-            clean(&small.join(", "))
-        )?;
+        let of = match has_samples_of_all(explanation) {
+            true => "the samples",
+            false => "the time on CPU",
+        };
+        let small = clean(&small.join(", "));
+        writeln!(out, "\nNot shown, with less than 1% of {of}: {small}")?;
     }
     writeln!(out)?;
     match &explanation.verdict {
@@ -67,10 +59,8 @@ pub fn write(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
 
 /// Returns whether samples were taken of user code and of the kernel.
 fn has_samples_of_all(explanation: &Explanation) -> bool {
-    explanation
-        .sampling
-        .as_ref()
-        .is_some_and(|sampling| sampling.of_kernel)
+    let sampling = explanation.sampling.as_ref();
+    sampling.is_some_and(|sampling| sampling.of_kernel)
 }
 
 /// Returns the side's weight in the time on CPU. Without samples of the kernel, a side that ran
@@ -90,23 +80,24 @@ fn write_how(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
             sampling.samples, sampling.frequency, sampling.clock, sampling.lost
         )?;
         match &explanation.disturbance {
-            Some(disturbance) => writeln!(
-                out,
-                "Sampling changed the figure by {:+.1}%: {} with it, {} without, {}.",
-                disturbance.change * 100.0,
-                figures(&disturbance.with),
-                figures(&disturbance.without),
-                disturbance.unit
-            )
-            .and_then(|()| match Spread::of(&disturbance.without) {
-                Some(spread) if spread.is_noisy() && disturbance.without.len() > 1 => writeln!(
+            Some(disturbance) => {
+                let [with, without] =
+                    [&disturbance.with, &disturbance.without].map(|all| figures(all));
+                writeln!(
                     out,
-                    "This is only a guess: the runs without sampling differ by {:.0}% from \
-                     each other.",
-                    spread.disagreement() * 100.0
-                ),
-                _ => Ok(()),
-            })?,
+                    "Sampling changed the figure by {:+.1}%: {with} with it, {without} without, {}.",
+                    disturbance.change * 100.0,
+                    disturbance.unit
+                )?;
+                let noisy = Spread::of(&disturbance.without).filter(Spread::is_noisy);
+                if let Some(spread) = noisy.filter(|_| disturbance.without.len() > 1) {
+                    writeln!(
+                        out,
+                        "This is only a guess: the runs without sampling differ by {:.0}% from each other.",
+                        spread.disagreement() * 100.0
+                    )?;
+                }
+            }
             None => writeln!(out, "It is unknown how much sampling slowed it down.")?,
         }
     }
@@ -133,17 +124,13 @@ fn write_advice(verdict: &MainCost, out: &mut dyn Write) -> io::Result<()> {
 
 fn capital(words: &str) -> String {
     let mut letters = words.chars();
-    letters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
 }
 
 fn figures(figures: &[f64]) -> String {
-    let words: Vec<String> = figures
-        .iter()
-        .map(|figure| format!("{figure:.2}"))
-        .collect();
-    words.join(" / ")
+    let words = figures.iter().map(|figure| format!("{figure:.2}"));
+    words.collect::<Vec<_>>().join(" / ")
 }
 
 fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
@@ -158,12 +145,8 @@ fn write_side(side: &SideReport, out: &mut dyn Write) -> io::Result<()> {
             (Class::NotClassified, true) => "in the kernel",
             (class, _) => class.name(),
         };
-        writeln!(
-            out,
-            "  {:>4}  {class:width$}  {}",
-            Percent(share.share),
-            symbols(share)
-        )?;
+        let (percent, symbols) = (Percent(share.share), symbols(share));
+        writeln!(out, "  {percent:>4}  {class:width$}  {symbols}")?;
     }
     Ok(())
 }
@@ -191,16 +174,13 @@ fn time(side: &SideReport) -> String {
 
 fn symbols(share: &ClassShare) -> String {
     const SHOWN: usize = 4;
-    let words: Vec<String> = share
-        .symbols
-        .iter()
-        .enumerate()
-        // The largest function of a share is shown even if it is small.
+    let symbols = share.symbols.iter().enumerate();
+    // The largest function of a share is shown even if it is small.
+    let symbols = symbols
         .filter(|(at, symbol)| *at == 0 || symbol.share >= TINY)
-        .take(SHOWN)
-        .map(|(_, symbol)| format!("{} {}", symbol.name, Percent(symbol.share)))
-        .collect();
-    words.join(", ")
+        .take(SHOWN);
+    let words = symbols.map(|(_, symbol)| format!("{} {}", symbol.name, Percent(symbol.share)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

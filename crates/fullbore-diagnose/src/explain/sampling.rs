@@ -148,16 +148,12 @@ impl Sampling {
 
     fn open(cpus: &[usize], how: Sampled) -> io::Result<Self> {
         let sampler = |&cpu: &usize| {
-            let counter = || builder(how, cpu).build();
+            let sampled = |bytes| builder(how, cpu).build()?.sampled(bytes);
             // An unprivileged user may lock perf_event_mlock_kb per CPU: 512 KiB and a page.
-            counter()?
-                .sampled(1 << 19)
-                .or_else(|error| match error.kind() {
-                    ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => {
-                        counter()?.sampled(1 << 16)
-                    }
-                    _ => Err(error),
-                })
+            sampled(1 << 19).or_else(|error| match error.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::OutOfMemory => sampled(1 << 16),
+                _ => Err(error),
+            })
         };
         let samplers = cpus.iter().map(sampler).collect::<io::Result<_>>()?;
         Ok(Self { samplers, how })
@@ -207,13 +203,8 @@ fn builder(how: Sampled, cpu: usize) -> Builder<'static> {
         // The chain of a sample in user mode is empty, and the parser considers a record that ends with
         // an empty list truncated. The weight, which is 0, is therefore requested as well: it comes
         // after the chain.
-        .sample(
-            SampleFlag::IP
-                | SampleFlag::TID
-                | SampleFlag::TIME
-                | SampleFlag::CALLCHAIN
-                | SampleFlag::WEIGHT,
-        )
+        .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME)
+        .sample(SampleFlag::CALLCHAIN | SampleFlag::WEIGHT)
         .sample_id_all(true)
         .task(true)
         .comm(true)
@@ -266,16 +257,11 @@ impl<'a> Visitor<'a> for Reading {
     }
 
     fn visit_fork(self, record: Exit, metadata: RecordMetadata) -> Read {
-        match record.pid == record.ppid {
+        let (pid, parent) = (record.pid, record.ppid);
+        match pid == parent {
             // The record is about a thread.
             true => Read::Nothing,
-            false => Self::event(
-                &metadata,
-                record.pid,
-                What::Forked {
-                    parent: record.ppid,
-                },
-            ),
+            false => Self::event(&metadata, pid, What::Forked { parent }),
         }
     }
 
@@ -306,11 +292,8 @@ impl<'a> Visitor<'a> for Reading {
             }
             _ => return Read::Nothing,
         };
-        Read::Event(Event {
-            time,
-            pid,
-            what: What::Running(sample),
-        })
+        let what = What::Running(sample);
+        Read::Event(Event { time, pid, what })
     }
 }
 

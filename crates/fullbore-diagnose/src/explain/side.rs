@@ -17,15 +17,13 @@ impl Side {
         let ran = accounts.user_seconds + accounts.system_seconds;
         if !whole && ran > 0.0 {
             let user = accounts.user_seconds / ran;
-            let share = |class, share| ClassShare {
+            let both = [(Class::User, user), (Class::NotClassified, 1.0 - user)];
+            let share = |(class, share)| ClassShare {
                 class,
                 share,
                 symbols: Vec::new(),
             };
-            report.shares = vec![
-                share(Class::User, user),
-                share(Class::NotClassified, 1.0 - user),
-            ];
+            report.shares = both.map(share).into();
             report.shares.sort_by(|a, b| b.share.total_cmp(&a.share));
         }
         report
@@ -39,26 +37,22 @@ impl Side {
             *symbols.entry(stack.leaf()).or_default() += count;
         }
         let part = |count: u64| count as f64 / samples.max(1) as f64;
-        let mut shares: Vec<ClassShare> = classes
-            .into_iter()
-            .map(|(class, symbols)| {
-                let share = part(symbols.values().sum());
-                let mut symbols: Vec<FunctionShare> = symbols
-                    .into_iter()
-                    .map(|(name, count)| FunctionShare {
-                        name: name.to_owned(),
-                        share: part(count),
-                    })
-                    .collect();
-                symbols.sort_by(|a, b| b.share.total_cmp(&a.share));
-                symbols.truncate(if class == Class::User { 0 } else { SYMBOLS });
-                ClassShare {
-                    class,
-                    share,
-                    symbols,
-                }
-            })
-            .collect();
+        let function = |(name, count): (&str, u64)| FunctionShare {
+            name: name.to_owned(),
+            share: part(count),
+        };
+        let share = |(class, symbols): (Class, BTreeMap<&str, u64>)| {
+            let share = part(symbols.values().sum());
+            let mut symbols: Vec<FunctionShare> = symbols.into_iter().map(function).collect();
+            symbols.sort_by(|a, b| b.share.total_cmp(&a.share));
+            symbols.truncate(if class == Class::User { 0 } else { SYMBOLS });
+            ClassShare {
+                class,
+                share,
+                symbols,
+            }
+        };
+        let mut shares: Vec<ClassShare> = classes.into_iter().map(share).collect();
         shares.sort_by(|a, b| b.share.total_cmp(&a.share));
         SideReport {
             name: self.name.clone(),

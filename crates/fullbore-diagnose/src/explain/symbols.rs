@@ -32,10 +32,9 @@ impl Kernel {
 
     /// Returns the function that contains `address`.
     pub fn name(&self, address: u64) -> Option<&str> {
-        let after = self
-            .functions
-            .partition_point(|(start, _)| *start <= address);
-        let (_, name) = self.functions.get(after.checked_sub(1)?)?;
+        let functions = &self.functions;
+        let after = functions.partition_point(|(start, _)| *start <= address);
+        let (_, name) = functions.get(after.checked_sub(1)?)?;
         Some(name)
     }
 }

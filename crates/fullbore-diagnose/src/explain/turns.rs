@@ -5,6 +5,8 @@
 //! the decision rests on the kernel's accounts: how long the sides together ran or were ready to run, how often
 //! they slept, and which CPUs they may use.
 
+use std::collections::BTreeSet;
+
 use super::profile::Side;
 use super::verdict::LEAST;
 use fullbore_results::explain::Class;
@@ -45,18 +47,16 @@ impl Turns {
             own: used(|side| side.accounts.user_seconds / side.accounts.seconds.max(1e-9)),
         };
         let is_waiting = |side: &&Side| {
-            side.accounts.voluntary_switches as f64 >= FEWEST_SLEEPS * side.accounts.seconds
-                && side.accounts.voluntary_switches > 0
+            let sleeps = side.accounts.voluntary_switches;
+            sleeps > 0 && sleeps as f64 >= FEWEST_SLEEPS * side.accounts.seconds
         };
         let waiting: Vec<&Side> = sides.iter().filter(is_waiting).collect();
         let processes: usize = waiting.iter().map(|side| side.processes).sum();
-        let mut cpus: Vec<u32> = waiting
+        let cpus: BTreeSet<u32> = waiting
             .iter()
             .flat_map(|side| &side.cpus)
             .copied()
             .collect();
-        cpus.sort_unstable();
-        cpus.dedup();
         let take_turns = processes >= 2 && cpus.len() >= 2 && turns.cpus <= MOST_CPUS;
         (take_turns && (!named || is_waking(sides))).then_some(turns)
     }
@@ -124,10 +124,8 @@ impl Turns {
         let wake_up = figures.wake_up_us.map_or(String::new(), |us| {
             format!(", and each wake-up of another CPU takes {} µs", figure(us))
         });
-        format!(
-            "The sides take turns: together they use {:.2} CPUs{wake_up}.",
-            self.cpus
-        )
+        let cpus = self.cpus;
+        format!("The sides take turns: together they use {cpus:.2} CPUs{wake_up}.")
     }
 }
 
@@ -142,12 +140,10 @@ fn medians(figures: &Placement) -> String {
 
 /// Returns whether the samples show sleeping and waking; too few samples do not speak against it.
 fn is_waking(sides: &[Side]) -> bool {
-    let stacks = || sides.iter().flat_map(|side| &side.stacks);
-    let all: u64 = stacks().map(|(_, count)| count).sum();
-    let waking: u64 = stacks()
-        .filter(|(stack, _)| stack.class() == Class::Sleeping)
-        .map(|(_, count)| count)
-        .sum();
+    let all: u64 = sides.iter().map(Side::samples).sum();
+    let stacks = sides.iter().flat_map(|side| &side.stacks);
+    let waking = stacks.filter(|(stack, _)| stack.class() == Class::Sleeping);
+    let waking: u64 = waking.map(|(_, count)| count).sum();
     all < LEAST || waking as f64 >= LEAST_WAKING * all as f64
 }
 

@@ -21,21 +21,16 @@ pub fn of_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<MainCost
     let mut totals: Vec<(Class, f64)> = totals.into_iter().collect();
     totals.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (class, samples) = *totals.first()?;
-    let next = totals
+    let mut others = totals
         .iter()
-        .find(|(other, _)| *other != class && *other != Class::User)
-        .filter(|(_, samples)| *samples > 0.1 * all as f64)
-        .map(|(class, _)| *class);
-    let words = format!(
-        "Most of the time on CPU goes to {}: {}.{}",
-        class.name(),
-        of_sides(sides, class),
-        next.map_or(String::new(), |next| format!(
-            " Next is {}: {}.",
-            next.name(),
-            of_sides(sides, next)
-        )),
-    );
+        .filter(|(other, _)| ![class, Class::User].contains(other));
+    let next = others
+        .next()
+        .filter(|(_, samples)| *samples > 0.1 * all as f64);
+    let next = next.map(|(class, _)| *class);
+    let place = |class: Class| format!("{}: {}.", class.name(), of_sides(sides, class));
+    let second = next.map_or(String::new(), |next| format!(" Next is {}", place(next)));
+    let words = format!("Most of the time on CPU goes to {}{second}", place(class));
     let most = sides.iter().max_by(|a, b| {
         let weight = |side: &SideReport| side.share(class) * side.samples as f64;
         weight(a).total_cmp(&weight(b))
@@ -60,11 +55,8 @@ pub fn in_parallel(line: &str, sides: &[SideReport], cpus: usize) -> Option<Cost
     if slow.processes != 1 || slow.ran < RUNS {
         return None;
     }
-    let used: f64 = sides
-        .iter()
-        .map(|side| side.ran * side.processes as f64)
-        .sum();
-    let spread = on_all_cpus(line, &slow.name, cpus as f64 - used)?;
+    let used = sides.iter().map(|side| side.ran * side.processes as f64);
+    let spread = on_all_cpus(line, &slow.name, cpus as f64 - used.sum::<f64>())?;
     Some(CostAdvice {
         instead: spread.command,
         words: format!("{}; or {}", spread.why, step_on_cpu(&slow.name)),
@@ -76,22 +68,16 @@ pub const LEAST: u64 = 50;
 
 /// Formats the shares of the sides, the largest first: `48% of the reader's and 20% of the writer's`.
 fn of_sides(sides: &[SideReport], class: Class) -> String {
-    let mut parts: Vec<(f64, &str)> = sides
-        .iter()
-        .filter(|side| side.samples >= LEAST / 5)
-        .map(|side| (side.share(class), side.name.as_str()))
-        .filter(|(share, _)| *share >= 0.01)
-        .collect();
+    let sides = sides.iter().filter(|side| side.samples >= LEAST / 5);
+    let mut parts: Vec<_> = sides.map(|side| (side.share(class), &side.name)).collect();
+    parts.retain(|(share, _)| *share >= 0.01);
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
-    parts.truncate(3);
-    let words: Vec<String> = parts
-        .iter()
-        .map(|(share, name)| format!("{:.0}% of {name}'s", share * 100.0))
-        .collect();
-    match words.as_slice() {
+    let parts = parts.iter().take(3);
+    let words = parts.map(|(share, name)| format!("{:.0}% of {name}'s", share * 100.0));
+    match words.collect::<Vec<_>>().as_slice() {
         [] => "a small share of each side".to_owned(),
-        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
-        _ => words.concat(),
+        [only] => only.clone(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
     }
 }
 
@@ -107,31 +93,23 @@ pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Mai
     if user + system <= 0.05 {
         return None;
     }
-    let (class, words) = if user > system {
-        (
-            Class::User,
-            "Most of the CPU time was spent in user code".to_owned(),
-        )
-    } else if faults * FAULT > system / 3.0 {
-        (
-            Class::Faults,
-            format!(
-                "Most of the CPU time was spent in the kernel, with {faults:.0} page faults: zeroing and page faults are a large part of it"
-            ),
-        )
-    } else if switches * SWITCH > system / 3.0 {
-        (
-            Class::Sleeping,
-            format!(
-                "Most of the CPU time was spent in the kernel, and a side went to sleep {switches:.0} times: sleeping and waking are a large part of it"
-            ),
-        )
-    } else {
-        (
-            Class::NotClassified,
-            "Most of the CPU time was spent in the kernel, with few page faults and few sleeps: on copying, page look-ups or the pipe's lock, which cannot be distinguished without samples".to_owned(),
-        )
+    let class = match () {
+        () if user > system => Class::User,
+        () if faults * FAULT > system / 3.0 => Class::Faults,
+        () if switches * SWITCH > system / 3.0 => Class::Sleeping,
+        () => Class::NotClassified,
     };
+    let on_what = match class {
+Class::User => "user code".to_owned(),
+Class::Faults => format!(
+"the kernel, with {faults:.0} page faults: zeroing and page faults are a large part of it"
+),
+Class::Sleeping => format!(
+"the kernel, and a side went to sleep {switches:.0} times: sleeping and waking are a large part of it"
+),
+_ => "the kernel, with few page faults and few sleeps: on copying, page look-ups or the pipe's lock, which \
+cannot be distinguished without samples".to_owned(),
+};
     let advice = match class {
         Class::NotClassified => CostAdvice {
             instead: None,
@@ -143,7 +121,7 @@ pub fn without_samples(sides: &[SideReport], subject: Subject<'_>) -> Option<Mai
         class,
         share: (user.max(system)) / (user + system),
         next: None,
-        words: format!("{words}."),
+        words: format!("Most of the CPU time was spent in {on_what}."),
         advice,
     })
 }
