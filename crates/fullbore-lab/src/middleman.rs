@@ -46,18 +46,14 @@ pub fn run(habit: Habit, files: &[PathBuf], parent: &ParentOptions) -> anyhow::R
                 }
             }
         }
-        Habit::Resize => resize_and_copy(&mut calls, source, sink)?,
-        Habit::Hold => hold_and_pass(&mut calls, source, sink)?,
+        Habit::Resize => resize_and_copy(&mut calls, [source, sink])?,
+        Habit::Hold => hold_and_pass(&mut calls, [source, sink])?,
         Habit::StdCopy => std_copy::run(files)?,
     }
     Ok(())
 }
 
-fn hold_and_pass(
-    calls: &mut Calls,
-    source: BorrowedFd<'_>,
-    sink: BorrowedFd<'_>,
-) -> anyhow::Result<()> {
+fn hold_and_pass(calls: &mut Calls, [source, sink]: [BorrowedFd<'_>; 2]) -> anyhow::Result<()> {
     let (own, growth) = fullbore_linux::pipe::with_capacity(1 << 20)?;
     let (reader, writer) = (own.reader.as_fd(), own.writer.as_fd());
     loop {
@@ -78,11 +74,7 @@ fn hold_and_pass(
     }
 }
 
-fn resize_and_copy(
-    calls: &mut Calls,
-    source: BorrowedFd<'_>,
-    sink: BorrowedFd<'_>,
-) -> anyhow::Result<()> {
+fn resize_and_copy(calls: &mut Calls, [source, sink]: [BorrowedFd<'_>; 2]) -> anyhow::Result<()> {
     let pipe = PipeEnd::new(source)?;
     let mut buffer = vec![0; 48 * 1024];
     for turn in 0u64.. {

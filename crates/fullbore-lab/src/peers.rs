@@ -69,8 +69,8 @@ impl Peers {
             .stderr(Stdio::piped())
             // Its own process group lets us end it together with the processes that it starts.
             .process_group(0);
-        let process =
-            Process::start(command).map_err(|error| Stop::Failed(format!("{error:#}")))?;
+        let failed = |error| Stop::Failed(format!("{error:#}"));
+        let process = Process::start(command).map_err(failed)?;
         // The program makes its files first, and ends by itself when its time is up.
         let ended = process.end_group_within(patience + process::GRACE)?;
         ended.went_well(name)?;
@@ -131,9 +131,8 @@ impl Beside {
     /// Returns its outcome, compared with the experiment's own rounds.
     pub fn outcome(&self, own: &[f64], unit: Unit) -> Peer {
         let rounds = self.rounds.as_deref().unwrap_or(&[]);
-        let ratios: Vec<f64> = own
-            .iter()
-            .zip(rounds)
+        let both = own.iter().zip(rounds);
+        let ratios: Vec<f64> = both
             .map(|(own, peer)| unit.times_as_fast(*own, *peer))
             .collect();
         Peer {

@@ -35,15 +35,11 @@ pub fn report<T: DeserializeOwned>(printed: &[u8]) -> Result<T, Stop> {
 /// Returns the last line that a process wrote to stderr, without the program's name in front.
 pub fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
-    let line = text
-        .lines()
-        .rfind(|line| !line.trim().is_empty())
-        .unwrap_or("without a message");
-    ["fullbore write: ", "fullbore read: ", "fullbore part: "]
-        .iter()
-        .find_map(|prefix| line.strip_prefix(prefix))
-        .unwrap_or(line)
-        .to_owned()
+    let line = text.lines().rfind(|line| !line.trim().is_empty());
+    let line = line.unwrap_or("without a message");
+    let mut ours = ["fullbore write: ", "fullbore read: ", "fullbore part: "].iter();
+    let said = ours.find_map(|prefix| line.strip_prefix(prefix));
+    said.unwrap_or(line).to_owned()
 }
 
 /// A process that is killed if it still runs when this value is dropped, so that none outlives its
@@ -62,10 +58,11 @@ pub struct Ended {
 impl Process {
     /// Starts the process, and closes this process's copies of the fds that it was given.
     pub fn start(mut command: Command) -> Result<Self> {
-        let child = command
+        let program = Path::new(command.get_program()).display().to_string();
+        command
             .spawn()
-            .with_context(|| format!("start {}", Path::new(command.get_program()).display()))?;
-        Ok(Self(child))
+            .map(Self)
+            .with_context(|| format!("start {program}"))
     }
 
     /// Returns its stdin, if that is a pipe.
@@ -166,22 +163,15 @@ impl Ended {
     /// Returns the reason for which the experiment is given up.
     pub fn went_well(&self, role: &str) -> Result<(), Stop> {
         let status = self.output.status;
-        if self.killed {
-            return Err(Stop::Failed(format!(
-                "the {role} did not finish in time and was killed"
-            )));
-        }
-        if status.code() == Some(i32::from(UNSUPPORTED)) {
-            return Err(Stop::Skipped(last_words(&self.output)));
-        }
-        if !status.success() {
-            return Err(Stop::Failed(format!(
-                "the {role} {}: {}",
-                ended(status),
-                last_words(&self.output)
-            )));
-        }
-        Ok(())
+        let (ended, said) = (ended(status), last_words(&self.output));
+        Err(match status.code() {
+            _ if self.killed => {
+                Stop::Failed(format!("the {role} did not finish in time and was killed"))
+            }
+            Some(0) => return Ok(()),
+            Some(code) if code == i32::from(UNSUPPORTED) => Stop::Skipped(said),
+            _ => Stop::Failed(format!("the {role} {ended}: {said}")),
+        })
     }
 }
 
@@ -259,10 +249,9 @@ pub fn in_directory(program: &str, directory: &Path) -> Option<PathBuf> {
 }
 
 fn find(program: &str, path: OsString) -> Option<PathBuf> {
-    env::split_paths(&path)
-        // An empty entry means the current directory, where no peer is looked for.
-        .filter(|directory| directory.is_absolute())
-        .find_map(|directory| in_directory(program, &directory))
+    // An empty entry means the current directory, where no peer is looked for.
+    let mut directories = env::split_paths(&path).filter(|directory| directory.is_absolute());
+    directories.find_map(|directory| in_directory(program, &directory))
 }
 
 #[cfg(test)]

@@ -54,13 +54,10 @@ pub fn outcomes(all: &[Rounds], settings: &Settings) -> Vec<Outcome> {
     // The experiments of a table are adjacent.
     for alike in all.chunk_by(|a, b| a.experiment.is_like(&b.experiment)) {
         let mut first = None;
-        for (at, rounds) in alike.iter().enumerate() {
+        for rounds in alike {
             let mut outcome = rounds.outcome(settings);
             let median = outcome.figure.as_ref().map(|spread| spread.median);
-            if at == 0 {
-                first = median;
-            }
-            let both = median.zip(first);
+            let both = median.zip(*first.get_or_insert(median));
             outcome.ratio = both.map(|(median, first)| outcome.unit.times_as_fast(median, first));
             outcomes.push(outcome);
         }
@@ -95,6 +92,7 @@ impl Rounds {
             })
         });
         let last = self.taken.last();
+        let peer = self.peer.as_ref().filter(|_| self.stopped.is_none());
         let mut outcome = Outcome {
             group: experiment.group.into(),
             name: experiment.name.into(),
@@ -105,11 +103,7 @@ impl Rounds {
             figure: Spread::of(&figures),
             also: also.collect(),
             cost: cost(&costs),
-            peer: self
-                .peer
-                .as_ref()
-                .filter(|_| self.stopped.is_none())
-                .map(|beside| beside.outcome(&figures, experiment.unit)),
+            peer: peer.map(|beside| beside.outcome(&figures, experiment.unit)),
             soundness: self.soundness.clone(),
             writer: last.and_then(|last| last.writer.clone()),
             reader: last.and_then(|last| last.reader.clone()),

@@ -32,8 +32,8 @@ const PERIOD: &str = "100003";
 pub fn check(writer: &str, repeats: bool, bench: &Bench<'_>) -> Result<Soundness> {
     let verdicts = Habit::ALL
         .iter()
-        .map(|&habit| check_behind(habit, writer, repeats, bench))
-        .collect::<Result<Vec<_>>>()?;
+        .map(|&habit| check_behind(habit, writer, repeats, bench));
+    let verdicts = verdicts.collect::<Result<Vec<_>>>()?;
     Ok(Soundness {
         right: verdicts.iter().all(|verdict| verdict.right),
         verdicts,
@@ -55,11 +55,8 @@ fn check_behind(
     let writer = format!("{writer} {checked_bytes}");
     let writing = program.write(&writer, cpus.writer, first.writer)?;
     let mut middleman = program.verb("middleman");
-    middleman
-        .arg(habit.name())
-        .stdin(first.reader)
-        .stdout(second.writer)
-        .stderr(Stdio::null());
+    middleman.arg(habit.name()).stderr(Stdio::null());
+    middleman.stdin(first.reader).stdout(second.writer);
     let passing = Process::start(middleman)?;
     // The reader pauses now and then, because only bytes that it has not read yet can still
     // change.

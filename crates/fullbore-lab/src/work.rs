@@ -99,9 +99,8 @@ impl Store {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(Box::new(make()?)),
         };
-        Ok(value
-            .downcast_mut()
-            .expect("each value is stored under its own type"))
+        let value = value.downcast_mut();
+        Ok(value.expect("each value is stored under its own type"))
     }
 }
 

@@ -11,10 +11,15 @@ use fullbore_results::run::Cell;
 
 /// Returns the group of the article's techniques, and faster ones.
 pub fn ladder() -> Group {
-    let row = |(name, published, shows, pair): (&str, _, &str, Pair)| Experiment {
-        published,
-        ..pair.experiment(name, shows)
-    };
+    let row =
+        |(name, published, shows, peer, pair): (&str, _, &str, &'static str, Pair)| Experiment {
+            published,
+            ..Pair {
+                peer: (!peer.is_empty()).then_some(peer),
+                ..pair
+            }
+            .experiment(name, shows)
+        };
     let shows = "a writer and a reader on one pipe, by technique";
     Group::new("ladder", shows, &[], LADDER.map(row))
 }
@@ -34,49 +39,37 @@ pub fn produce() -> Group {
 /// Published figures: the article 'How fast are Linux pipes anyway?' (2022), on a Skylake laptop
 /// with Linux 5.17.
 #[rustfmt::skip]
-const LADDER: [(&str, Option<f64>, &str, Pair); 15] = [
+const LADDER: [(&str, Option<f64>, &str, &str, Pair); 15] = [
     ("write_read", Some(3.7), "write(2) and read(2), the usual way",
-        Pair { peer: Some("--writer write --reader read --chunk 262144"),
-            ..pair("", "") }),
+        "--writer write --reader read --chunk 262144", pair("", "")),
     ("write_read_one_cpu", None, "as write_read, with both ends on one CPU: nothing in parallel, and no wake-up of another CPU",
-        Pair { on_one_cpu: true, ..pair("", "") }),
+        "", Pair { on_one_cpu: true, ..pair("", "") }),
     ("write_read_huge", None, "as write_read, with buffers on huge pages",
-        Pair { peer: Some("--writer write --reader read --chunk 262144 --huge-page"),
-            ..pair("--huge-page --check-huge-page", "--huge-page --check-huge-page") }),
+        "--writer write --reader read --chunk 262144 --huge-page", pair("--huge-page --check-huge-page", "--huge-page --check-huge-page")),
     ("vmsplice_read", Some(12.7), "vmsplice(2) instead of write(2): one copy fewer",
-        Pair { peer: Some("--writer vmsplice --reader read --chunk 262144"),
-            ..pair("--write-with-vmsplice", "") }),
+        "--writer vmsplice --reader read --chunk 262144", pair("--write-with-vmsplice", "")),
     ("vmsplice_read_huge", None, "as vmsplice_read, with buffers on huge pages",
-        Pair { peer: Some("--writer vmsplice --reader read --chunk 262144 --huge-page"),
-            ..pair("--write-with-vmsplice --huge-page --check-huge-page", "--huge-page --check-huge-page") }),
+        "--writer vmsplice --reader read --chunk 262144 --huge-page", pair("--write-with-vmsplice --huge-page --check-huge-page", "--huge-page --check-huge-page")),
     ("vmsplice_splice", Some(32.8), "vmsplice(2), and splice(2) to /dev/null instead of read(2): no copy at all",
-        Pair { peer: Some("--writer vmsplice --reader splice --chunk 262144"),
-            ..pair("--write-with-vmsplice", "--read-with-splice") }),
+        "--writer vmsplice --reader splice --chunk 262144", pair("--write-with-vmsplice", "--read-with-splice")),
     ("vmsplice_splice_untouched", Some(25.0), "as vmsplice_splice, with pages that were not touched before",
-        Pair { peer: Some("--writer vmsplice --reader splice --chunk 262144 --dont-touch-pages"),
-            ..pair("--write-with-vmsplice --dont-touch-pages", "--read-with-splice") }),
+        "--writer vmsplice --reader splice --chunk 262144 --dont-touch-pages", pair("--write-with-vmsplice --dont-touch-pages", "--read-with-splice")),
     ("vmsplice_splice_same_buffer", None, "as vmsplice_splice, with two halves of one contiguous buffer",
-        Pair { peer: Some("--writer vmsplice --reader splice --chunk 262144 --same-buffer"),
-            ..pair("--write-with-vmsplice --same-buffer", "--read-with-splice") }),
+        "--writer vmsplice --reader splice --chunk 262144 --same-buffer", pair("--write-with-vmsplice --same-buffer", "--read-with-splice")),
     ("vmsplice_splice_huge", Some(51.0), "as vmsplice_splice, with buffers on huge pages, which are faster to look up",
-        Pair { peer: Some("--writer vmsplice --reader splice --chunk 262144 --huge-page"),
-            ..pair("--write-with-vmsplice --huge-page --check-huge-page", "--read-with-splice") }),
+        "--writer vmsplice --reader splice --chunk 262144 --huge-page", pair("--write-with-vmsplice --huge-page --check-huge-page", "--read-with-splice")),
     ("busy_loop_huge", Some(62.5), "as vmsplice_splice_huge, in a busy loop instead of sleeping: the article's last step",
-        Pair { peer: Some("--writer vmsplice --reader splice --chunk 262144 --huge-page --busy-loop"),
-            ..pair("--write-with-vmsplice --huge-page --check-huge-page --busy-loop", "--read-with-splice --busy-loop") }),
+        "--writer vmsplice --reader splice --chunk 262144 --huge-page --busy-loop", pair("--write-with-vmsplice --huge-page --check-huge-page --busy-loop", "--read-with-splice --busy-loop")),
     ("large_slots", None, "as busy_loop_huge, 1 MiB at a time",
-        Pair { peer: Some("--writer vmsplice --reader splice --chunk 2097152 --huge-page --busy-loop"),
-            ..pair("--write-with-vmsplice --huge-page --check-huge-page --busy-loop --buf-size 2M", "--read-with-splice --busy-loop --buf-size 2M") }),
+        "--writer vmsplice --reader splice --chunk 2097152 --huge-page --busy-loop", pair("--write-with-vmsplice --huge-page --check-huge-page --busy-loop --buf-size 2M", "--read-with-splice --busy-loop --buf-size 2M")),
     ("adaptive", None, "as busy_loop_huge, but spinning for a limited time before sleeping",
-        pair("--write-with-vmsplice --huge-page --check-huge-page --wait adaptive", "--read-with-splice --wait adaptive")),
+        "", pair("--write-with-vmsplice --huge-page --check-huge-page --wait adaptive", "--read-with-splice --wait adaptive")),
     ("roomy_pipe", None, "as write_read, with a pipe of 1 MiB",
-        Pair { peer: Some("--writer write --reader read --chunk 262144 --pipe-size 1048576"),
-            ..pair("--pipe-size 1M", "") }),
+        "--writer write --reader read --chunk 262144 --pipe-size 1048576", pair("--pipe-size 1M", "")),
     ("double_buffer", None, "new data in every buffer, and every word read: the article's two buffers",
-        Pair { peer: Some("--writer vmsplice --reader sum --chunk 262144 --huge-page --words"),
-            ..pair("--write-with-vmsplice --huge-page --check-huge-page --data words", "--huge-page --check-huge-page --sum") }),
+        "--writer vmsplice --reader sum --chunk 262144 --huge-page --words", pair("--write-with-vmsplice --huge-page --check-huge-page --data words", "--huge-page --check-huge-page --sum")),
     ("deep_ring", None, "as double_buffer, with a ring of chunks, a pipe of 1 MiB and blocking calls",
-        pair("--memory 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words", "--huge-page --check-huge-page --sum")),
+        "", pair("--memory 2M --chunk 512K --pipe-size 1M --huge-page --check-huge-page --data words", "--huge-page --check-huge-page --sum")),
 ];
 
 /// Each way to produce compared with write(2), with a reader that sums every word and with one that

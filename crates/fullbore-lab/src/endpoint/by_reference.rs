@@ -33,22 +33,23 @@ pub fn double_buffering(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Resu
     } else {
         SpliceFlags::empty()
     };
-    // SAFETY: the pages are a mapping of our own that outlives this function's use of the
-    // pipe. They are written to again when as many bytes as the pipe can hold were written
-    // behind them, so they were read from it; whether the reader still refers to them
-    // then is what this experiment leaves to the reader, as its documentation says. The
-    // fd is the process's stdout, which the shell opened for writing, or writing fails.
-    let send = |calls: &mut Calls, bytes: &[u8]| unsafe { calls.vmsplice(sink, bytes, flags) };
-    write_buffers(options, Buffers::new(options, 2)?, send, vmsplice_failed)
+    let send = |calls: &mut Calls, bytes: &[u8]| {
+        // SAFETY: the pages are a mapping of our own that outlives this function's use of the
+        // pipe. They are written to again when as many bytes as the pipe can hold were written
+        // behind them, so they were read from it; whether the reader still refers to them
+        // then is what this experiment leaves to the reader, as its documentation says. The
+        // fd is the process's stdout, which the shell opened for writing, or writing fails.
+        unsafe { calls.vmsplice(sink, bytes, flags) }.map_err(|errno| ("vmsplice", errno))
+    };
+    write_buffers(options, Buffers::new(options, 2)?, None, send)
 }
 
 /// Writes with write(2), from one buffer.
 pub fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let send = |calls: &mut Calls, bytes: &[u8]| calls.write(sink, bytes);
-    let failed = |errno, moved| {
-        anyhow::Error::new(errno).context(format!("write to stdout (after {moved} bytes)"))
+    let send = |calls: &mut Calls, bytes: &[u8]| {
+        calls.write(sink, bytes).map_err(|errno| ("write", errno))
     };
-    write_buffers(options, Buffers::new(options, 1)?, send, failed)
+    write_buffers(options, Buffers::new(options, 1)?, None, send)
 }
 
 /// Writes one buffer after the other with a call to `send` for each piece, until the limit or until the reader has
@@ -57,14 +58,22 @@ pub fn write_all(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<Endp
 fn write_buffers(
     options: &Options,
     mut buffers: Buffers,
-    send: impl Fn(&mut Calls, &[u8]) -> Result<usize, Errno>,
-    failed: impl Fn(Errno, u64) -> anyhow::Error,
+    queue: Option<BorrowedFd<'_>>,
+    send: impl Fn(&mut Calls, &[u8]) -> Result<usize, (&'static str, Errno)>,
 ) -> anyhow::Result<EndpointReport> {
     let mut calls = Calls::new(options.wait());
     let mut progress = EndpointProgress::begin(options, Role::Writer);
+    let mut sent_last = usize::MAX;
     'stream: while let Some(most) = progress.next(buffers.len()) {
         let buffer = buffers.next();
         if options.data() == Data::Words {
+            if let Some(socket) = queue {
+                // The queue also counts the kernel's overhead for each message, so it is never shorter than
+                // the bytes in it.
+                while send_queue(socket)? > sent_last {
+                    thread::sleep(Duration::from_micros(20));
+                }
+            }
             pattern::fill(&mut buffer[..most], progress.moved());
         }
         let mut written = 0;
@@ -74,10 +83,19 @@ fn write_buffers(
                     written += n;
                     progress.add(n, calls.made());
                 }
-                Err(Errno::PIPE) if is_pipe_or_socket(stdout()) => break 'stream,
-                Err(errno) => return Err(failed(errno, progress.moved())),
+                Err((_, Errno::PIPE)) if is_pipe_or_socket(stdout()) => break 'stream,
+                // The reader has closed the socket, with or without unread bytes in it.
+                Err(("splice", Errno::CONNRESET)) => break 'stream,
+                Err(("vmsplice", errno)) if is_refusal(errno) => {
+                    return Err(prepare::failed("vmsplice(2)", errno));
+                }
+                Err((call, errno)) => {
+                    let moved = progress.moved();
+                    return Err(errno).context(format!("{call} to stdout (after {moved} bytes)"));
+                }
             }
         }
+        sent_last = most;
     }
     let mut report = progress.report(options, calls.made());
     report.backing = Some(buffers.memory[0].backed_by().to_string());
@@ -89,53 +107,20 @@ fn write_buffers(
 /// sent after it. This shows that the other side has read it from the socket, and not where it was moved
 /// to.
 pub fn through_a_pipe(options: &Options, sink: BorrowedFd<'_>) -> anyhow::Result<EndpointReport> {
-    let mut calls = Calls::new(options.wait());
-    let mut buffers = Buffers::new(options, 2)?;
+    let buffers = Buffers::new(options, 2)?;
     let (own, growth) = fullbore_linux::pipe::with_capacity(buffers.len())?;
-    let mut progress = EndpointProgress::begin(options, Role::Writer);
-    let mut sent_last = usize::MAX;
-    'stream: while let Some(most) = progress.next(buffers.len()) {
-        let buffer = buffers.next();
-        if options.data() == Data::Words {
-            // The queue also counts the kernel's overhead for each message, so it is never shorter than
-            // the bytes in it.
-            while send_queue(sink)? > sent_last {
-                thread::sleep(Duration::from_micros(20));
-            }
-            pattern::fill(&mut buffer[..most], progress.moved());
-        }
-        let mut written = 0;
-        while written < most {
-            let end = most.min(written + growth.after);
-            // SAFETY: as in `double_buffering`. The pages are a mapping of our own, and are written
-            // to again when only the other side of the socket can still refer to them. The
-            // pipe is ours.
-            let answer = unsafe {
-                calls.vmsplice(
-                    own.writer.as_fd(),
-                    &buffer[written..end],
-                    SpliceFlags::empty(),
-                )
-            };
-            let n = answer.map_err(|errno| vmsplice_failed(errno, progress.moved()))?;
-            match prepare::splice_all(&mut calls, own.reader.as_fd(), sink, n, Ready::ToWrite) {
-                Ok(()) => {}
-                // The reader has closed the socket, with or without unread bytes in it.
-                Err(Errno::PIPE | Errno::CONNRESET) => break 'stream,
-                Err(errno) => {
-                    return Err(errno).with_context(|| {
-                        format!("splice to stdout (after {} bytes)", progress.moved())
-                    });
-                }
-            }
-            written += n;
-            progress.add(n, calls.made());
-        }
-        sent_last = most;
-    }
-    let mut report = progress.report(options, calls.made());
-    report.backing = Some(buffers.memory[0].backed_by().to_string());
-    Ok(report)
+    let (reader, writer) = (own.reader.as_fd(), own.writer.as_fd());
+    let send = |calls: &mut Calls, bytes: &[u8]| {
+        let bytes = &bytes[..bytes.len().min(growth.after)];
+        // SAFETY: as in `double_buffering`. The pages are a mapping of our own, and are written to again when only the
+        // other side of the socket can still refer to them. The pipe is ours.
+        let n = unsafe { calls.vmsplice(writer, bytes, SpliceFlags::empty()) };
+        let n = n.map_err(|errno| ("vmsplice", errno))?;
+        prepare::splice_all(calls, reader, sink, n, Ready::ToWrite)
+            .map_err(|errno| ("splice", errno))?;
+        Ok(n)
+    };
+    write_buffers(options, buffers, Some(sink), send)
 }
 
 /// Returns what a Unix socket holds that its other side has not read yet, in bytes of kernel memory
@@ -168,11 +153,7 @@ impl Buffers {
     }
 
     fn len(&self) -> usize {
-        if self.halves {
-            self.memory[0].len() / 2
-        } else {
-            self.memory[0].len()
-        }
+        self.memory[0].len() / if self.halves { 2 } else { 1 }
     }
 
     fn next(&mut self) -> &mut [u8] {
@@ -314,13 +295,4 @@ pub fn check_way<O: AsFd>(producer: &Producer<O>, way: Way) -> Result<(), Unsupp
         _ => "this machine refuses vmsplice(2)",
     };
     Err(Unsupported(reason.into()))
-}
-
-fn vmsplice_failed(errno: Errno, moved: u64) -> anyhow::Error {
-    match is_refusal(errno) {
-        true => prepare::failed("vmsplice(2)", errno),
-        false => {
-            anyhow::Error::new(errno).context(format!("vmsplice to stdout (after {moved} bytes)"))
-        }
-    }
 }

@@ -129,9 +129,8 @@ impl Pair {
         let pair = wanted.zip(writer.pipe_capacity);
         if let Some((wanted, got)) = pair.filter(|(wanted, got)| wanted != got) {
             let (wanted, got) = (size::typed(wanted as u64), size::typed(got as u64));
-            return Err(Stop::Skipped(format!(
-                "the kernel rounded the capacity {wanted} to {got}"
-            )));
+            let why = format!("the kernel rounded the capacity {wanted} to {got}");
+            return Err(Stop::Skipped(why));
         }
         Measured::by_reader(reader, Some(writer))
     }

@@ -36,11 +36,8 @@ pub fn fill(buf: &mut [u8], position: u64) {
         *bytes = word.to_le_bytes();
         word = word.wrapping_add(STEP);
     }
-    let tail = words.into_remainder();
-    let len = tail.len();
-    let end = position + rest.len() as u64;
-    let from = rest.len() - len;
-    fill_bytes(&mut rest[from..], end - len as u64);
+    let len = rest.len() / WORD * WORD;
+    fill_bytes(&mut rest[len..], position + len as u64);
 }
 
 fn fill_bytes(buf: &mut [u8], position: u64) {
@@ -69,10 +66,10 @@ pub fn first_wrong(buf: &[u8], position: u64) -> Option<u64> {
     if difference == 0 && is_right(head, position) && is_right(tail, tail_at) {
         return None;
     }
-    buf.iter()
-        .zip(position..)
-        .find(|(byte, position)| **byte != byte_at(*position))
-        .map(|(_, position)| position)
+    let mut wrong = (position..)
+        .zip(buf)
+        .filter(|(at, byte)| **byte != byte_at(*at));
+    wrong.next().map(|(at, _)| at)
 }
 
 /// Does the same as [`first_wrong`], for a stream that starts again after every `period` bytes.
@@ -100,14 +97,11 @@ pub fn sum(buf: &[u8], position: u64) -> u64 {
     let words = rest.chunks_exact(WORD);
     let tail = words.remainder();
     let tail_at = position + (buf.len() - tail.len()) as u64;
-    let whole = words.fold(0u64, |sum, bytes| {
-        sum.wrapping_add(u64::from_le_bytes(
-            bytes.try_into().expect("a chunk of a word"),
-        ))
-    });
-    whole
-        .wrapping_add(sum_bytes(head, position))
-        .wrapping_add(sum_bytes(tail, tail_at))
+    let ends = sum_bytes(head, position).wrapping_add(sum_bytes(tail, tail_at));
+    words.fold(ends, |sum, bytes| {
+        let bytes = bytes.try_into().expect("a chunk of a word");
+        sum.wrapping_add(u64::from_le_bytes(bytes))
+    })
 }
 
 fn sum_bytes(buf: &[u8], position: u64) -> u64 {
@@ -121,10 +115,9 @@ pub fn sum_of_stream(len: u64) -> u64 {
     let words = u128::from(len / WORD as u64);
     let pairs = words * words.saturating_sub(1) / 2;
     let whole = (pairs as u64).wrapping_mul(STEP);
-    let tail: Vec<u8> = (len / WORD as u64 * WORD as u64..len)
-        .map(byte_at)
-        .collect();
-    whole.wrapping_add(sum_bytes(&tail, len - tail.len() as u64))
+    let words_end = len / WORD as u64 * WORD as u64;
+    let tail: Vec<u8> = (words_end..len).map(byte_at).collect();
+    whole.wrapping_add(sum_bytes(&tail, words_end))
 }
 
 #[cfg(test)]

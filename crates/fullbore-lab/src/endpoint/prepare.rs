@@ -36,9 +36,8 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
         pages.fill(CONSTANT);
     }
     if options.lock_memory {
-        pages
-            .lock()
-            .map_err(|e| Unsupported(format!("{e}: 'ulimit -l' shows the limit")))?;
+        let refused = |error| Unsupported(format!("{error}: 'ulimit -l' shows the limit"));
+        pages.lock().map_err(refused)?;
     }
     if options.check_huge_page {
         check_huge(&pages)?;

@@ -129,21 +129,14 @@ impl State {
         self.moved += n;
         self.calls = calls;
         self.bytes_left = self.bytes_left.saturating_sub(n);
-        match (self.measured_from, self.time) {
+        if let Some((from, _)) = self.measured_from {
+            self.measured += n;
             // The clock is not read while no decision depends on it.
-            (Some(_), None) => self.measured += n,
-            (Some((from, _)), Some(time)) => {
-                self.measured += n;
-                if from.elapsed() >= time {
-                    self.bytes_left = 0;
-                }
+            if self.time.is_some_and(|time| from.elapsed() >= time) {
+                self.bytes_left = 0;
             }
-            (None, _) => {
-                let now = Instant::now();
-                if now - self.began >= self.warm_up {
-                    self.measured_from = Some((now, calls));
-                }
-            }
+        } else if self.began.elapsed() >= self.warm_up {
+            self.measured_from = Some((Instant::now(), calls));
         }
     }
 
@@ -159,10 +152,9 @@ impl State {
             bytes: self.measured,
             moved: self.moved,
             seconds,
-            gib_per_s: if seconds > 0.0 {
-                self.measured as f64 / GIB / seconds
-            } else {
-                0.0
+            gib_per_s: match seconds {
+                0.0 => 0.0,
+                _ => self.measured as f64 / GIB / seconds,
             },
             calls: calls - calls_before,
             cpu_seconds: CpuTime::of_this_process().total(),
@@ -173,10 +165,8 @@ impl State {
 
 /// Returns the options of this process as they were typed, without the number of its parent.
 fn options_of_this_process() -> String {
-    let words = std::env::args().skip(2);
-    let words: Vec<String> = words
-        .filter(|word| !word.starts_with("--die-with-parent"))
-        .collect();
+    let mut words: Vec<String> = std::env::args().skip(2).collect();
+    words.retain(|word| !word.starts_with("--die-with-parent"));
     words.join(" ")
 }
 

@@ -45,6 +45,30 @@ pub fn run(options: &Options) -> anyhow::Result<EndpointReport> {
     Ok(report)
 }
 
+/// Takes bytes with `take` until the limit, or until it takes none. `take` gets how many it may take, and how many were
+/// taken before; it returns how many it has taken, and the calls that were made for all of them.
+#[inline]
+fn take_all(
+    options: &Options,
+    source: BorrowedFd<'_>,
+    mut take: impl FnMut(usize, u64) -> anyhow::Result<(usize, u64)>,
+) -> anyhow::Result<EndpointReport> {
+    let mut progress = begin_with_the_first_bytes(options, source)?;
+    let mut calls = 0;
+    while let Some(most) = progress.next(options.chunk()) {
+        let (n, made) = take(most, progress.moved())?;
+        calls = made;
+        if n == 0 {
+            break;
+        }
+        progress.add(n, calls);
+        if let Some(pause) = options.pause {
+            thread::sleep(pause);
+        }
+    }
+    Ok(progress.report(options, calls))
+}
+
 fn read_all(
     options: &Options,
     source: BorrowedFd<'_>,
@@ -52,21 +76,13 @@ fn read_all(
 ) -> anyhow::Result<EndpointReport> {
     let mut buffer = prepare::buffer(options, options.chunk())?;
     let backing = buffer.backed_by();
-    let mut progress = begin_with_the_first_bytes(options, source)?;
     let mut sum = 0u64;
-    while let Some(most) = progress.next(buffer.len()) {
-        let n = match calls.read(source, &mut buffer[..most]) {
-            Ok(0) => break,
-            Ok(n) => n,
-            Err(errno) => return Err(errno).with_context(|| at("read from stdin", &progress)),
-        };
-        look(options, &buffer[..n], &progress, &mut sum)?;
-        progress.add(n, calls.made());
-        if let Some(pause) = options.pause {
-            thread::sleep(pause);
-        }
-    }
-    let mut report = progress.report(options, calls.made());
+    let mut report = take_all(options, source, |most, moved| {
+        let n = calls.read(source, &mut buffer[..most]);
+        let n = n.with_context(|| at("read from stdin", moved))?;
+        look(options, &buffer[..n], moved, &mut sum)?;
+        Ok((n, calls.made()))
+    })?;
     report.backing = Some(backing.to_string());
     report.sum = options.sum.then_some(sum);
     Ok(report)
@@ -85,27 +101,20 @@ fn consume(options: &Options, source: BorrowedFd<'_>) -> anyhow::Result<Endpoint
         },
         _ => consumer.into(),
     };
-    let mut progress = begin_with_the_first_bytes(options, source)?;
     let (mut sum, mut shared) = (0u64, false);
-    while let Some(most) = progress.next(options.chunk()) {
-        let bytes = match consumer.fill_buf() {
-            Ok([]) => break,
-            Ok(bytes) => &bytes[..bytes.len().min(most)],
-            Err(error) => return Err(error).with_context(|| at("read from stdin", &progress)),
-        };
-        look(options, bytes, &progress, &mut sum)?;
+    let mut report = take_all(options, source, |most, moved| {
+        let bytes = consumer.fill_buf();
+        let bytes = bytes.with_context(|| at("read from stdin", moved))?;
+        let bytes = &bytes[..bytes.len().min(most)];
+        look(options, bytes, moved, &mut sum)?;
         let n = bytes.len();
-        shared |= consumer.is_sharing();
+        shared |= n > 0 && consumer.is_sharing();
         consumer.consume(n);
-        progress.add(n, consumer.calls());
-        if let Some(pause) = options.pause {
-            thread::sleep(pause);
-        }
-    }
+        Ok((n, consumer.calls()))
+    })?;
     if options.way == Some(WayName::Ring) && !shared && options.seconds.is_some() {
         return Err(by_reference::did_not_meet().into());
     }
-    let mut report = progress.report(options, consumer.calls());
     report.sum = options.sum.then_some(sum);
     Ok(report)
 }
@@ -122,25 +131,22 @@ fn splice_all(
         SpliceFlags::empty()
     };
     let mut copy = Copy::new(options, source)?;
-    let mut progress = begin_with_the_first_bytes(options, source)?;
-    while let Some(most) = progress.next(options.chunk()) {
+    take_all(options, source, |most, moved| {
         let most = match &mut copy {
             None => most,
-            Some(copy) => match copy.check(options, calls, source, most, progress.moved())? {
-                0 => break,
+            Some(copy) => match copy.check(options, calls, source, most, moved)? {
+                0 => return Ok((0, calls.made())),
                 n => n,
             },
         };
         match calls.splice(source, null.as_fd(), most, flags, Ready::ToRead) {
-            Ok(0) => break,
-            Ok(n) => progress.add(n, calls.made()),
+            Ok(n) => Ok((n, calls.made())),
             Err(Errno::NOSYS | Errno::PERM) => {
                 bail!(Unsupported("this machine refuses splice(2)".into()))
             }
-            Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
+            Err(errno) => Err(errno).with_context(|| at("splice from stdin", moved)),
         }
-    }
-    Ok(progress.report(options, calls.made()))
+    })
 }
 
 /// Does the same as [`splice_all`], from a source that cannot be spliced to /dev/null directly.
@@ -152,19 +158,13 @@ fn splice_through_a_pipe(
     let null = prepare::dev_null()?;
     let none = SpliceFlags::empty();
     let (own, _) = fullbore_linux::pipe::with_capacity(options.chunk())?;
-    let mut progress = begin_with_the_first_bytes(options, source)?;
-    while let Some(most) = progress.next(options.chunk()) {
-        let sink = own.writer.as_fd();
-        let n = match calls.splice(source, sink, most, none, Ready::ToRead) {
-            Ok(0) => break,
-            Ok(n) => n,
-            Err(errno) => return Err(errno).with_context(|| at("splice from stdin", &progress)),
-        };
+    take_all(options, source, |most, moved| {
+        let n = calls.splice(source, own.writer.as_fd(), most, none, Ready::ToRead);
+        let n = n.with_context(|| at("splice from stdin", moved))?;
         prepare::splice_all(calls, own.reader.as_fd(), null.as_fd(), n, Ready::ToRead)
             .context("splice from an internal pipe")?;
-        progress.add(n, calls.made());
-    }
-    Ok(progress.report(options, calls.made()))
+        Ok((n, calls.made()))
+    })
 }
 
 /// The copy that --verify checks with --read-with-splice. The contents of the pipe are duplicated
@@ -225,17 +225,12 @@ fn begin_with_the_first_bytes(
 
 /// Checks bytes and adds up their words, as far as the options ask for it.
 #[inline]
-fn look(
-    options: &Options,
-    bytes: &[u8],
-    progress: &EndpointProgress,
-    sum: &mut u64,
-) -> anyhow::Result<()> {
+fn look(options: &Options, bytes: &[u8], position: u64, sum: &mut u64) -> anyhow::Result<()> {
     if options.verify {
-        check(options, bytes, progress.moved())?;
+        check(options, bytes, position)?;
     }
     if options.sum {
-        *sum = sum.wrapping_add(pattern::sum(bytes, progress.moved()));
+        *sum = sum.wrapping_add(pattern::sum(bytes, position));
     }
     Ok(())
 }
@@ -247,6 +242,6 @@ fn check(options: &Options, bytes: &[u8], position: u64) -> anyhow::Result<()> {
     }
 }
 
-fn at(what: &str, progress: &EndpointProgress) -> String {
-    format!("{what} (after {} bytes)", progress.moved())
+fn at(what: &str, moved: u64) -> String {
+    format!("{what} (after {moved} bytes)")
 }

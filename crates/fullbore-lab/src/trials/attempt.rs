@@ -16,22 +16,9 @@ use crate::endpoint::pattern;
 pub const BYTES: usize = 3 * 4096 + 5;
 
 /// Why a trial did not succeed.
-pub enum Stop {
-    Refused(Refusal),
-    Wrong(String),
-    NotTried(String),
-}
+pub struct Stop(pub TrialOutcome);
 
 impl Stop {
-    /// Returns the outcome of a trial that was stopped so.
-    pub fn outcome(self) -> TrialOutcome {
-        match self {
-            Stop::Refused(refusal) => TrialOutcome::Refused(refusal),
-            Stop::Wrong(found) => TrialOutcome::Wrong(found),
-            Stop::NotTried(why) => TrialOutcome::NotTried(why),
-        }
-    }
-
     /// Reports something that exists but does not do what it should.
     pub fn seen(operation: &str, said: impl Into<String>) -> Self {
         Self::refused(operation, None, said)
@@ -42,16 +29,26 @@ impl Stop {
         errno: Option<i32>,
         said: impl Into<String>,
     ) -> Self {
-        Stop::Refused(Refusal {
+        Stop(TrialOutcome::Refused(Refusal {
             operation: operation.into(),
             errno,
             signal: None,
             said: said.into(),
-        })
+        }))
     }
 }
 
 /// Returns a function that turns the kernel's error into a refusal of `operation`.
+/// Something other than what was sent has come.
+pub fn wrong(found: impl Into<String>) -> Stop {
+    Stop(TrialOutcome::Wrong(found.into()))
+}
+
+/// There is no answer on this machine.
+pub fn not_tried(why: impl Into<String>) -> Stop {
+    Stop(TrialOutcome::NotTried(why.into()))
+}
+
 pub fn at(operation: &'static str) -> impl Fn(Errno) -> Stop {
     move |errno| io_at(operation)(errno.into())
 }
@@ -110,11 +107,11 @@ pub fn pattern(len: usize) -> Vec<u8> {
 pub fn compare(sent: &[u8], came: &[u8]) -> Result<(), Stop> {
     let (all, arrived) = (sent.len(), came.len());
     match sent.iter().zip(came).position(|(sent, came)| sent != came) {
-        Some(at) => Err(Stop::Wrong(format!(
+        Some(at) => Err(wrong(format!(
             "byte {at} of {all} is {:#04x} and should be {:#04x}",
             came[at], sent[at]
         ))),
-        None if all != arrived => Err(Stop::Wrong(format!("{arrived} of {all} bytes arrived"))),
+        None if all != arrived => Err(wrong(format!("{arrived} of {all} bytes arrived"))),
         None => Ok(()),
     }
 }
@@ -140,7 +137,7 @@ pub fn roomy_pipe() -> Result<Pipe, Stop> {
     let growth = end.grow(BYTES + page_size())?;
     match growth.after > BYTES {
         true => Ok(pipe),
-        false => Err(Stop::NotTried(format!(
+        false => Err(not_tried(format!(
             "a new pipe has room for {} only, because this user has too many pipes or may have only \
              small ones",
             size::format(growth.after as u64)
@@ -168,18 +165,21 @@ mod tests {
         assert!(compare(&sent, &sent).is_ok());
         let mut changed = sent.clone();
         changed[4097] ^= 1;
-        let Err(Stop::Wrong(found)) = compare(&sent, &changed) else {
+        let Err(Stop(TrialOutcome::Wrong(found))) = compare(&sent, &changed) else {
             panic!("a changed byte is right");
         };
         assert!(found.contains("byte 4097 of 10000"), "{found}");
-        assert!(matches!(compare(&sent, &sent[1..]), Err(Stop::Wrong(_))));
+        assert!(matches!(
+            compare(&sent, &sent[1..]),
+            Err(Stop(TrialOutcome::Wrong(_)))
+        ));
         assert!(matches!(
             compare(&sent, &sent[..9_999]),
-            Err(Stop::Wrong(_))
+            Err(Stop(TrialOutcome::Wrong(_)))
         ));
         assert!(matches!(
             compare(&sent[..9_999], &sent),
-            Err(Stop::Wrong(_))
+            Err(Stop(TrialOutcome::Wrong(_)))
         ));
     }
 
@@ -198,7 +198,7 @@ mod tests {
         let error = Err::<(), _>(Errno::NOSYS)
             .context("memfd_create")
             .context("shared memory");
-        let Stop::Refused(refusal) = Stop::from(error.unwrap_err()) else {
+        let Stop(TrialOutcome::Refused(refusal)) = Stop::from(error.unwrap_err()) else {
             panic!("it was refused");
         };
         assert_eq!(refusal.operation, "shared memory: memfd_create");

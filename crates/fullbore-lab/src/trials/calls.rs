@@ -17,7 +17,9 @@ use fullbore_linux::{Calls, page_size};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-use super::attempt::{BYTES, Stop, at, compare, io_at, pattern, pipe_with, read_back, roomy_pipe};
+use super::attempt::{
+    BYTES, Stop, at, compare, io_at, not_tried, pattern, pipe_with, read_back, roomy_pipe, wrong,
+};
 
 /// Splices `len` bytes; further calls move what the first one leaves.
 fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {
@@ -26,7 +28,7 @@ fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop
         let flags = SpliceFlags::empty();
         let moved = rustix::pipe::splice(&source, None, &sink, None, left, flags);
         match moved.map_err(at("splice"))? {
-            0 => return Err(Stop::Wrong(format!("{left} bytes of {len} were lost"))),
+            0 => return Err(wrong(format!("{left} bytes of {len} were lost"))),
             n => left -= n,
         }
     }
@@ -95,12 +97,10 @@ fn file_is_shared() -> Result<bool, Stop> {
 
 /// Says what the pipe has, and what that means.
 fn kept(shares: bool) -> &'static str {
-    match shares {
-        true => ", and the pipe shares the pages",
-        false => {
-            ", and the pipe gets a copy: no faster than write(2), and correct for every reader"
-        }
+    if shares {
+        return ", and the pipe shares the pages";
     }
+    ", and the pipe gets a copy: no faster than write(2), and correct for every reader"
 }
 
 pub(super) fn splice_socket() -> Result<String, Stop> {
@@ -126,7 +126,7 @@ pub(super) fn vmsplice() -> Result<String, Stop> {
         let answer =
             unsafe { calls.vmsplice(pipe.writer.as_fd(), &pages[moved..], SpliceFlags::empty()) };
         match answer.map_err(at("vmsplice"))? {
-            0 => return Err(Stop::Wrong("vmsplice moved nothing".into())),
+            0 => return Err(wrong("vmsplice moved nothing")),
             n => moved += n,
         }
     }
@@ -155,7 +155,7 @@ fn file_with(bytes: &[u8]) -> Result<File, Stop> {
         Ok(file)
     });
     let directory = std::env::temp_dir();
-    made.map_err(|e| Stop::NotTried(format!("no file in {}: {e}", directory.display())))
+    made.map_err(|e| not_tried(format!("no file in {}: {e}", directory.display())))
 }
 
 pub(super) fn sendfile() -> Result<String, Stop> {
@@ -195,9 +195,7 @@ pub(super) fn fresh_pages() -> Result<String, Stop> {
     producer.write_all(&sent).map_err(io_at("vmsplice"))?;
     let backing = backed_by(producer.reserve(1)?.as_ptr_range());
     let way = producer.finish().map_err(fullbore::Error::from)?.way;
-    let came = reading
-        .join()
-        .map_err(|_| Stop::Wrong("the reader panicked".into()))?;
+    let came = reading.join().map_err(|_| wrong("the reader panicked"))?;
     compare(&sent, &came.map_err(io_at("read"))?)?;
     if way != Way::Fresh {
         return Err(Stop::seen("vmsplice", "refused; bytes are copied instead"));

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use fullbore_linux::{BackedBy, Backing, MOST_HUGE, Pages, huge_page_size};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::attempt::{BYTES, Stop, at, compare, io_at, pattern};
+use super::attempt::{BYTES, Stop, at, compare, io_at, not_tried, pattern};
 use fullbore_host::size;
 
 /// Allocates two huge pages, writes to all of both, reads them back, and checks their size.
@@ -14,7 +14,7 @@ pub(super) fn huge_pages() -> Result<String, Stop> {
     let page = huge_page_size().unwrap_or(2 << 20);
     // Two pages of 512 MiB would be more memory than many machines have.
     if page > MOST_HUGE {
-        return Err(Stop::NotTried(format!(
+        return Err(not_tried(format!(
             "a huge page has {} here, and fullbore asks for none above {}",
             size::format(page as u64),
             size::format(MOST_HUGE as u64)
@@ -28,26 +28,22 @@ pub(super) fn huge_pages() -> Result<String, Stop> {
         backed @ BackedBy::Known { huge, .. } if backed.is_huge() => {
             Ok(format!("{} on huge pages", size::format(huge as u64)))
         }
-        BackedBy::Known { huge, base, .. } => Err(Stop::seen(
-            "MADV_HUGEPAGE",
-            format!(
-                "the kernel gave {} on huge pages and {} on base pages",
-                size::format(huge as u64),
-                size::format(base as u64)
-            ),
-        )),
-        BackedBy::Unknown { reason } => Err(Stop::NotTried(format!(
+        BackedBy::Known { huge, base, .. } => {
+            let (huge, base) = (size::format(huge as u64), size::format(base as u64));
+            let said = format!("the kernel gave {huge} on huge pages and {base} on base pages");
+            Err(Stop::seen("MADV_HUGEPAGE", said))
+        }
+        BackedBy::Unknown { reason } => Err(not_tried(format!(
             "cannot determine which pages back memory: {reason}"
         ))),
-        other => Err(Stop::NotTried(format!("what backs memory: {other}"))),
+        other => Err(not_tried(format!("what backs memory: {other}"))),
     }
 }
 
 pub(super) fn memfd() -> Result<String, Stop> {
     let sent = pattern(BYTES);
-    let file: File = memfd_create("fullbore-doctor", MemfdFlags::CLOEXEC)
-        .map_err(at("memfd_create"))?
-        .into();
+    let file = memfd_create("fullbore-doctor", MemfdFlags::CLOEXEC);
+    let file = File::from(file.map_err(at("memfd_create"))?);
     file.write_all_at(&sent, 0).map_err(io_at("write"))?;
     let mut came = vec![0; BYTES];
     file.read_exact_at(&mut came, 0).map_err(io_at("read"))?;

@@ -38,36 +38,24 @@ pub struct Trial {
     try_it: fn() -> Result<String, Stop>,
 }
 
-const fn row(
-    name: &'static str,
-    purpose: &'static str,
-    try_it: fn() -> Result<String, Stop>,
-) -> Trial {
-    Trial {
-        name,
-        purpose,
-        try_it,
-    }
-}
-
 /// The trials, in the order of display.
 #[rustfmt::skip]
 pub const TRIALS: &[Trial] = &[
-    row("splice", "moves pages from pipe to pipe; used by readers by reference, copy and tee", calls::splice),
-    row("splice_file", "puts a file's pages into a pipe: copy --by-reference", calls::splice_file),
-    row("splice_socket", "moves bytes from a pipe into a Unix socket and back: copy, unix_copy", calls::splice_socket),
-    row("vmsplice", "puts a program's own pages into a pipe: the fast writers", calls::vmsplice),
-    row("tee", "duplicates what is in a pipe without taking it: repeat", calls::tee),
-    row("sendfile", "from a file into a socket within the kernel: copy", calls::sendfile),
-    row("copy_file_range", "from file to file within the kernel: copy", calls::copy_file_range),
-    row("fresh_pages", "passes pages to a pipe and never reuses them; used by copy, tee and \
-     Producer; correct for every reader", calls::fresh_pages),
-    row("nowait", "RWF_NOWAIT: chooses for each call whether to wait", pipes::nowait),
-    row("roomy_pipe", "gives a pipe 1 MiB, so that both sides sleep less often", pipes::roomy_pipe),
-    row("jumbo_slots", "32 KiB of contiguous memory in one slot; used by Repeat", pipes::jumbo_slots),
-    row("huge_pages", "transparent huge pages: faster to look up, and 512 base pages per fault", memory::huge_pages),
-    row("memfd", "memory with an fd: shared memory between processes", memory::memfd),
-    row("pinning", "runs a process on one CPU; used for every figure of bench", processes::pinning),
+    Trial { name: "splice", purpose: "moves pages from pipe to pipe; used by readers by reference, copy and tee", try_it: calls::splice },
+    Trial { name: "splice_file", purpose: "puts a file's pages into a pipe: copy --by-reference", try_it: calls::splice_file },
+    Trial { name: "splice_socket", purpose: "moves bytes from a pipe into a Unix socket and back: copy, unix_copy", try_it: calls::splice_socket },
+    Trial { name: "vmsplice", purpose: "puts a program's own pages into a pipe: the fast writers", try_it: calls::vmsplice },
+    Trial { name: "tee", purpose: "duplicates what is in a pipe without taking it: repeat", try_it: calls::tee },
+    Trial { name: "sendfile", purpose: "from a file into a socket within the kernel: copy", try_it: calls::sendfile },
+    Trial { name: "copy_file_range", purpose: "from file to file within the kernel: copy", try_it: calls::copy_file_range },
+    Trial { name: "fresh_pages", purpose: "passes pages to a pipe and never reuses them; used by copy, tee and \
+     Producer; correct for every reader", try_it: calls::fresh_pages },
+    Trial { name: "nowait", purpose: "RWF_NOWAIT: chooses for each call whether to wait", try_it: pipes::nowait },
+    Trial { name: "roomy_pipe", purpose: "gives a pipe 1 MiB, so that both sides sleep less often", try_it: pipes::roomy_pipe },
+    Trial { name: "jumbo_slots", purpose: "32 KiB of contiguous memory in one slot; used by Repeat", try_it: pipes::jumbo_slots },
+    Trial { name: "huge_pages", purpose: "transparent huge pages: faster to look up, and 512 base pages per fault", try_it: memory::huge_pages },
+    Trial { name: "memfd", purpose: "memory with an fd: shared memory between processes", try_it: memory::memfd },
+    Trial { name: "pinning", purpose: "runs a process on one CPU; used for every figure of bench", try_it: processes::pinning },
 ];
 
 /// Returns the part of the trials' processes, if it has this name.
@@ -92,7 +80,7 @@ impl Task for TrialTask {
         let name = &self.name;
         let trial = TRIALS.iter().find(|trial| trial.name == *name);
         let trial = trial.ok_or_else(|| anyhow::anyhow!("unknown trial '{name}'"))?;
-        let outcome = (trial.try_it)().map_or_else(Stop::outcome, TrialOutcome::Works);
+        let outcome = (trial.try_it)().map_or_else(|stop| stop.0, TrialOutcome::Works);
         task::say(&outcome)
     }
 }
@@ -102,7 +90,7 @@ impl Trial {
     pub fn run(&self, program: &Program) -> (TrialOutcome, Duration) {
         let began = Instant::now();
         let outcome = self.in_a_process(program);
-        let outcome = outcome.unwrap_or_else(|error| Stop::from(error).outcome());
+        let outcome = outcome.unwrap_or_else(|error| Stop::from(error).0);
         (outcome, began.elapsed())
     }
 
@@ -128,11 +116,9 @@ impl Trial {
             return Ok(outcome);
         }
         let status = ended.output.status;
-        let words = process::last_words(&ended.output);
-        Ok(refused(
-            status.signal(),
-            format!("the trial's process {}: {words}", process::ended(status)),
-        ))
+        let (ended, words) = (process::ended(status), process::last_words(&ended.output));
+        let said = format!("the trial's process {ended}: {words}");
+        Ok(refused(status.signal(), said))
     }
 }
 

@@ -7,7 +7,7 @@ use fullbore::{Pipe, PipeEnd, ProducerOptions};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::SpliceFlags;
 
-use super::attempt::{BYTES, Stop, at, io_at, pattern, read_back};
+use super::attempt::{BYTES, Stop, at, compare, io_at, pattern, read_back, wrong};
 use fullbore_host::size;
 
 /// The capacity that every unprivileged user may have by default, and that this project gives its
@@ -25,20 +25,13 @@ pub(super) fn nowait() -> Result<String, Stop> {
     match read(&mut came) {
         Err(Errno::AGAIN) => {}
         Err(errno) => return Err(at("preadv2")(errno)),
-        Ok(n) => {
-            return Err(Stop::Wrong(format!(
-                "reading an empty pipe returned {n} bytes"
-            )));
-        }
+        Ok(n) => return Err(wrong(format!("reading an empty pipe returned {n} bytes"))),
     }
     let slices = [std::io::IoSlice::new(&sent)];
     let n = rustix::io::pwritev2(&pipe.writer, &slices, u64::MAX, ReadWriteFlags::NOWAIT)
         .map_err(at("pwritev2"))?;
     let m = read(&mut came).map_err(at("preadv2"))?;
-    if n != m {
-        return Err(Stop::Wrong(format!("{m} of {n} bytes arrived")));
-    }
-    super::attempt::compare(&sent[..n], &came[..m])?;
+    compare(&sent[..n], &came[..m])?;
     Ok("reading an empty pipe returns at once".into())
 }
 
@@ -59,7 +52,7 @@ pub(super) fn roomy_pipe() -> Result<String, Stop> {
     // There is no reader meanwhile, so all of the data has to fit.
     let sent = pattern(ROOMY);
     let n = rustix::io::write(&pipe.writer, &sent).map_err(at("write"))?;
-    super::attempt::compare(&sent[..n], &sent)?;
+    compare(&sent[..n], &sent)?;
     read_back(&pipe.reader, &sent)?;
     Ok(format!("{before} at first, grown to {grown} and filled"))
 }
@@ -73,11 +66,8 @@ pub(super) fn jumbo_slots() -> Result<String, Stop> {
     let mut last = String::new();
     for _ in 0..TRIES {
         let (sent, capacity) = fill_with_jumbo_slots()?;
-        last = format!(
-            "{} in a pipe of {}",
-            size::format(sent),
-            size::format(capacity)
-        );
+        let (filled, size) = (size::format(sent), size::format(capacity));
+        last = format!("{filled} in a pipe of {size}");
         if sent > capacity {
             return Ok(last);
         }

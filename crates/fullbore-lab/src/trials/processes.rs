@@ -6,9 +6,8 @@ use super::attempt::{Stop, at};
 
 pub(super) fn pinning() -> Result<String, Stop> {
     let allowed = sched_getaffinity(None).map_err(at("sched_getaffinity"))?;
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|&cpu| allowed.is_set(cpu))
-        .collect();
+    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
+    cpus.retain(|&cpu| allowed.is_set(cpu));
     let ends = [cpus.first(), cpus.last()];
     for &cpu in ends.into_iter().flatten() {
         let mut only = CpuSet::new();
@@ -16,10 +15,8 @@ pub(super) fn pinning() -> Result<String, Stop> {
         sched_setaffinity(None, &only).map_err(at("sched_setaffinity"))?;
         let runs_on = sched_getcpu();
         if runs_on != cpu {
-            return Err(Stop::seen(
-                "sched_setaffinity",
-                format!("pinned to CPU {cpu}, but running on CPU {runs_on}"),
-            ));
+            let said = format!("pinned to CPU {cpu}, but running on CPU {runs_on}");
+            return Err(Stop::seen("sched_setaffinity", said));
         }
     }
     let cpus = fullbore_host::machine::format_cpu_list(&cpus);

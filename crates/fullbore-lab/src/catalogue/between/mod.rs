@@ -12,8 +12,7 @@ use anyhow::{Result, bail};
 
 use super::movers::{check_between_pipes, version};
 use super::pipelines::inputs::Inputs;
-use super::pipelines::measure::{compared, unchecked};
-use super::pipelines::table::Pipeline;
+use super::pipelines::measure::timed;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
 use crate::process::on_path;
@@ -74,19 +73,6 @@ struct Own {
     right: BTreeSet<(&'static str, &'static str)>,
 }
 
-impl Own {
-    fn make<'a>(
-        program: &Program,
-        settings: &Settings,
-        pipelines: impl IntoIterator<Item = &'a Pipeline>,
-    ) -> Result<Self> {
-        Ok(Self {
-            inputs: Inputs::make(program, settings, pipelines)?,
-            right: BTreeSet::new(),
-        })
-    }
-}
-
 /// Returns the same line with a reader that prints what it got.
 fn checked(line: &str) -> String {
     // Where the streams of several compressors begin cannot be seen behind a decompressor.
@@ -116,32 +102,28 @@ impl Work for Placed {
             bail!(Stop::Skipped(format!("{missing} is not on PATH")));
         }
         let pipelines = LINES.iter().chain(FILTERS).map(|line| &line.pipeline);
-        let own = bench.store.of(|| Own::make(program, settings, pipelines));
+        let own = bench.store.of(|| {
+            let (inputs, right) = (Inputs::make(program, settings, pipelines)?, BTreeSet::new());
+            Ok(Own { inputs, right })
+        });
         let Own { inputs, right } = own.map_err(Stop::skipped)?;
         let (first, pipeline) = (&self.line.middles[0], &self.line.pipeline);
         let expected = |bytes| checked(&self.line.line(first, bytes));
         let made = inputs.of(program, pipeline, expected, settings)?;
         let line = self.line.line(self.middle, made.bytes);
-        let run = |line: &str| {
+        let timed = |line: &str, title| {
             let line = self.runnable(program, line);
-            compared(
-                program,
-                line,
-                self.line.way,
-                self.middle.words,
-                made,
-                settings,
-            )
+            timed(program, line, self.line.way, title, made, settings)
         };
+        let title = Some(self.middle.words);
         if checked(&line) == line {
-            return run(&line);
+            return timed(&line, title);
         }
         // The line prints nothing, so one that prints what passed is run first.
         if right.insert((pipeline.name, self.middle.name)) {
-            run(&checked(&line))?;
+            timed(&checked(&line), title)?;
         }
-        let line = self.runnable(program, &line);
-        unchecked(program, line, self.line.way, made, settings)
+        timed(&line, None)
     }
 
     fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
@@ -151,20 +133,17 @@ impl Work for Placed {
             job: self.line.pipeline.line.into(),
             command: self.line.way.typed(&line),
             version: self.middle.program().and_then(version),
-            bytes: None,
-            seconds: None,
+            ..MoverReport::default()
         });
     }
 
     /// Only the first line is checked: the answer is that of the program, whatever its ends are.
     fn check(&self, bench: &Bench<'_>) -> Result<Option<Soundness>> {
         let words = self.middle.words;
-        if self.line.pipeline.name != LINES[0].pipeline.name
-            || words.is_empty()
-            || words.contains('=')
-        {
-            return Ok(None);
+        let is_first = self.line.pipeline.name == LINES[0].pipeline.name;
+        match is_first && !words.is_empty() && !words.contains('=') {
+            true => check_between_pipes(words, bench),
+            false => Ok(None),
         }
-        check_between_pipes(words, bench)
     }
 }

@@ -1,18 +1,13 @@
 //! Lists the filters that run alone and in several processes at a time, as a table: the group `parallel`.
 
-use super::table::{Between, Middle, row};
+use super::table::{Between, between, x};
 use crate::catalogue::pipelines::table::Input;
-
-const SCRIPTS: &[(&str, &str)] = &[(
-    "filter.py",
-    "import sys\nfor line in sys.stdin.buffer:\n    sys.stdout.buffer.write(b' '.join(line.split(b' ')[:4]) + b'\\n')\n",
-)];
 
 /// Returns a line with a filter: alone, by GNU parallel, and by this command with one process, with two, and with one
 /// for each CPU.
 macro_rules! filter {
     ($name:literal, $shows:literal, $mb_per_s:literal, $programs:expr, $command:literal) => {
-        row(
+        between(
             concat!("parallel_", $name),
             concat!("cat big | X | cat > /dev/null, where X is ", $command),
             $shows,
@@ -20,28 +15,24 @@ macro_rules! filter {
             $mb_per_s,
             $programs,
             &[
-                Middle {
-                    name: "alone",
-                    words: $command,
-                },
-                Middle {
-                    name: "gnu",
-                    words: concat!("parallel --pipe -k --block 4M ", "\"", $command, "\""),
-                },
-                Middle {
-                    name: "one",
-                    words: concat!("fullbore parallel --accept 1 -j 1 \"", $command, "\""),
-                },
-                Middle {
-                    name: "two",
-                    words: concat!("fullbore parallel --accept 1 -j 2 \"", $command, "\""),
-                },
-                Middle {
-                    name: "all",
-                    words: concat!("fullbore parallel --accept 1 \"", $command, "\""),
-                },
+                x("alone", $command),
+                x(
+                    "gnu",
+                    concat!("parallel --pipe -k --block 4M ", "\"", $command, "\""),
+                ),
+                x(
+                    "one",
+                    concat!("fullbore parallel --accept 1 -j 1 \"", $command, "\""),
+                ),
+                x(
+                    "two",
+                    concat!("fullbore parallel --accept 1 -j 2 \"", $command, "\""),
+                ),
+                x(
+                    "all",
+                    concat!("fullbore parallel --accept 1 \"", $command, "\""),
+                ),
             ],
-            SCRIPTS,
         )
     };
 }

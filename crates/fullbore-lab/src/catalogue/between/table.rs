@@ -49,7 +49,7 @@ impl Between {
     }
 }
 
-const fn x(name: &'static str, words: &'static str) -> Middle {
+pub(super) const fn x(name: &'static str, words: &'static str) -> Middle {
     Middle { name, words }
 }
 
@@ -100,7 +100,10 @@ const COPIERS: &[Middle] = &[CAT, UUTILS, PV, MBUFFER, COPY, REFERENCE, METER, B
 /// Those that people connect to sockets.
 const WITH_SOCKETS: &[Middle] = &[CAT, MBUFFER, COPY, REFERENCE, METER, BUFFER];
 
-const SCRIPTS: &[(&str, &str)] = &[("ends.py", include_str!("ends.py"))];
+const SCRIPTS: &[(&str, &str)] = &[
+    ("ends.py", include_str!("ends.py")),
+    ("filter.py", include_str!("filter.py")),
+];
 
 /// The usual rate in 10^6 bytes per second, as [`Pipeline::mb_per_s`].
 const FAST: f64 = 1000.0;
@@ -108,7 +111,7 @@ const FAST: f64 = 1000.0;
 /// The rate of readers and writers that take their time.
 const SLOW: f64 = 250.0;
 
-const fn between(
+pub(super) const fn between(
     name: &'static str,
     line: &'static str,
     shows: &'static str,
@@ -116,22 +119,6 @@ const fn between(
     mb_per_s: f64,
     programs: &'static [&'static str],
     middles: &'static [Middle],
-) -> Between {
-    row(
-        name, line, shows, input, mb_per_s, programs, middles, SCRIPTS,
-    )
-}
-
-#[allow(clippy::too_many_arguments)]
-pub(super) const fn row(
-    name: &'static str,
-    line: &'static str,
-    shows: &'static str,
-    input: Input,
-    mb_per_s: f64,
-    programs: &'static [&'static str],
-    middles: &'static [Middle],
-    scripts: &'static [(&'static str, &'static str)],
 ) -> Between {
     let pipeline = Pipeline {
         name,
@@ -140,7 +127,7 @@ pub(super) const fn row(
         input,
         mb_per_s,
         programs,
-        scripts,
+        scripts: SCRIPTS,
     };
     Between {
         pipeline,

@@ -27,14 +27,11 @@ use round_trip::{Role as Side, RoundTripTask};
 use wake_up::{Role, WakeUpTask};
 
 /// How both sides wait, and a description of it.
+#[rustfmt::skip]
 const WAITS: [(WaitName, &str, &str); 3] = [
     (WaitName::Block, "block", "both sides block in the call"),
     (WaitName::Spin, "spin", "both sides spin"),
-    (
-        WaitName::Adaptive,
-        "adaptive",
-        "both sides spin for a limited time, then block",
-    ),
+    (WaitName::Adaptive, "adaptive", "both sides spin for a limited time, then block"),
 ];
 
 /// The bytes of a message, their suffix in names, and the table that contains them.
@@ -69,12 +66,10 @@ pub fn group() -> Group {
             }
         }
     }
-    let in_microseconds = |row| Experiment {
-        unit: Unit::Microseconds,
-        ..row
-    };
+    for row in &mut rows {
+        row.unit = Unit::Microseconds;
+    }
     let shows = "round-trip time over every transport, and the cost of one wake-up";
-    let rows = rows.into_iter().map(in_microseconds);
     Group::new("latency", shows, PARTS, rows)
 }
 

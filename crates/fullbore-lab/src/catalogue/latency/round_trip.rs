@@ -80,10 +80,8 @@ fn ping(mut link: Box<dyn Carry + '_>, message: usize, timing: Timing) -> Result
 fn pong(mut link: Box<dyn Carry + '_>, message: usize) -> Result<()> {
     let mut message = vec![0; message];
     loop {
-        match link
-            .receive_all(&mut message)
-            .and_then(|()| link.send_all(&message))
-        {
+        let received = link.receive_all(&mut message);
+        match received.and_then(|()| link.send_all(&message)) {
             Ok(()) => {}
             Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
             Err(errno) => return Err(errno).context("a round trip"),

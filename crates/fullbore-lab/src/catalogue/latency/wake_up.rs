@@ -55,18 +55,15 @@ impl Task for WakeUpTask {
 
 /// Sleeps, reports when it ran again, and repeats this until it is killed.
 fn sleep(memory: &shared::Shared) -> Result<()> {
-    let woken = memory.counter(WOKEN);
+    let [woken, about_to_sleep, ran] = [WOKEN, ABOUT_TO_SLEEP, RAN].map(|at| memory.counter(at));
     for turn in 0u32.. {
-        memory
-            .counter(ABOUT_TO_SLEEP)
-            .store(turn.wrapping_add(1), Ordering::Release);
+        let next = turn.wrapping_add(1);
+        about_to_sleep.store(next, Ordering::Release);
         while woken.load(Ordering::Acquire) == turn {
             shared::sleep_while(woken, turn)?;
         }
         memory.long(RAN_AT).store(now(), Ordering::Relaxed);
-        memory
-            .counter(RAN)
-            .store(turn.wrapping_add(1), Ordering::Release);
+        ran.store(next, Ordering::Release);
     }
     Ok(())
 }

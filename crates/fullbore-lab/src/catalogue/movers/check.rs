@@ -52,23 +52,16 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// # Errors
 /// Fails if processes, pipes or files cannot be made.
 pub fn check(job: &Job, mover: &Mover, bench: &Bench<'_>) -> Result<Option<Soundness>> {
-    let (check, found) = match (job.source, job.sink) {
-        (End::File, End::File) => (
-            "if the source file is overwritten after the copy",
-            file_to_file(bench.program, mover)?,
-        ),
-        (End::File, _) => (
-            "if the file is overwritten while its bytes are in the pipe",
-            file_to_pipe(bench.program, mover)?,
-        ),
-        (End::Pipe, _) => (
-            "behind a writer that reuses its pages",
-            behind_a_writer(job, mover, bench)?,
-        ),
-        (End::Socket, _) => (
-            "behind a socket whose writer reuses its pages",
-            behind_a_writer(job, mover, bench)?,
-        ),
+    let check = match (job.source, job.sink) {
+        (End::File, End::File) => "if the source file is overwritten after the copy",
+        (End::File, _) => "if the file is overwritten while its bytes are in the pipe",
+        (End::Pipe, _) => "behind a writer that reuses its pages",
+        (End::Socket, _) => "behind a socket whose writer reuses its pages",
+    };
+    let found = match (job.source, job.sink) {
+        (End::File, End::File) => file_to_file(bench.program, mover)?,
+        (End::File, _) => file_to_pipe(bench.program, mover)?,
+        (End::Pipe | End::Socket, _) => behind_a_writer(job, mover, bench)?,
     };
     let Some(found) = found else {
         return Ok(None);
@@ -123,9 +116,8 @@ fn from_file(
     let mut file = files::pattern_file(len)?;
     let source = files::reopened(&file)?.into();
     let moving = start_mover(program, mover, source, sink, Vec::new())?;
-    let ended = moving
-        .context("a mover that was there")?
-        .end_within(PATIENCE)?;
+    let moving = moving.context("a mover that was there")?;
+    let ended = moving.end_within(PATIENCE)?;
     if ended.killed || !ended.output.status.success() {
         return Ok(Err(process::last_words(&ended.output)));
     }

@@ -39,9 +39,8 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     let reader = readers.next();
     let (program, cpus) = (bench.program, bench.cpus);
     let options = format!("{PIPE_READER} --bytes-to-pipe={ENDLESS}");
-    let branch_readers = readers
-        .map(|stdin| program.read(&options, cpus.reader, stdin))
-        .collect::<Result<Vec<_>>>()?;
+    let branch_readers = readers.map(|stdin| program.read(&options, cpus.reader, stdin));
+    let branch_readers = branch_readers.collect::<Result<Vec<_>>>()?;
     let writer = match descriptors.writer {
         None => None,
         Some(stdout) => {
@@ -59,23 +58,38 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     let began = Instant::now();
     let moving = match start_mover(program, mover, source, sink, descriptors.branches) {
         Ok(Some(moving)) => moving,
-        Ok(None) => {
-            let reason = format!("{} is not on PATH", mover.program());
-            bail!(Stop::Skipped(reason));
-        }
+        Ok(None) => bail!(Stop::Skipped(format!("{} is not on PATH", mover.program()))),
         Err(error) => bail!(Stop::Failed(format!("{error:#}"))),
     };
     if let Some(file) = descriptors.file {
         let (moved, bytes, seconds) = fill(&file, moving, began, bench)?;
         let writer = writer_report(writer)?;
-        return Ok(judge_file(mover, &moved, bytes, seconds, writer)?);
+        if !moved.killed && (!moved.output.status.success() || bytes != SourceFile::len()) {
+            bail!(broke(mover, &moved, bytes));
+        }
+        if bytes == 0 {
+            bail!(Stop::NothingCame);
+        }
+        return Ok(Measured {
+            figure: bytes as f64 / (1u64 << 30) as f64 / seconds,
+            arrived: Some(bytes),
+            writer,
+            into_file: Some((bytes, seconds)),
+            ..Measured::default()
+        });
     }
     let stdin = reader.context("the job has neither a reader nor a file")?;
-    let (read, early) = read(job, stdin, bench)?;
+    let (read, ended_early) = read(job, stdin, bench)?;
     let moved = moving.end_within(GRACE)?;
     drop(branch_readers);
     let writer = writer_report(writer)?;
-    Ok(judge_reader(job, mover, early, &moved, &read, writer)?)
+    read.went_well("reader")?;
+    let report: EndpointReport = process::report(&read.output.stdout)?;
+    let whole_file = job.source == End::File && report.moved == SourceFile::len();
+    if ended_early && !whole_file {
+        bail!(broke(mover, &moved, report.moved));
+    }
+    Ok(Measured::by_reader(report, writer)?)
 }
 
 /// Lets the mover write to a file until its time is up; returns how it ended, the bytes in the file,
@@ -126,47 +140,6 @@ fn writer_report(writer: Option<Process>) -> Result<Option<EndpointReport>> {
     let written = writer.end_within(PATIENCE)?;
     written.went_well("writer")?;
     Ok(process::report(&written.output.stderr).map(Some)?)
-}
-
-/// Returns the measurement of a mover that wrote to a file.
-fn judge_file(
-    mover: &Mover,
-    moved: &Ended,
-    bytes: u64,
-    seconds: f64,
-    writer: Option<EndpointReport>,
-) -> Result<Measured, Stop> {
-    if !moved.killed && (!moved.output.status.success() || bytes != SourceFile::len()) {
-        return Err(broke(mover, moved, bytes));
-    }
-    if bytes == 0 {
-        return Err(Stop::NothingCame);
-    }
-    Ok(Measured {
-        figure: bytes as f64 / (1u64 << 30) as f64 / seconds,
-        arrived: Some(bytes),
-        writer,
-        into_file: Some((bytes, seconds)),
-        ..Measured::default()
-    })
-}
-
-/// Returns the measurement of a mover whose reader measured.
-fn judge_reader(
-    job: &Job,
-    mover: &Mover,
-    ended_early: bool,
-    moved: &Ended,
-    read: &Ended,
-    writer: Option<EndpointReport>,
-) -> Result<Measured, Stop> {
-    read.went_well("reader")?;
-    let report: EndpointReport = process::report(&read.output.stdout)?;
-    let whole_file = job.source == End::File && report.moved == SourceFile::len();
-    if ended_early && !whole_file {
-        return Err(broke(mover, moved, report.moved));
-    }
-    Measured::by_reader(report, writer)
 }
 
 /// Returns the failure of a mover that ended before its time.

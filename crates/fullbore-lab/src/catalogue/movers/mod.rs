@@ -22,21 +22,14 @@ use table::{BUFFER_JOBS, JOBS, Job, Mover};
 
 /// Returns the group `move`.
 pub fn group() -> Group {
-    of_jobs(
-        "move",
-        "programs that copy from one file descriptor to another: copy and \
-         tee compared with cat, tee, pv and others",
-        JOBS,
-    )
+    let shows = "programs that copy from one file descriptor to another: copy and tee compared with cat, tee, pv and others";
+    of_jobs("move", shows, JOBS)
 }
 
 /// Returns the group `buffer`.
 pub fn buffers() -> Group {
-    of_jobs(
-        "buffer",
-        "a large memory between two pipes: buffer compared with mbuffer",
-        BUFFER_JOBS,
-    )
+    let shows = "a large memory between two pipes: buffer compared with mbuffer";
+    of_jobs("buffer", shows, BUFFER_JOBS)
 }
 
 /// Returns a group with an experiment for every job and every mover that can do it.

@@ -129,19 +129,12 @@ const COPIERS: &[Mover] = &[
 ];
 
 /// Movers with a large memory. The first one has none.
+#[rustfmt::skip]
 const BUFFERS: &[Mover] = &[
-    own(
-        "copy",
-        "fullbore copy",
-        "fullbore copy, without a large memory",
-    ),
+    own("copy", "fullbore copy", "fullbore copy, without a large memory"),
     peer("mbuffer", "mbuffer -q -m 64M"),
     own("buffer", "fullbore buffer -q -m 64M", "fullbore buffer"),
-    own(
-        "buffer_keep",
-        "fullbore buffer -q -m 64M --keep-input",
-        "fullbore buffer, which leaves the pipe before it as it is",
-    ),
+    own("buffer_keep", "fullbore buffer -q -m 64M --keep-input", "fullbore buffer, which leaves the pipe before it as it is"),
 ];
 
 /// Movers from one source to several sinks.
@@ -234,12 +227,10 @@ impl Mover {
         MoverReport {
             job: job.title.into(),
             command: self.words.into(),
-            version: match self.program() {
-                OWN => None,
-                name => version(name),
-            },
-            bytes: None,
-            seconds: None,
+            version: Some(self.program())
+                .filter(|&name| name != OWN)
+                .and_then(version),
+            ..MoverReport::default()
         }
     }
 }
@@ -254,10 +245,9 @@ pub fn version(program: &str) -> Option<String> {
     command.arg(option).stdin(Stdio::null());
     let (_, text) = process::printed(&mut command).ok()?;
     let text = String::from_utf8_lossy(&text);
-    // Socat prints its authors before its version.
     let line = text
         .lines()
-        .find(|line| line.chars().any(|c| c.is_ascii_digit()));
+        .find(|line| line.contains(|c: char| c.is_ascii_digit()));
     line.map(|line| line.trim().to_owned())
 }
 

@@ -50,8 +50,7 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
             growth.after / page_size(),
             growth
                 .limit
-                .map(|limit| format!(": {limit}"))
-                .unwrap_or_default()
+                .map_or_else(String::new, |limit| format!(": {limit}")),
         )));
     }
     let mut pipe = Drained {
@@ -81,14 +80,10 @@ pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> 
         }
     }
     let median = |times: &[f64]| Spread::of(times).map_or(f64::NAN, |spread| spread.median);
+    let (together, alone) = (median(&together), median(&alone));
     let pages = window / page_size();
     Ok(Found {
-        ns_per_page: per_page(
-            median(&together),
-            median(&alone),
-            span / window,
-            span / page_size(),
-        ),
+        ns_per_page: per_page(together, alone, span / window, span / page_size()),
         notes: vec![format!(
             "an estimate of looking up a page and filling a slot: the time of vmsplice(2) of \
              {pages} pages minus that of one page. The kernel's own benchmark is not available \

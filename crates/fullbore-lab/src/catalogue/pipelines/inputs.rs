@@ -111,27 +111,20 @@ impl Inputs {
         }
         let wanted = |share| pipeline.bytes(settings.seconds * share);
         let bytes = wanted(self.share);
+        let (lines, words) = (
+            whole_lines(&self.lines, bytes),
+            whole_lines(&self.words, bytes),
+        );
+        let repeated = |block: &[u8], lines: &[u8], name: &str| {
+            repeated(block, lines.len(), bytes, &directory.join(name))
+        };
         let bytes = match pipeline.input {
             // Without an input, nothing takes up space.
             Input::Nothing => wanted(1.0),
-            Input::Lines(name) | Input::Words(name) => {
-                let text = match pipeline.input {
-                    Input::Words(_) => &self.words,
-                    _ => &self.lines,
-                };
-                let lines = whole_lines(text, bytes);
-                repeated(lines, lines.len(), bytes, &directory.join(name))?
-            }
+            Input::Lines(name) => repeated(lines, lines, name)?,
+            Input::Words(name) => repeated(words, words, name)?,
             // The concatenation of gzip files is a gzip file (RFC 1952, 2.2), and so it is with zstd (RFC 8878, 3.1).
-            Input::Compressed(name) => {
-                let lines = whole_lines(&self.lines, bytes);
-                repeated(
-                    &compressed(lines, name)?,
-                    lines.len(),
-                    bytes,
-                    &directory.join(name),
-                )?
-            }
+            Input::Compressed(name) => repeated(&compressed(lines, name)?, lines, name)?,
             Input::Tree => tree(&self.words, bytes, &directory.join("tree"))?,
         };
         // Write the files back now, so that the kernel does not do it during a measurement.
@@ -215,15 +208,12 @@ impl Task for Kept {
     fn play(self) -> Result<()> {
         wait_for_the_end_of_stdin();
         let mut removed = fs::remove_dir_all(&self.directory);
-        for _ in 0..100 {
-            match &removed {
-                // A process that writes into the directory is still being killed.
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                    std::thread::sleep(Duration::from_millis(20));
-                    removed = fs::remove_dir_all(&self.directory);
-                }
-                _ => break,
-            }
+        // A process that writes into the directory is still being killed.
+        let is_filled = |error: &io::Error| error.kind() == io::ErrorKind::DirectoryNotEmpty;
+        let mut tries = 0..100;
+        while removed.as_ref().is_err_and(is_filled) && tries.next().is_some() {
+            std::thread::sleep(Duration::from_millis(20));
+            removed = fs::remove_dir_all(&self.directory);
         }
         removed.with_context(|| format!("remove '{}'", self.directory.display()))
     }
@@ -289,10 +279,7 @@ fn tree(block: &[u8], bytes: u64, path: &Path) -> Result<u64> {
 /// the last.
 fn words() -> Vec<u8> {
     const VOCABULARY: u32 = 20_000;
-    const SYLLABLES: [&str; 16] = [
-        "ba", "ce", "di", "fo", "gu", "la", "me", "ni", "or", "pu", "ra", "se", "ti", "vo", "an",
-        "er",
-    ];
+    const SYLLABLES: &str = "bacedifogulameniorpurasetivoaner";
     let mut random = fastrand::Rng::with_seed(SEED);
     let mut text = String::with_capacity(BLOCK + 100);
     let mut column = 0;
@@ -302,8 +289,8 @@ fn words() -> Vec<u8> {
         let before = text.len();
         let mut left = rank;
         while left > 0 || text.len() == before {
-            text.push_str(SYLLABLES[left % SYLLABLES.len()]);
-            left /= SYLLABLES.len();
+            text.push_str(&SYLLABLES[left % 16 * 2..][..2]);
+            left /= 16;
         }
         if random.u8(..12) == 0 {
             text[before..].make_ascii_uppercase();

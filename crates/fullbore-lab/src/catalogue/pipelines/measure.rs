@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek};
 use anyhow::{Result, bail};
 
 use super::inputs::Inputs;
-use super::once::{Made, Ran, run};
+use super::once::{Made, run};
 use super::table::{PIPELINES, Pipeline, WAYS, Way};
 use crate::measurement::{Measured, Stop};
 use crate::memory::memory_file;
@@ -27,66 +27,52 @@ pub fn measure(
     let inputs = bench
         .store
         .of(|| Inputs::make(program, settings, PIPELINES));
-    let made = inputs.map_err(Stop::skipped)?.of(
+    let inputs = inputs.map_err(Stop::skipped)?;
+    let line = |bytes| pipeline.line_for(bytes);
+    let made = inputs.of(program, pipeline, line, settings)?;
+    timed(
         program,
-        pipeline,
-        |bytes| pipeline.line_for(bytes),
+        line(made.bytes),
+        way,
+        Some(way.title),
+        made,
         settings,
-    )?;
-    let line = pipeline.line_for(made.bytes);
-    compared(program, line, way, way.title, made, settings)
+    )
 }
 
-/// Measures a line once, and compares what it prints with what was expected.
+/// Measures a line once, and compares what it prints with what was expected if it has a title.
 ///
 /// # Errors
 /// Fails if a process cannot be started or waited for, or if it prints anything else.
-pub fn compared(
+pub fn timed(
     program: &Program,
     line: String,
     way: &'static Way,
-    title: &str,
+    title: Option<&str>,
     made: &Made,
     settings: &Settings,
 ) -> Result<Measured> {
     let mut printed = memory_file()?;
     let stdout = printed.try_clone()?;
     let ran = run(program, line, way, made, stdout, settings)?;
-    let mut expected = made.expected.try_clone()?;
-    if let Some(at) = first_difference(&mut printed, &mut expected)? {
-        let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
-        bail!(Stop::Failed(format!(
-            "the output of {title} differs from that of {}: they differ at byte {at}; their lengths are {len} and \
+    if let Some(title) = title {
+        let mut expected = made.expected.try_clone()?;
+        if let Some(at) = first_difference(&mut printed, &mut expected)? {
+            let (len, expected) = (printed.metadata()?.len(), expected.metadata()?.len());
+            bail!(Stop::Failed(format!(
+                "the output of {title} differs from that of {}: they differ at byte {at}; their lengths are {len} and \
              {expected} bytes",
-            WAYS[0].title
-        )));
+                WAYS[0].title
+            )));
+        }
     }
-    Ok(measured(&ran, made))
-}
-
-/// Measures a line once that prints nothing.
-///
-/// # Errors
-/// Fails if a process cannot be started or waited for.
-pub fn unchecked(
-    program: &Program,
-    line: String,
-    way: &'static Way,
-    made: &Made,
-    settings: &Settings,
-) -> Result<Measured> {
-    let ran = run(program, line, way, made, memory_file()?, settings)?;
-    Ok(measured(&ran, made))
-}
-
-fn measured(ran: &Ran, made: &Made) -> Measured {
-    Measured {
+    Ok(Measured {
         figure: made.bytes as f64 / 1e6 / ran.seconds,
         arrived: Some(made.bytes),
         spent: Some(ran.spent),
         into_file: Some((made.bytes, ran.seconds)),
         ..Measured::default()
-    }
+    })
 }
 
 /// Returns the position of the first difference of two files, which are read from their beginning; `None` means

@@ -56,15 +56,12 @@ impl Work for PipelineRun {
     }
 
     fn describe(&self, outcome: &mut Outcome, settings: &Settings) {
-        let line = self
-            .pipeline
-            .line_for(self.pipeline.bytes(settings.seconds));
+        let bytes = self.pipeline.bytes(settings.seconds);
         outcome.mover = Some(MoverReport {
             job: self.pipeline.line.into(),
-            command: self.way.typed(&line),
+            command: self.way.typed(&self.pipeline.line_for(bytes)),
             version: self.way.program.and_then(version),
-            bytes: None,
-            seconds: None,
+            ..MoverReport::default()
         });
     }
 }

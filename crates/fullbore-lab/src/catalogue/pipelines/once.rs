@@ -141,15 +141,12 @@ impl Task for Once {
             read_all(directory).context("read the files")?;
             command.current_dir(directory);
         }
-        command
-            .args(&self.words)
-            .stdin(Stdio::null())
-            .stderr(stderr.try_clone()?);
+        command.args(&self.words);
+        command.stdin(Stdio::null()).stderr(stderr.try_clone()?);
         let began = Instant::now();
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("start {}", self.program.display()))?;
-        let status = child.wait().context("wait for the line")?;
+        let child = command.spawn();
+        let child = child.with_context(|| format!("start {}", self.program.display()));
+        let status = child?.wait().context("wait for the line")?;
         let seconds = began.elapsed().as_secs_f64();
         let mut said = Vec::new();
         stderr.rewind()?;

@@ -163,11 +163,10 @@ impl LoadTask {
         };
         thread::spawn(move || {
             loop {
-                let started = accept()
-                    .and_then(|connection| start(shared, move || reply(connection, shared)));
+                let serve = |connection| start(shared, move || reply(connection, shared));
+                let started = accept().and_then(serve);
                 if started.is_err() {
-                    shared.note(started);
-                    return;
+                    return shared.note(started);
                 }
             }
         });

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use fullbore_linux::Pages;
-use rustix::io::{Errno, pread};
+use rustix::io::{pread, retry_on_intr};
 use serde::{Deserialize, Serialize};
 
 use super::shared::Shared;
@@ -154,16 +154,14 @@ fn reread(timing: Timing) -> Result<Moved> {
     loop {
         let mut at = 0;
         loop {
-            match pread(file.as_fd(), &mut buffer, at) {
-                Ok(0) => break,
-                Ok(n) => {
-                    at += n as u64;
-                    if let Some(moved) = clock.as_mut().and_then(|clock: &mut Clock| clock.add(n)) {
-                        return Ok(moved);
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno).context("read a file again"),
+            let n = retry_on_intr(|| pread(file.as_fd(), &mut buffer, at));
+            let n = n.context("read a file again")?;
+            at += n as u64;
+            if n == 0 {
+                break;
+            }
+            if let Some(moved) = clock.as_mut().and_then(|clock: &mut Clock| clock.add(n)) {
+                return Ok(moved);
             }
         }
         anyhow::ensure!(at > 0, "the file to reread is empty");

@@ -135,10 +135,8 @@ fn connected_by_tcp() -> Result<(OwnedFd, OwnedFd)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("bind")?;
     let a = TcpStream::connect(listener.local_addr()?).context("connect")?;
     let (b, from) = listener.accept().context("accept")?;
-    anyhow::ensure!(
-        from == a.local_addr()?,
-        "another process connected to the socket"
-    );
+    let is_ours = from == a.local_addr()?;
+    anyhow::ensure!(is_ours, "another process connected to the socket");
     for socket in [&a, &b] {
         // A message must not wait for the next one (tcp(7), TCP_NODELAY).
         socket.set_nodelay(true).context("TCP_NODELAY")?;

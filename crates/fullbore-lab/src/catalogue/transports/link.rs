@@ -1,6 +1,6 @@
 //! Defines a process's view of a transport, through which it sends and receives messages.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use anyhow::Result;
 use fullbore_linux::{Ready, Waiter};
@@ -60,14 +60,12 @@ struct Fds<'fd> {
 
 impl Carry for Fds<'_> {
     fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        let fd = self.output.as_fd();
-        self.waiter
-            .until_ready(fd, Ready::ToWrite, || rustix::io::write(fd, bytes))
+        let (fd, ready) = (self.output, Ready::ToWrite);
+        (self.waiter).until_ready(fd, ready, || rustix::io::write(fd, bytes))
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let fd = self.input.as_fd();
-        self.waiter
-            .until_ready(fd, Ready::ToRead, || rustix::io::read(fd, &mut *buffer))
+        let (fd, ready) = (self.input, Ready::ToRead);
+        (self.waiter).until_ready(fd, ready, || rustix::io::read(fd, &mut *buffer))
     }
 }

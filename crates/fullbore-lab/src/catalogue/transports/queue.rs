@@ -27,11 +27,8 @@ pub const LONGEST: usize = 8 << 10;
 /// # Errors
 /// Fails if the kernel has no queues (`ENOSYS`), the user has too many, or its limits are lower.
 pub fn make(message: usize) -> Result<OwnedFd> {
-    let name = format!(
-        "/fullbore-{}-{:016x}",
-        std::process::id(),
-        fastrand::u64(..)
-    );
+    let (pid, random) = (std::process::id(), fastrand::u64(..));
+    let name = format!("/fullbore-{pid}-{random:016x}");
     let flags = MQ_OFlag::O_RDWR | MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL | MQ_OFlag::O_CLOEXEC;
     let attributes = MqAttr::new(0, MESSAGES, message as i64, 0);
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;

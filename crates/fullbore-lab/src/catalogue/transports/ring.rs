@@ -51,8 +51,6 @@ pub fn make() -> Result<OwnedFd> {
 /// The two rings, as one of the processes uses them.
 pub struct Rings {
     memory: Shared,
-    /// Bytes before the first block, computed once and not for every message.
-    head: usize,
     sends: usize,
     waiter: Waiter,
 }
@@ -66,7 +64,6 @@ impl Rings {
         anyhow::ensure!(sends < 2, "there are two rings");
         Ok(Self {
             memory: Shared::map(memory, len())?,
-            head: head(),
             sends,
             waiter,
         })
@@ -74,41 +71,33 @@ impl Rings {
 }
 
 /// One ring.
-struct Ring<'a> {
-    memory: &'a Shared,
-    head: usize,
-    number: usize,
-}
+struct Ring<'a>(&'a Shared, usize);
 
 impl<'a> Ring<'a> {
     fn counter(&self, which: usize) -> &'a AtomicU32 {
-        self.memory.counter(self.number * COUNTERS + which)
+        self.0.counter(self.1 * COUNTERS + which)
     }
 
     /// Returns where the block of this turn begins, and its length.
     fn block(&self, turn: u32) -> (usize, &'a AtomicU32) {
         let index = (turn % BLOCKS) as usize;
-        let at = self.head + (self.number * BLOCKS as usize + index) * BLOCK;
+        let at = head() + (self.1 * BLOCKS as usize + index) * BLOCK;
         (at, self.counter(LENGTHS + index))
     }
 }
 
 impl Carry for Rings {
     fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        let ring = Ring {
-            memory: &self.memory,
-            head: self.head,
-            number: self.sends,
-        };
+        let ring = Ring(&self.memory, self.sends);
         let (sent, received) = (ring.counter(SENT), ring.counter(RECEIVED));
         let turn = sent.load(Ordering::Relaxed);
         let room = || match turn.wrapping_sub(received.load(Ordering::SeqCst)) {
             BLOCKS.. => Err(Errno::AGAIN),
             _ => Ok(()),
         };
-        self.waiter.until(room, |_| {
-            sleep_unless(ring.counter(SENDER_SLEEPS), || room().is_ok())
-        })?;
+        let flag = ring.counter(SENDER_SLEEPS);
+        self.waiter
+            .until(room, |_| sleep_unless(flag, || room().is_ok()))?;
         let bytes = &bytes[..bytes.len().min(BLOCK)];
         let (at, length) = ring.block(turn);
         // SAFETY: the receiver has released this block, as its counter says, and will not read it
@@ -137,31 +126,23 @@ impl Carry for Rings {
 impl Rings {
     /// Waits for a block, and returns where it begins and its length.
     fn arrived(&mut self) -> Result<(usize, usize), Errno> {
-        let ring = Ring {
-            memory: &self.memory,
-            head: self.head,
-            number: 1 - self.sends,
-        };
+        let ring = Ring(&self.memory, 1 - self.sends);
         let (sent, received) = (ring.counter(SENT), ring.counter(RECEIVED));
         let turn = received.load(Ordering::Relaxed);
         let there = || match sent.load(Ordering::SeqCst) == turn {
             true => Err(Errno::AGAIN),
             false => Ok(()),
         };
-        self.waiter.until(there, |_| {
-            sleep_unless(ring.counter(RECEIVER_SLEEPS), || there().is_ok())
-        })?;
+        let flag = ring.counter(RECEIVER_SLEEPS);
+        self.waiter
+            .until(there, |_| sleep_unless(flag, || there().is_ok()))?;
         let (at, length) = ring.block(turn);
         Ok((at, (length.load(Ordering::Relaxed) as usize).min(BLOCK)))
     }
 
     /// Gives the block that has arrived back to the sender.
     fn release(&self) {
-        let ring = Ring {
-            memory: &self.memory,
-            head: self.head,
-            number: 1 - self.sends,
-        };
+        let ring = Ring(&self.memory, 1 - self.sends);
         ring.counter(RECEIVED).fetch_add(1, Ordering::SeqCst);
         wake_if_asleep(ring.counter(SENDER_SLEEPS));
     }

@@ -49,18 +49,9 @@ impl Shared {
             size >= len as i64,
             "shared memory of {size} bytes is too short"
         );
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let (anywhere, both) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping, at an address that the kernel picks; nothing else refers to it.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                len,
-                protection,
-                MapFlags::SHARED,
-                fd,
-                0,
-            )
-        };
+        let start = unsafe { mmap(anywhere, len, both, MapFlags::SHARED, fd, 0) };
         let start = start.context("map shared memory")?;
         let start =
             NonNull::new(start.cast()).context("the kernel mapped the memory at address 0")?;

@@ -32,7 +32,7 @@ use crate::catalogue::transports::loopback;
 use crate::catalogue::transports::stream::Moved;
 use crate::experiment::{Experiment, Group};
 use crate::measurement::{Measured, Stop};
-use crate::process::GRACE;
+use crate::process::{GRACE, Process};
 use crate::task::{Part, Task, Timing};
 use crate::work::{Bench, Work};
 use chain::Delivered;
@@ -199,19 +199,26 @@ impl UnixCopy {
         }
     }
 
-    /// Returns the task of a process with a role.
-    fn task(&self, role: Role, bench: &Bench<'_>) -> UnixCopyTask {
-        UnixCopyTask {
+    /// Starts the process with a role.
+    fn start(
+        &self,
+        bench: &Bench<'_>,
+        (role, cpu): (Role, Option<usize>),
+        stdin: impl Into<Stdio>,
+        stdout: impl Into<Stdio>,
+    ) -> Result<Process> {
+        let task = UnixCopyTask {
             role,
             mode: self.0,
             sizes: bench.settings.unix_copy.unwrap_or_default(),
             timing: Timing::of(bench.settings),
-        }
+        };
+        bench.program.start(&task, cpu, stdin, stdout)
     }
 
     fn in_user_space(&self, bench: &Bench<'_>) -> Result<Measured> {
-        let (program, cpu, null) = (bench.program, Some(bench.cpus.writer), Stdio::null);
-        let copier = program.start(&self.task(Role::Copier, bench), cpu, null(), null())?;
+        let copier = (Role::Copier, Some(bench.cpus.writer));
+        let copier = self.start(bench, copier, Stdio::null(), Stdio::null())?;
         let copied = copier.end_within(self.patience(bench.settings))?;
         let (copied, hot): Sent = copied.report("copier")?;
         let mut taken = taken(&copied)?;
@@ -223,9 +230,8 @@ impl UnixCopy {
     fn through_one_socket(&self, bench: &Bench<'_>) -> Result<Measured> {
         let (near, far, note) = connect(bench.settings).map_err(Stop::skipped)?;
         let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
-        let (program, null) = (bench.program, Stdio::null);
-        let receiver = program.start(&self.task(Role::Receiver, bench), reader, far, null())?;
-        let sender = program.start(&self.task(Role::Sender, bench), writer, null(), near)?;
+        let receiver = self.start(bench, (Role::Receiver, reader), far, Stdio::null())?;
+        let sender = self.start(bench, (Role::Sender, writer), Stdio::null(), near)?;
         let sent = sender.end_within(self.patience(bench.settings))?;
         let (sent, hot): Sent = match sent.report("sender") {
             Ok(sent) => sent,
@@ -244,10 +250,9 @@ impl UnixCopy {
         let (near, far, note) = connect(bench.settings).map_err(Stop::skipped)?;
         let (to_client, from_front) = loopback().map_err(Stop::skipped)?;
         let (writer, reader) = (Some(bench.cpus.writer), Some(bench.cpus.reader));
-        let (program, null) = (bench.program, Stdio::null);
-        let client = program.start(&self.task(Role::Client, bench), None, from_front, null())?;
-        let front = program.start(&self.task(Role::Front, bench), reader, far, to_client)?;
-        let storage = program.start(&self.task(Role::Storage, bench), writer, null(), near)?;
+        let client = self.start(bench, (Role::Client, None), from_front, Stdio::null())?;
+        let front = self.start(bench, (Role::Front, reader), far, to_client)?;
+        let storage = self.start(bench, (Role::Storage, writer), Stdio::null(), near)?;
         let measured = client.end_within(self.patience(bench.settings))?;
         // The first process of the chain that failed is at fault: the ones after it only see an early
         // end.
@@ -289,14 +294,9 @@ fn connect(settings: &Settings) -> Result<(OwnedFd, OwnedFd, Option<String>)> {
     }
     // The kernel doubles the requested size for its own overhead, and returns the doubled size.
     let given = socket_send_buffer_size(&near).context("SO_SNDBUF")? / 2;
-    let note = (given < sndbuf).then(|| {
-        format!(
-            "the send buffer is {} instead of {}: see net.core.wmem_max",
-            size::format(given as u64),
-            size::format(sndbuf as u64)
-        )
-    });
-    Ok((near.into(), far.into(), note))
+    let [has, wanted] = [given, sndbuf].map(|size| size::format(size as u64));
+    let note = format!("the send buffer is {has} instead of {wanted}: see net.core.wmem_max");
+    Ok((near.into(), far.into(), (given < sndbuf).then_some(note)))
 }
 
 /// Turns it into a measurement, which also gives the RFC's unit.

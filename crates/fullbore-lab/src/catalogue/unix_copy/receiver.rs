@@ -109,12 +109,8 @@ impl Through {
     /// # Errors
     /// Fails as splice(2) does.
     pub fn pass(&mut self, source: BorrowedFd<'_>, sink: BorrowedFd<'_>) -> Result<usize> {
-        let none = SpliceFlags::empty();
-        let own = self.pipe.writer.as_fd();
-        let taken = self
-            .calls
-            .splice(source, own, self.capacity, none, Ready::ToRead);
-        let n = match taken {
+        let (own, none) = (self.pipe.writer.as_fd(), SpliceFlags::empty());
+        let n = match (self.calls).splice(source, own, self.capacity, none, Ready::ToRead) {
             Ok(n) => n,
             Err(Errno::CONNRESET) => return Ok(0),
             Err(errno) => return Err(failed("splice(2) from a socket", errno)),
@@ -131,13 +127,9 @@ impl Through {
 
     /// Returns the report after everything has passed.
     pub fn received(&self) -> Received {
-        let note = (self.capacity < self.wanted).then(|| {
-            format!(
-                "the receiving pipe has a capacity of {} instead of {}",
-                size::format(self.capacity as u64),
-                size::format(self.wanted as u64)
-            )
-        });
+        let [has, wanted] = [self.capacity, self.wanted].map(|size| size::format(size as u64));
+        let note = format!("the receiving pipe has a capacity of {has} instead of {wanted}");
+        let note = (self.capacity < self.wanted).then_some(note);
         let (began, before) = self.from;
         (Moved::since(began, before, self.bytes), note)
     }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use fullbore::{Pipe, Wait};
+use fullbore::Wait;
 use fullbore_linux::{Calls, Pages, Ready, unacknowledged};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
@@ -140,44 +140,47 @@ fn wait_until_received(socket: BorrowedFd<'_>) {
 /// The object, and what its mode requires.
 struct Object {
     len: usize,
-    way: Way,
+    way: Box<Way>,
 }
 
-enum Way {
-    /// send(2).
-    Copy { bytes: Pages, flags: SendFlags },
-    /// vmsplice(2) and splice(2).
-    Reference {
-        bytes: Pages,
-        own: Pipe,
-        capacity: usize,
-        calls: Calls,
-    },
-    /// sendfile(2).
-    File(File),
-}
+/// Sends at most the bytes from one position of the object to another; an error is that of a call.
+type Way = dyn FnMut(usize, usize, BorrowedFd<'_>) -> Result<usize, (&'static str, Errno)>;
 
 impl Object {
     fn new(mode: Mode, len: usize) -> Result<Self> {
-        let way = match mode {
-            Mode::Normal => Way::Copy {
-                bytes: pages(len)?,
-                flags: SendFlags::empty(),
-            },
-            Mode::NtCopy => Way::Copy {
-                bytes: pages(len)?,
-                flags: MSG_NTCOPY,
-            },
+        let way: Box<Way> = match mode {
+            Mode::Normal | Mode::NtCopy => {
+                let bytes = pages(len)?;
+                let flags = match mode {
+                    Mode::NtCopy => MSG_NTCOPY,
+                    _ => SendFlags::empty(),
+                };
+                Box::new(move |from, to, socket| {
+                    send(socket, &bytes[from..to], flags).map_err(|errno| ("send(2)", errno))
+                })
+            }
             Mode::ZeroCopy => {
                 let (own, growth) = fullbore_linux::pipe::with_capacity(OWN_PIPE)?;
-                Way::Reference {
-                    bytes: pages(len)?,
-                    own,
-                    capacity: growth.after,
-                    calls: Calls::new(Wait::Block),
-                }
+                let (bytes, mut calls) = (pages(len)?, Calls::new(Wait::Block));
+                Box::new(move |from, to, socket| {
+                    let piece = &bytes[from..to.min(from + growth.after)];
+                    let (writer, reader) = (own.writer.as_fd(), own.reader.as_fd());
+                    // SAFETY: the pages are a mapping of our own that nothing writes to, here or elsewhere,
+                    // from now on; unmapped, they live on for whatever refers to them. The pipe is our own.
+                    let n = unsafe { calls.vmsplice(writer, piece, SpliceFlags::empty()) };
+                    let n = n.map_err(|errno| ("vmsplice(2)", errno))?;
+                    prepare::splice_all(&mut calls, reader, socket, n, Ready::ToWrite)
+                        .map_err(|errno| ("splice(2)", errno))?;
+                    Ok(n)
+                })
             }
-            Mode::SendFile => Way::File(file(len)?),
+            Mode::SendFile => {
+                let file = file(len)?;
+                Box::new(move |from, to, socket| {
+                    let sent = sendfile(socket, &file, Some(&mut (from as u64)), to - from);
+                    sent.map_err(|errno| ("sendfile(2)", errno))
+                })
+            }
         };
         Ok(Self { len, way })
     }
@@ -186,7 +189,7 @@ impl Object {
     fn send(&mut self, socket: BorrowedFd<'_>) -> Result<bool> {
         let mut sent = 0;
         while sent < self.len {
-            match self.way.send(sent, self.len, socket) {
+            match (self.way)(sent, self.len, socket) {
                 Ok(n) => sent += n,
                 Err((_, Errno::INTR)) => {}
                 Err((_, Errno::PIPE | Errno::CONNRESET)) => return Ok(false),
@@ -194,45 +197,6 @@ impl Object {
             }
         }
         Ok(true)
-    }
-}
-
-impl Way {
-    /// Sends at least one byte of those at `from..to`; returns how many, or which call failed.
-    fn send(
-        &mut self,
-        from: usize,
-        to: usize,
-        socket: BorrowedFd<'_>,
-    ) -> Result<usize, (&'static str, Errno)> {
-        match self {
-            Way::Copy { bytes, flags } => {
-                send(socket, &bytes[from..to], *flags).map_err(|errno| ("send(2)", errno))
-            }
-            Way::Reference {
-                bytes,
-                own,
-                capacity,
-                calls,
-            } => {
-                let to = to.min(from + *capacity);
-                // SAFETY: the pages are a mapping of our own that nothing writes to, here or elsewhere,
-                // from now on; unmapped, they live on for whatever refers to them. The pipe is our own.
-                let n = unsafe {
-                    calls.vmsplice(own.writer.as_fd(), &bytes[from..to], SpliceFlags::empty())
-                }
-                .map_err(|errno| ("vmsplice(2)", errno))?;
-                let source = own.reader.as_fd();
-                prepare::splice_all(calls, source, socket, n, Ready::ToWrite)
-                    .map_err(|errno| ("splice(2)", errno))?;
-                Ok(n)
-            }
-            Way::File(file) => {
-                let mut at = from as u64;
-                sendfile(socket, file, Some(&mut at), to - from)
-                    .map_err(|errno| ("sendfile(2)", errno))
-            }
-        }
     }
 }
 
@@ -247,9 +211,8 @@ pub fn pages(len: usize) -> Result<Pages> {
 fn file(len: usize) -> Result<File> {
     let file = memfd_create("fullbore-object", MemfdFlags::CLOEXEC);
     let mut file = File::from(file.map_err(|errno| failed("memfd_create(2)", errno))?);
-    file.write_all(&pages(len)?)
-        .context("write a file in memory")?;
-    Ok(file)
+    let written = file.write_all(&pages(len)?);
+    written.context("write a file in memory").map(|()| file)
 }
 
 #[cfg(test)]

@@ -59,9 +59,8 @@ impl Sink {
         if !self.is_checked && self.written >= CHECKED {
             self.is_checked = true;
             let mut beginning = vec![0; CHECKED as usize];
-            self.file
-                .read_exact_at(&mut beginning, 0)
-                .context("read the file")?;
+            let read = self.file.read_exact_at(&mut beginning, 0);
+            read.context("read the file")?;
             check(&seen(), &beginning, 0)?;
         }
         if self.written >= FILE {
@@ -101,9 +100,8 @@ pub fn splice_on(source: BorrowedFd<'_>, to: Use, mut progress: ReadProgress) ->
     let mut calls = Calls::new(Wait::Block);
     let flags = SpliceFlags::empty();
     loop {
-        let n = calls
-            .splice(source, sink.file.as_fd(), CHUNK, flags, Ready::ToRead)
-            .context("splice")?;
+        let n = calls.splice(source, sink.file.as_fd(), CHUNK, flags, Ready::ToRead);
+        let n = n.context("splice")?;
         sink.add(n)?;
         if let Some(moved) = progress.add(n)? {
             return Ok(moved);
