@@ -14,10 +14,8 @@ mod of_the_lab {
     /// Returns the names of the experiments.
     pub fn experiments() -> Vec<CompletionCandidate> {
         let catalogue = Catalogue::default();
-        let experiments = catalogue.iter();
-        experiments
-            .map(|one| candidate(one.name, one.shows))
-            .collect()
+        let all = catalogue.iter().map(|one| candidate(one.name, one.shows));
+        all.collect()
     }
 
     /// Returns the names of the groups, and of the experiments.
@@ -39,9 +37,10 @@ fn candidate(word: &str, help: &str) -> CompletionCandidate {
 pub fn pids() -> Vec<CompletionCandidate> {
     let mut all: Vec<(i32, String)> = processes().collect();
     all.sort_unstable();
-    let all = all.into_iter();
-    all.map(|(pid, name)| candidate(&pid.to_string(), &name))
-        .collect()
+    let all = all
+        .iter()
+        .map(|(pid, name)| candidate(&pid.to_string(), name));
+    all.collect()
 }
 
 /// Returns the names of the processes that need no quotes.

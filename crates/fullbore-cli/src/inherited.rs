@@ -89,7 +89,11 @@ pub fn descriptor(path: &Path, mode: OFlags) -> Option<io::Result<File>> {
 /// # Errors
 /// [`Usage`] if this process has not inherited such a descriptor.
 pub fn reader(number: u16) -> Result<File, Usage> {
-    let file = duplicate(number.into(), OFlags::RDONLY);
+    checked(number, OFlags::RDONLY)
+}
+
+fn checked(number: u16, mode: OFlags) -> Result<File, Usage> {
+    let file = duplicate(number.into(), mode);
     file.map_err(|error| Usage(format!("descriptor {number}: {}", error_text(&error))))
 }
 
@@ -98,8 +102,7 @@ pub fn reader(number: u16) -> Result<File, Usage> {
 /// # Errors
 /// As [`reader`].
 pub fn take_writer(number: u16) -> Result<OwnedFd, Usage> {
-    let file = duplicate(number.into(), OFlags::WRONLY);
-    file.map_err(|error| Usage(format!("descriptor {number}: {}", error_text(&error))))?;
+    checked(number, OFlags::WRONLY)?;
     // SAFETY: it is open, and is no descriptor that this process has opened itself, for which `duplicate` fails.
     Ok(unsafe { OwnedFd::from_raw_fd(number.into()) })
 }

@@ -20,6 +20,9 @@ when it can reuse them. In a larger pipe they have not been read yet, and the re
 bytes";
 
 /// The report on the results for all pipes.
+const HALF_OPEN: &str = "not changed: only one side is open, and opening it here would complete the open(2) of \
+another process";
+
 #[derive(Debug)]
 pub struct Report(pub TuningReport);
 
@@ -33,14 +36,14 @@ impl Report {
             _ if one.limit.is_some() && self.0.options.is_strict => UNSUPPORTED,
             _ => 0,
         };
-        let codes = || self.0.pipes.iter().map(of);
         // tune makes no pipe smaller, which is perhaps what the user wanted.
         let is_left =
             |one: &TunedPipe| one.outcome == Outcome::Roomy && self.is_more_than_asked(one);
         let nothing_done = !self.0.pipes.is_empty() && self.0.pipes.iter().all(is_left);
-        match codes().any(|code| code == 1) || nothing_done {
+        let codes = self.0.pipes.iter().map(of);
+        match codes.clone().any(|code| code == 1) || nothing_done {
             true => 1,
-            false => codes().max().unwrap_or(0),
+            false => codes.max().unwrap_or(0),
         }
     }
 
@@ -87,9 +90,10 @@ impl Report {
         let (from, to) = (one.from.unwrap_or(0), one.to.unwrap_or(0));
         let (from, to, wanted) = (bytes(from), bytes(to), bytes(self.0.options.size));
         let limit = one.limit.as_deref().unwrap_or_default();
-        let would = match self.0.options.dry_run {
-            true => "would be ",
-            false => "",
+        let would = if self.0.options.dry_run {
+            "would be "
+        } else {
+            ""
         };
         match one.outcome {
             Outcome::Grown if !limit.is_empty() => {
@@ -102,15 +106,11 @@ impl Report {
             }
             Outcome::Roomy | Outcome::NotLarger => format!("{from} already"),
             Outcome::Refused => format!("{from}, refused: {}", doubt(one)),
-            Outcome::TooFull => format!(
-                "{from}: it contained more than {} for one second; try again later",
-                bytes(USUAL)
-            ),
-            Outcome::HalfOpen => {
-                "not changed: only one side is open, and opening it here would complete the \
-                 open(2) of another process"
-                    .to_owned()
+            Outcome::TooFull => {
+                let usual = bytes(USUAL);
+                format!("{from}: it contained more than {usual} for one second; try again later")
             }
+            Outcome::HalfOpen => HALF_OPEN.to_owned(),
             Outcome::Failed => match one.errno {
                 None | Some(Errno::NOENT) => "it no longer exists".to_owned(),
                 Some(errno) => error_text(&errno.into()),
@@ -124,9 +124,7 @@ fn ends(pipe: &TunedPipe) -> String {
     let named = |users: &[Process]| match users {
         [] => "?".to_owned(),
         [one] => format!("{} {}", one.name, one.id.pid),
-        [others @ .., last] => {
-            format!("{} {} (and {} more)", last.name, last.id.pid, others.len())
-        }
+        [others @ .., last] => format!("{} {} (and {} more)", last.name, last.id.pid, others.len()),
     };
     let (writers, readers) = (named(&pipe.writers), named(&pipe.readers));
     match &pipe.path {

@@ -32,6 +32,7 @@ use fullbore_results::names;
 use fullbore_results::report::{Report, html::Html, json::Json, svg::Svg, table::Table};
 use fullbore_results::run::Settings;
 use progress::BenchProgress;
+use serde::Serialize;
 
 /// Measure how fast pipes are on this machine, and how much each technique gains
 ///
@@ -177,14 +178,8 @@ impl Bench {
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let peers = self.peers.as_deref().map(Peers::of).transpose()?;
         let mut progress = BenchProgress::new(experiments.len(), &settings);
-        let run = runner::run(
-            &experiments,
-            settings,
-            cpus,
-            &super::program(),
-            peers.as_ref(),
-            &mut progress,
-        )?;
+        let (program, peers) = (super::program(), peers.as_ref());
+        let run = runner::run(&experiments, settings, cpus, &program, peers, &mut progress)?;
         // This removes the progress bar before the table is printed.
         drop(progress);
         self.show(&run, &[(&self.svg, &Svg), (&self.html, &Html)])?;
@@ -281,13 +276,12 @@ impl Bench {
 
     /// Writes the files that were asked for, and prints the table on stdout, or on stderr if another report goes to
     /// stdout. With --json, that report is the JSON object.
-    fn show<Of>(
+    fn show<Of: Serialize>(
         &self,
         result: &Of,
         reports: &[(&Option<PathBuf>, &dyn Report<Of>)],
     ) -> anyhow::Result<()>
     where
-        Json: Report<Of>,
         Table: Report<Of>,
     {
         // The files are written first, so that they are written even if the reader of the table goes away.
@@ -342,9 +336,9 @@ fn list(catalogue: &Catalogue, experiments: &[Experiment], out: &mut dyn Write) 
 }
 
 pub fn cpu_pair(text: &str) -> Result<(usize, usize), String> {
-    text.split_once(',')
-        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)))
-        .ok_or_else(|| format!("invalid CPUs '{text}': expected two CPU numbers such as 0,1"))
+    let numbers = text.split_once(',');
+    let numbers = numbers.and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    numbers.ok_or_else(|| format!("invalid CPUs '{text}': expected two CPU numbers such as 0,1"))
 }
 
 #[cfg(test)]

@@ -62,9 +62,8 @@ impl Buffer {
         let level = options.verbose.unwrap_or(2);
         let (log, as_mbuffer) = (options.log.clone(), options.as_mbuffer);
         let what = "the log could not be opened".to_owned();
-        let messages = options.within(what, move || {
-            Messages::new(log.as_deref(), as_mbuffer, level)
-        })?;
+        let open = move || Messages::new(log.as_deref(), as_mbuffer, level);
+        let messages = options.within(what, open)?;
         match self.pass(&sizes, &messages) {
             Err(error) if messages.has_log() => {
                 let Some(code) = exit::code(&error) else {
@@ -95,19 +94,19 @@ impl Buffer {
         let mut show = Show::new(options, &ends);
         let mut ended = options.run(&ends, moving, hashing.as_ref(), &mut show, messages)?;
         let receiving = ends.receiving.take();
-        let seal = receiving.as_ref().map(|receiving| {
-            let seal = receiving.seal();
-            seal.with_context(|| format!("read from {}", ends.input))
+        let seal = receiving.as_ref().map(|receiving| receiving.seal());
+        let seal = seal
+            .transpose()
+            .with_context(|| format!("read from {}", ends.input));
+        let seal = seal.unwrap_or_else(|error| {
+            ended.failure.get_or_insert(error);
+            None
         });
-        let seal = match seal.transpose() {
-            Ok(seal) => seal,
-            Err(error) => {
-                ended.failure.get_or_insert(error);
-                None
-            }
+        let is_stdout = |at: usize| {
+            ends.sinks
+                .get(at)
+                .is_some_and(|sink| sink.output.is_stdout())
         };
-        let is_stdout =
-            |at: usize| matches!(ends.sinks.get(at), Some(sink) if sink.output.is_stdout());
         let is_of_stdout = ended.failed_at.is_none_or(is_stdout);
         let (destinations, mut all_well) = options.close(ends, &ended, messages);
         if let Some(hashing) = hashing {
@@ -164,8 +163,10 @@ impl Buffer {
         messages: &Messages,
     ) -> anyhow::Result<()> {
         let options = &self.options;
-        let are_well = destinations.iter().filter(|one| one.error.is_none());
-        let outputs = are_well.count();
+        let outputs = destinations
+            .iter()
+            .filter(|one| one.error.is_none())
+            .count();
         if options.json.is_some() {
             let summary = summary::summary(level, destinations, &show.history.samples);
             let (json, what) = (options.json.clone(), "the report could not be written");

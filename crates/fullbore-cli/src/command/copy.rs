@@ -169,21 +169,19 @@ impl Copy {
             let sizes = [Input::size_of_all(&inputs), self.bytes];
             self.size.or(sizes.into_iter().flatten().min())
         };
+        let is_shown = self.progress || self.log.is_some();
         let mut copying = Copying {
             total: Total::default(),
             digest: self.hash.map(Digest::new),
-            bar: (self.progress || self.log.is_some())
-                .then(|| Bar::new(size(), self.progress, self.log)),
+            bar: is_shown.then(|| Bar::new(size(), self.progress, self.log)),
             write_back: WriteBack::default(),
             sealing: None,
             is_plain,
         };
-        let copied = join(
-            &inputs,
-            &mut output,
-            |error| exit::say("fullbore copy", error),
-            |input, output| self.copy(input, &inputs, output, &mut copying),
-        );
+        let say = |error: &anyhow::Error| exit::say("fullbore copy", error);
+        let copied = join(&inputs, &mut output, say, |input, output| {
+            self.copy(input, &inputs, output, &mut copying)
+        });
         // Anything else than success leaves the stream without its seal.
         let copied = copied.and_then(|code| {
             if code == ExitCode::SUCCESS {
@@ -205,11 +203,11 @@ impl Copy {
         // An incomplete copy has no digest that anybody could ask for.
         if let Some(digest) = copying.digest.filter(|_| code == ExitCode::SUCCESS) {
             let line = digest.line(named.as_os_str());
-            if is_stdout_free {
-                let mut out = inherited::stdout()?.lock();
-                out.write_all(&line).context("write to stdout")?;
-            } else {
-                stderr().write_all(&line).context("write to stderr")?;
+            match is_stdout_free {
+                true => inherited::stdout()?
+                    .write_all(&line)
+                    .context("write to stdout")?,
+                false => stderr().write_all(&line).context("write to stderr")?,
             }
         }
         Ok(code)
@@ -287,8 +285,8 @@ impl Copy {
             if let Some(bytes) = self.pipe_size {
                 options = options.pipe_size(bytes);
             }
-            let ran = options
-                .open(&source, &*output)
+            let mut transfer = options.open(&source, &*output);
+            let ran = transfer
                 .run_with(|progress| copying.arrived(progress.seen, progress.step, &mut synced));
             copying.total.add(ran, input, output)?;
         }

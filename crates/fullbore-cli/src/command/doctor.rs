@@ -38,10 +38,8 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        proc::check(
-            Need::Program,
-            "each trial runs in a process that is started through it",
-        )?;
+        let why = "each trial runs in a process that is started through it";
+        proc::check(Need::Program, why)?;
         let report = examine(&super::program());
         if !json::is_on_stdout(&self.json) {
             let Table { width, color, .. } = table_on(&stdout());

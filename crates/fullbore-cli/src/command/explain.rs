@@ -14,7 +14,6 @@ use fullbore_host::number::within;
 use super::json;
 use super::output::{print, write_to, write_to_file};
 use super::reports::check_path;
-use crate::exit;
 use crate::processes::ending;
 use crate::processes::interrupt::Interrupt;
 use crate::processes::launch;
@@ -99,13 +98,7 @@ impl Explain {
                 self.report(&self.experiment(name)?)?;
                 Ok(ExitCode::SUCCESS)
             }
-            None => self.watch().or_else(|error| {
-                let Some(failure) = error.downcast_ref::<Failure>() else {
-                    return Err(error);
-                };
-                exit::say("fullbore explain", &error);
-                Ok(ExitCode::from(failure.code))
-            }),
+            None => Failure::said("fullbore explain", self.watch()),
         }
     }
 
@@ -124,12 +117,10 @@ impl Explain {
 
     fn experiment(&self, name: &str) -> anyhow::Result<Explanation> {
         let catalogue = Catalogue::default();
-        let experiment = catalogue.iter().find(|e| e.name == name).ok_or_else(|| {
-            Usage(format!(
-                "unknown experiment '{name}': 'fullbore bench --list' lists all; give a command \
-                 after '--'"
-            ))
-        })?;
+        let unknown = "'fullbore bench --list' lists all; give a command after '--'";
+        let experiment = catalogue.iter().find(|e| e.name == name);
+        let experiment =
+            experiment.ok_or_else(|| Usage(format!("unknown experiment '{name}': {unknown}")))?;
         let topology = Topology::read();
         let cpus = CpuPair::wanted(self.cpus, &topology)?;
         let seconds = self.seconds.map_or(0.5, |time| time.as_secs_f64());

@@ -130,8 +130,8 @@ fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
 }
 
 fn create(dir: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(dir)
-        .with_context(|| format!("cannot create the directory '{}'", dir.display()))
+    let made = fs::create_dir_all(dir);
+    made.with_context(|| format!("cannot create the directory '{}'", dir.display()))
 }
 
 /// Shows a page on the terminal by man(1). Returns whether it could.

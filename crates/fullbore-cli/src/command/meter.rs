@@ -130,12 +130,14 @@ impl Meter {
     fn watch(&self) -> anyhow::Result<ExitCode> {
         let are_fds = self.others.watch.iter().all(Target::is_one_fd);
         if !are_fds && (self.line.numeric || self.line.size.is_some()) {
-            let option = match self.line.numeric {
-                true => "--numeric",
-                false => "--size",
+            let option = if self.line.numeric {
+                "--numeric"
+            } else {
+                "--size"
             };
-            let text = format!("{option} needs one file descriptor: --watch PID:FD");
-            bail!(Usage(text));
+            bail!(Usage(format!(
+                "{option} needs one file descriptor: --watch PID:FD"
+            )));
         }
         let _pid_file = self.others.pidfile.clone().map(PidFile::new).transpose()?;
         Watches::new(&self.others.watch, self.line.clone(), self.manner.is_pv())?.run();
@@ -171,10 +173,8 @@ impl Meter {
             return self.stage(&inputs, output, self.transfer.stop_at_size);
         };
         // Without a name, it is gone with the process, whatever ends that.
-        let temporary = match stored.as_os_str() == "-" {
-            true => Some(nameless().context("create a temporary file")?),
-            false => None,
-        };
+        let temporary = (stored.as_os_str() == "-").then(nameless).transpose();
+        let temporary = temporary.context("create a temporary file")?;
         let path = match &temporary {
             Some(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
             None => stored.clone(),
@@ -195,8 +195,8 @@ impl Meter {
     fn stage(&self, inputs: &[Input], mut output: Output, stops: bool) -> anyhow::Result<ExitCode> {
         let is_plain = copying::is_plain()?;
         output.open(inputs)?;
-        let fills = copying::block_size(&output)
-            .filter(|_| self.line.size.is_none() && !self.line.counts_lines());
+        let is_unknown = self.line.size.is_none() && !self.line.counts_lines();
+        let fills = copying::block_size(&output).filter(|_| is_unknown);
         let known = self.known_size(inputs);
         let stop = self.line.size.filter(|_| stops);
         let meter = self.meter(known.or(fills), &output);
@@ -212,9 +212,8 @@ impl Meter {
             failed.set(failed.get() + 1);
             meter.say(self.manner.line(error));
         };
-        let passed = join(inputs, &mut output, say, |input, output| {
-            passing.pass(input, output)
-        });
+        let pass = |input: &Input, output: &mut Output| passing.pass(input, output);
+        let passed = join(inputs, &mut output, say, pass);
         // As with pv, no input at all is also an output that could not be closed.
         if failed.get() == inputs.len() && bits.get() == Manner::NOT_ACCESSED {
             bits.set(Manner::NO_INPUT);

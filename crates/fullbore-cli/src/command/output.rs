@@ -46,8 +46,8 @@ pub fn write_to(write: Writing<'_>, out: &mut dyn Write) -> Result<()> {
 /// Where `path` cannot be written; the error names it.
 pub fn write_to_file(write: Writing<'_>, path: &Path) -> Result<()> {
     if is_stdout(path) {
-        return write_to(write, &mut io::stdout().lock())
-            .context("cannot write the report to stdout");
+        let written = write_to(write, &mut io::stdout().lock());
+        return written.context("cannot write the report to stdout");
     }
     let put = match takes_bytes_as_they_come(path) {
         true => append,
@@ -97,13 +97,14 @@ fn write_and_close(write: Writing<'_>, file: File) -> Result<()> {
 /// Replaces the file at `path` by a new one.
 fn replace(write: Writing<'_>, path: &Path) -> Result<()> {
     let path = place_of(path);
-    let (file, written) = tempfile::Builder::new()
-        .prefix(".fullbore-")
-        // open(2) applies the umask to this; tempfile's own default is 0600.
-        .permissions(Permissions::from_mode(0o666))
+    let mut file = tempfile::Builder::new();
+    // open(2) applies the umask to this; tempfile's own default is 0600.
+    file.prefix(".fullbore-")
+        .permissions(Permissions::from_mode(0o666));
+    let file = file
         .tempfile_in(directory_of(&path))
-        .map_err(without_path)?
-        .into_parts();
+        .map_err(without_path)?;
+    let (file, written) = file.into_parts();
     write_and_close(write, file)?;
     written.persist(&path)?;
     Ok(())

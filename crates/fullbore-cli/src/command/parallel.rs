@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::json;
-use crate::exit;
 use crate::parallel::{GRACE, Options, run};
 use crate::run::{Failure, Plan, called, keep};
 use fullbore_host::refusal::Usage;
@@ -65,19 +64,10 @@ impl Parallel {
             _ => Ok(Plan::one_of_words(words)?),
         };
         called("parallel");
-        let ran = keep(
-            self.options.progress,
-            GRACE,
-            false,
-            None,
-            |keeper, signals, _, _| run(keeper, signals, command, &self.options, sizes),
-        );
-        ran.or_else(|error| match error.downcast_ref::<Failure>() {
-            Some(failure) => {
-                exit::say("fullbore parallel", &error);
-                Ok(ExitCode::from(failure.code))
-            }
-            None => Err(error),
-        })
+        let progress = self.options.progress;
+        let ran = keep(progress, GRACE, false, None, |keeper, signals, _, _| {
+            run(keeper, signals, command, &self.options, sizes)
+        });
+        Failure::said("fullbore parallel", ran)
     }
 }

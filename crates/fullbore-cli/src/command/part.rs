@@ -32,8 +32,8 @@ impl Part {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let part = Catalogue::default()
             .part(&self.name)
-            .or_else(|| trials::part(&self.name))
-            .ok_or_else(|| Usage(format!("unknown part '{}'", self.name)))?;
+            .or_else(|| trials::part(&self.name));
+        let part = part.ok_or_else(|| Usage(format!("unknown part '{}'", self.name)))?;
         prepare::process(self.cpu, &self.parent)?;
         part.play(&self.task)?;
         Ok(ExitCode::SUCCESS)

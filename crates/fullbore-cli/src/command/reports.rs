@@ -1,6 +1,5 @@
 //! What is known about the output of a report before it is made.
 
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -37,13 +36,12 @@ pub fn check_path(path: &Path) -> Result<()> {
     let answer = match takes_bytes_as_they_come(path) {
         _ if named.is_some() => named.transpose().map(drop),
         // Opening a FIFO would wait for its reader.
-        true => match fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            true => Err(Errno::ISDIR.into()),
-            false => access(path, Access::WRITE_OK).map_err(io::Error::from),
-        },
-        false => tempfile::tempfile_in(directory_of(&place_of(path)))
-            .map_err(without_path)
-            .map(drop),
+        true if path.is_dir() => Err(Errno::ISDIR.into()),
+        true => access(path, Access::WRITE_OK).map_err(io::Error::from),
+        false => {
+            let made = tempfile::tempfile_in(directory_of(&place_of(path)));
+            made.map(drop).map_err(without_path)
+        }
     };
     answer.map_err(|error| anyhow!("cannot write the report to '{}': {error}", path.display()))
 }
@@ -52,6 +50,7 @@ pub fn check_path(path: &Path) -> Result<()> {
 mod tests {
     use tempfile::TempDir;
 
+    use std::fs;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;

@@ -92,17 +92,16 @@ impl Run {
                 },
             )
         });
-        ran.or_else(|error| {
+        Failure::said("fullbore run", ran).or_else(|error| {
             if error.is::<Usage>() {
                 return Err(error);
             }
             exit::say("fullbore run", &error);
-            let code = match error.downcast_ref::<Failure>() {
-                Some(failure) => failure.code,
-                None if error.is::<TooFew>() => 1,
-                None => FAILED,
-            };
-            Ok(ExitCode::from(code))
+            Ok(ExitCode::from(if error.is::<TooFew>() {
+                1
+            } else {
+                FAILED
+            }))
         })
     }
 
@@ -131,9 +130,8 @@ impl Run {
     fn check(&self) -> Result<(), Usage> {
         json::check(&self.options.json, "the pipeline")?;
         if self.options.at_least.is_given() && self.options.output.is_none() {
-            return Err(Usage(
-                "--at-least needs -o FILE: run does not see the bytes on stdout".into(),
-            ));
+            let text = "--at-least needs -o FILE: run does not see the bytes on stdout";
+            return Err(Usage(text.into()));
         }
         if self.options.hold_stdin.is_some() && !self.options.is_whole() {
             return Err(Usage("--hold-stdin needs --whole".into()));

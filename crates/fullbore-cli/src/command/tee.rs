@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -132,10 +131,11 @@ impl Tee {
         if self.sync {
             tee.set_limit(WINDOW);
         }
-        let mut write_backs = match self.sync {
-            true => WriteBack::of_stored(&outputs)?,
-            false => Vec::new(),
-        };
+        let write_backs = self
+            .sync
+            .then(|| WriteBack::of_stored(&outputs))
+            .transpose()?;
+        let mut write_backs = write_backs.unwrap_or_default();
         if self.sync && write_backs.is_empty() {
             let text = "--sync needs a file or a block device to write to, and no output is one";
             bail!(Usage(text.into()));
@@ -167,12 +167,10 @@ impl Tee {
         // All are closed whatever happened before, so that the others are complete.
         for (at, output) in outputs.into_iter().enumerate() {
             let sink = sinks.next();
-            let has_failed =
-                failed_at == Some(at) || sink.as_ref().is_some_and(|sink| sink.error.is_some());
-            let dropped = sink
-                .filter(|sink| !sink.ignored)
-                .and_then(|sink| sink.error);
-            if let Some(error) = dropped {
+            let is_broken = sink.as_ref().is_some_and(|sink| sink.error.is_some());
+            let has_failed = failed_at == Some(at) || is_broken;
+            let dropped = sink.filter(|sink| !sink.ignored);
+            if let Some(error) = dropped.and_then(|sink| sink.error) {
                 all_well = is_well(Err(copying::named(error, &Input::Stdin, &output)));
             }
             let closed = output.close(has_ended && !has_failed, self.sync);
@@ -231,10 +229,8 @@ impl Tee {
 
 /// Ignores SIGINT. The handler only sets a flag that nobody reads, and interrupted calls are repeated.
 pub fn ignore_interrupts() -> anyhow::Result<()> {
-    let flag = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, flag)
-        .context("cannot ignore SIGINT")?;
-    Ok(())
+    let registered = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default());
+    registered.map(drop).context("cannot ignore SIGINT")
 }
 
 /// Reports an error, and returns whether there was none.

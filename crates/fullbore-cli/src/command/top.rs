@@ -142,7 +142,8 @@ impl Top {
                 bail!("no process with a pipe, and no FIFO, is named '{name}'");
             }
         } else if let Some(file) = &self.json {
-            write_json(file.as_deref(), |out| {
+            let file = file.as_deref();
+            write_json(file, |out| {
                 write_scans(&mut monitor, interval, self.count, out)
             })?;
         } else {

@@ -76,17 +76,14 @@ impl Tune {
             (None, Some(ProcessName::Name(name))) => Target::Name(name),
             (None, None) => unreachable!("clap requires one"),
         };
-        let tuning = tune(
-            &target,
-            Options {
-                size: self.pipe_size.unwrap_or(1 << 20),
-                is_strict: self.pipe_size.is_some(),
-                revert: self.revert,
-                force: self.force,
-                dry_run: self.dry_run,
-            },
-        )?;
-        let report = Report(tuning);
+        let options = Options {
+            size: self.pipe_size.unwrap_or(1 << 20),
+            is_strict: self.pipe_size.is_some(),
+            revert: self.revert,
+            force: self.force,
+            dry_run: self.dry_run,
+        };
+        let report = Report(tune(&target, options)?);
         if !json::is_on_stdout(&self.json) {
             print(&|out| Ok(write!(out, "{report}")?))?;
         }

@@ -170,6 +170,16 @@ pub fn note_started(pid: u32) {
 /// Sends a signal to those descendants of this process that `find` returns, once to each, and returns those that this
 /// user may not signal. If they are stopped first, a process gets no signal that would end it before its parent, and
 /// so those below a process that may not be signalled are among the returned ones.
+/// Notes all processes whose numbers these bytes are; returns false, and notes none, if they are not numbers.
+pub fn note_all_started(said: &[u8]) -> bool {
+    let pids = said.chunks_exact(size_of::<u32>());
+    let is_whole = pids.remainder().is_empty();
+    for pid in pids.filter(|_| is_whole) {
+        note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
+    }
+    is_whole
+}
+
 pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -> BTreeSet<u32> {
     if let Some(when_stopped) = stopped {
         let (all, refused) = stop_all(&find);
@@ -248,11 +258,12 @@ fn stop_all(find: &impl Fn() -> Vec<u32>) -> (Vec<u32>, BTreeSet<u32>) {
 /// returns from there; a process that waits for its child to execute a program (vfork(2)) sleeps like this.
 fn runs(pid: u32) -> bool {
     let tasks = Process::new(pid as i32).and_then(|process| process.tasks());
-    let mut tasks = tasks.into_iter().flatten().flatten();
-    tasks.any(|task| {
-        task.stat()
-            .is_ok_and(|stat| matches!(stat.state, 'R' | 'S'))
-    })
+    let mut tasks = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| task.stat().ok());
+    tasks.any(|stat| matches!(stat.state, 'R' | 'S'))
 }
 
 /// Returns whether a process goes on after a signal that asks it to end, as far as can be seen: it ignores or blocks it, or
@@ -312,17 +323,15 @@ fn is_descendant(pid: u32) -> bool {
 /// Returns the descendants that are not zombies and are not spared, each after its parent. Without /proc, these are the
 /// children that were [recorded](note_started).
 pub fn living() -> Vec<u32> {
-    let mut all = match proc_is_ours() {
-        true => by_ancestry(std::process::id()),
-        false => Vec::new(),
-    };
-    if !all.is_empty() {
+    let mut all = Vec::new();
+    if proc_is_ours() {
         let spared = spared();
+        all = by_ancestry(std::process::id());
         all.retain(|&pid| !spared.contains(&pid) && !is_guard(pid) && live_thread(pid).is_some());
     }
     // /proc can hide the processes of other users (proc(5), hidepid), or it cannot be read (EMFILE).
-    let hidden = started_children().into_iter();
-    let hidden: Vec<u32> = hidden.filter(|pid| !all.contains(pid)).collect();
+    let mut hidden = started_children();
+    hidden.retain(|pid| !all.contains(pid));
     all.extend(hidden);
     all
 }
@@ -330,10 +339,8 @@ pub fn living() -> Vec<u32> {
 /// Returns the living descendants without those of `roots` and without these.
 pub fn living_besides(roots: &[u32]) -> Vec<u32> {
     let mut all = living();
-    let theirs: BTreeSet<u32> = match proc_is_ours() {
-        true => roots.iter().flat_map(|&pid| by_ancestry(pid)).collect(),
-        false => BTreeSet::new(),
-    };
+    let roots_seen = roots.iter().filter(|_| proc_is_ours());
+    let theirs: BTreeSet<u32> = roots_seen.flat_map(|&pid| by_ancestry(pid)).collect();
     all.retain(|pid| !roots.contains(pid) && !theirs.contains(pid));
     all
 }

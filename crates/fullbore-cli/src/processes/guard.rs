@@ -61,7 +61,8 @@ fn pids<T>(with: impl FnOnce(&mut Vec<u32>) -> T) -> T {
     with(&mut GUARDS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn number(pid: Pid) -> u32 {
+/// Returns a PID as a plain number.
+pub fn number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get() as u32
 }
 

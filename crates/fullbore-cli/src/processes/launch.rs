@@ -47,9 +47,8 @@ pub fn run(
     let _ = set_child_subreaper(Some(getpid()));
     let began = Instant::now();
     let mut command = command(words);
-    let mut child = command
-        .spawn()
-        .map_err(|error| Failure::of_program(command.get_program(), &error))?;
+    let child = command.spawn();
+    let mut child = child.map_err(|error| Failure::of_program(command.get_program(), &error))?;
     ending::note_started(child.id());
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
     // A kernel before 5.3 has none.

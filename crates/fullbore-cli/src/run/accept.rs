@@ -41,6 +41,8 @@ impl Outcome {
     }
 }
 
+const EXPECTED: &str = "expected exit codes from 1 to 255, such as 1, 3-5 or 1,24";
+
 impl Codes {
     /// Parses `CODES`.
     ///
@@ -49,11 +51,10 @@ impl Codes {
     fn parse(list: &str) -> Result<Self, String> {
         let mut codes = Self::default();
         for item in list.split(',') {
-            match item {
-                "early" => codes.early = true,
-                item => codes.codes.push(range(item).ok_or_else(|| {
-                    format!("'{item}': expected exit codes from 1 to 255, such as 1, 3-5 or 1,24, or 'early'")
-                })?),
+            match (item, range(item)) {
+                ("early", _) => codes.early = true,
+                (_, Some(range)) => codes.codes.push(range),
+                _ => return Err(format!("'{item}': {EXPECTED}, or 'early'")),
             }
         }
         Ok(codes)
@@ -66,7 +67,7 @@ impl Codes {
     pub fn parse_numbers(list: &str) -> Result<Self, String> {
         match Self::parse(list) {
             Ok(codes) if !codes.early => Ok(codes),
-            _ => Err("expected exit codes from 1 to 255, such as 1, 3-5 or 1,24".to_owned()),
+            _ => Err(EXPECTED.to_owned()),
         }
     }
 

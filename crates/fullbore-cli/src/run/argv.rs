@@ -14,22 +14,18 @@ const PIPE: &str = "|";
 /// # Errors
 /// Returns [`Usage`] if there is no word between two pipes, before the first or after the last.
 pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
-    words
-        .split(|word| word == PIPE)
-        .enumerate()
-        .map(|(number, words)| match words {
-            [] => Err(Usage(format!(
-                "stage {} is empty: expected a program before and after each '|'",
-                number + 1
-            ))),
-            [program, ..] => Ok(Command {
-                text: shown(words),
-                program: program.clone(),
-                words: words.to_vec(),
-                or_else: None,
-            }),
-        })
-        .collect()
+    let expected = "expected a program before and after each '|'";
+    let stage = |(number, words): (usize, &[OsString])| match words {
+        [] => Err(Usage(format!("stage {number} is empty: {expected}"))),
+        [program, ..] => Ok(Command {
+            text: shown(words),
+            program: program.clone(),
+            words: words.to_vec(),
+            or_else: None,
+        }),
+    };
+    let stages = words.split(|word| word == PIPE);
+    (1..).zip(stages).map(stage).collect()
 }
 
 /// Returns the words as they would be written in a line for a shell.

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::left::name;
 use super::runner::{Ending, Runner};
-use super::signals::is_in_this_session;
+use super::signals::{is_ending, is_in_this_session};
 use crate::processes::ending;
 
 /// The interval at which the processes in the background are listed.
@@ -32,9 +32,9 @@ impl Runner<'_> {
             // Without /proc, daemons cannot be distinguished from other processes.
             let known = ending::proc_is_ours();
             if known {
-                let left = ending::living();
-                let (jobs, daemons): (Vec<u32>, Vec<u32>) =
-                    left.into_iter().partition(|&pid| is_in_this_session(pid));
+                let left = ending::living().into_iter();
+                let (jobs, daemons): (Vec<_>, Vec<_>) =
+                    left.partition(|&pid| is_in_this_session(pid));
                 if jobs.is_empty() && !daemons.is_empty() {
                     let daemons = named(&daemons);
                     self.say_unless_quiet(&format!(
@@ -42,9 +42,8 @@ impl Runner<'_> {
                          such a process running, start it before the pipeline"
                     ));
                     self.end_left();
-                    let ends = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP];
                     while let Some(came) = self.signals.next() {
-                        if ends.contains(&came.signal) {
+                        if is_ending(came.signal.as_raw()) {
                             self.ended_by = Some(came.signal);
                         }
                     }
@@ -60,17 +59,15 @@ impl Runner<'_> {
             }
             // No event reports that a process has created a session (setsid(2)), so the processes are listed
             // periodically.
-            self.wait(
-                known.then_some(LISTING_INTERVAL),
-                |runner, came| match came.signal {
-                    // A shell makes its background processes ignore these signals, so they get SIGTERM.
-                    Signal::INT | Signal::QUIT => {
-                        runner.end_all(Signal::TERM);
-                        runner.ended_by = Some(came.signal);
-                    }
-                    _ => runner.obey(came),
-                },
-            );
+            let time = known.then_some(LISTING_INTERVAL);
+            self.wait(time, |runner, came| match came.signal {
+                // A shell makes its background processes ignore these signals, so they get SIGTERM.
+                Signal::INT | Signal::QUIT => {
+                    runner.end_all(Signal::TERM);
+                    runner.ended_by = Some(came.signal);
+                }
+                _ => runner.obey(came),
+            });
             self.reap();
         }
     }

@@ -74,11 +74,8 @@ pub fn cut(line: &OsStr, dialect: Dialect) -> CommandLine {
 
 /// Returns whether a line consists of words, pipes, quotes and `>` alone, so that no shell has to check what was cut.
 pub fn is_plain(line: &OsStr) -> bool {
-    line.len() <= MOST_PLAIN
-        && line
-            .as_bytes()
-            .iter()
-            .all(|&byte| byte.is_ascii_alphanumeric() || b" _./-+=:,@%|>'\"".contains(&byte))
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" _./-+=:,@%|>'\"".contains(byte);
+    line.len() <= MOST_PLAIN && line.as_bytes().iter().all(is_plain)
 }
 
 /// What separates the words of a line. To a shell, a carriage return is part of a word.
@@ -172,13 +169,9 @@ impl Cutter<'_> {
         match token {
             Token::Newline => {}
             Token::Word => self.word(place)?,
-            Token::Redirection => {
-                if self.place == Place::Start {
-                    self.place = Place::Prefix;
-                }
-            }
             // What belongs to a redirection says nothing about the command.
-            Token::Target => {}
+            Token::Redirection if self.place == Place::Start => self.place = Place::Prefix,
+            Token::Redirection | Token::Target => {}
             Token::Operator(Operator::Open) => self.open(Closer::Bracket)?,
             Token::Operator(Operator::Close) => self.close(Closer::Bracket)?,
             // So is a stage that has no more than a '!'.
@@ -322,10 +315,9 @@ impl Cutter<'_> {
         self.stage.source.end = self.line.len();
         self.stages.push(self.stage.clone());
         let stages = self.stages.iter().enumerate();
+        let stages = stages.map(|(number, stage)| self.source_of(stage, number == 0));
         Some(CommandLine::Pipeline {
-            stages: stages
-                .map(|(number, stage)| self.source_of(stage, number == 0))
-                .collect(),
+            stages: stages.collect(),
             negated: self.negated,
         })
     }
@@ -343,14 +335,9 @@ impl Cutter<'_> {
         }
         let text = |before_name: &[u8], name: usize| {
             let (from, to) = (stage.source.start, stage.source.end);
-            let parts = [
-                &self.line[from..name],
-                before_name,
-                &self.line[name..stage.end],
-                &beside,
-                &self.line[stage.end..to],
-            ];
-            let text = parts.concat();
+            let (before, rest) = self.line[from..to].split_at(name - from);
+            let (words, after) = rest.split_at(stage.end - name);
+            let text = [before, before_name, words, &beside, after].concat();
             let blanks = text.iter().take_while(|byte| BLANKS.contains(byte)).count();
             OsString::from_vec(text[blanks..].to_vec())
         };
@@ -361,12 +348,11 @@ impl Cutter<'_> {
         let is_word = |byte: &u8| !BLANKS.contains(byte);
         let begin = source.iter().position(is_word).unwrap_or(0);
         let end = source.iter().rposition(is_word).map_or(begin, |at| at + 1);
+        let bare = bare.filter(|_| stage.is_bare);
         StageSource {
             shown: OsString::from_vec(source[begin..end].to_vec()),
             text: text(b"", stage.source.start),
-            program: bare
-                .filter(|_| stage.is_bare)
-                .map(|(name, place)| (name, text(b"exec ", place.start))),
+            program: bare.map(|(name, place)| (name, text(b"exec ", place.start))),
             name,
         }
     }
@@ -375,9 +361,8 @@ impl Cutter<'_> {
     fn name_of(&self, stage: &Stage) -> Option<OsString> {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-".contains(byte);
         let name = &self.line[stage.name.clone()?];
-        name.iter()
-            .all(plain)
-            .then(|| OsStr::from_bytes(name).to_owned())
+        let is_plain = name.iter().all(plain);
+        is_plain.then(|| OsStr::from_bytes(name).to_owned())
     }
 }
 
@@ -406,10 +391,8 @@ fn is_reserved_if_joined(word: &[u8]) -> bool {
 fn is_assignment(word: &[u8]) -> bool {
     let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
     let name = word.iter().take_while(is_letter).count();
-    let rest = &word[name..];
-    name > 0
-        && !word[0].is_ascii_digit()
-        && (rest.starts_with(b"=") || rest.starts_with(b"+=") || rest.starts_with(b"["))
+    let is_assigned = matches!(&word[name..], [b'=' | b'[', ..] | [b'+', b'=', ..]);
+    name > 0 && !word[0].is_ascii_digit() && is_assigned
 }
 
 #[cfg(test)]

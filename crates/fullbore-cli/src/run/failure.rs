@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::process::ExitCode;
 
 use super::start::Command;
 use crate::error_text::{shown, with_limit};
+use crate::exit;
 
 /// The exit code if `run` itself failed, and not one of its stages.
 pub const FAILED: u8 = 125;
@@ -19,6 +21,17 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Says an error that has an exit code of its own, and returns this code.
+    pub fn said(who: &str, ran: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+        ran.or_else(|error| {
+            let Some(failure) = error.downcast_ref::<Self>() else {
+                return Err(error);
+            };
+            exit::say(who, &error);
+            Ok(ExitCode::from(failure.code))
+        })
+    }
+
     /// Describes the failure to start a stage, whose number counts from 1.
     pub fn not_started(command: &Command, number: usize, error: &io::Error) -> Self {
         let Self { text, code } = Self::of_program(&command.program, error);

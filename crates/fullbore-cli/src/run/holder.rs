@@ -23,7 +23,7 @@ use rustix::process::{
 use rustix::stdio::stderr;
 use rustix::thread::sched_yield;
 
-use super::left::say_left;
+use super::left::end_all;
 use super::shelf::{Shelf, is_wanted};
 use crate::error_text::with_limit;
 use crate::processes::ending;
@@ -64,7 +64,7 @@ pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> 
         let mut number = [0; 4];
         if let Err(error) = (&holder.socket).read_exact(&mut number) {
             // The holder was killed before it has said it, and the runner may have begun.
-            end_all(shelf, grace);
+            end_all(shelf, true, Signal::TERM, grace, reap);
             replace_the_holder(shelf);
             return Err(error).context("the process that holds the pipes was ended");
         }
@@ -168,12 +168,8 @@ fn hold(
     let said = hear_the_runner(&to_keeper, &mut to_runner, runner);
     let status = waitpid(Some(runner), WaitOptions::empty());
     let status = status.ok().flatten().map(|(_, status)| status.as_raw());
-    let pids = said.chunks_exact(size_of::<u32>());
-    if pids.remainder().is_empty() {
-        for pid in pids {
-            ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
-        }
-        end_all(shelf, grace);
+    if ending::note_all_started(&said) {
+        end_all(shelf, true, Signal::TERM, grace, reap);
     }
     reap();
     let ends = shelf.take_what_is_read(ending::has_children());
@@ -188,14 +184,6 @@ fn hold(
             ending::has_children()
         });
     }
-}
-
-/// Ends all descendants, and says which could not be ended.
-fn end_all(shelf: &Shelf, grace: Duration) {
-    let left = shelf.with_all_stopped(true, |stopped| {
-        ending::end_all(Signal::TERM, grace, stopped, reap)
-    });
-    say_left(&left, shelf.is_read());
 }
 
 fn reap() {
@@ -231,14 +219,11 @@ fn stay(mut ends: Vec<(u32, OwnedFd)>, shelf: &Shelf, may_be_left: impl Fn() -> 
     let kept = ends.iter().map(|(_, end)| end.as_fd());
     close_all_but(&kept.chain([into, from]).collect::<Vec<_>>());
     // All signals are blocked, and the shelf may not have been looked at: not enough memory.
-    let pause = Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    };
+    let pause = Timespec::try_from(Duration::from_secs(1)).ok();
     while !ends.is_empty() || !shelf.is_empty() {
         let polled = ends.iter();
         let polled = polled.map(|(_, end)| PollFd::new(end, PollFlags::empty()));
-        let _ = poll(&mut polled.collect::<Vec<_>>(), Some(&pause));
+        let _ = poll(&mut polled.collect::<Vec<_>>(), pause.as_ref());
         let may_be_left = may_be_left();
         ends.retain(|(number, end)| is_wanted(*number, end, may_be_left));
         ends.extend(shelf.take_what_is_read(may_be_left));

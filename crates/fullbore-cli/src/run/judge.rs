@@ -17,7 +17,6 @@ use super::observer::Observer;
 use super::runner::{Ending, Runner};
 use super::stall::STALLED;
 use super::status::{code, was_ended_by_sigpipe, whole};
-use super::whole::Whole;
 
 impl Runner<'_> {
     /// Keeps the write end of the pipe after a stage open, if that has to be done here.
@@ -28,9 +27,9 @@ impl Runner<'_> {
         if self.accepted[stage].early && self.whole.is_none() {
             let end = end.as_fd().try_clone_to_owned();
             let number = stage + 1;
-            self.held[stage] = Some(end.with_context(|| {
-                format!("keep the pipe after stage {number} open for --accept {number}=early")
-            })?);
+            let why =
+                || format!("keep the pipe after stage {number} open for --accept {number}=early");
+            self.held[stage] = Some(end.with_context(why)?);
         }
         Ok(())
     }
@@ -71,11 +70,12 @@ impl Runner<'_> {
             return Some(Outcome::Succeeded);
         }
         // A signal of the terminal ends the pipeline, and what was ended here did not end by itself.
-        let is_ending = |whole: &Whole<'_>| whole.is_ending(stage);
-        let is_ended =
-            self.is_ended || self.ended_by.is_some() || self.whole.as_ref().is_some_and(is_ending);
+        let is_ending = self
+            .whole
+            .as_ref()
+            .is_some_and(|whole| whole.is_ending(stage));
         let noted = self.noted.map(|signal| signal.as_raw());
-        if is_ended || noted.is_some() && status.signal() == noted {
+        if self.is_over() || is_ending || noted.is_some() && status.signal() == noted {
             return Some(Outcome::Failed);
         }
         let accepted = &self.accepted[stage];
@@ -108,18 +108,14 @@ impl Runner<'_> {
 
     /// Returns what `early` has to do with a failure that was not accepted.
     pub(super) fn about_early(&self, stage: usize) -> String {
-        let number = stage + 1;
-        let is_about = number < self.stages.len() && !self.has_reader(stage);
-        match self.stages.get(number) {
-            Some(next) if is_about && next.status.is_some_and(|status| status.success()) => {
-                format!(
-                    " after stage {} had succeeded without reading to the end (--accept {number}=early accepts this)",
-                    number + 1
-                )
-            }
-            Some(next) if is_about && next.status.is_none() => format!(
-                " after stage {} had stopped reading (if that is right, --accept {number}=early accepts this)",
-                number + 1
+        let (number, next) = (stage + 1, stage + 2);
+        let started = self.stages.get(number).filter(|_| !self.has_reader(stage));
+        match started.map(|started| started.status) {
+            Some(Some(status)) if status.success() => format!(
+                " after stage {next} had succeeded without reading to the end (--accept {number}=early accepts this)"
+            ),
+            Some(None) => format!(
+                " after stage {next} had stopped reading (if that is right, --accept {number}=early accepts this)"
             ),
             _ => String::new(),
         }
@@ -149,9 +145,9 @@ impl Runner<'_> {
         let ends = observer.map(|observer| observer.watch.write_ends());
         let ends = ends.unwrap_or_default();
         for (number, end) in ends.iter().enumerate() {
-            let _ = self.others.shelf.hold(number, end.as_fd());
+            let _ = self.others.shelf.put(number as u32, end.as_fd());
         }
-        self.end_pipeline();
+        self.end_left();
         drop(ends);
         say(why);
         if let Some(observer) = self.observer.take() {

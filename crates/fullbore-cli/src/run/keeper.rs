@@ -29,7 +29,7 @@ use rustix::thread::set_name;
 
 use super::failure::FAILED;
 use super::holder::{self, ToHolder};
-use super::left::{say, say_left};
+use super::left::{end_all, say};
 use super::runner::TO_STOP;
 use super::shelf::{STDIN, Shelf};
 use super::signals::{Signals, is_ending, is_stopped, stop};
@@ -66,12 +66,10 @@ pub fn keep(
     if let Some(number) = hold_stdin {
         shelf.put(STDIN, inherited::take_writer(number)?.as_fd())?;
     }
-    let (holder, runner) = match is_held {
-        true => {
-            let (holder, runner) = holder::start(&shelf, grace)?;
-            (Some(holder), runner)
-        }
-        false => (None, fork().map_err(holder::not_forked)?),
+    let started = is_held.then(|| holder::start(&shelf, grace)).transpose()?;
+    let (holder, runner) = match started {
+        Some((holder, runner)) => (Some(holder), runner),
+        None => (None, fork().map_err(holder::not_forked)?),
     };
     let Some(runner) = runner else {
         // Otherwise the runner would never read the end of the file.
@@ -91,18 +89,14 @@ pub fn keep(
     // was ended before.
     let mut said = Vec::new();
     let _ = ours.read_to_end(&mut said);
-    let pids = said.chunks_exact(size_of::<u32>());
-    if pids.remainder().is_empty() && live {
+    let is_lost = ending::note_all_started(&said);
+    if is_lost && live {
         footer::give_back();
     }
-    if pids.remainder().is_empty() && !is_ended {
-        for pid in pids {
-            ending::note_started(u32::from_ne_bytes(pid.try_into().expect("4 bytes")));
-        }
-        let left = shelf.with_all_stopped(is_held, |stopped| {
-            ending::end_all(Signal::TERM, grace, stopped, || reap(runner, &mut None))
+    if is_lost && !is_ended {
+        end_all(&shelf, is_held, Signal::TERM, grace, || {
+            reap(runner, &mut None)
         });
-        say_left(&left, shelf.is_read());
     }
     if is_held && !is_ended {
         holder::replace_the_holder(&shelf);
@@ -110,9 +104,8 @@ pub fn keep(
     match (status.code(), status.signal()) {
         (_, Some(signal)) if is_ending(signal) => die_of(signal),
         (_, Some(signal)) => {
-            say(&format!(
-                "signal {signal} ended a helper process of fullbore, so the pipeline was stopped"
-            ));
+            let why = "ended a helper process of fullbore, so the pipeline was stopped";
+            say(&format!("signal {signal} {why}"));
             Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
         }
         (code, None) => Ok(ExitCode::from(code.unwrap_or(FAILED.into()) as u8)),

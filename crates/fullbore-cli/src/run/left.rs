@@ -1,10 +1,13 @@
 //! What `run` says, and what it says of processes that could not be ended.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use procfs::process::Process;
 use rustix::io::Errno;
-use rustix::process::{Pid, getuid, test_kill_process};
+use rustix::process::{Pid, Signal, getuid, test_kill_process};
+
+use super::shelf::Shelf;
 
 use crate::processes::ending;
 use crate::terminal::lines::say_line;
@@ -24,17 +27,30 @@ pub fn called(verb: &'static str) {
     let _ = VERB.set(verb);
 }
 
+/// Ends all descendants of this process, after all were stopped if asked to, and says which are left.
+pub fn end_all(
+    shelf: &Shelf,
+    are_stopped: bool,
+    signal: Signal,
+    grace: Duration,
+    reap: impl FnMut(),
+) {
+    let left = shelf.with_all_stopped(are_stopped, |stopped| {
+        ending::end_all(signal, grace, stopped, reap)
+    });
+    say_left(&left, shelf.is_read());
+}
+
 /// Says which processes could not be ended, why, and what ends them, if there are any. They wait for input if
 /// a pipe of the pipeline still `is_read`.
 pub fn say_left(left: &[u32], is_read: bool) {
     let [first, others @ ..] = left else {
         return;
     };
-    let it = match others {
-        [] => ["process", "it", "s", "its"],
-        _ => ["processes", "they", "", "their"],
+    let [process, they, s, their, them] = match others {
+        [] => ["process", "it", "s", "its", "it"],
+        _ => ["processes", "they", "", "their", "them"],
     };
-    let [process, they, s, their] = it;
     let names: Vec<String> = left.iter().map(|&pid| named(pid)).collect();
     let pids: Vec<String> = left.iter().map(u32::to_string).collect();
     let (names, pids) = (names.join(", "), pids.join(" "));
@@ -42,38 +58,31 @@ pub fn say_left(left: &[u32], is_read: bool) {
         let pid = Pid::from_raw(*pid as i32);
         pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM))
     };
-    let is_all = left.iter().all(may_not);
+    let (is_all, me) = (left.iter().all(may_not), getuid().as_raw());
     let above = left.iter().find(|pid| may_not(pid)).filter(|_| !is_all);
-    let (why, kill) = match (is_all, above) {
+    let why = match above {
         // What it has started would have been ended, if it would not go on then.
-        (_, Some(&above)) => {
-            let why = format!(
-                "{} belongs to {}, and user {} may not signal it; what it has started is spared, or it would go on",
-                named(above),
-                owner(above),
-                getuid().as_raw(),
-            );
-            (why, format!("'sudo kill {pids}' ends"))
-        }
-        (true, None) => {
-            let why = format!(
-                "{they} belong{s} to {}, and user {} may not signal {}",
-                owner(*first),
-                getuid().as_raw(),
-                if others.is_empty() { "it" } else { "them" }
-            );
-            (why, format!("'sudo kill {pids}' ends"))
-        }
-        (false, None) => (
-            format!("{they} did not end after SIGKILL, as in uninterruptible sleep"),
-            format!("'ps -o stat,wchan {pids}' shows what holds"),
+        Some(&above) => format!(
+            "{} belongs to {}, and user {me} may not signal it; what it has started is spared, or it would go on",
+            named(above),
+            owner(above),
         ),
+        None if is_all => {
+            format!(
+                "{they} belong{s} to {}, and user {me} may not signal {them}",
+                owner(*first)
+            )
+        }
+        None => format!("{they} did not end after SIGKILL, as in uninterruptible sleep"),
+    };
+    let kill = match is_all || above.is_some() {
+        true => format!("'sudo kill {pids}' ends"),
+        false => format!("'ps -o stat,wchan {pids}' shows what holds"),
     };
     let now = match is_read {
         true => format!("{they} still wait{s} for {their} input, and will see no end of it"),
         false => format!("{they} still run{s}"),
     };
-    let them = if others.is_empty() { "it" } else { "them" };
     say(&format!(
         "{process} {names} could not be ended: {why}; {now}; {kill} {them}"
     ));

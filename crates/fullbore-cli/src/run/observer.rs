@@ -2,7 +2,7 @@
 //! what is printed at the end.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
@@ -91,15 +91,11 @@ impl Observer {
             }
             self.sample_at = now + pause;
         }
-        let is_due = self.log.as_mut().is_some_and(|(_, due)| due.is_due());
-        if is_due {
+        if self.log.as_mut().is_some_and(|(_, due)| due.is_due()) {
             self.log(false);
         }
-        let logged = self
-            .log
-            .as_ref()
-            .map_or(self.sample_at, |(_, due)| due.at());
-        let next = self.sample_at.min(logged);
+        let logged = self.log.as_ref().map(|(_, due)| due.at());
+        let next = logged.map_or(self.sample_at, |at| at.min(self.sample_at));
         let Some(live) = &mut self.live else {
             return next;
         };
@@ -163,12 +159,9 @@ impl Observer {
             say_line([tables, verdict].concat().join("\n"));
         }
         if let Some(mut file) = self.json {
-            let mut write = || -> io::Result<()> {
-                // Straight into the file, each of its hundreds of words would be a system call.
-                let text = serde_json::to_string_pretty(&findings)?;
-                writeln!(file, "{text}")
-            };
-            write().context("write the JSON")?;
+            // Straight into the file, each of its hundreds of words would be a system call.
+            let text = serde_json::to_string_pretty(&findings).context("write the JSON")?;
+            writeln!(file, "{text}").context("write the JSON")?;
             fullbore::close(file).context("close the JSON")?;
         }
         Ok(())

@@ -21,12 +21,11 @@ impl Others<'_> {
         // If the keeper is gone, the socket says so.
         let _ = (&mut &*self.keeper).write_all(bytes);
         let is_done = bytes.len() == 1;
-        if self
+        let is_gone = self
             .holder
             .as_ref()
-            .is_some_and(|holder| !holder.tell(bytes))
-            && is_done
-        {
+            .is_some_and(|holder| !holder.tell(bytes));
+        if is_gone && is_done {
             replace_the_holder(self.shelf);
         }
     }

@@ -112,10 +112,9 @@ fn spread(topology: &Topology, current: usize) -> Vec<usize> {
 /// Checks that CPUs were named for as many stages as there are, and only CPUs that this process may use.
 fn check(lists: &[Option<Vec<usize>>], stages: usize) -> Result<(), Usage> {
     if lists.len() != stages {
-        return Err(Usage(format!(
-            "--place names CPUs for {} stages, but the pipeline has {stages}",
-            lists.len()
-        )));
+        let named = lists.len();
+        let text = format!("--place names CPUs for {named} stages, but the pipeline has {stages}");
+        return Err(Usage(text));
     }
     let topology = Topology::read();
     for &cpu in lists.iter().flatten().flatten() {

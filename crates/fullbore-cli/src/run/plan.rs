@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use anyhow::{Result, bail};
+use rustix::fs::{Access, access};
 
 use super::argv;
 use super::command_line::{self, BLANKS, CommandLine, StageSource};
@@ -64,10 +65,11 @@ impl Plan {
         let mut stages = argv::stages(words)?;
         match (stages.pop(), stages.pop()) {
             (Some(command), None) => Ok(found_now(command)),
-            _ => Err(Usage(
-                "words after '--' are one command: give a pipeline as one argument in quotes"
-                    .into(),
-            )),
+            _ => {
+                let text =
+                    "words after '--' are one command: give a pipeline as one argument in quotes";
+                Err(Usage(text.into()))
+            }
         }
     }
 
@@ -165,12 +167,9 @@ impl Plan {
                 if let Some(said) = refusal(line, shell)? {
                     bail!(Usage(said));
                 }
-                contains(line, "|").then_some(
-                    "the line has syntax that only a shell can split, such as a here-document",
-                )
+                contains(line, "|").then_some(NOT_SPLIT)
             }
-            None => contains(line, "|")
-                .then_some("only lines for sh, bash, dash, ksh and zsh are split"),
+            None => contains(line, "|").then_some(NOT_KNOWN),
         };
         let unsplit = why.map(|why| Unsplit {
             why,
@@ -194,6 +193,9 @@ impl Plan {
         })
     }
 }
+
+const NOT_SPLIT: &str = "the line has syntax that only a shell can split, such as a here-document";
+const NOT_KNOWN: &str = "only lines for sh, bash, dash, ksh and zsh are split";
 
 fn contains(line: &OsStr, part: &str) -> bool {
     memchr::memmem::find(line.as_bytes(), part.as_bytes()).is_some()
@@ -259,11 +261,10 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
 fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
     let text = text.as_bytes();
     let ended = text.iter().rev().take_while(|byte| BLANKS.contains(byte));
-    text[..text.len() - ended.count()]
-        .split(|byte| matches!(byte, b' ' | b'\t'))
-        .filter(|word| !word.is_empty())
-        .map(|word| argv::is_plain(word).then(|| OsStr::from_bytes(word).to_owned()))
-        .collect()
+    let words = text[..text.len() - ended.count()].split(|byte| matches!(byte, b' ' | b'\t'));
+    let words = words.filter(|word| !word.is_empty());
+    let plain = |word| argv::is_plain(word).then(|| OsStr::from_bytes(word).to_owned());
+    words.map(plain).collect()
 }
 
 /// Returns whether a name can only refer to a program: it is found, and no shell has a built-in of this name.
@@ -287,23 +288,22 @@ fn is_found(name: &OsStr) -> bool {
 
 /// Returns the path of the program with this name in PATH, or at this path.
 fn found(name: &OsStr) -> Option<PathBuf> {
-    let may_be_run = |path: &Path| {
-        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
-    };
-    match name.as_bytes().contains(&b'/') {
-        true => Some(PathBuf::from(name)).filter(|path| may_be_run(path)),
-        false => std::env::split_paths(&std::env::var_os("PATH")?)
-            .map(|directory| directory.join(name))
-            .find(|path| may_be_run(path)),
+    let may_be_run = |path: &PathBuf| access(path, Access::EXEC_OK).is_ok() && path.is_file();
+    if name.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name)).filter(may_be_run);
     }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(may_be_run)
 }
 
 /// Returns whether the shell that runs the stages may find functions: bash in its environment or in the file that
 /// BASH_ENV names (bash(1): FUNCTIONS, BASH_ENV), zsh in .zshenv (zsh(1): STARTUP/SHUTDOWN FILES).
 fn has_functions(shell: &OsStr) -> bool {
-    contains(shell, "zsh")
-        || std::env::vars_os()
-            .any(|(name, _)| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_"))
+    let is_of_bash =
+        |name: &OsStr| name == "BASH_ENV" || name.as_bytes().starts_with(b"BASH_FUNC_");
+    contains(shell, "zsh") || std::env::vars_os().any(|(name, _)| is_of_bash(&name))
 }
 
 /// The names that some shell does not look up as programs, even if there is such a program: the special and
@@ -319,15 +319,14 @@ const BUILT_IN: &str = "
 
 fn by_shell(shell: &OsStr, text: &OsStr) -> Command {
     // system(3) runs /bin/sh too, and not the first sh in PATH.
-    let program = match shell == "sh" {
-        true => "/bin/sh".into(),
-        false => shell.to_owned(),
+    let program = if shell == "sh" {
+        "/bin/sh".into()
+    } else {
+        shell.to_owned()
     };
     // Without the blank, the shell would read the line as an option.
-    let mut line = OsString::from(match text.as_bytes() {
-        [b'-' | b'+', ..] => " ",
-        _ => "",
-    });
+    let is_like_an_option = matches!(text.as_bytes(), [b'-' | b'+', ..]);
+    let mut line = OsString::from(if is_like_an_option { " " } else { "" });
     line.push(text);
     Command {
         text: text.to_owned(),
@@ -346,10 +345,8 @@ fn refusal(line: &OsStr, shell: &OsStr) -> Result<Option<String>> {
         return Ok(None);
     }
     let command = by_shell(shell, line);
-    let checked = match without_running(&command) {
-        Ok(checked) => checked,
-        Err(error) => bail!(Failure::not_started(&command, 1, &error)),
-    };
+    let checked = without_running(&command);
+    let checked = checked.map_err(|error| Failure::not_started(&command, 1, &error))?;
     if checked.status.success() {
         return Ok(None);
     }
@@ -366,16 +363,13 @@ fn refusal(line: &OsStr, shell: &OsStr) -> Result<Option<String>> {
 
 /// Returns what the shell prints on stderr about its line under the option `-n`, which runs nothing.
 fn without_running(command: &Command) -> std::io::Result<Output> {
-    std::process::Command::new(&command.program)
+    let mut shell = std::process::Command::new(&command.program);
+    shell
         .arg0(&command.words[0])
         .arg("-n")
-        .args(&command.words[1..])
-        .stdin(Stdio::null())
-        // With one pipe, std reads it to its end. With two, it needs ioctl(2), and panics where that is refused.
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?
-        .wait_with_output()
+        .args(&command.words[1..]);
+    // With one pipe, std reads it to its end. With two, it needs ioctl(2), and panics where that is refused.
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).output()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use rustix::process::{
 use super::accept::{Accept, Codes, Outcome};
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
-use super::left::{name, say, say_left};
+use super::left::{self, name, say};
 use super::observer::{self, Observer};
 use super::options::Options;
 use super::others::Others;
@@ -31,6 +31,7 @@ use super::start::{self, Starting};
 use super::whole::Whole;
 use crate::inherited;
 use crate::processes::ending;
+use crate::processes::guard::number as number_of;
 use crate::processes::interrupt::die_of;
 use crate::processes::waiting::wait_for;
 use fullbore_host::machine::format_cpu_list;
@@ -121,16 +122,14 @@ impl<'a> Runner<'a> {
         let plan = plan()?;
         let cpus = options.place.cpus(plan.stages.len())?;
         let accepted = Accept::of_stages(&options.accept, &plan)?;
-        let whole = match options.is_whole() {
-            false => None,
-            true => {
-                plan.require_stages(if options.whole { "--whole" } else { "-o" })?;
-                if options.output.is_some() {
-                    plan.require_success()?;
-                }
-                Some(Whole::new(others.shelf, plan.stages.len(), options)?)
-            }
-        };
+        if options.is_whole() {
+            plan.require_stages(if options.whole { "--whole" } else { "-o" })?;
+        }
+        if options.output.is_some() {
+            plan.require_success()?;
+        }
+        let whole = || Whole::new(others.shelf, plan.stages.len(), options);
+        let whole = options.is_whole().then(whole).transpose()?;
         let json = observer::prepare(options)?;
         let lifeline = options.lifeline.map(inherited::reader).transpose()?;
         let mut runner = Self {
@@ -180,14 +179,12 @@ impl<'a> Runner<'a> {
         // The stages start from the first to the last. Each pipe is made when its writer is started, and each end of
         // it is closed here as soon as its stage has it, so many stages need no more open files than a few.
         for (number, command) in plan.stages.iter().enumerate() {
-            let pipe = match number < last {
-                true => Some(start::pipe(number + 1, last, wanted)?),
-                false => None,
-            };
-            if let (Some((pipe, _)), Some(whole)) = (&pipe, &mut self.whole) {
-                whole.hold(number, &pipe.writer)?;
-            }
+            let pipe = (number < last).then(|| start::pipe(number + 1, last, wanted));
+            let pipe = pipe.transpose()?;
             if let Some((pipe, growth)) = &pipe {
+                if self.whole.is_some() {
+                    self.others.shelf.put(number as u32, pipe.writer.as_fd())?;
+                }
                 self.hold_for_early(number, &pipe.writer)?;
                 if self.options.watched() {
                     links.push(start::link(number, pipe, growth.after, wanted)?);
@@ -202,7 +199,7 @@ impl<'a> Runner<'a> {
             let pid = on_cpus(cpus, || starting.start(command, [ends[0], ends[1], None]))
                 .with_context(|| format!("place stage {} on its CPUs", number + 1))?
                 .map_err(|error| Failure::not_started(command, number + 1, &error))?;
-            ending::note_started(pid.as_raw_nonzero().get() as u32);
+            ending::note_started(number_of(pid));
             let text = command.text.to_string_lossy().replace(['\n', '\t'], " ");
             let text = clean(text.trim());
             if self.options.verbose {
@@ -210,11 +207,12 @@ impl<'a> Runner<'a> {
                 let (number, on) = (number + 1, on.unwrap_or_default());
                 say(&format!("stage {number}, process {pid}{on}: {text}"));
             }
+            let (status, outcome) = (None, None);
             self.stages.push(Started {
                 text,
                 pid,
-                status: None,
-                outcome: None,
+                status,
+                outcome,
             });
             stdin = next;
         }
@@ -229,16 +227,12 @@ impl<'a> Runner<'a> {
             let stages = plan.stages.iter().zip(&self.stages);
             let stages = stages.map(|(command, started)| StartedStage {
                 text: command.text.to_string_lossy().trim().to_owned(),
-                pid: started.pid.as_raw_nonzero().get() as u32,
+                pid: number_of(started.pid),
             });
-            self.observer = Some(Observer::new(
-                self.options,
-                json,
-                stages.collect(),
-                links,
-                began,
-                self.whole.as_ref().and_then(Whole::output),
-            )?);
+            let output = self.whole.as_ref().and_then(Whole::output);
+            let stages = stages.collect();
+            let observer = Observer::new(self.options, json, stages, links, began, output)?;
+            self.observer = Some(observer);
         }
         // A signal that came before all stages were started may not have reached all of them.
         while let Some(came) = self.signals.next() {
@@ -256,12 +250,11 @@ impl<'a> Runner<'a> {
         let memory = memory_limit();
         let affordable = fullbore_observe::affordable(pipes, wanted, memory);
         if pipes > 0 && affordable < wanted {
+            let [has, wanted] = [affordable, wanted].map(|bytes| size::format(bytes as u64));
+            let memory = size::format(memory.unwrap_or_default());
             self.say_unless_quiet(&format!(
-                "pipes of {} instead of {}: the cgroup of this process may use {} of memory",
-                size::format(affordable as u64),
-                size::format(wanted as u64),
-                size::format(memory.unwrap_or_default())
-            ));
+"pipes of {has} instead of {wanted}: the cgroup of this process may use {memory} of memory"
+));
         }
         affordable
     }
@@ -364,13 +357,13 @@ impl<'a> Runner<'a> {
         self.end(signal);
     }
 
-    /// Ends the whole pipeline, and returns when it has ended or cannot be ended. With `--whole`, no stage sees an end of
-    /// its input. The statuses of the stages do not count any more: the caller decides the exit code.
-    pub(super) fn end_pipeline(&mut self) {
-        self.end_left();
+    /// Returns whether all stages were told to end, by a signal or because of a failure.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_ended || self.ended_by.is_some()
     }
 
-    /// Ends what is still running.
+    /// Ends what is still running, and returns when it has ended or cannot be ended. With `--whole`, no stage sees an end
+    /// of its input. The statuses of the stages do not count any more: the caller decides the exit code.
     pub(super) fn end_left(&mut self) {
         self.is_ended = true;
         self.end(Signal::TERM);
@@ -378,11 +371,12 @@ impl<'a> Runner<'a> {
 
     /// Ends all processes, and says which could not be ended.
     fn end(&mut self, signal: Signal) {
-        let (shelf, grace) = (self.others.shelf, self.options.grace);
-        let left = shelf.with_all_stopped(self.options.is_held(), |stopped| {
-            ending::end_all(signal, grace, stopped, || self.reap())
-        });
-        say_left(&left, shelf.is_read());
+        let (shelf, grace, is_held) = (
+            self.others.shelf,
+            self.options.grace,
+            self.options.is_held(),
+        );
+        left::end_all(shelf, is_held, signal, grace, || self.reap());
     }
 
     /// Returns the stages that are running, by their numbers, and their first processes.
@@ -419,14 +413,14 @@ impl<'a> Runner<'a> {
             }
             // So it has its name.
             let name = match (self.stage_of(ended), &self.whole) {
-                (None, Some(_)) => ended.and_then(|pid| name(pid.as_raw_nonzero().get() as u32)),
+                (None, Some(_)) => ended.and_then(|pid| name(number_of(pid))),
                 _ => None,
             };
             // waitpid(2) without a PID is only for this process group.
-            let waited = ended.map_or_else(
-                || wait(WaitOptions::NOHANG),
-                |pid| waitpid(Some(pid), WaitOptions::NOHANG),
-            );
+            let waited = match ended {
+                Some(pid) => waitpid(Some(pid), WaitOptions::NOHANG),
+                None => wait(WaitOptions::NOHANG),
+            };
             let Ok(Some((pid, status))) = waited else {
                 return;
             };

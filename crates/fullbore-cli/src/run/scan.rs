@@ -204,15 +204,12 @@ impl<'a> Scanner<'a> {
     }
 
     fn escaped(&mut self) -> Option<()> {
-        self.peek(0)?;
-        self.at += 1;
-        Some(())
+        self.peek(0).map(|_| self.at += 1)
     }
 
     fn until_quote(&mut self) -> Option<()> {
-        let len = memchr::memchr(b'\'', &self.line[self.at..])?;
-        self.at += len + 1;
-        Some(())
+        let len = memchr::memchr(b'\'', &self.line[self.at..]);
+        len.map(|len| self.at += len + 1)
     }
 
     /// Skips the bytes up to `end` that is not escaped, with the expansions among them if there can be some.
@@ -259,12 +256,8 @@ impl<'a> Scanner<'a> {
         self.at += 1;
         self.deeper(|scanner| {
             loop {
-                let byte = scanner.peek(0)?;
-                match byte {
-                    b'}' => {
-                        scanner.at += 1;
-                        return Some(());
-                    }
+                match scanner.peek(0)? {
+                    b'}' => return scanner.escaped(),
                     b'\'' | b'"' | b'\\' | b'`' if in_quotes => return None,
                     b'$' => {
                         scanner.at += 1;

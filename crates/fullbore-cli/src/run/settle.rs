@@ -18,9 +18,10 @@ use super::runner::Runner;
 use super::shelf::pipes_of;
 use super::signals::is_in_this_session;
 use super::status::{code, was_ended_by_sigpipe};
-use super::whole::{Note, Step, Whole};
+use super::whole::{Note, Step};
 use crate::exit;
 use crate::processes::ending;
+use crate::processes::guard::number;
 
 /// The interval at which a process is looked at that still has the pipe of its stage open. No event reports that it
 /// closes it.
@@ -31,33 +32,24 @@ impl Runner<'_> {
     /// all stages behind.
     pub(super) fn settle(&mut self, stage: usize, status: ExitStatus, succeeded: bool) {
         // If everything is being ended, nobody is to see an end.
-        let is_ended = self.is_ended || self.ended_by.is_some();
-        let Some(whole) = self.whole.as_ref().filter(|_| !is_ended) else {
-            return;
-        };
-        if whole.is_ending(stage) {
+        let whole = self.whole.as_ref().filter(|_| !self.is_over());
+        if whole.is_none_or(|whole| whole.is_ending(stage)) {
             return;
         }
-        match succeeded {
-            true => self.release(stage),
-            false => {
-                let what = format!("stage {}, {},", stage + 1, self.stages[stage].text);
-                let early = self.about_early(stage);
-                self.fail(status, what, early, stage + 1);
-            }
+        if succeeded {
+            return self.release(stage);
         }
+        let what = format!("stage {}, {},", stage + 1, self.stages[stage].text);
+        self.fail(status, what, self.about_early(stage), stage + 1);
     }
 
     /// Acts on the end of a process that a stage has left behind.
     pub(super) fn settle_left(&mut self, pid: Pid, name: Option<String>, status: ExitStatus) {
-        let is_ended = self.is_ended || self.ended_by.is_some();
-        let Some(whole) = self.whole.as_ref().filter(|_| !is_ended) else {
+        let whole = self.whole.as_ref().filter(|_| !self.is_over());
+        // After a failure, what is left behind is ended here.
+        let Some(whole) = whole.filter(|whole| whole.failed.is_none()) else {
             return;
         };
-        // After a failure, what is left behind is ended here.
-        if whole.failed.is_some() {
-            return;
-        }
         if status.success() || was_ended_by_sigpipe(status) && !self.options.sigpipe_fails {
             return self.release_what_is_complete();
         }
@@ -72,37 +64,24 @@ impl Runner<'_> {
     fn release(&mut self, stage: usize) {
         // What has ended meanwhile, and had this pipe open, may have failed: that is known once it was waited for.
         let is_written = self.is_written(stage) || ending::has_ended_child();
-        let Some(whole) = &mut self.whole else {
+        if let Some(whole) = self.whole.as_mut().filter(|_| is_written) {
+            whole.written.insert(stage);
             return;
-        };
-        let released = match is_written {
-            true => {
-                whole.written.insert(stage);
-                Ok(())
-            }
-            false => whole.release(stage),
-        };
-        if let Err(error) = released {
+        }
+        if let Err(error) = self.others.shelf.release(stage) {
             exit::say("fullbore run", &error.context("end the pipeline"));
-            self.fail(
-                ExitStatus::from_raw(i32::from(FAILED) << 8),
-                String::new(),
-                String::new(),
-                0,
-            );
+            let failed = ExitStatus::from_raw(i32::from(FAILED) << 8);
+            self.fail(failed, String::new(), String::new(), 0);
         }
     }
 
     /// Lets stages see the end for which others had written too.
     pub(super) fn release_what_is_complete(&mut self) {
-        let has_failed = |whole: &Whole<'_>| whole.failed.is_some();
-        if self.is_ended || self.ended_by.is_some() || self.whole.as_ref().is_some_and(has_failed) {
+        if self.is_over() || self.has_failed() {
             return;
         }
-        let written = self
-            .whole
-            .as_mut()
-            .map(|whole| std::mem::take(&mut whole.written));
+        let whole = self.whole.as_mut();
+        let written = whole.map(|whole| std::mem::take(&mut whole.written));
         for stage in written.unwrap_or_default() {
             self.release(stage);
         }
@@ -134,9 +113,7 @@ impl Runner<'_> {
     /// Returns the first processes of the running stages with such a number.
     fn running_pids(&self, is_meant: impl Fn(usize) -> bool) -> Vec<u32> {
         let running = self.running().filter(|&(stage, _)| is_meant(stage));
-        running
-            .map(|(_, pid)| pid.as_raw_nonzero().get() as u32)
-            .collect()
+        running.map(|(_, pid)| number(pid)).collect()
     }
 
     /// Asks the stages from this number on to end, and what all stages have left behind. `what` has failed, and was
@@ -207,7 +184,7 @@ impl Runner<'_> {
     /// Waits for all stages and, after a failure, for everything that has been ended.
     pub(super) fn wait_for_the_stages(&mut self) {
         self.reap();
-        while self.ended_by.is_none() && !self.is_ended && self.is_any_left() {
+        while !self.is_over() && self.is_any_left() {
             let due = self.observer.as_mut().map(Observer::sample);
             if self.stalled().is_some() {
                 return;

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use fullbore_host::machine::field;
 use fullbore_linux::is_closed;
 use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -85,14 +85,6 @@ impl Shelf {
     ///
     /// # Errors
     /// Fails if the kernel refuses: ETOOMANYREFS beyond the limit of open files.
-    pub fn hold(&self, stage: usize, end: BorrowedFd<'_>) -> Result<()> {
-        self.put(stage as u32, end)
-    }
-
-    /// As [`Self::hold`], for a pipe with this number.
-    ///
-    /// # Errors
-    /// As [`Self::hold`].
     pub fn put(&self, number: u32, end: BorrowedFd<'_>) -> Result<()> {
         let mut space = [MaybeUninit::uninit(); SPACE];
         let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -100,9 +92,8 @@ impl Shelf {
         assert!(rights.push(SendAncillaryMessage::ScmRights(&ends)), "SPACE");
         let number = number.to_ne_bytes();
         let bytes = [IoSlice::new(&number)];
-        again(|| sendmsg(&self.into, &bytes, &mut rights, SendFlags::NOSIGNAL))
-            .context("keep the write end of a pipe open")?;
-        Ok(())
+        let sent = retry_on_intr(|| sendmsg(&self.into, &bytes, &mut rights, SendFlags::NOSIGNAL));
+        sent.map(drop).context("keep the write end of a pipe open")
     }
 
     /// Returns the number of the first message, or `None` if there is none.
@@ -143,7 +134,7 @@ impl Shelf {
     ) -> Result<Option<u32>> {
         let mut number = [0; 4];
         let flags = flags | RecvFlags::CMSG_CLOEXEC;
-        let received = again(|| {
+        let received = retry_on_intr(|| {
             let mut bytes = [IoSliceMut::new(&mut number)];
             recvmsg(self.from.as_fd(), &mut bytes, control, flags).map(drop)
         });
@@ -238,10 +229,8 @@ impl Shelf {
     /// Never holds the pipes that this process has now: what was inherited leads to other processes, which have to see
     /// its end.
     pub fn spare_own_pipes(&self) {
-        let own = pipes_of("self").unwrap_or_default();
-        self.inner
-            .borrow_mut()
-            .extend(own.iter().map(|pipe| pipe.id));
+        let own = pipes_of("self").into_iter().flatten();
+        self.inner.borrow_mut().extend(own.map(|pipe| pipe.id));
     }
 
     /// Puts a write end of each pipe from these processes to others of the pipeline on the shelf, such as that of `>(…)`
@@ -256,12 +245,11 @@ impl Shelf {
                 continue;
             };
             for pipe in pipes {
-                let (is_read, writer): &mut (bool, Option<PathBuf>) =
-                    all.entry(pipe.id).or_default();
+                let ends: &mut (bool, Option<PathBuf>) = all.entry(pipe.id).or_default();
                 match pipe.is_writer {
-                    true if processes.contains(&pid) => *writer = Some(pipe.path),
+                    true if processes.contains(&pid) => ends.1 = Some(pipe.path),
                     true => {}
-                    false => *is_read = true,
+                    false => ends.0 = true,
                 }
             }
         }
@@ -294,16 +282,6 @@ pub fn is_read(end: &OwnedFd) -> bool {
 /// Returns whether [`Shelf::take_what_is_read`] would take an end.
 pub fn is_wanted(number: u32, end: &OwnedFd, may_be_left: bool) -> bool {
     (may_be_left || number < INNER) && is_read(end)
-}
-
-/// Repeats a call that a signal has interrupted.
-fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            done => return done,
-        }
-    }
 }
 
 /// An end of a pipe that a process has open.
@@ -348,8 +326,8 @@ mod tests {
         shelf.reserve(MOST).unwrap();
         let (one_reader, one) = rustix::pipe::pipe().unwrap();
         let (two_reader, two) = rustix::pipe::pipe().unwrap();
-        shelf.hold(1, one.as_fd()).unwrap();
-        shelf.hold(2, two.as_fd()).unwrap();
+        shelf.put(1, one.as_fd()).unwrap();
+        shelf.put(2, two.as_fd()).unwrap();
         drop((one, two));
         assert!(shelf.end_of(3).unwrap().is_none());
         assert!(is_read(&shelf.end_of(2).unwrap().unwrap()));

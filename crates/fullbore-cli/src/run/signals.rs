@@ -52,11 +52,10 @@ impl Signals {
         let mut noted = SigSet::from_iter([signal::SIGCHLD, signal::SIGCONT]);
         let others = ENDING.into_iter().chain([signal::SIGTSTP]);
         noted.extend(others.filter(|&signal| !inherited::was_ignored(signal as i32)));
-        let before = noted
-            .thread_swap_mask(SigmaskHow::SIG_BLOCK)
-            .context("signals cannot be blocked")?;
-        let fd = SignalFd::with_flags(&noted, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-            .context("signalfd")?;
+        let before = noted.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let before = before.context("signals cannot be blocked")?;
+        let fd = SignalFd::with_flags(&noted, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+        let fd = fd.context("signalfd")?;
         Ok(Self { fd, before })
     }
 

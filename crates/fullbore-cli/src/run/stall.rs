@@ -81,13 +81,13 @@ impl Stall {
 
     /// Returns which stage the pipeline waits for, if it has waited for too long.
     pub fn stalled(&self, watch: &Watch) -> Option<String> {
+        let limit = duration(self.limit);
         (self.still >= self.limit).then(|| {
-            format!(
-                "no byte has moved for {}: {}; the pipeline is ended, and no stage sees an end of its input",
-                duration(self.limit),
-                watch.awaited()
-            )
-        })
+format!(
+"no byte has moved for {limit}: {}; the pipeline is ended, and no stage sees an end of its input",
+watch.awaited()
+)
+})
     }
 
     /// Returns how far the ends of the pipeline are.

@@ -36,11 +36,9 @@ pub struct Command {
 impl Command {
     /// Returns the command that has sh run the program, which is a script without `#!`, as execvp(3) does.
     fn as_script(&self) -> Self {
-        let mut words = ["sh", "-c", r#"exec "$0" "$@""#]
-            .map(OsString::from)
-            .to_vec();
-        words.push(self.program.clone());
-        words.extend_from_slice(&self.words[1..]);
+        let starter = ["sh", "-c", r#"exec "$0" "$@""#].map(OsString::from);
+        let program = std::slice::from_ref(&self.program);
+        let words = [&starter[..], program, &self.words[1..]].concat();
         Self {
             text: self.text.clone(),
             program: "/bin/sh".into(),
@@ -73,9 +71,8 @@ impl Starting {
         RESTORED.iter().for_each(|&signal| blocked.remove(signal));
         attributes.set_sigmask(&blocked)?;
         attributes.set_sigdefault(&SigSet::from_iter(RESTORED))?;
-        attributes.set_flags(
-            PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
-        )?;
+        let flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
+        attributes.set_flags(flags | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF)?;
         let variable = |(name, value): (OsString, OsString)| {
             CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
         };
@@ -126,8 +123,8 @@ fn c_string(text: &OsStr) -> nix::Result<CString> {
 /// # Errors
 /// Fails if there are too many open files or pipes.
 pub fn pipe(number: usize, of: usize, wanted: usize) -> Result<(Pipe, PipeGrowth)> {
-    let (pipe, mut growth) = fullbore_linux::pipe::with_capacity(wanted)
-        .with_context(|| format!("create pipe {number} of {of}"))?;
+    let pipe = fullbore_linux::pipe::with_capacity(wanted);
+    let (pipe, mut growth) = pipe.with_context(|| format!("create pipe {number} of {of}"))?;
     if growth.after > wanted {
         growth.after = PipeEnd::new(pipe.writer.as_fd())?.resize(wanted)?;
     }
@@ -150,20 +147,17 @@ pub fn too_small(pipes: &[PipeGrowth], wanted: usize) -> Option<String> {
             "as root, run 'sysctl -w fs.pipe-max-size={wanted}', or use a smaller --pipe-size"
         ),
         limit => {
-            let name = match limit {
-                PipeLimit::PipeUserPagesHard(_) => "hard",
-                _ => "soft",
-            };
+            let is_hard = matches!(limit, PipeLimit::PipeUserPagesHard(_));
+            let name = if is_hard { "hard" } else { "soft" };
             format!(
                 "'fullbore doctor' shows how many pages are in use; as root, 'sysctl -w \
                  fs.pipe-user-pages-{name}=…' raises the limit"
             )
         }
     };
+    let [has, wanted] = [growth.after, wanted].map(|bytes| size::format(bytes as u64));
     Some(format!(
-        "{which} {} instead of {}: {limit}; {help}",
-        size::format(growth.after as u64),
-        size::format(wanted as u64)
+        "{which} {has} instead of {wanted}: {limit}; {help}"
     ))
 }
 

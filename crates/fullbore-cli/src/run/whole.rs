@@ -67,22 +67,24 @@ impl<'a> Whole<'a> {
     /// Returns [`Usage`] if there are too many stages. Fails if the file cannot be replaced.
     pub fn new(shelf: &'a Shelf, stages: usize, options: &Options) -> Result<Self> {
         if stages > MOST + 1 {
+            let most = MOST + 1;
             bail!(Usage(format!(
-                "--whole takes at most {} stages, and the pipeline has {stages}",
-                MOST + 1
+                "--whole takes at most {most} stages, and the pipeline has {stages}"
             )));
         }
         shelf.reserve(stages.saturating_sub(1))?;
-        let output = options.output.as_ref();
-        let output = output
-            .map(|path| Replacement::new(path, true))
-            .transpose()?;
-        let write_back = match &output {
-            Some(output) if options.sync => {
-                Some((WriteBack::begun(output)?, Instant::now() + INTERVAL))
-            }
-            _ => None,
-        };
+        let output = options
+            .output
+            .as_ref()
+            .map(|path| Replacement::new(path, true));
+        let output = output.transpose()?;
+        let written = output
+            .as_ref()
+            .filter(|_| options.sync)
+            .map(WriteBack::begun);
+        let write_back = written
+            .transpose()?
+            .map(|begun| (begun, Instant::now() + INTERVAL));
         Ok(Self {
             shelf,
             failed: None,
@@ -95,22 +97,6 @@ impl<'a> Whole<'a> {
             output,
             write_back,
         })
-    }
-
-    /// Holds the write end of the pipe after this stage.
-    ///
-    /// # Errors
-    /// Fails if too many descriptors are in messages of this user.
-    pub fn hold(&self, stage: usize, end: impl AsFd) -> Result<()> {
-        self.shelf.hold(stage, end.as_fd())
-    }
-
-    /// Lets the next stage see the end.
-    ///
-    /// # Errors
-    /// Fails if a descriptor that is needed for it cannot be had. The next stage sees no end then.
-    pub fn release(&self, stage: usize) -> Result<()> {
-        self.shelf.release(stage)
     }
 
     /// Returns whether the pipe after this stage still has a reader, as far as that can be seen.

@@ -5,7 +5,7 @@
 //! stage is slow, and is not measured.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -119,10 +119,9 @@ impl Options {
         json: &Option<Option<PathBuf>>,
     ) -> Result<ExitCode> {
         let [line] = self.line.as_slice() else {
-            bail!(Usage(
-                "give the pipeline as one argument in quotes after '--', such as -- 'a x | b y'"
-                    .into()
-            ));
+            let text =
+                "give the pipeline as one argument in quotes after '--', such as -- 'a x | b y'";
+            bail!(Usage(text.into()));
         };
         proc::check(Need::Program, "the pipeline is started through it")?;
         let report = self.measure(line, rounds.unwrap_or(10), seed)?;
@@ -147,11 +146,13 @@ impl Options {
         }
         let left = began.elapsed() * (rounds + self.warmup);
         if left > Duration::from_secs(10) {
-            say_line(format_args!(
-                "{} of {} ways: this takes about {}",
-                counted(rounds as usize, "round", "rounds"),
+            let rounds = counted(rounds as usize, "round", "rounds");
+            let (ways, time) = (
                 ways.len(),
                 counted(left.as_secs() as usize, "second", "seconds"),
+            );
+            say_line(format_args!(
+                "{rounds} of {ways} ways: this takes about {time}"
             ));
         }
         for round in 0..self.warmup + rounds {
@@ -221,22 +222,16 @@ impl Options {
 }
 
 /// Reads an output to its end.
-fn seen(mut output: std::fs::File) -> std::io::Result<Seen> {
+fn seen(output: std::fs::File) -> std::io::Result<Seen> {
     let (mut digest, mut bytes) = (Digest::new(Algorithm::Blake3), 0);
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match output.read(&mut buffer)? {
-            0 => break,
-            count => {
-                digest.add(&buffer[..count]);
-                bytes += count as u64;
-            }
-        }
+    let mut output = BufReader::with_capacity(1 << 20, output);
+    while let count @ 1.. = output.fill_buf()?.len() {
+        digest.add(output.buffer());
+        output.consume(count);
+        bytes += count as u64;
     }
-    Ok(Seen {
-        bytes,
-        blake3: digest.text(),
-    })
+    let blake3 = digest.text();
+    Ok(Seen { bytes, blake3 })
 }
 
 /// Returns what the last scan of a running line that saw its longest pipeline said about it.
@@ -273,15 +268,8 @@ impl Report {
 
     /// Returns the report for people.
     fn lines(&self) -> Vec<String> {
-        let header = [
-            "",
-            "seconds",
-            "least",
-            "most",
-            "CPU seconds",
-            "largest process",
-        ];
-        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        let header = "|seconds|least|most|CPU seconds|largest process".split('|');
+        let mut rows = vec![header.map(str::to_owned).collect()];
         for way in &self.ways {
             let seconds = |time: f64| format!("{time:.3}");
             rows.push(vec![
@@ -299,10 +287,8 @@ impl Report {
         lines.extend(pairs.map(|pair| in_words(first, pair)));
         lines.push(match self.ways[0].outputs.first() {
             Some(one) if self.outputs_are_the_same => {
-                format!(
-                    "the outputs are the same: {}",
-                    counted(one.bytes as usize, "byte", "bytes")
-                )
+                let bytes = counted(one.bytes as usize, "byte", "bytes");
+                format!("the outputs are the same: {bytes}")
             }
             _ if self.is_wrong() => "THE OUTPUTS DIFFER between the ways".to_owned(),
             _ => "the output differs from run to run, so the outputs cannot be compared".to_owned(),

@@ -43,10 +43,8 @@ impl BenchProgress {
                 seconds if seconds < 90.0 => counted(seconds.ceil() as usize, "second", "seconds"),
                 seconds => counted((seconds / 60.0).ceil() as usize, "minute", "minutes"),
             };
-            let rounds = settings.rounds;
-            say_line(format_args!(
-                "{experiments} experiments in {rounds} rounds: this takes about {about}"
-            ));
+            let all = format!("{experiments} experiments in {} rounds", settings.rounds);
+            say_line(format_args!("{all}: this takes about {about}"));
         }
         Self {
             screen: Screen::new(false),
