@@ -53,12 +53,9 @@ pub fn read(mut from: impl Read, seal: &[u8; SEAL]) -> io::Result<Outcome> {
     };
     // What follows makes something else of it. That the connection is reset behind it does not.
     let goes_on = matches!(from.read(&mut [0]), Ok(1..));
-    outcome.filter(|_| is_right && !goes_on).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            "this is no answer about this stream",
-        )
-    })
+    let why = "this is no answer about this stream";
+    let outcome = outcome.filter(|_| is_right && !goes_on);
+    outcome.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 /// Passes bytes on, and keeps the last of them: those of the seal, once all have passed.

@@ -1,13 +1,14 @@
 //! The digest of what passes: `--md5` and `--hash`. It is one more output, a pipe whose reader computes it.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use fullbore_linux::Pipe;
+use rustix::io::retry_on_intr;
 
 use crate::copying::hash::{Algorithm, Digest};
 use crate::error_text::with_limit;
@@ -30,9 +31,8 @@ impl Hashing {
     pub fn start(algorithm: Algorithm) -> anyhow::Result<Self> {
         let Pipe { reader, writer } = Pipe::new().context("make a pipe")?;
         let read = move || digest(algorithm, reader.into());
-        let thread = std::thread::Builder::new()
-            .spawn(read)
-            .map_err(|error| anyhow!("start a thread: {}", with_limit(&error)))?;
+        let thread = std::thread::Builder::new().spawn(read);
+        let thread = thread.map_err(|error| anyhow!("start a thread: {}", with_limit(&error)))?;
         Ok(Self {
             algorithm,
             pipe: writer,
@@ -53,14 +53,12 @@ impl Hashing {
     }
 }
 
-fn digest(algorithm: Algorithm, mut reader: File) -> io::Result<Digest> {
+fn digest(algorithm: Algorithm, reader: File) -> io::Result<Digest> {
     let (mut digest, mut bytes) = (Digest::new(algorithm), vec![0; CHUNK]);
     loop {
-        match reader.read(&mut bytes) {
-            Ok(0) => return Ok(digest),
-            Ok(count) => digest.add(&bytes[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match retry_on_intr(|| rustix::io::read(&reader, &mut bytes[..]))? {
+            0 => return Ok(digest),
+            count => digest.add(&bytes[..count]),
         }
     }
 }

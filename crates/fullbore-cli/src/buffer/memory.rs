@@ -85,8 +85,8 @@ impl Memory {
                 size::format(bytes)
             )));
         }
-        usize::try_from(bytes)
-            .map_err(|_| Usage("the buffer is larger than the address space".into()))
+        let too_large = "the buffer is larger than the address space";
+        usize::try_from(bytes).map_err(|_| Usage(too_large.into()))
     }
 }
 

@@ -24,6 +24,8 @@ use crate::processes::waiting::wait_for;
 /// The time between two looks at what the other side has not got yet.
 const LOOK: Duration = Duration::from_millis(2);
 
+const SIZE: &str = "set the size of the TCP buffer";
+
 /// The version of IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Family {
@@ -55,14 +57,11 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) => (host, port),
-            None => ("", text),
-        };
-        let host = host
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+        let in_brackets = host
             .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'))
-            .unwrap_or(host);
+            .and_then(|host| host.strip_suffix(']'));
+        let host = in_brackets.unwrap_or(host);
         match port.parse() {
             Ok(port) if port > 0 => Ok(Self {
                 host: Some(host.to_owned()).filter(|host| !host.is_empty()),
@@ -114,23 +113,16 @@ impl Address {
         within: Option<Duration>,
         warn: impl Fn(String),
     ) -> anyhow::Result<TcpStream> {
-        let wanted = match self.has_host() {
-            true => self.addresses()?,
-            false => Vec::new(),
-        };
-        let any = [
-            IpAddr::from(Ipv6Addr::UNSPECIFIED),
-            Ipv4Addr::UNSPECIFIED.into(),
-        ];
-        let any = any.map(|host| SocketAddr::new(host, self.port));
-        let of_family: Vec<SocketAddr> =
-            any.into_iter().filter(|any| self.family.has(any)).collect();
+        let wanted = self.has_host().then(|| self.addresses()).transpose()?;
+        let wanted = wanted.unwrap_or_default();
+        let any: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+        let mut of_family = any.map(|host| SocketAddr::new(host, self.port)).to_vec();
+        of_family.retain(|any| self.family.has(any));
         let listener = TcpListener::bind(&of_family[..]);
         let listener = listener.failed(format_args!("listen at {self}"))?;
         // Before the connection is made, because the size of a window is agreed on then (tcp(7)).
         if let Some(bytes) = buffer {
-            set_socket_recv_buffer_size(&listener, bytes)
-                .context("set the size of the TCP buffer")?;
+            set_socket_recv_buffer_size(&listener, bytes).context(SIZE)?;
         }
         let due = within.map(|time| Instant::now() + time);
         listener.set_nonblocking(true)?;
@@ -169,8 +161,7 @@ impl Address {
         // peer cannot take for the end of the stream. `end` switches it off.
         set_socket_linger(&stream, Some(Duration::ZERO)).context("set SO_LINGER")?;
         if let Some(bytes) = buffer {
-            set_socket_send_buffer_size(&stream, bytes)
-                .context("set the size of the TCP buffer")?;
+            set_socket_send_buffer_size(&stream, bytes).context(SIZE)?;
         }
         if let Some(timeout) = timeout {
             // 0 is no timeout.

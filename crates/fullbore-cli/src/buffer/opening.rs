@@ -67,11 +67,8 @@ impl Options {
                     let inputs = inputs.to_vec();
                     let what = format!("{output} could not be opened");
                     self.within(what, move || {
-                        output.open(&inputs)?;
-                        Ok(Sink {
-                            output,
-                            connection: None,
-                        })
+                        let connection = None;
+                        output.open(&inputs).map(|()| Sink { output, connection })
                     })
                 }
                 Place::Connection(address) => {
@@ -186,9 +183,8 @@ pub fn device_block(output: &Output) -> Option<usize> {
     let stat = rustix::fs::fstat(output).ok()?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     let is_device = matches!(kind, FileType::BlockDevice | FileType::CharacterDevice);
-    usize::try_from(stat.st_blksize)
-        .ok()
-        .filter(|&bytes| is_device && bytes > 0)
+    let block = usize::try_from(stat.st_blksize).ok();
+    block.filter(|&bytes| is_device && bytes > 0)
 }
 
 /// Keeps the memory that is mapped now from being swapped out, as it is taken. As with mbuffer, it goes on without. With

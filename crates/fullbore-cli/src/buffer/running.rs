@@ -73,10 +73,8 @@ impl Options {
         }
         let options = options.watch_at(show.looks_at());
         let mut buffer = options.open(ends.source.as_fd(), sinks);
-        let write_backs = match self.sync {
-            true => WriteBack::of_stored(ends.sinks.iter().map(|sink| &sink.output))?,
-            false => Vec::new(),
-        };
+        let stored = || WriteBack::of_stored(ends.sinks.iter().map(|sink| &sink.output));
+        let write_backs = self.sync.then(stored).transpose()?.unwrap_or_default();
         let mut is_to_be_locked = self.lock;
         let handed = (!write_backs.is_empty()).then_some(HAND_OVER);
         let period = handed.or(self.json.as_ref().map(|_| INTERVAL));
@@ -168,8 +166,8 @@ impl Options {
         let told = ends.sinks.iter().enumerate();
         let told: Vec<_> = told.map(|(at, sink)| ended.tell(at, sink)).collect();
         for (at, (sink, told)) in ends.sinks.into_iter().zip(told).enumerate() {
-            let (destination, is_well) =
-                self.close_one(at, ended, messages, sink, told, &ends.input);
+            let closed = self.close_one(at, ended, messages, sink, told, &ends.input);
+            let (destination, is_well) = closed;
             destinations.push(destination);
             all_well &= is_well;
         }
@@ -252,12 +250,8 @@ fn named(
         (None, Some(_), Error::Invalid(text)) => Usage(text).into(),
         (None, Some(sink), error) => {
             let of_sink = matches!(side_of(&error), Some(TransferSide::Sink));
-            match sink
-                .connection
-                .as_ref()
-                .filter(|_| of_sink)
-                .and_then(failure)
-            {
+            let connection = sink.connection.as_ref().filter(|_| of_sink);
+            match connection.and_then(failure) {
                 Some(failure) => failure.context(format!("write to {}", sink.output)),
                 None => copying::named(error, &ends.input, &sink.output),
             }

@@ -107,10 +107,8 @@ impl Sending {
                 Err(RecvTimeoutError::Timeout) => {
                     let now = self.sent.load(Ordering::Relaxed);
                     if now == sent {
-                        bail!(
-                            "watchdog: no answer within {} s; {UNKNOWN}",
-                            within.as_secs_f64()
-                        );
+                        let seconds = within.as_secs_f64();
+                        bail!("watchdog: no answer within {seconds} s; {UNKNOWN}");
                     }
                     sent = now;
                 }
@@ -147,10 +145,8 @@ fn greeted(mut stream: &TcpStream, within: Duration) -> io::Result<()> {
         Ok(()) if greeting == GREETING => Ok(()),
         Ok(()) => Err(io::Error::other("it says something else")),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let seconds = within.as_secs_f64();
-            Err(io::Error::other(format!(
-                "it said nothing within {seconds} s"
-            )))
+            let text = format!("it said nothing within {} s", within.as_secs_f64());
+            Err(io::Error::other(text))
         }
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Err(io::Error::other("it ended the connection"))
@@ -207,10 +203,8 @@ fn send(
         if n == 0 {
             break;
         }
-        sealer
-            .write_all(&room[..n])
-            .and_then(|()| sealer.flush())
-            .map_err(write)?;
+        let written = sealer.write_all(&room[..n]).and_then(|()| sealer.flush());
+        written.map_err(write)?;
     }
     told.recv()
         .map_err(|_| anyhow!("the stream was not complete"))?;

@@ -127,9 +127,11 @@ impl Show {
         if let Some(side) = self.watchdog.as_mut().and_then(|dog| dog.stalled(level)) {
             return Some(format!("watchdog: the {side} has stalled"));
         }
-        self.idle.as_mut()?.input_stalled(level).then(|| {
-            "the connection of the input has moved nothing for the time of --tcptimeo".to_owned()
-        })
+        let idle = "the connection of the input has moved nothing for the time of --tcptimeo";
+        self.idle
+            .as_mut()?
+            .input_stalled(level)
+            .then(|| idle.to_owned())
     }
 
     fn draw(&mut self, level: &Level) {

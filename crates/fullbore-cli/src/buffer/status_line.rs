@@ -84,16 +84,12 @@ pub fn line(reading: &Reading, width: usize) -> String {
     let (number, word) = (format!("{percent:>3.0}%"), " full");
     // Without the word, there is room for both rates on a terminal of 40 columns.
     let least = columns(&rates) + 2 + number.len();
-    let word = match (least..least + word.len()).contains(&width) {
-        true => "",
-        false => word,
-    };
+    let is_tight = (least..least + word.len()).contains(&width);
+    let word = if is_tight { "" } else { word };
+    let total = format!("{:>8} total", amount(reading.taken as f64));
     let mut parts = vec![
         (Matters::Rates, rates),
-        (
-            Matters::Total,
-            format!("{:>8} total", amount(reading.taken as f64)),
-        ),
+        (Matters::Total, total),
         (Matters::Elapsed, clock(reading.elapsed)),
         (Matters::Bar, " ".repeat(LEAST)),
         (Matters::Percent, number + word),

@@ -120,9 +120,12 @@ impl Input {
         // Part of it may have been read before.
         let position = match self {
             Input::Stdin => rustix::fs::tell(stdin()).unwrap_or(0),
-            Input::File(path) => inherited::descriptor(path, OFlags::RDONLY)
-                .and_then(|file| rustix::fs::tell(file.ok()?).ok())
-                .unwrap_or(0),
+            Input::File(path) => {
+                let named = inherited::descriptor(path, OFlags::RDONLY);
+                named
+                    .and_then(|file| rustix::fs::tell(file.ok()?).ok())
+                    .unwrap_or(0)
+            }
         };
         Some(size.saturating_sub(position))
     }
@@ -268,9 +271,7 @@ impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Output::Stdout => f.write_str("stdout"),
-            Output::Named(path, _) | Output::File(path, _) => {
-                write!(f, "'{}'", shown(path))
-            }
+            Output::Named(path, _) | Output::File(path, _) => write!(f, "'{}'", shown(path)),
             Output::Replacement(replacement) => replacement.fmt(f),
         }
     }

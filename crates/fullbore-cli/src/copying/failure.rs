@@ -65,8 +65,8 @@ impl Broken {
         };
         // The shell shows how the reader of a pipe or a Unix socket has ended. What became of the peer of a network
         // connection, nobody would say.
-        let is_left = Errno::from_io_error(errno)
-            .is_some_and(|errno| is_reader_gone(errno, sink) && !is_network(sink));
+        let number = Errno::from_io_error(errno);
+        let is_left = number.is_some_and(|errno| is_reader_gone(errno, sink) && !is_network(sink));
         let (doing, what, name): (_, _, &dyn fmt::Display) = match side {
             TransferSide::Source => (Doing::Read, "read from", source),
             TransferSide::Sink if is_left => (Doing::WriteToNobody, "write to", sink),
@@ -87,13 +87,12 @@ impl Broken {
 /// Returns the policy of this output: the peer of a network connection that leaves is an error, as in
 /// [`Broken::moving`].
 pub fn policy_of(policy: Policy, output: impl AsFd) -> Policy {
-    match is_network(output) {
-        true => Policy {
-            closed: policy.other,
-            ..policy
-        },
-        false => policy,
-    }
+    let closed = if is_network(output) {
+        policy.other
+    } else {
+        policy.closed
+    };
+    Policy { closed, ..policy }
 }
 
 /// Returns the side that failed, if it was moving bytes that did.

@@ -40,9 +40,8 @@ pub fn is_plain() -> Result<bool, Usage> {
 
 /// Returns the guarantee that the command line asks for.
 pub fn guarantee(by_reference: bool) -> Guarantee {
-    if by_reference {
-        Guarantee::Reference
-    } else {
-        Guarantee::Snapshot
+    match by_reference {
+        true => Guarantee::Reference,
+        false => Guarantee::Snapshot,
     }
 }

@@ -18,9 +18,8 @@ pub fn colour(names: &str) -> String {
         let of_colour = COLOURS.iter().position(|&one| one == name);
         let of_colour = of_colour.map(|at| base + at as u8);
         let of_mode = MODES.iter().find(|(one, _)| *one == name);
-        of_colour
-            .or(of_mode.map(|&(_, code)| code))
-            .or_else(|| name.parse().ok())
+        let of_name = of_colour.or(of_mode.map(|&(_, code)| code));
+        of_name.or_else(|| name.parse().ok())
     };
     let codes = names.split(',').filter_map(code);
     let codes: Vec<String> = codes.map(|code| code.to_string()).collect();

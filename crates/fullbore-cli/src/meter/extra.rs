@@ -26,10 +26,8 @@ impl FromStr for Extra {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (places, format) = match text.split_once(':') {
-            Some((places, format)) => (places, Some(format.to_owned())),
-            None => (text, None),
-        };
+        let format = text.split_once(':').map(|(_, format)| format.to_owned());
+        let places = text.split(':').next().unwrap_or_default();
         let (mut window, mut process) = (false, false);
         for place in places.split(',') {
             match place {
@@ -85,10 +83,8 @@ fn set_command_line(text: &str) -> io::Result<()> {
     let mut bytes = vec![0; room];
     let length = text.len().min(room.saturating_sub(1));
     bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-    File::options()
-        .write(true)
-        .open("/proc/self/mem")?
-        .write_all_at(&bytes, start)
+    let memory = File::options().write(true).open("/proc/self/mem")?;
+    memory.write_all_at(&bytes, start)
 }
 
 #[cfg(test)]

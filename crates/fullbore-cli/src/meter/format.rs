@@ -145,19 +145,12 @@ impl Format {
     /// Returns the line in at most `width` columns. Whatever does not fit any more is left out, as pv does
     /// it; the bars and the previous line get the room that the others leave.
     pub fn line(&self, reading: &Reading, appearance: &Appearance, width: usize) -> String {
-        let flexible = |piece: &Piece| {
-            matches!(
-                piece,
-                Piece::Part(Part::Progress | Part::Bar(_) | Part::PreviousLine, 0)
-            )
-        };
-        let fixed: Vec<Option<String>> = (self.0.iter())
-            .map(|piece| match piece {
-                piece if flexible(piece) => None,
-                Piece::Text(text) | Piece::Colour(text) => Some(text.clone()),
-                Piece::Part(part, number) => Some(part.text(reading, appearance, *number)),
-            })
-            .collect();
+        let fixed = self.0.iter().map(|piece| match piece {
+            Piece::Part(Part::Progress | Part::Bar(_) | Part::PreviousLine, 0) => None,
+            Piece::Text(text) | Piece::Colour(text) => Some(text.clone()),
+            Piece::Part(part, number) => Some(part.text(reading, appearance, *number)),
+        });
+        let fixed: Vec<Option<String>> = fixed.collect();
         let taken: usize = fixed.iter().flatten().map(|text| columns(text)).sum();
         let bars = fixed.iter().filter(|text| text.is_none()).count().max(1);
         let room = width.saturating_sub(taken) / bars;
@@ -220,8 +213,10 @@ impl Part {
         let left = reading.left.unwrap_or_default();
         match self {
             Part::Progress => bar::progress(reading, appearance, number),
-            Part::Percentage => bar::amount(reading, appearance)
-                .unwrap_or_else(|| count_of(reading.passed as f64, "")),
+            Part::Percentage => {
+                let amount = bar::amount(reading, appearance);
+                amount.unwrap_or_else(|| count_of(reading.passed as f64, ""))
+            }
             Part::Bar(style) => {
                 let style = style.unwrap_or(appearance.style);
                 bar::bar(reading, appearance, style, number)

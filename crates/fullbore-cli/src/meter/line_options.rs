@@ -248,18 +248,15 @@ impl LineOptions {
         };
         if self.numeric {
             let is_percent = !self.bytes && !self.rate;
-            let numbers = [
-                (self.timer, "%t"),
-                (is_percent, "%p"),
-                (self.bytes, "%b"),
-                (self.rate, "%r"),
-            ];
+            let numbers = [self.timer, is_percent, self.bytes, self.rate];
+            let numbers: Vec<_> = numbers.into_iter().zip(["%t", "%p", "%b", "%r"]).collect();
             let format = self.format.clone().unwrap_or_else(|| joined(&numbers));
             return Some(Look::Number(format, self.wanders && self.format.is_none()));
         }
-        let tab = match self.conemu {
-            true => "%{progress-conemu}",
-            false => "",
+        let tab = if self.conemu {
+            "%{progress-conemu}"
+        } else {
+            ""
         };
         if let Some(format) = &self.format {
             return Some(Look::Format(format!("{format}{tab}"), appearance));
@@ -311,9 +308,8 @@ pub fn expected(text: &str) -> Result<u64, String> {
     // The end of an empty file is not known by its size.
     let is_empty = found.is_file() && found.len() == 0;
     let size = copying::end(&file).or(is_empty.then_some(0));
-    size.ok_or_else(|| {
-        format!("'{path}' is neither a regular file nor a block device nor a directory")
-    })
+    let refused = "is neither a regular file nor a block device nor a directory";
+    size.ok_or_else(|| format!("'{path}' {refused}"))
 }
 
 /// Returns the sum of the sizes of all regular files below a directory.

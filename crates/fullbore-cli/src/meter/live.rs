@@ -207,22 +207,19 @@ impl Shared {
 
     /// Returns how much the next program has taken: what has passed, without what the output pipe still holds.
     fn taken(&self) -> u64 {
-        match locked(&self.options).counts_lines() {
-            true => self.passed(),
-            false => {
-                let queued = self.behind().map_or(0, |fill| fill.queued);
-                self.passed().saturating_sub(queued as u64)
-            }
+        if locked(&self.options).counts_lines() {
+            return self.passed();
         }
+        let queued = self.behind().map_or(0, |fill| fill.queued);
+        self.passed().saturating_sub(queued as u64)
     }
 
     /// Returns how full the output is, if it is a pipe.
     fn behind(&self) -> Option<Fill> {
-        let sink = self
-            .sink
-            .as_ref()
-            .filter(|sink| PipeEnd::new(sink.as_fd()).is_ok())?;
-        Fill::at(sink).ok()
+        let sink = self.sink.as_ref()?;
+        PipeEnd::new(sink.as_fd())
+            .is_ok()
+            .then(|| Fill::at(sink).ok())?
     }
 
     fn sample(&self) -> Seen {
@@ -350,11 +347,8 @@ impl<'a> Drawing<'a> {
         let below = (ended && options.look() == Look::Ours).then(verdict);
         let mut display = locked(&self.shared.display);
         show(display.as_mut(), &options, &reading, below);
-        let format = options
-            .look()
-            .format()
-            .filter(|_| ended && display.is_some());
-        if format.is_some_and(|format| format.sets_tab()) {
+        let format = options.look().format();
+        if ended && display.is_some() && format.is_some_and(|format| format.sets_tab()) {
             say(NO_TAB);
         }
         self.recent = self.recent.fading();

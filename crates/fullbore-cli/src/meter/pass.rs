@@ -271,12 +271,12 @@ impl<'a> Passing<'a> {
                     Some(end) => memchr::memchr_iter(end, progress.seen).count() as u64,
                     None => progress.step,
                 };
-                match self.write_back.wrote(progress.step, count) {
-                    Ok(done) => meter.add(done),
-                    Err(error) => {
-                        synced = Err(error);
-                        return ControlFlow::Break(());
-                    }
+                synced = self
+                    .write_back
+                    .wrote(progress.step, count)
+                    .map(|done| meter.add(done));
+                if synced.is_err() {
+                    return ControlFlow::Break(());
                 }
                 if let Some(most) = looks_at {
                     meter.saw(progress.seen, most);
@@ -393,12 +393,9 @@ impl<'a> Skips<'a> {
         };
         if self.each || !self.said {
             let input = self.input;
+            let (last, size) = (end - 1, size::format(end - begin));
             let what = match self.each {
-                true => format!(
-                    "wrote zeros for bytes {begin} to {} ({})",
-                    end - 1,
-                    size::format(end - begin)
-                ),
+                true => format!("wrote zeros for bytes {begin} to {last} ({size})"),
                 false => "wrote zeros for what cannot be read".to_owned(),
             };
             let error = anyhow!("read from {input}: {why}: {what}");

@@ -108,11 +108,9 @@ fn may_change(user: Uid, owner: Uid) -> bool {
 /// If that process is no meter that can be reached, belongs to another user, or refuses.
 pub fn ask(pid: u32, request: &Request) -> anyhow::Result<State> {
     let stream = address(pid).and_then(|at| UnixStream::connect_addr(&at));
-    let stream = stream.map_err(|_| {
-        anyhow!(
-            "no running fullbore meter has PID {pid} (one in another container cannot be reached)"
-        )
-    })?;
+    let no_meter = "(one in another container cannot be reached)";
+    let stream =
+        stream.map_err(|_| anyhow!("no running fullbore meter has PID {pid} {no_meter}"))?;
     // Another process may have taken the name, which depends on the PID only.
     let is_owner =
         |peer: Peer| peer.process == pid && may_change(geteuid(), Uid::from_raw(peer.user));

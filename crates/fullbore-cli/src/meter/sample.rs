@@ -27,8 +27,8 @@ pub fn sample(input: Option<BorrowedFd<'_>>, output: Option<BorrowedFd<'_>>, hel
         // A pipe without a reader is neither full nor empty.
         if !ready.contains(PollFlags::ERR) {
             let fill = Fill::at(output).unwrap_or(Fill::of_bytes(0, 0));
-            seen.after_full
-                .note(!ready.contains(PollFlags::OUT) || fill.is_full());
+            let has_no_room = !ready.contains(PollFlags::OUT) || fill.is_full();
+            seen.after_full.note(has_no_room);
             seen.after_empty.note(fill.is_empty());
         }
     }

@@ -44,6 +44,7 @@ pub struct Finding {
 
 /// There were too few samples for a verdict.
 const TOO_SHORT: &str = "the run was too short to tell which side is slow";
+const NO_PIPE: &str = "cannot tell which side is slow: neither input nor output is a pipe";
 
 impl Finding {
     fn slow(in_short: &'static str, text: String) -> Self {
@@ -53,10 +54,8 @@ impl Finding {
 
     /// No side is known to be slow.
     fn unknown(text: impl Into<String>) -> Self {
-        Self {
-            in_short: None,
-            text: text.into(),
-        }
+        let (in_short, text) = (None, text.into());
+        Self { in_short, text }
     }
 }
 
@@ -98,16 +97,13 @@ impl Seen {
         };
         if held >= 0.5 {
             let held = Percent(held);
-            let text =
-                format!("the rate limit is the bottleneck: it delayed bytes {held} of the time");
-            return Finding::slow("slow: limit", text);
+            let what = "the rate limit is the bottleneck: it delayed bytes";
+            return Finding::slow("slow: limit", format!("{what} {held} of the time"));
         }
         let any = self.before_empty.of + self.after_full.of > 0;
         match (self.before_empty.of_all(), self.after_full.of_all()) {
             (None, None) if any => Finding::unknown(TOO_SHORT),
-            (None, None) => Finding::unknown(
-                "cannot tell which side is slow: neither input nor output is a pipe",
-            ),
+            (None, None) => Finding::unknown(NO_PIPE),
             (Some(empty), full) if empty >= 0.5 && empty >= full.unwrap_or(0.0) => {
                 let empty = Percent(empty);
                 let text = format!("the writer is slow: its pipe was empty {empty} of the time");

@@ -335,10 +335,7 @@ impl Watch {
         };
         let path = match same {
             Some(same) => same.path.clone(),
-            None => {
-                let path = read_link(path_of(process, "fd", fd))?;
-                path.display().to_string()
-            }
+            None => read_link(path_of(process, "fd", fd))?.display().to_string(),
         };
         let now = Instant::now();
         // The rate of a pipe that is filled and emptied says nothing.
