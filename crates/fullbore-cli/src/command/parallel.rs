@@ -43,8 +43,8 @@ pub struct Parallel {
 }
 
 impl Parallel {
-    pub fn run(self) -> anyhow::Result<ExitCode> {
-        json::check(&self.options.json, "the command")?;
+    pub fn run(mut self) -> anyhow::Result<ExitCode> {
+        json::check(&self.options.shown.json, "the command")?;
         let sizes = self.options.sizes()?;
         let (line, words) = (&self.line, &self.words);
         let text = match (line.as_slice(), words.as_slice()) {
@@ -64,7 +64,8 @@ impl Parallel {
             _ => Ok(Plan::one_of_words(words)?),
         };
         called("parallel");
-        let progress = self.options.progress;
+        self.options.shown.open_fifo()?;
+        let progress = self.options.shown.progress;
         let ran = keep(progress, GRACE, false, None, |keeper, signals, _, _| {
             run(keeper, signals, command, &self.options, sizes)
         });

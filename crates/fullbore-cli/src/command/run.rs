@@ -14,7 +14,7 @@ use super::{json, output};
 use crate::copying::TooFew;
 use crate::error_text::shown;
 use crate::exit;
-use crate::run::{FAILED, Failure, Options, Others, Plan, keep, open_fifo, run};
+use crate::run::{FAILED, Failure, Options, Others, Plan, keep, run};
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
 
@@ -76,9 +76,9 @@ impl Run {
             return self.summarize();
         }
         self.check()?;
-        let ran = open_fifo(&mut self.options).and_then(|()| {
+        let ran = self.options.shown.open_fifo().and_then(|()| {
             keep(
-                self.options.live || self.options.progress,
+                self.options.live || self.options.shown.progress,
                 self.options.grace,
                 self.options.is_held(),
                 self.options.hold_stdin,
@@ -120,15 +120,15 @@ impl Run {
         if let Some(file) = &self.html {
             output::write_to_file(&|out| Ok(Html.write(&summary, out)?), file)?;
         }
-        json::write(&self.options.json, &summary)?;
-        if !json::is_on_stdout(&self.options.json) {
+        json::write(&self.options.shown.json, &summary)?;
+        if !json::is_on_stdout(&self.options.shown.json) {
             output::print(&|out| Ok(write!(out, "{summary}")?))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn check(&self) -> Result<(), Usage> {
-        json::check(&self.options.json, "the pipeline")?;
+        json::check(&self.options.shown.json, "the pipeline")?;
         if self.options.at_least.is_given() && self.options.output.is_none() {
             let text = "--at-least needs -o FILE: run does not see the bytes on stdout";
             return Err(Usage(text.into()));

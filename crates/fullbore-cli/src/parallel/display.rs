@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::options::Options;
+use crate::run::Shown;
 use crate::terminal::footer::Footer;
 use crate::terminal::lines::say_line;
 use crate::terminal::log_line::Due;
@@ -21,12 +21,12 @@ pub struct Display {
 }
 
 impl Display {
-    pub fn new(options: &Options) -> Self {
-        let progress = options.progress.then(Footer::new).flatten();
+    pub fn new(shown: &Shown) -> Self {
+        let progress = shown.progress.then(Footer::new).flatten();
         Self {
             progress: progress.map(|footer| (footer, ProgressLine::from_start(), Instant::now())),
-            log: (options.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
-            total: options.size.or_else(size_of_stdin),
+            log: (shown.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
+            total: shown.size.or_else(size_of_stdin),
         }
     }
 

@@ -1,17 +1,14 @@
 //! The options of a stage that runs in several processes.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::{ArgGroup, Args};
+use clap::Args;
 use fullbore_host::number::within;
 use fullbore_host::refusal::Usage;
-use fullbore_host::{seconds, size};
+use fullbore_host::size;
 use fullbore_linux::memory_limit;
 
 use super::input::Cut;
 use super::records::{Ends, delimiter};
-use crate::run::Codes;
+use crate::run::{Codes, Shown};
 
 /// The default block behind a long input: of 2, 4, 8, 16 and 32 MiB, cat, grep and awk took the least CPU time with the
 /// last two, which differed little.
@@ -25,7 +22,6 @@ const LEAST: u64 = 64 << 10;
 
 /// How to cut the input, and how many processes to run.
 #[derive(Debug, Default, Args)]
-#[command(group(ArgGroup::new("shows").args(["progress", "log"]).multiple(true)))]
 pub struct Options {
     /// Processes that run at a time [default: the CPUs that this process may use]
     #[arg(short, long, value_name = "N", value_parser = within::<usize>(1..=1024))]
@@ -72,25 +68,8 @@ pub struct Options {
     #[arg(long, value_name = "CODES", value_parser = Codes::parse_numbers)]
     pub accept: Option<Codes>,
 
-    /// At the end, print on stderr what each process has done, and what was slow
-    #[arg(long)]
-    pub report: bool,
-
-    /// Show the progress in the last row of the terminal on stderr
-    #[arg(long)]
-    pub progress: bool,
-
-    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day, for a log
-    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
-    pub log: Option<Duration>,
-
-    /// Bytes to expect, for --progress and --log
-    #[arg(short, long, value_name = "SIZE", requires = "shows", value_parser = size::parse)]
-    pub size: Option<u64>,
-
-    /// Write the report as one JSON object to FILE; docs/parallel.md describes its fields
-    #[arg(long, value_name = "FILE", require_equals = true)]
-    pub json: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// The bytes that end a record.

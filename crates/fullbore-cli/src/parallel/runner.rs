@@ -33,7 +33,7 @@ use super::worker::Worker;
 use crate::inherited;
 use crate::processes::ending;
 use crate::processes::interrupt::die_of;
-use crate::run::{Command, Failure, Signals, Starting, say_left};
+use crate::run::{Command, Failure, Signals, Starting, say_left, write_json};
 use crate::terminal::lines::say_line;
 use fullbore_host::text::clean;
 
@@ -116,8 +116,7 @@ impl<'a> Work<'a> {
         }
         let command = command()?;
         let outlet = Outlet::open()?;
-        let json = options.json.iter().flatten().next();
-        let json = json.map(|path| inherited::create(path)).transpose()?;
+        let json = options.shown.json_file()?;
         let records = Records::new(options.ends());
         let memory = fullbore_linux::memory_limit();
         Ok(Self {
@@ -147,7 +146,7 @@ impl<'a> Work<'a> {
             command,
             json,
             began: Instant::now(),
-            display: Display::new(options),
+            display: Display::new(&options.shown),
             cpu_of_children: 0.0,
         })
     }
@@ -327,15 +326,13 @@ impl<'a> Work<'a> {
         report.failed_blocks = self.failures.count;
         report.own_cpu_seconds = cpu_seconds(UsageWho::RUSAGE_SELF);
         report.conclude();
-        if self.options.report {
+        if self.options.shown.report {
             say_line(report.lines().join("\n"));
         }
-        if let Some(mut file) = self.json.take() {
-            let text = serde_json::to_string_pretty(report)?;
-            writeln!(file, "{text}").context("write the JSON")?;
-            fullbore::close(file).context("close the JSON")?;
+        match self.json.take() {
+            Some(file) => write_json(file, report),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `stall.rs` | … and finds out that nothing moves |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
+//! | `shown.rs` | … which `parallel` has too: what is shown and reported |
 //! | `accept.rs` | `--accept`: failures that are none |
 //! | `judge.rs` | … and what a stage that has ended was |
 //! | `whole.rs` | `--whole`: no stage sees an end that a failure has caused |
@@ -52,6 +53,7 @@ mod runner;
 mod scan;
 mod settle;
 mod shelf;
+mod shown;
 mod signals;
 mod stall;
 mod start;
@@ -62,11 +64,11 @@ pub use accept::Codes;
 pub use failure::{FAILED, Failure};
 pub use keeper::keep;
 pub use left::{called, say_left};
-pub use observer::open_fifo;
 pub use options::Options;
 pub use others::Others;
 pub use plan::Plan;
 pub use runner::run;
+pub use shown::{Shown, write_json};
 pub use signals::{Came, Signals, stop};
 pub use start::{Command, Starting};
 pub use status::code;

@@ -2,10 +2,7 @@
 //! what is printed at the end.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -13,8 +10,8 @@ use rustix::process::Signal;
 use rustix::system::uname;
 
 use super::options::Options;
+use super::shown::write_json;
 use super::stall::Stall;
-use crate::inherited;
 use crate::processes::ending;
 use crate::terminal::lines::say_line;
 use crate::terminal::live::Live;
@@ -58,17 +55,17 @@ impl Observer {
         began: Instant,
         output: Option<BorrowedFd<'_>>,
     ) -> Result<Self> {
-        let now = Instant::now();
+        let (now, shown) = (Instant::now(), &options.shown);
         let stall = options.stalled.map(|limit| Stall::new(limit, output));
         Ok(Self {
             watch: Watch::new(stages, links).started_at(began),
-            live: match options.progress {
-                true => Live::new(Some((ProgressLine::from_start(), options.size))),
+            live: match shown.progress {
+                true => Live::new(Some((ProgressLine::from_start(), shown.size))),
                 false if options.live => Live::new(None),
                 false => None,
             },
-            log: (options.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
-            size: options.size,
+            log: (shown.log).map(|every| (ProgressLine::from_start(), Due::every(every))),
+            size: shown.size,
             json,
             stall: stall.transpose().context("dup the file of -o")?,
             is_seldom: !options.is_reported(),
@@ -153,18 +150,15 @@ impl Observer {
         if let Some(live) = &mut self.live {
             live.end();
         }
-        if options.report || options.live {
+        if options.shown.report || options.live {
             let columns = size_of(stderr()).map_or(usize::MAX, |(columns, _)| columns);
             let (tables, verdict) = report::parts(&findings, columns);
             say_line([tables, verdict].concat().join("\n"));
         }
-        if let Some(mut file) = self.json {
-            // Straight into the file, each of its hundreds of words would be a system call.
-            let text = serde_json::to_string_pretty(&findings).context("write the JSON")?;
-            writeln!(file, "{text}").context("write the JSON")?;
-            fullbore::close(file).context("close the JSON")?;
+        match self.json {
+            Some(file) => write_json(file, &findings),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -179,21 +173,5 @@ pub fn prepare(options: &Options) -> Result<Option<File>> {
              /proc of this PID namespace; mount it ('mount -t proc proc /proc'), or run without these options"
         );
     }
-    if let Some(fifo) = &options.fifo {
-        return Ok(Some(fifo.try_clone().context("dup the FIFO of --json")?));
-    }
-    let json = options.json.iter().flatten().next();
-    json.map(|path| inherited::create(path)).transpose()
-}
-
-/// Opens the file of `--json` if it is a FIFO, which waits for a reader: while signals have their usual effect.
-///
-/// # Errors
-/// If it cannot be opened.
-pub fn open_fifo(options: &mut Options) -> Result<()> {
-    let json = options.json.iter().flatten().next();
-    let is_fifo = |path: &&PathBuf| path.metadata().is_ok_and(|data| data.file_type().is_fifo());
-    let fifo = json.filter(is_fifo);
-    options.fifo = fifo.map(|path| inherited::create(path)).transpose()?;
-    Ok(())
+    options.shown.json_file()
 }

@@ -1,20 +1,19 @@
 //! The options that a caller of `run` chooses.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use fullbore_host::{seconds, size};
 
 use super::accept::Accept;
 use super::place::Place;
+use super::shown::Shown;
 use crate::copying::AtLeast;
 
 /// How to run a pipeline, and what to report about it.
 #[derive(Debug, Default, Args)]
-#[command(group(ArgGroup::new("shows").args(["progress", "log"]).multiple(true)))]
 pub struct Options {
     /// Capacity of each pipe
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size::parse_capacity)]
@@ -74,32 +73,13 @@ pub struct Options {
     #[arg(conflicts_with = "words")]
     pub shell: OsString,
 
-    /// At the end, print on stderr how each stage spent its time, and which one was the bottleneck
-    #[arg(long)]
-    pub report: bool,
+    #[command(flatten)]
+    pub shown: Shown,
 
     /// Also show the report while the pipeline runs, in the last rows of the terminal on stderr.
     /// Output scrolls above it; a full-screen program such as less gets the whole terminal
-    #[arg(long)]
+    #[arg(long, conflicts_with = "progress")]
     pub live: bool,
-
-    /// Show the progress of the whole pipeline in the last row of the terminal on stderr, and the
-    /// slow stage. The total is the size of the file that the first stage reads, or --size
-    #[arg(long, conflicts_with = "live")]
-    pub progress: bool,
-
-    /// Print a plain line about the progress on stderr each SECONDS and at the end, with the time of day and the slow stage,
-    /// for a log
-    #[arg(long, value_name = "SECONDS", value_parser = seconds::within(0.1..=86_400.0))]
-    pub log: Option<Duration>,
-
-    /// Bytes that the first stage writes, for --progress and --log
-    #[arg(short, long, value_name = "SIZE", requires = "shows", value_parser = size::parse)]
-    pub size: Option<u64>,
-
-    /// Write the report as one JSON object to FILE; docs/run.md describes its fields
-    #[arg(long, value_name = "FILE", require_equals = true)]
-    pub json: Option<Option<PathBuf>>,
 
     /// End the pipeline, as SIGTERM does, when the other end of the descriptor FD, a pipe, is closed: for a program
     /// that runs pipelines, so that they end with it
@@ -110,10 +90,6 @@ pub struct Options {
     /// that writes to it, whose death is no end of the input
     #[arg(long, value_name = "FD", requires = "lifeline", value_parser = fullbore_host::number::within::<u16>(3..=65_535))]
     pub hold_stdin: Option<u16>,
-
-    /// The file of --json, if it is a FIFO.
-    #[arg(skip)]
-    pub fifo: Option<File>,
 
     /// Do not warn about pipes that could not be enlarged, or about processes left in the
     /// background
@@ -143,6 +119,7 @@ impl Options {
 
     /// Returns whether it has to be observed for a report.
     pub fn is_reported(&self) -> bool {
-        self.report || self.live || self.progress || self.log.is_some() || self.json.is_some()
+        let shown = &self.shown;
+        self.live || shown.report || shown.progress || shown.log.is_some() || shown.json.is_some()
     }
 }

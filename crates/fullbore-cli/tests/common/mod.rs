@@ -10,6 +10,7 @@ pub mod fuzzed;
 pub mod load;
 pub mod meter;
 pub mod network;
+pub mod parallel;
 pub mod proxy;
 pub mod refusing;
 pub mod sshd;

@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use crate::common::parallel::{calls_that_fail, random_runs};
 use crate::common::{FULLBORE, finish, fullbore, said, start, under_load};
 
 #[test]
@@ -53,4 +54,15 @@ fn under_load_a_failure_reaches_no_worker_and_no_stage_as_an_end() {
             let _ = fs::remove_file(path(name));
         }
     }
+}
+
+#[test]
+fn under_load_the_output_is_that_of_the_command_alone() {
+    random_runs(fastrand::u64(..), under_load(2000));
+}
+
+#[test]
+fn under_load_a_call_that_fails_loses_nothing_silently() {
+    let all: Vec<u32> = (1..=under_load(24) as u32).collect();
+    calls_that_fail(&all);
 }

@@ -30,7 +30,7 @@ const ALONE: &[Row] = &[
     ("jq", "it reads one value at a time, if no value has more than one line", jq),
     ("iconv", "it converts characters, none of which has a part on the next line", iconv),
     ("gzip bzip2 xz zstd", "streams one behind the other are one when they are decompressed", |words| {
-        operands(words, "SM") == 0 && !has(words, "dtlr", "decompress uncompress test list recursive train")
+        operands(words, "SM") == 0 && !has(words, "dtlr", "decompress uncompress test list recursive train files filelist")
     }),
 ];
 
@@ -231,7 +231,7 @@ fn behind(text: &str, delimiter: char) -> Option<&str> {
 /// Returns whether a program of awk keeps nothing: it has no variables but the fields, no arrays, no ranges, no input of
 /// its own, and does not look at the number of a line or at the end.
 fn is_awk_of_lines(program: &str) -> bool {
-    let (mut plain, mut depth) = (String::new(), 0);
+    let (mut plain, mut depth, mut parentheses) = (String::new(), 0, 0);
     let mut chars = program.chars();
     while let Some(c) = chars.next() {
         let before = plain.trim_end().chars().last();
@@ -245,8 +245,16 @@ fn is_awk_of_lines(program: &str) -> bool {
                 plain.push('_');
                 continue;
             }
-            '{' | '(' => depth += 1,
-            '}' | ')' => depth -= 1,
+            '{' | '(' => {
+                depth += 1;
+                parentheses += i32::from(c == '(');
+            }
+            '}' | ')' => {
+                depth -= 1;
+                parentheses -= i32::from(c == ')');
+            }
+            // Several processes would write one file. A comparison can have parentheses.
+            '>' if depth > 0 && parentheses == 0 => return false,
             // A range of lines.
             ',' if depth == 0 => return false,
             _ => {}
@@ -255,7 +263,13 @@ fn is_awk_of_lines(program: &str) -> bool {
     }
     let mut kept = "++ -- [ += -= *= /= %= ^= >> |".split(' ');
     let plain = plain.replace("||", " ");
-    let is_kept = kept.any(|one| plain.contains(one));
+    // They change their third argument.
+    let mut changed = plain.split("sub(").skip(1).filter_map(|call| {
+        let arguments = call.split(')').next()?;
+        arguments.split(',').nth(2)
+    });
+    let is_kept =
+        kept.any(|one| plain.contains(one)) || changed.any(|what| !what.trim().starts_with('$'));
     let names = plain.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let elsewhere = "BEGIN END NR FNR RS RT FILENAME getline exit rand srand systime system close function func nextfile";
     let comparisons = ["==", "!=", "<=", ">="].iter();
@@ -275,7 +289,11 @@ fn is_awk_of_lines(program: &str) -> bool {
 }
 
 fn jq(words: &[String]) -> bool {
-    let is_about_others = |word: &String| word.contains("input") || word.contains("limit(");
+    let is_about_others = |word: &String| {
+        ["input", "limit(", "halt"]
+            .iter()
+            .any(|one| word.contains(one))
+    };
     let longs = "slurp null-input from-file seq stream exit-status args jsonargs arg argjson slurpfile rawfile";
     operands(words, "L") == 1 && !words.iter().any(is_about_others) && !has(words, "snfe", longs)
 }
@@ -309,6 +327,7 @@ mod tests {
             "mawk '/a[bc]/ && $1 == \"END\"'",
             "awk '{ $2 = \"x\"; $NF = 1; print }'",
             "awk '$1 ~ /x/ || /y/'",
+            "awk '{ if ($3 > 5) print; gsub(/a/, \"b\", $2) }'",
             "tr a-z A-Z",
             "tr -d '\\r'",
             "cut -d ' ' -f 1,2",
@@ -366,16 +385,21 @@ mod tests {
             "awk '{ print }' file",
             "awk '{ print | \"sort\" }'",
             "awk '{ exit }'",
+            "awk '{ print $1 > \"out\" }'",
+            "awk '{ if ($1) { print > $2 } }'",
+            "awk '{ gsub(/$/, \"y\", x); print x }'",
             "tr -s '\\n'",
             "cut -f 1 file",
             "jq -s .",
             "jq -n '[inputs]'",
+            "jq 'if .a then halt else . end'",
             "jq",
             "iconv -f utf-16 -t utf-8",
             "gzip -d",
             "gzip file",
             "zstd --decompress",
             "xz -dc",
+            "xz --files",
         ] {
             assert_eq!(lines(text), Lines::Together, "{text}");
         }

@@ -1,106 +1,24 @@
 //! `parallel`: the output is that of the command alone, whatever the input, the blocks and the workers are.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::thread;
 
+use fullbore_observe::verdict::next::on_all_cpus;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::common::parallel::*;
 use crate::common::users::{ForEverybody, nobody_else};
+use crate::common::verdicts::has;
 use crate::common::*;
 
-/// Starts `fullbore parallel` with these options and a line, on these bytes in a pipe.
-fn begin(options: &str, line: &str, input: &[u8]) -> (Child, thread::JoinHandle<()>) {
-    let (source, mut sink) = pipe();
-    let mut command = fullbore(&format!("parallel {options}"));
-    let child = start(command.arg(line).stdin(source));
-    let input = input.to_vec();
-    // The verb may not read all of it.
-    let feed = thread::spawn(move || drop(sink.write_all(&input)));
-    (child, feed)
-}
-
-fn parallel(options: &str, line: &str, input: &[u8]) -> Output {
-    let (child, feed) = begin(options, line, input);
-    let output = finish(child);
-    feed.join().unwrap();
-    output
-}
-
-/// Returns what the command alone prints.
-fn alone(line: &str, input: &[u8]) -> Vec<u8> {
-    let (source, mut sink) = pipe();
-    let mut command = Command::new("sh");
-    let child = start(
-        command
-            .args(["-c", line])
-            .stdin(source)
-            .stdout(Stdio::piped()),
-    );
-    thread::scope(|scope| {
-        scope.spawn(move || drop(sink.write_all(input)));
-        finish(child).stdout
-    })
-}
-
-/// Returns random lines: empty ones, long ones, with NUL and CR, and perhaps without a newline at the end.
-fn lines(random: &mut fastrand::Rng) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for _ in 0..random.usize(0..3_000) {
-        let long = if random.u8(..) == 0 { 30_000 } else { 80 };
-        for _ in 0..random.usize(0..long) {
-            bytes.push(*random.choice(b"abcdefg 0123456789\0\r\t").unwrap());
-        }
-        bytes.push(b'\n');
-    }
-    if random.bool() {
-        bytes.pop();
-    }
-    bytes
-}
-
-/// Returns this many numbered lines.
-fn numbered(count: usize) -> Vec<u8> {
-    let lines = (0..count).map(|number| format!("line {number}\n"));
-    lines.collect::<String>().into_bytes()
-}
-
 #[test]
-fn the_output_is_that_of_the_command_alone() {
-    let mut random = fastrand::Rng::with_seed(57);
-    let filters = [
-        "cat",
-        "grep -a b || true",
-        "sed s/a/bb/g",
-        "tr a-f A-F",
-        "cut -c 2-5",
-        "awk '{ print NF, $1 }'",
-        "cat; sleep 0.01",
-        "sleep 0.0$(($$ % 3)); cat",
-    ];
-    for round in 0..40 {
-        let input = match round {
-            0 => Vec::new(),
-            1 => vec![b'x'; 300_000],
-            2 => b"\n".to_vec(),
-            _ => lines(&mut random),
-        };
-        let line = filters[round % filters.len()];
-        let (jobs, block) = (random.usize(1..=32), random.usize(1..60_000));
-        let options = format!("-j {jobs} --block {block} --memory {}", block * 4 + 600_000);
-        let output = parallel(&options, line, &input);
-        assert_quiet_success(&output);
-        let expected = alone(line, &input);
-        assert!(
-            output.stdout == expected,
-            "{options} {line} on {} bytes",
-            input.len()
-        );
-    }
+fn the_output_is_that_of_the_command_alone_or_one_line_says_why_not() {
+    random_runs(57, 60);
 }
 
 #[test]
@@ -543,59 +461,104 @@ fn an_output_that_fails_is_an_error_and_no_worker_is_left() {
     assert!(output.stdout.is_empty());
 }
 
-/// Calls that fail at any time: the output is right, or an error says what failed, and the output is the start of the
-/// right one. The calls of the workers and of the loader fail too.
 #[test]
 fn a_call_that_fails_loses_nothing_silently() {
-    if output_of(Command::new("strace").arg("-V")).is_err() {
-        skipped("strace is not installed");
-        return;
-    }
-    let input = numbered(20_000);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), &input).unwrap();
-    for (calls, error) in [
-        ("read,preadv2", "EINTR"),
-        ("read,preadv2", "EIO"),
-        ("write,writev,pwritev2", "EINTR"),
-        ("write,writev,pwritev2", "EIO"),
-        ("pwritev2", "EAGAIN"),
-        ("write,pwritev2", "ENOMEM"),
-        ("ppoll,poll", "EINTR"),
-        ("ppoll,poll", "ENOMEM"),
-        ("clock_nanosleep", "EINTR"),
-        ("wait4,waitid", "EINTR"),
-        ("signalfd4,socketpair", "EMFILE"),
-        ("fcntl", "EPERM"),
-        ("ioctl", "EIO"),
-        ("prctl", "EINVAL"),
-        ("pipe2", "EMFILE"),
-        ("mmap,madvise", "ENOMEM"),
-        ("clone3,clone,vfork,fork", "EAGAIN"),
+    calls_that_fail(&[1, 9]);
+}
+
+#[test]
+fn no_memory_beyond_its_limit_is_used_by_outputs_and_by_a_huge_record() {
+    let lines = numbered(30_000);
+    let record = [vec![b'x'; 60_000_000], b"\n".to_vec()].concat();
+    for (line, input, bytes) in [
+        (
+            "cat > /dev/null; yes | head -c 20000000",
+            &lines,
+            100_000_000,
+        ),
+        ("cat", &record, 0),
     ] {
-        for nth in [1, 2, 9, 20] {
-            let mut command = Command::new("strace");
-            let (trace, inject) = (
-                format!("trace={calls}"),
-                format!("inject={calls}:error={error}:when={nth}"),
-            );
-            command.args(["-f", "-qqq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
-            command.args([
-                FULLBORE, "parallel", "-j", "3", "--block", "16K", "--", "cat",
-            ]);
-            let stdin = fs::File::open(file.path()).unwrap();
-            let pipes = command.stdin(stdin).stdout(Stdio::piped());
-            let output = finish(start(pipes.stderr(Stdio::piped())));
-            let what = format!("{calls} {error} {nth}: {}", said(&output));
-            match output.status.success() {
-                true => assert!(output.stdout == input, "{what}"),
-                false => {
-                    assert!(input.starts_with(&output.stdout), "{what}");
-                    let text = stderr(&output);
-                    assert!(!text.contains("panicked"), "{what}");
-                }
+        let (child, feed) = begin("-j 4 --block 64K --memory 16M", line, input);
+        let runner = wait_for("the runner", || children(child.id()).into_iter().next());
+        let status = format!("/proc/{}/status", runner.0.as_raw_nonzero());
+        let mut peak = 0;
+        let mut look = || {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let found = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = found.and_then(|text| text.trim_end_matches("kB").trim().parse().ok());
+            peak = peak.max(kib.unwrap_or(0));
+        };
+        let mut child = child;
+        let (mut output, mut read) = (child.stdout.take().unwrap(), 0);
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            look();
+            match output.read(&mut buffer).unwrap() {
+                0 => break,
+                n => read += n,
             }
         }
+        let ended = finish(child);
+        feed.join().unwrap();
+        assert!(read >= bytes, "{read}: {}", said(&ended));
+        assert_eq!(ended.status.success(), bytes > 0, "{}", said(&ended));
+        // With the code, of which 20 MiB may be in memory.
+        assert!(peak < 40 << 10, "{line}: {peak} KiB");
+    }
+}
+
+#[test]
+fn the_progress_is_logged_and_the_report_written_as_in_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report");
+    let made = Command::new("mkfifo").arg(&report).status().unwrap();
+    assert!(made.success());
+    // A FIFO, whose reader comes later.
+    let options = format!(
+        "--lines 100 --log 100 --size 1M --json={}",
+        report.display()
+    );
+    let (child, feed) = begin(&options, "grep -c 1; exit 3", &numbered(1_000));
+    let report: Value = json(&fs::read_to_string(&report).unwrap());
+    let output = finish(child);
+    feed.join().unwrap();
+    assert_code(&output, 3);
+    let (log, line) = stderr(&output).trim().split_once('\n').unwrap();
+    assert!(log.ends_with("s, done") && log.contains("0%"), "{log}");
+    assert!(line.contains("block 1 (bytes 0 to 789"), "{line}");
+    assert_eq!(report["command"], "grep -c 1; exit 3");
+    assert!(report["failed_blocks"].as_u64().unwrap() > 0, "{report}");
+    let output = finish(start(&mut fullbore("parallel --size 1M cat")));
+    assert_code(&output, 2);
+}
+
+#[test]
+fn what_a_verdict_says_to_type_prints_what_the_stage_alone_prints() {
+    let input = numbered(400_000);
+    for stage in [
+        "grep -E '(1|7)5$'",
+        "LC_ALL=C grep -F 99",
+        "sed -E 's/e ([0-9])/e-\\1/'",
+        "awk '{ print $2, NF }'",
+        "tr a-z A-Z",
+        "cut -d ' ' -f 2",
+        "rev",
+        "iconv -f latin1 -t utf-8",
+        "gzip -1",
+    ] {
+        let program = stage
+            .trim_start_matches("LC_ALL=C ")
+            .split(' ')
+            .next()
+            .unwrap();
+        if !has(program) {
+            continue;
+        }
+        let spread = on_all_cpus(&format!("cat big | {stage} | wc"), program, 1.0).unwrap();
+        let typed = spread.command.unwrap().replacen("fullbore", FULLBORE, 1);
+        let end = if program == "gzip" { " | gzip -d" } else { "" };
+        let found = alone(&format!("{typed}{end}"), &input);
+        assert!(found == alone(&format!("{stage}{end}"), &input), "{typed}");
     }
 }
 

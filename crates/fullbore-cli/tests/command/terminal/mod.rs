@@ -1,4 +1,4 @@
-//! The tests of what `buffer`, `copy`, `meter`, `run` and `top` draw on a terminal, and of completion there, which is provided
+//! The tests of what `buffer`, `copy`, `meter`, `parallel`, `run` and `top` draw on a terminal, and of completion there, which is provided
 //! by tmux, or by script(1).
 
 mod buffer;
@@ -6,5 +6,6 @@ mod completions;
 mod copy;
 mod drawing;
 mod meter;
+mod parallel;
 mod run;
 mod top;
