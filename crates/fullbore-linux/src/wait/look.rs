@@ -26,8 +26,8 @@ const BUSY: Duration = Duration::from_millis(100);
 /// The share of looks that succeed, in 256ths, from which on looking pays.
 const PAYS: u32 = 64;
 
-/// The most waits between two looks while looking does not pay.
-const RAREST: u32 = 64;
+/// The most waits between two looks while looking does not pay: a look in vain then costs a small message 0.1 µs.
+const RAREST: u32 = 512;
 
 /// Waits that were ready at once until the next one is not looked at.
 const READY: u32 = 32;
