@@ -672,6 +672,48 @@ fn whichever_process_is_killed_the_others_end_and_no_byte_is_wrong() {
 }
 
 #[test]
+fn a_pipe_on_stdin_grows_once_the_stream_is_long_unless_it_is_to_be_kept() {
+    for (options, grows) in [("", true), ("--keep-input", false)] {
+        let (stdin, writer) = pipe();
+        let watched = stdin.try_clone().unwrap();
+        let capacity = || {
+            fullbore_linux::pipe::of(&watched)
+                .unwrap()
+                .unwrap()
+                .capacity()
+                .unwrap()
+        };
+        let before = capacity();
+        if before >= 1 << 20 {
+            skipped("a pipe that grows: pipes are large here already");
+            return;
+        }
+        let buffer = start(
+            fullbore(&format!("buffer -q {options}"))
+                .stdin(stdin)
+                .stdout(Stdio::null()),
+        );
+        // dd is known to send by write(2).
+        let mut dd = Command::new("dd");
+        dd.args(["if=/dev/zero", "bs=64K", "status=none"])
+            .stdout(writer);
+        let mut dd = start(&mut dd);
+        match grows {
+            true => wait_for("the pipe to grow", || (capacity() > before).then_some(())),
+            false => std::thread::sleep(Duration::from_millis(300)),
+        }
+        if !grows {
+            assert_eq!(capacity(), before);
+        }
+        dd.kill().unwrap();
+        dd.wait().unwrap();
+        assert!(watched.as_fd().try_clone_to_owned().is_ok());
+        drop(watched);
+        assert_quiet_success(&finish(buffer));
+    }
+}
+
+#[test]
 fn no_mover_looks_through_proc_while_bytes_flow() {
     if !may_trace() {
         return;
