@@ -262,7 +262,8 @@ pub fn proc(bytes: &[u8]) {
     let (_, arguments) = process_files::call(&words);
     assert!(arguments.len() <= 6);
     let (cgroups, mounts) = words.split_once("\n\n").unwrap_or((&words, &words));
-    let limit = cgroup::lowest_limit(cgroups, mounts, |_| Some("4096\n".to_owned()));
+    let directories = cgroup::directories_of(cgroups, mounts, "memory");
+    let limit = cgroup::lowest_limit(&directories, |_| Some("4096\n".to_owned()));
     assert!(limit.is_none_or(|bytes| bytes == 4096));
     let kernel = symbols::Kernel::parse(&words);
     assert_eq!(kernel.name(u64::MAX).is_none(), kernel.is_hidden());

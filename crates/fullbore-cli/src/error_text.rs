@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
 
+use crate::limits::{limit_of_files, limit_of_processes};
 use anyhow::anyhow;
 use fullbore_host::text::{clean, error_text};
-use fullbore_linux::{limit_of_files, limit_of_processes};
 use rustix::io::Errno;
 
 /// Returns a name that others chose, without what a terminal would obey.

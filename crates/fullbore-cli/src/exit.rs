@@ -14,11 +14,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::copying::failure::{close_failed, is_closed_output};
+use crate::limits::{limit_of_files, limit_of_processes};
 use crate::terminal::lines::say_line;
 use fullbore_host::refusal::{UNSUPPORTED, Unsupported, Usage};
 use fullbore_host::text::clean;
 use fullbore_linux::error::errno;
-use fullbore_linux::{limit_of_files, limit_of_processes};
 use fullbore_observe::Error;
 use rustix::io::Errno;
 

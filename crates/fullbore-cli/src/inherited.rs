@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use crate::error_text::shown;
 use anyhow::Context;
+use fullbore_host::named::descriptor_of;
 use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
-use fullbore_linux::descriptor_of;
 use nix::libc;
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};

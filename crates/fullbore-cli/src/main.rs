@@ -11,6 +11,7 @@ mod exit;
 #[cfg(all(test, feature = "lab"))]
 mod habits;
 mod inherited;
+mod limits;
 mod manual;
 mod meter;
 mod names;

@@ -16,6 +16,7 @@
 //! | [`distance`] | how long a cache line takes from one CPU to another |
 //! | [`proc`] | whether /proc is mounted, and shows this PID namespace |
 //! | [`size`], [`seconds`], [`number`], [`process_name`] | sizes, times, numbers and processes, as options name them |
+//! | [`named`] | names of open descriptors, such as `/dev/fd/3` |
 //! | [`text`] | names of others, long texts and errors as they are shown |
 //! | [`refusal`] | the two errors that are not failures: a wrong command line, and a machine that does not allow it |
 //!
@@ -26,6 +27,7 @@ pub mod distance;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod machine;
+pub mod named;
 pub mod number;
 pub mod proc;
 pub mod process_name;

@@ -39,6 +39,7 @@
 
 #![deny(unsafe_code)]
 
+mod backed_by;
 pub mod catalogue;
 mod cpu_distance;
 mod cpu_time;

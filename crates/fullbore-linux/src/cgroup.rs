@@ -14,61 +14,39 @@ use std::sync::OnceLock;
 /// The limit is read once, at the first call.
 pub fn memory_limit() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
-    *LIMIT.get_or_init(|| {
-        let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        lowest_limit(&cgroups, &mounts, |path| fs::read_to_string(path).ok())
-    })
+    let read = |path: &Path| fs::read_to_string(path).ok();
+    *LIMIT.get_or_init(|| lowest_limit(&cgroup_directories("memory"), read))
 }
 
-/// Returns the number of processes that this process's cgroup or an ancestor of it may have, if it has as many
-/// (`pids.max`).
-pub(crate) fn reached_processes() -> Option<u64> {
-    let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let hierarchies = [
-        (cgroup_of(&cgroups, ""), "cgroup2", ""),
-        (cgroup_of(&cgroups, "pids"), "cgroup", "pids"),
-    ];
-    hierarchies
-        .into_iter()
-        .filter_map(|(cgroup, kind, controller)| directories(cgroup?, &mounts, kind, controller))
-        .flatten()
-        .find_map(|directory| {
-            let number = |name| {
-                fs::read_to_string(directory.join(name))
-                    .ok()?
-                    .trim()
-                    .parse()
-                    .ok()
-            };
-            let most: u64 = number("pids.max")?;
-            (number("pids.current")? >= most).then_some(most)
-        })
+/// Returns the directories of this process's cgroup and its ancestors, nearest first, in the v2 hierarchy and in the v1
+/// hierarchy of `controller`; none if /proc cannot be read.
+pub fn cgroup_directories(controller: &str) -> Vec<PathBuf> {
+    let read = |name| fs::read_to_string(name).unwrap_or_default();
+    let (cgroups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
+    directories_of(&cgroups, &mounts, controller)
 }
 
-/// Returns the limit, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`, and a function that reads
-/// files.
+/// Returns the directories, given the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`.
+pub(crate) fn directories_of(cgroups: &str, mounts: &str, controller: &str) -> Vec<PathBuf> {
+    let hierarchies = [("", "cgroup2"), (controller, "cgroup")].into_iter();
+    let found = hierarchies.filter_map(|(controller, kind)| {
+        let cgroup = cgroup_of(cgroups, controller)?;
+        directories(cgroup, mounts, kind, controller)
+    });
+    found.flatten().collect()
+}
+
+/// Returns the lowest limit in these directories, given a function that reads files.
 pub(crate) fn lowest_limit(
-    cgroups: &str,
-    mounts: &str,
+    directories: &[PathBuf],
     read: impl Fn(&Path) -> Option<String>,
 ) -> Option<u64> {
-    let hierarchies = [
-        (cgroup_of(cgroups, ""), "cgroup2", ""),
-        (cgroup_of(cgroups, "memory"), "cgroup", "memory"),
-    ];
-    hierarchies
-        .into_iter()
-        .filter_map(|(cgroup, kind, controller)| directories(cgroup?, mounts, kind, controller))
-        .flatten()
-        .flat_map(|directory| {
-            ["memory.max", "memory.high", "memory.limit_in_bytes"]
-                .map(|limit| read(&directory.join(limit)))
-        })
-        // Without a limit, v2 has `max`, and v1 has the largest number of whole pages
-        // (PAGE_COUNTER_MAX, include/linux/page_counter.h).
-        .filter_map(|text| text?.trim().parse::<u64>().ok())
+    let names = ["memory.max", "memory.high", "memory.limit_in_bytes"];
+    let files = (directories.iter()).flat_map(|directory| names.map(|name| directory.join(name)));
+    // Without a limit, v2 has `max`, and v1 has the largest number of whole pages
+    // (PAGE_COUNTER_MAX, include/linux/page_counter.h).
+    files
+        .filter_map(|file| read(&file)?.trim().parse::<u64>().ok())
         .filter(|&bytes| bytes < 1 << 62)
         .min()
 }
@@ -90,24 +68,15 @@ fn directories(cgroup: &str, mounts: &str, kind: &str, controller: &str) -> Opti
         let mut mount = mount.split(' ').skip(3);
         let (root, point) = (mount.next()?, Path::new(mount.next()?));
         let mut of = of.split(' ');
-        if of.next()? != kind
-            || !of
-                .nth(1)?
-                .split(',')
-                .any(|o| controller.is_empty() || o == controller)
-        {
+        let is_kind = of.next()? == kind;
+        let mut options = of.nth(1)?.split(',');
+        if !is_kind || !options.any(|o| controller.is_empty() || o == controller) {
             return None;
         }
         // A container may have mounted only its own subtree.
-        let below = Path::new(cgroup)
-            .strip_prefix(root)
-            .unwrap_or(Path::new(""));
-        Some(
-            below
-                .ancestors()
-                .map(|directory| point.join(directory))
-                .collect(),
-        )
+        let below = Path::new(cgroup).strip_prefix(root);
+        let ancestors = below.unwrap_or(Path::new("")).ancestors();
+        Some(ancestors.map(|directory| point.join(directory)).collect())
     })
 }
 
@@ -130,7 +99,7 @@ mod tests {
     const V2_MOUNTS: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
 
     fn limit(cgroups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<u64> {
-        lowest_limit(cgroups, mounts, |path| {
+        lowest_limit(&directories_of(cgroups, mounts, "memory"), |path| {
             files
                 .iter()
                 .find(|(name, _)| Path::new(name) == path)

@@ -1,5 +1,4 @@
-//! The basis of [`fullbore`](https://docs.rs/fullbore): the system calls that move bytes, pages and their backing,
-//! pipes, waiting, and the limits of this machine.
+//! The basis of [`fullbore`](https://docs.rs/fullbore): the system calls that move bytes, pages, pipes, waiting, and the limits of this machine.
 //!
 //! **This crate has no stable interface.** Any version may change any function: it exists for `fullbore`, its
 //! laboratory and its command, and for experiments that need the same calls. Programs that move bytes use `fullbore`,
@@ -14,7 +13,7 @@
 //! | [`wait`] | how to wait while a pipe is full or empty |
 //! | [`pipe`] | pipes: capacity, slots, queued bytes, identity |
 //! | [`place`] | where the next bytes of a file are, beside processes that share its position |
-//! | [`pages`] | page-aligned memory, and what the kernel backs it with |
+//! | [`pages`] | page-aligned memory |
 //! | [`Geometry`] | sizes of memory and pipes for the machine and the memory cgroup |
 //! | [`error`] | the error type, and conversions from an errno |
 //! | the root | page sizes, limits, descriptors, and facts about processes and sockets |
@@ -26,12 +25,8 @@
 mod calls;
 mod cgroup;
 pub mod error;
-#[allow(unsafe_code)]
-mod fill;
 mod geometry;
-mod limits;
 pub mod messages;
-mod named;
 pub mod outcome;
 #[allow(unsafe_code)]
 mod own;
@@ -54,15 +49,12 @@ mod threads;
 pub mod wait;
 
 pub use calls::{Calls, is_closed, is_ready};
-pub use cgroup::memory_limit;
+pub use cgroup::{cgroup_directories, memory_limit};
 pub use error::{Error, Result, TransferSide};
-pub use fill::Fill;
 pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
-pub use limits::{limit_of_files, limit_of_processes};
-pub use named::descriptor_of;
 pub use own::{memfd, not_standard, null};
 pub use owner::Owner;
-pub use pages::{BackedBy, Backing, Pages, PagesOptions};
+pub use pages::Pages;
 pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 pub use refusal::{is_network, is_pipe_or_socket, is_reader_gone, is_refusal};
@@ -72,10 +64,7 @@ pub use rustix::io::Errno;
 pub use rustix::pipe::SpliceFlags;
 pub use sharing::{shares_pages, vmsplice_shares};
 pub use sigpipe::without_sigpipe;
-pub use sizes::{
-    cache_size, has_huge_pages, huge_page_size, hugetlb_page_size, page_size, page_table_span,
-    pipe_max_size, pipe_user_pages_hard, pipe_user_pages_soft,
-};
+pub use sizes::{cache_size, has_huge_pages, huge_page_size, page_size, pipe_user_pages_soft};
 pub use threads::{live_thread, proc_directory};
 pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter};
 

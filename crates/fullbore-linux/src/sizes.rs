@@ -26,39 +26,16 @@ pub fn has_huge_pages() -> bool {
     })
 }
 
-/// Returns the size in bytes of a page of the default hugetlb pool, or `None` if there is no pool
-/// (`Hugepagesize` in `/proc/meminfo`).
-pub fn hugetlb_page_size() -> Option<usize> {
-    static SIZE: OnceLock<Option<usize>> = OnceLock::new();
-    *SIZE.get_or_init(|| {
-        let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-        let line = meminfo.lines().find(|l| l.starts_with("Hugepagesize:"))?;
-        let kib: usize = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        Some(kib * 1024)
-    })
-}
-
 /// Returns the number of bytes that one page table maps: two addresses this far apart have different page tables, and
 /// so different page-table locks (`pte_lockptr`, `include/linux/mm.h`).
 pub fn page_table_span() -> usize {
     huge_page_size().unwrap_or_else(|| page_size() * (page_size() / size_of::<u64>()))
 }
 
-/// Returns `/proc/sys/fs/pipe-max-size`: the largest capacity in bytes that an unprivileged user may give a pipe.
-pub fn pipe_max_size() -> Option<usize> {
-    number_in("/proc/sys/fs/pipe-max-size")
-}
-
 /// Returns `/proc/sys/fs/pipe-user-pages-soft`: the number of pages that all pipes of an unprivileged user may have
 /// together. Beyond it, new pipes are smaller and none can grow; 0 means no limit.
 pub fn pipe_user_pages_soft() -> Option<usize> {
     number_in("/proc/sys/fs/pipe-user-pages-soft")
-}
-
-/// Returns `/proc/sys/fs/pipe-user-pages-hard`: the number of pages beyond which an unprivileged user cannot create
-/// pipes; 0 means no limit.
-pub fn pipe_user_pages_hard() -> Option<usize> {
-    number_in("/proc/sys/fs/pipe-user-pages-hard")
 }
 
 /// Returns the size in bytes of the L2 cache of the first CPU, or `None` if the kernel does not report it.

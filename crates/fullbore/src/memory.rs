@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 use fullbore_linux::error::{Error, Result};
 pub(crate) use fullbore_linux::messages::MESSAGE;
-use fullbore_linux::pages::{Backing, Pages};
+use fullbore_linux::pages::Pages;
 pub(crate) use fullbore_linux::{FIRST, Geometry, suits_a_pipe, suits_copying};
 
 /// The default number of bytes of one system call: half of a pipe of 1 MiB, so that one chunk is filled while the other
@@ -88,12 +88,9 @@ impl Memory {
     /// # Errors
     /// As [`PagesOptions::map`](fullbore_linux::pages::PagesOptions::map).
     pub(crate) fn map(len: usize, huge: bool) -> Result<Pages> {
-        let options = Pages::options();
-        if huge && Geometry::here().huge_that_suits().is_some() {
-            let huge = options.backing(Backing::Huge).map(len);
-            huge.or_else(|_| options.map(len))
-        } else {
-            options.map(len)
+        match huge && Geometry::here().huge_that_suits().is_some() {
+            true => Pages::huge(len).or_else(|_| Pages::new(len)),
+            false => Pages::new(len),
         }
     }
 

@@ -19,9 +19,9 @@ use crate::exit;
 use crate::inherited;
 use crate::meter::expected;
 use crate::terminal::bar::Bar;
+use fullbore_host::named::descriptor_of;
 use fullbore_host::refusal::Usage;
 use fullbore_host::{seconds, size};
-use fullbore_linux::descriptor_of;
 
 /// Copy files, or stdin, to stdout or into a file
 ///

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use fullbore_linux::descriptor_of;
+use fullbore_host::named::descriptor_of;
 use rustix::fs::OFlags;
 
 use crate::copying::directory_of;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
-use fullbore_linux::descriptor_of;
+use fullbore_host::named::descriptor_of;
 use rustix::fs::{Access, FileType, OFlags, SeekFrom, Stat, major, minor};
 use rustix::io::Errno;
 

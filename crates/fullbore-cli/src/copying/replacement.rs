@@ -14,8 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use fullbore_host::named::descriptor_of;
 use fullbore_host::text::error_text;
-use fullbore_linux::descriptor_of;
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, StatxAttributes,
     StatxFlags, Uid, XattrFlags,

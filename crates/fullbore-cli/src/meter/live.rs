@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fullbore::PipeEnd;
-use fullbore_linux::Fill;
+use fullbore_observe::census::fill::Fill;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::display::{Display, show};

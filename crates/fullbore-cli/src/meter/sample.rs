@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fullbore::PipeEnd;
-use fullbore_linux::Fill;
+use fullbore_observe::census::fill::Fill;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::verdict::Seen;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fullbore::{Producer, ProducerOptions, Way};
-use fullbore_linux::pages::{Pages, backed_by};
+use fullbore_linux::pages::Pages;
 use fullbore_linux::{
     Calls, Ready, Waiter, is_pipe_or_socket, is_refusal, page_size, unacknowledged, vmsplice_shares,
 };
@@ -22,6 +22,7 @@ use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
 use super::progress::{EndpointProgress, Role, reader_has_gone};
 use super::{pattern, prepare};
+use crate::backed_by::backed_by;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
 
@@ -98,7 +99,7 @@ fn write_buffers(
         sent_last = most;
     }
     let mut report = progress.report(options, calls.made());
-    report.backing = Some(buffers.memory[0].backed_by().to_string());
+    report.backing = Some(backed_by(buffers.memory[0].as_ptr_range()).to_string());
     Ok(report)
 }
 

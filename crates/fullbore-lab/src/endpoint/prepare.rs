@@ -5,11 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
 use fullbore::{Error, Pipe, PipeEnd};
-use fullbore_linux::{BackedBy, Backing, Calls, Pages, Ready, is_refusal, page_size};
+use fullbore_linux::{Calls, Pages, Ready, is_refusal, page_size};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
 use super::options::Options;
+use crate::backed_by::{BackedBy, backed_by};
 use crate::parent::ParentOptions;
 use fullbore_host::distance::pinned_to;
 use fullbore_host::refusal::{Unsupported, Usage};
@@ -30,8 +31,7 @@ pub fn process(cpu: Option<usize>, parent: &ParentOptions) -> anyhow::Result<()>
 
 /// Allocates `len` bytes as the options say: backing, touched, locked, checked.
 pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
-    let memory = Pages::options().backing(backing(options.huge_page));
-    let mut pages = unsupported_as_such(memory.map(len))?;
+    let mut pages = pages(options.huge_page, len)?;
     if !options.dont_touch_pages {
         pages.fill(CONSTANT);
     }
@@ -45,19 +45,19 @@ pub fn buffer(options: &Options, len: usize) -> anyhow::Result<Pages> {
     Ok(pages)
 }
 
-/// Returns the backing by huge pages, or by base pages.
-pub fn backing(huge: bool) -> Backing {
-    match huge {
-        true => Backing::Huge,
-        false => Backing::Base,
-    }
+/// Maps `len` bytes on huge pages, or on base pages.
+pub fn pages(huge: bool, len: usize) -> anyhow::Result<Pages> {
+    unsupported_as_such(match huge {
+        true => Pages::huge(len),
+        false => Pages::new(len),
+    })
 }
 
 /// Allocates `len` bytes, and touches them, on huge pages if the kernel provides them and they are not much larger
 /// than buffers: with base pages of 64 KiB, one would take 512 MiB.
 pub fn huge_pages(len: usize) -> anyhow::Result<Pages> {
     let is_too_large = fullbore_linux::huge_page_size() > Some(fullbore_linux::MOST_HUGE);
-    let huge = (!is_too_large).then(|| Pages::options().backing(Backing::Huge).map(len));
+    let huge = (!is_too_large).then(|| Pages::huge(len));
     let mut pages = match huge {
         None | Some(Err(Error::Unsupported(_))) => Pages::new(len)?,
         Some(pages) => pages?,
@@ -112,9 +112,9 @@ pub fn check_that_there_are_huge_pages(options: &Options) -> anyhow::Result<()> 
 
 /// Fails unless all of this memory is on huge pages.
 pub fn check_huge(pages: &Pages) -> anyhow::Result<()> {
-    match pages.backed_by() {
+    match backed_by(pages.as_ptr_range()) {
         backing if backing.is_huge() => Ok(()),
-        BackedBy::Unknown { reason } => bail!(Unsupported(format!(
+        BackedBy::Unknown(reason) => bail!(Unsupported(format!(
             "cannot determine whether pages are huge: {reason}"
         ))),
         backing => bail!(Unsupported(format!(

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::{descriptor_of, is_pipe_or_socket};
+use fullbore_host::named::descriptor_of;
+use fullbore_linux::is_pipe_or_socket;
 
 use super::options::Options;
 use crate::cpu_time::CpuTime;

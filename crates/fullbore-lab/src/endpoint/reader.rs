@@ -17,6 +17,7 @@ use rustix::pipe::SpliceFlags;
 use super::options::{Options, WayName};
 use super::progress::{EndpointProgress, Role};
 use super::{by_reference, pattern, prepare};
+use crate::backed_by::backed_by;
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_results::run::EndpointReport;
 
@@ -75,7 +76,7 @@ fn read_all(
     calls: &mut Calls,
 ) -> anyhow::Result<EndpointReport> {
     let mut buffer = prepare::buffer(options, options.chunk())?;
-    let backing = buffer.backed_by();
+    let backing = backed_by(buffer.as_ptr_range());
     let mut sum = 0u64;
     let mut report = take_all(options, source, |most, moved| {
         let n = calls.read(source, &mut buffer[..most]);

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use fullbore::{Pipe, ProducerOptions, Wait, Way};
-use fullbore_linux::pages::{Pages, backed_by};
+use fullbore_linux::pages::Pages;
 use fullbore_linux::{Calls, page_size};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -20,6 +20,7 @@ use rustix::pipe::SpliceFlags;
 use super::attempt::{
     BYTES, Stop, at, compare, io_at, not_tried, pattern, pipe_with, read_back, roomy_pipe, wrong,
 };
+use crate::backed_by::backed_by;
 
 /// Splices `len` bytes; further calls move what the first one leaves.
 fn splice_all(source: impl AsFd, sink: impl AsFd, len: usize) -> Result<(), Stop> {

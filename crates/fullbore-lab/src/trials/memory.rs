@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use fullbore_linux::{BackedBy, Backing, MOST_HUGE, Pages, huge_page_size};
+use fullbore_linux::{MOST_HUGE, Pages, huge_page_size};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::attempt::{BYTES, Stop, at, compare, io_at, not_tried, pattern};
+use crate::backed_by::{BackedBy, backed_by};
 use fullbore_host::size;
 
 /// Allocates two huge pages, writes to all of both, reads them back, and checks their size.
@@ -20,23 +21,22 @@ pub(super) fn huge_pages() -> Result<String, Stop> {
             size::format(MOST_HUGE as u64)
         )));
     }
-    let mut pages = Pages::options().backing(Backing::Huge).map(2 * page)?;
+    let mut pages = Pages::huge(2 * page)?;
     let sent = pattern(pages.len());
     pages.copy_from_slice(&sent);
     compare(&sent, &pages)?;
-    match pages.backed_by() {
+    match backed_by(pages.as_ptr_range()) {
         backed @ BackedBy::Known { huge, .. } if backed.is_huge() => {
-            Ok(format!("{} on huge pages", size::format(huge as u64)))
+            Ok(format!("{} on huge pages", size::format(huge)))
         }
         BackedBy::Known { huge, base, .. } => {
-            let (huge, base) = (size::format(huge as u64), size::format(base as u64));
+            let (huge, base) = (size::format(huge), size::format(base));
             let said = format!("the kernel gave {huge} on huge pages and {base} on base pages");
             Err(Stop::seen("MADV_HUGEPAGE", said))
         }
-        BackedBy::Unknown { reason } => Err(not_tried(format!(
+        BackedBy::Unknown(reason) => Err(not_tried(format!(
             "cannot determine which pages back memory: {reason}"
         ))),
-        other => Err(not_tried(format!("what backs memory: {other}"))),
     }
 }
 

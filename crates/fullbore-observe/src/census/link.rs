@@ -10,13 +10,13 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-pub use fullbore_linux::Fill;
 use fullbore_linux::{PipeIdentity, proc_directory};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::census::chains::PipeKind;
+use crate::census::fill::Fill;
 use crate::census::{Census, Holder, Pipe};
 
 /// A pipe between two stages.

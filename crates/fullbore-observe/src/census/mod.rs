@@ -6,6 +6,7 @@
 
 pub mod chains;
 pub(crate) mod descendants;
+pub mod fill;
 pub mod link;
 pub(crate) mod proc_files;
 pub mod scope;

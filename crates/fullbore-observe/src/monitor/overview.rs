@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::census::chains::{self, PipeKind};
-use crate::census::link::Fill;
+use crate::census::fill::Fill;
 use crate::census::scope::LeftOut;
 use crate::census::{Census, Holder, Pipe, Process, Unseen};
 use crate::monitor::history::Histories;

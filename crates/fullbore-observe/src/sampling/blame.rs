@@ -6,7 +6,7 @@
 //! is empty, and by the stage after it while the pipe between them is full, because it will soon
 //! have to wait.
 
-use crate::census::link::Fill;
+use crate::census::fill::Fill;
 use crate::sampling::moment::Moment;
 
 /// Returns the indices of the stages that keep the others waiting. `pipes` are the pipes between each

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::census::link::Fill;
+use crate::census::fill::Fill;
 use crate::sampling::waiting::{Direction, Doing, Object, On};
 
 /// What a stage does.

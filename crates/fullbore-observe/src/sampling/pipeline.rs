@@ -9,7 +9,8 @@ use super::rings::Rings;
 use super::stage::{Counted, WatchedStage};
 use super::sums::{Sums, Unread};
 use crate::census::ProcessId;
-use crate::census::link::{Fill, Link};
+use crate::census::fill::Fill;
+use crate::census::link::Link;
 
 /// How long the capacity of a pipe is assumed to be unchanged after it was read.
 pub const CAPACITY_LASTS: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use fullbore_linux::proc_directory;
 use fullbore_ring::{RingState, RingView};
 
-use crate::census::link::Fill;
+use crate::census::fill::Fill;
 
 /// The most fds of a process that are looked at.
 const MOST: usize = 4096;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::census::link::Fill;
+use crate::census::fill::Fill;
 use crate::sampling::attribution::Doubtful;
 use crate::sampling::blame::blamed;
 use crate::sampling::cpus::Offer;

@@ -14,10 +14,11 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fullbore_linux::{Fill, PipeEnd, PipeGrowth};
+use fullbore_linux::{PipeEnd, PipeGrowth};
 use rustix::io::Errno;
 
 use crate::capacity::USUAL;
+use crate::census::fill::Fill;
 use crate::census::link::open_for_writing;
 use crate::census::proc_files::needs_proc;
 use crate::census::{Census, Pipe};

@@ -1,6 +1,6 @@
 //! How far a pipeline was when it was last asked whether bytes have moved in it.
 
-use crate::census::link::Fill;
+use crate::census::fill::Fill;
 use crate::sampling::sums::StageSums;
 
 /// How far everything was when it was last asked whether it has moved.

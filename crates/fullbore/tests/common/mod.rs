@@ -47,7 +47,6 @@ pub fn look_up_once() {
     linux::cache_size();
     linux::huge_page_size();
     linux::has_huge_pages();
-    linux::hugetlb_page_size();
     linux::memory_limit();
     // If the call is refused, this fails and caches nothing.
     let _ = linux::vmsplice_shares();

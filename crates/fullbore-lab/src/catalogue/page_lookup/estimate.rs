@@ -41,7 +41,7 @@ const FEWEST_SPANS: usize = 5;
 /// Measures one window of the memory after the other. `why` says why this is only an estimate.
 pub(super) fn measure(which: Which, timing: Timing, why: &str) -> Result<Found> {
     let mut memory = Memory::map(which, REGION)?;
-    let mut one_page = Pages::options().touched(true).map(page_size())?;
+    let mut one_page = Pages::new(page_size())?;
     one_page.fill(1);
     let (pipe, growth) = fullbore_linux::pipe::with_capacity(WINDOW * page_size())?;
     if growth.after < FEWEST * page_size() {
@@ -149,7 +149,8 @@ mod tests {
             calls: Calls::new(Wait::Block),
             null: dev_null().unwrap(),
         };
-        let pages = Pages::options().touched(true).map(growth.after).unwrap();
+        let mut pages = Pages::new(growth.after).unwrap();
+        pages.fill(0);
         for _ in 0..3 {
             match pipe.time(&pages) {
                 Ok(time) => assert!(time > Duration::ZERO),

@@ -33,10 +33,9 @@ pub struct Memory {
 impl Memory {
     /// Maps `len` bytes of the requested kind of page, all of them present.
     pub fn map(which: Which, len: usize) -> Result<Self> {
-        let backing = prepare::backing(which.huge);
-        let options = Pages::options().backing(backing).touched(true);
         let len = len.next_multiple_of(Self::span(which));
-        let pages = prepare::unsupported_as_such(options.map(len))?;
+        let mut pages = prepare::pages(which.huge, len)?;
+        pages.fill(0);
         if which.huge {
             prepare::check_huge(&pages)?;
         }

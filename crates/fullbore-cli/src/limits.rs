@@ -1,13 +1,13 @@
 //! Which limit a system call has hit: its name, as a person finds it in a manual page or in sysctl(8).
 
 use std::fs;
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::cgroup::reached_processes;
-use crate::sizes::{number_in, pipe_user_pages_hard};
+use fullbore_linux::cgroup_directories;
 
 /// Returns the limit behind the error of a call that opens a file or creates a pipe, with its value; `None` for errors
 /// that come from no such limit.
@@ -19,7 +19,8 @@ pub fn limit_of_files(errno: Errno) -> Option<String> {
         }
         // pipe2(2) has this error for both limits. That of all files prevents every other file, too.
         Errno::NFILE if opens() => {
-            let pages = pipe_user_pages_hard().filter(|&pages| pages > 0)?;
+            let pages =
+                number_in("/proc/sys/fs/pipe-user-pages-hard").filter(|&pages| pages > 0)?;
             Some(format!(
                 "fs.pipe-user-pages-hard is {pages} pages for all pipes of this user"
             ))
@@ -27,6 +28,20 @@ pub fn limit_of_files(errno: Errno) -> Option<String> {
         Errno::NFILE => Some(sysctl("fs.file-max")),
         _ => None,
     }
+}
+
+/// Returns the number of processes that this process's cgroup or an ancestor of it may have, if it has as many
+/// (`pids.max`).
+fn reached_processes() -> Option<u64> {
+    let mut directories = cgroup_directories("pids").into_iter();
+    directories.find_map(|directory| {
+        let most = number_in(directory.join("pids.max"))?;
+        (number_in(directory.join("pids.current"))? >= most).then_some(most)
+    })
+}
+
+fn number_in(path: impl AsRef<Path>) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Returns the limit behind the error of a call that starts a process or a thread, with its value.
@@ -42,7 +57,7 @@ pub fn limit_of_processes(errno: Errno) -> Option<String> {
     let threads = loadavg
         .split(['/', ' '])
         .nth(4)
-        .and_then(|all| all.parse::<usize>().ok());
+        .and_then(|all| all.parse::<u64>().ok());
     for (name, path) in [
         ("kernel.threads-max", "/proc/sys/kernel/threads-max"),
         ("kernel.pid_max", "/proc/sys/kernel/pid_max"),

@@ -5,6 +5,8 @@
 //! nothing: it fails with EAGAIN while there is no slot (`wait_for_space`, fs/splice.c), and with EFAULT if there is
 //! one. poll(2) tells it too, but makes every later write(2) wake the readers of the pipe (`poll_usage`, fs/pipe.c).
 
+#![allow(unsafe_code)] // vmsplice(2) of memory that cannot be read is in no crate.
+
 use std::ffi::{c_int, c_uint};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -16,8 +18,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::pipe::{SpliceFlags, fcntl_getpipe_size};
 
-use crate::sigpipe::without_sigpipe;
-use crate::sizes::page_size;
+use fullbore_linux::{page_size, without_sigpipe};
 
 /// How full a pipe is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +143,7 @@ fn unreadable() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pipe;
+    use fullbore_linux::Pipe;
     use rustix::pipe::PipeFlags;
 
     #[test]

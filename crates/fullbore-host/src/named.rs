@@ -15,7 +15,7 @@ const MOST_LINKS: usize = 40;
 /// symbolic links to these. The descriptor need not be open.
 ///
 /// ```
-/// use fullbore_linux::descriptor_of;
+/// use fullbore_host::named::descriptor_of;
 /// assert_eq!(descriptor_of("/dev/stderr"), Some(2));
 /// assert_eq!(descriptor_of("/proc/self/fd/17"), Some(17));
 /// assert_eq!(descriptor_of("/dev/null"), None);

@@ -1,4 +1,4 @@
-//! Page-aligned memory directly from the kernel, and what the kernel backs it with.
+//! Page-aligned memory directly from the kernel.
 //!
 //! Memory that is given to a pipe by reference must not come from the allocator, which reuses freed memory while the
 //! pipe still refers to it. [`Pages`] is a separate private mapping: once it is unmapped, no process can write to its
@@ -9,8 +9,6 @@
 //! merged with an adjacent mapping in `/proc/self/smaps`, and huge pages can be used for as much of it as possible.
 //! Where a page table spans 32 or 512 MiB, as with base pages of 16 or 64 KiB, that would take up to 1.5 GiB of address
 //! space each: there, mappings may share a page table.
-
-mod backed_by;
 
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -23,74 +21,6 @@ use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, ProtFlags};
 use crate::error::{self, Error, Result};
 use crate::geometry::MOST_HUGE;
 use crate::sizes;
-pub use backed_by::{BackedBy, backed_by};
-
-/// The kind of pages to request from the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Backing {
-    /// Base pages (4 KiB on x86-64).
-    #[default]
-    Base,
-    /// Transparent huge pages (`madvise(MADV_HUGEPAGE)`), which the kernel provides if it has free ones.
-    Huge,
-    /// Pages from the pool that an administrator has reserved (`MAP_HUGETLB`, `vm.nr_hugepages`).
-    HugeTlb,
-}
-
-/// The options of a mapping; [`map`](PagesOptions::map) creates it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PagesOptions {
-    backing: Backing,
-    touched: bool,
-    locked: bool,
-}
-
-impl PagesOptions {
-    /// Sets the kind of pages to request. The default is base pages.
-    pub fn backing(mut self, backing: Backing) -> Self {
-        self.backing = backing;
-        self
-    }
-
-    /// Sets whether all pages are allocated at the start, rather than at first use.
-    pub fn touched(mut self, touched: bool) -> Self {
-        self.touched = touched;
-        self
-    }
-
-    /// Sets whether the pages are locked into memory (mlock(2)).
-    pub fn locked(mut self, locked: bool) -> Self {
-        self.locked = locked;
-        self
-    }
-
-    /// Maps `len` bytes, all zero.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for 0 bytes; [`Error::Unsupported`] if there are no such huge pages, with a message that says
-    /// how to get them; `EPERM` or `ENOMEM` beyond `ulimit -l` for locked memory; `ENOMEM` if there is not enough
-    /// memory.
-    pub fn map(self, len: usize) -> Result<Pages> {
-        let mut pages = Pages::reserve(len, self.backing)?;
-        if self.backing == Backing::Huge {
-            pages.advise_huge()?;
-        }
-        if self.touched {
-            // Write without reading first: reading would map the zero page, and writing to the huge zero page gives
-            // base pages on Linux 6.12 (`do_huge_pmd_wp_page`, mm/huge_memory.c).
-            for page in pages.chunks_mut(sizes::page_size()) {
-                // SAFETY: the pointer comes from a live `&mut u8`. The store is volatile, because the compiler may omit
-                // a store of the same value.
-                unsafe { ptr::write_volatile(&mut page[0], 0) };
-            }
-        }
-        if self.locked {
-            pages.lock()?;
-        }
-        Ok(pages)
-    }
-}
 
 /// Page-aligned memory in a separate mapping, zeroed at first.
 ///
@@ -102,8 +32,7 @@ impl PagesOptions {
 /// ```
 ///
 /// A program fills it as a slice, and gives it to a pipe with `Producer::send_pages`. To use memory again while a pipe
-/// still refers to its pages, [`give_back`](Self::give_back) replaces them. With [`PagesOptions::backing`] it is on huge
-/// pages.
+/// still refers to its pages, [`give_back`](Self::give_back) replaces them.
 ///
 /// A `Vec` or `Bytes` cannot take its place. Their memory is the allocator's: freed, it goes to another owner, who
 /// writes to pages that a pipe still refers to, and a page may hold bytes of other owners at its ends. Only memory in
@@ -122,7 +51,8 @@ pub struct Pages {
     mapped: usize,
     /// The whole range to unmap: the accessible bytes and the guard ranges around them.
     whole: Range<usize>,
-    backing: Backing,
+    /// Whether huge pages were requested.
+    huge: bool,
     /// Whether `lock` was requested.
     locked: bool,
 }
@@ -134,38 +64,29 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps `len` bytes in base pages, neither touched nor locked.
+    /// Maps `len` bytes in base pages (4 KiB on x86-64), all zero.
     ///
     /// # Errors
-    /// As [`PagesOptions::map`].
+    /// [`Error::Invalid`] for 0 bytes; `ENOMEM` if there is not enough memory.
     pub fn new(len: usize) -> Result<Self> {
-        Self::options().map(len)
+        Self::map(len, sizes::page_size(), false)
     }
 
-    /// Returns the options of a mapping, with their defaults.
-    pub fn options() -> PagesOptions {
-        PagesOptions::default()
+    /// Maps `len` bytes in transparent huge pages (`madvise(MADV_HUGEPAGE)`), which the kernel provides if it has free
+    /// ones.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::Unsupported`] if the kernel has no huge pages.
+    pub fn huge(len: usize) -> Result<Self> {
+        let unit = sizes::huge_page_size().ok_or_else(no_transparent_huge_pages)?;
+        Self::map(len, unit, true)
     }
 
-    /// Returns the requested kind of pages; [`backed_by`](Self::backed_by) returns the actual backing.
-    pub fn backing(&self) -> Backing {
-        self.backing
-    }
-
-    /// Returns the number of mapped bytes: the length, rounded up to whole pages of the backing.
-    pub fn mapped_len(&self) -> usize {
-        self.mapped
-    }
-
-    fn reserve(len: usize, backing: Backing) -> Result<Self> {
+    /// Maps whole pages of `unit` bytes each.
+    fn map(len: usize, unit: usize, huge: bool) -> Result<Self> {
         if len == 0 {
             return Err(Error::Invalid("memory of 0 bytes makes no sense".into()));
         }
-        let unit = match backing {
-            Backing::Base => sizes::page_size(),
-            Backing::Huge => sizes::huge_page_size().ok_or_else(no_transparent_huge_pages)?,
-            Backing::HugeTlb => sizes::hugetlb_page_size().ok_or_else(no_hugetlb)?,
-        };
         let align = alignment(unit, sizes::page_table_span());
         let mapped = len
             .checked_next_multiple_of(unit)
@@ -195,7 +116,7 @@ impl Pages {
             len,
             mapped,
             whole: first..first + reserved,
-            backing,
+            huge,
             locked: false,
         };
         pages.open()?;
@@ -205,19 +126,6 @@ impl Pages {
     /// Makes the bytes of the user accessible.
     fn open(&mut self) -> Result<()> {
         let start = self.start.as_ptr().cast();
-        if self.backing == Backing::HugeTlb {
-            // SAFETY: replaces a part of this object's reservation, which no code has a reference to yet.
-            unsafe {
-                rustix::mm::mmap_anonymous(
-                    start,
-                    self.mapped,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::HUGETLB,
-                )
-            }
-            .map_err(|_| no_hugetlb())?;
-            return Ok(());
-        }
         // SAFETY: opens a part of this object's reservation, which no code has a reference to yet.
         unsafe {
             rustix::mm::mprotect(
@@ -227,36 +135,22 @@ impl Pages {
             )
         }
         .map_err(error::system("mprotect"))?;
-        if self.backing == Backing::Base {
+        match self.advised() {
+            Err(_) if self.huge => Err(no_transparent_huge_pages()),
             // With transparent_hugepage=always, base pages have to be requested too. Kernels without huge pages refuse
             // the advice, and do not need it.
-            let _ = self.advise(Advice::LinuxNoHugepage);
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn advise(&mut self, advice: Advice) -> rustix::io::Result<()> {
-        // SAFETY: the range is this mapping, and the only advice given here either leaves its contents alone or is
-        // given with `&mut self` and documented to zero it.
+    /// Requests huge pages or base pages.
+    fn advised(&mut self) -> rustix::io::Result<()> {
+        let advice = match self.huge {
+            true => Advice::LinuxHugepage,
+            false => Advice::LinuxNoHugepage,
+        };
+        // SAFETY: the range is this mapping, and the advice leaves its contents alone.
         unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.mapped, advice) }
-    }
-
-    fn advise_huge(&mut self) -> Result<()> {
-        self.advise(Advice::LinuxHugepage)
-            .map_err(|_| no_transparent_huge_pages())
-    }
-
-    /// Makes every page present and writable, so that no page faults follow. The contents stay the same
-    /// (`MADV_POPULATE_WRITE`, since Linux 5.14).
-    pub fn touch(&mut self) {
-        if self.advise(Advice::LinuxPopulateWrite).is_ok() {
-            return;
-        }
-        for page in self.chunks_mut(sizes::page_size()) {
-            // The store is volatile, because the compiler may omit a store of the same value.
-            // SAFETY: the pointer comes from a live `&mut u8`.
-            unsafe { ptr::write_volatile(&mut page[0], page[0]) };
-        }
     }
 
     /// Locks the pages into memory (mlock(2)), and faults in those that are missing.
@@ -322,7 +216,7 @@ impl Pages {
             answer => answer,
         };
         match given_back {
-            Err(Errno::INVAL) if self.backing != Backing::HugeTlb => self.replace(start..end),
+            Err(Errno::INVAL) => self.replace(start..end),
             answer => answer.map_err(error::system("MADV_DONTNEED")),
         }
     }
@@ -341,11 +235,7 @@ impl Pages {
         .map_err(error::system("mmap"))?;
         // The new mapping gets the same advice. Without it the pages are only slower, and a kernel without huge pages
         // refuses both.
-        let _ = match self.backing {
-            Backing::Base => self.advise(Advice::LinuxNoHugepage),
-            Backing::Huge => self.advise(Advice::LinuxHugepage),
-            Backing::HugeTlb => Ok(()),
-        };
+        let _ = self.advised();
         if self.locked {
             return self.lock();
         }
@@ -356,21 +246,6 @@ impl Pages {
             rustix::mm::mlock_with(first, range.len(), MlockFlags::ONFAULT)
         };
         Ok(())
-    }
-
-    /// Returns what the kernel backs this memory with now.
-    ///
-    /// For root, the flags are read page by page from `/proc/self/pagemap` and `/proc/kpageflags`
-    /// (Documentation/admin-guide/mm/pagemap.rst); otherwise, or if those cannot be read, the sums are read from
-    /// `/proc/self/smaps`.
-    pub fn backed_by(&self) -> BackedBy {
-        backed_by::of_addresses(&self.mapped_range())
-    }
-
-    /// Returns the addresses that are accessible.
-    fn mapped_range(&self) -> Range<usize> {
-        let first = self.start.as_ptr() as usize;
-        first..first + self.mapped
     }
 }
 
@@ -398,7 +273,7 @@ impl fmt::Debug for Pages {
         f.debug_struct("Pages")
             .field("start", &self.start)
             .field("len", &self.len)
-            .field("backing", &self.backing)
+            .field("huge", &self.huge)
             .finish()
     }
 }
@@ -425,7 +300,7 @@ impl Drop for Pages {
 /// # Errors
 /// As mmap(2).
 pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
-    let pages = Pages::reserve(len, Backing::Base)?;
+    let pages = Pages::new(len)?;
     // SAFETY: replaces a part of this object's reservation, which no code has a reference to yet.
     unsafe {
         rustix::mm::mmap(
@@ -472,12 +347,6 @@ fn no_transparent_huge_pages() -> Error {
     Error::Unsupported(
         "this kernel has no transparent huge pages, or they are switched off for this process"
             .into(),
-    )
-}
-
-fn no_hugetlb() -> Error {
-    Error::Unsupported(
-        "no hugetlb pages are free; `sysctl vm.nr_hugepages=64` as root reserves some".into(),
     )
 }
 
@@ -542,45 +411,6 @@ mod tests {
     }
 
     #[test]
-    fn untouched_memory_has_no_pages_and_touched_memory_has_all() {
-        let len = 64 * sizes::page_size();
-        let untouched = Pages::new(len).unwrap();
-        let touched = Pages::options().touched(true).map(len).unwrap();
-        match (untouched.backed_by(), touched.backed_by()) {
-            (
-                BackedBy::Known { absent, .. },
-                BackedBy::Known {
-                    base,
-                    huge,
-                    absent: 0,
-                    ..
-                },
-            ) => {
-                assert_eq!(absent, len);
-                assert_eq!((base, huge), (len, 0));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn both_sources_agree_on_the_backing() {
-        for backing in [Backing::Base, Backing::Huge] {
-            let Ok(pages) = Pages::options().backing(backing).touched(true).map(4 << 20) else {
-                println!("skipped {backing:?}: not here");
-                continue;
-            };
-            let addresses = pages.mapped_range();
-            let smaps = backed_by::by_smaps(&addresses).unwrap();
-            match backed_by::by_page_flags(&addresses) {
-                Ok(flags) => assert_eq!(smaps.is_huge(), flags.is_huge(), "{smaps} / {flags}"),
-                Err(reason) => println!("skipped the comparison: {reason}"),
-            }
-            assert!(!smaps.is_huge() || backing == Backing::Huge);
-        }
-    }
-
-    #[test]
     fn what_is_given_back_reads_as_zero() {
         let page = sizes::page_size();
         let mut pages = Pages::new(4 * page).unwrap();
@@ -593,28 +423,5 @@ mod tests {
             pages.give_back(0..5 * page),
             Err(Error::Invalid(_))
         ));
-    }
-
-    #[test]
-    fn hugetlb_is_given_or_refused_with_what_would_help() {
-        match Pages::options()
-            .backing(Backing::HugeTlb)
-            .touched(true)
-            .map(1)
-        {
-            Ok(pages) => assert!(pages.backed_by().is_huge(), "{}", pages.backed_by()),
-            Err(error) => assert!(error.to_string().contains("nr_hugepages"), "{error}"),
-        }
-    }
-
-    #[test]
-    fn locked_memory_is_there() {
-        match Pages::options().locked(true).map(sizes::page_size()) {
-            Ok(pages) => assert!(matches!(
-                pages.backed_by(),
-                BackedBy::Known { absent: 0, .. }
-            )),
-            Err(error) => fullbore_tests::skipped(&format!("{error}")),
-        }
     }
 }
