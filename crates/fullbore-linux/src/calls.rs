@@ -8,18 +8,18 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 use crate::own::not_standard;
+use crate::pipe::PipeEnd;
 use crate::refusal::{is_pipe_or_socket, is_refusal};
 use crate::relay::Relay;
 use crate::sigpipe::without_sigpipe;
 use crate::sizes::page_size;
-use crate::wait::{Ready, Stopped, Wait, Waiter, uninterrupted};
+use crate::wait::{Ready, Stopped, Wait, Waiter, is_ready, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
 const PIPE_BUF: usize = 4096;
@@ -128,11 +128,6 @@ impl Calls {
             FileType::CharacterDevice => NoWait::Flag { may_reopen: true },
             _ => NoWait::Flag { may_reopen: false },
         };
-    }
-
-    /// Returns the [`Wait`] of these calls.
-    pub fn wait(&self) -> Wait {
-        self.waiter.wait
     }
 
     /// Counts calls that were not made through this object.
@@ -263,10 +258,7 @@ impl Calls {
     ) -> Result<usize, Errno> {
         self.made += 1;
         let flags = self.splice_flags(flags);
-        let waited_for = match ready {
-            Ready::ToRead => source,
-            Ready::ToWrite => sink,
-        };
+        let waited_for = ready.side(source, sink);
         to_the_end_of(source, || {
             self.waiter.until_ready(waited_for, ready, || {
                 rustix::pipe::splice(source, None, sink, None, len, flags)
@@ -288,10 +280,7 @@ impl Calls {
         ready: Ready,
     ) -> Result<usize, Errno> {
         self.made += 1;
-        let waited_for = match ready {
-            Ready::ToRead => source,
-            Ready::ToWrite => sink,
-        };
+        let waited_for = ready.side(source, sink);
         self.waiter.until_ready(waited_for, ready, || {
             rustix::pipe::tee(source, sink, len, SpliceFlags::NONBLOCK)
         })
@@ -460,7 +449,7 @@ fn without_waiting<B>(
 /// Returns how to keep calls on `fd` from waiting where `RWF_NOWAIT` is refused.
 fn without_the_flag(may_reopen: bool, fd: BorrowedFd<'_>) -> NoWait {
     let is_terminal = may_reopen && rustix::termios::isatty(fd);
-    let is_pipe = is_pipe(fd);
+    let is_pipe = PipeEnd::new(fd).is_ok();
     let reads = || rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f & OFlags::RWMODE != OFlags::WRONLY);
     let reopens = is_terminal && !is_ptmx(fd) || is_pipe && reads();
     let own = reopens.then(|| reopened(fd).ok());
@@ -518,10 +507,6 @@ fn fits(fd: BorrowedFd<'_>) -> usize {
     capacity.saturating_sub(used).max(PIPE_BUF)
 }
 
-fn is_pipe(fd: BorrowedFd<'_>) -> bool {
-    rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-}
-
 /// Returns the device and inode of a file.
 fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let stat = rustix::fs::fstat(fd).ok()?;
@@ -550,22 +535,4 @@ fn reopened(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         Mode::empty(),
     );
     not_standard(opened?)
-}
-
-/// Returns whether `fd` is ready now.
-pub fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
-    let events = match ready {
-        Ready::ToRead => PollFlags::IN,
-        Ready::ToWrite => PollFlags::OUT,
-    };
-    let mut fds = [PollFd::from_borrowed_fd(fd, events)];
-    let at_once = Timespec::default();
-    Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
-}
-
-/// Returns whether the other end of `pipe` is closed, or `pipe` has an error.
-pub fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
-    let at_once = Timespec::default();
-    Ok(uninterrupted(|| poll(&mut fds, Some(&at_once)))? > 0)
 }

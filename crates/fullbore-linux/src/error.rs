@@ -2,22 +2,11 @@
 
 use rustix::io::Errno;
 
-pub use fullbore_types::{Error, Result, Stopped, TransferSide};
+pub use fullbore_types::{Error, Result, Stopped, TransferSide, system};
 
 /// Returns the errno of the call that failed, if one did.
 pub fn errno(error: &Error) -> Option<Errno> {
-    match error {
-        Error::System { errno, .. } | Error::Moving { errno, .. } => Errno::from_io_error(errno),
-        _ => None,
-    }
-}
-
-/// Converts the errno of a system call into an [`Error`].
-pub fn system(operation: &'static str) -> impl FnOnce(Errno) -> Error {
-    move |errno| Error::System {
-        operation,
-        errno: errno.into(),
-    }
+    error.raw_os_error().map(Errno::from_raw_os_error)
 }
 
 /// Returns the [`Error`] of a call that moves bytes.

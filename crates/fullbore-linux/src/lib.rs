@@ -48,7 +48,7 @@ mod sizes;
 mod threads;
 pub mod wait;
 
-pub use calls::{Calls, is_closed, is_ready};
+pub use calls::Calls;
 pub use cgroup::{cgroup_directories, memory_limit};
 pub use error::{Error, Result, TransferSide};
 pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
@@ -57,7 +57,7 @@ pub use owner::Owner;
 pub use pages::Pages;
 pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
-pub use refusal::{is_network, is_pipe_or_socket, is_reader_gone, is_refusal};
+pub use refusal::{is_pipe_or_socket, is_reader_gone, is_refusal};
 /// The kernel's error number, from rustix.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), from rustix.
@@ -66,7 +66,7 @@ pub use sharing::{shares_pages, vmsplice_shares};
 pub use sigpipe::without_sigpipe;
 pub use sizes::{cache_size, has_huge_pages, huge_page_size, page_size, pipe_user_pages_soft};
 pub use threads::{live_thread, proc_directory};
-pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter};
+pub use wait::{Cancel, Pace, Ready, Stopped, Wait, Waiter, is_closed, is_ready};
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("fullbore is about Linux pipes, and builds for Linux only");

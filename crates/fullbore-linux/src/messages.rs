@@ -2,14 +2,14 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::outcome::{self, Call, End, Outcome, Polled};
 use crate::sizes::page_size;
-use crate::wait::uninterrupted;
+use crate::wait::polled_now;
 
 /// More than the longest message of a socket: an unprivileged user can send about 416 KiB over a Unix socket (twice
 /// `net.core.wmem_max`, as the kernel doubles it), and 64 KiB by UDP.
@@ -68,10 +68,10 @@ pub fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
         Ok(AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6) => keeps_messages(fd),
         _ => false,
     };
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
-    if !tells_end || uninterrupted(|| poll(&mut fds, Some(&Timespec::default()))).is_err() {
+    let found = tells_end.then(|| polled_now(fd, PollFlags::RDHUP));
+    let Some(Ok(found)) = found else {
         return false;
-    }
+    };
     let ends = PollFlags::RDHUP | PollFlags::HUP;
-    !fds[0].revents().intersects(ends) || ioctl_fionread(fd).is_ok_and(|queued| queued > 0)
+    !found.intersects(ends) || ioctl_fionread(fd).is_ok_and(|queued| queued > 0)
 }

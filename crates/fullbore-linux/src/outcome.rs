@@ -9,12 +9,12 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use crate::error::TransferSide;
 use crate::refusal::is_refusal;
-use crate::wait::uninterrupted;
+use crate::wait::polled_now;
 
 /// What is at one side of a call, as far as it decides what a result means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -226,19 +226,11 @@ pub fn ask(
     source: Option<BorrowedFd<'_>>,
     sink: Option<BorrowedFd<'_>>,
 ) -> Result<(Polled, Polled), Errno> {
-    let (read, write) = (PollFlags::IN, PollFlags::OUT);
-    let sides = [(source, read), (sink, write)];
-    let mut fds = Vec::with_capacity(2);
-    for (fd, events) in sides {
-        fds.extend(fd.map(|fd| PollFd::from_borrowed_fd(fd, events)));
-    }
-    uninterrupted(|| poll(&mut fds, Some(&Timespec::default())))?;
-    let mut found = fds.iter().map(PollFd::revents);
-    let mut answer = |fd: Option<_>, wanted| match fd.and_then(|_| found.next()) {
-        None => Polled::Ready,
-        Some(found) => polled(found, wanted),
+    let ask = |fd, wanted| match fd {
+        None => Ok(Polled::Ready),
+        Some(fd) => Ok(polled(polled_now(fd, wanted)?, wanted)),
     };
-    Ok((answer(source, read), answer(sink, write)))
+    Ok((ask(source, PollFlags::IN)?, ask(sink, PollFlags::OUT)?))
 }
 
 /// Returns what these events of one descriptor mean, of which `wanted` were asked for.

@@ -1,9 +1,11 @@
 //! Descriptors that the library creates.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
+
+pub use fullbore_types::not_standard;
 
 /// Creates a memfd that is closed on execve(2) and, if the kernel supports it, cannot be made executable
 /// (`MFD_NOEXEC_SEAL`, Linux 6.3; the sysctl vm.memfd_noexec may require it). Its number is at least 3.
@@ -14,15 +16,6 @@ pub fn memfd(name: &str, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
         answer => answer,
     }?;
     not_standard(file)
-}
-
-/// Returns `fd` under a number of at least 3: 0, 1 and 2 are stdin, stdout and stderr, even in a program that was
-/// started without them. Otherwise a C program might print into a pipe of this library.
-pub fn not_standard(fd: OwnedFd) -> Result<OwnedFd, Errno> {
-    match fd.as_raw_fd() {
-        0..=2 => rustix::io::fcntl_dupfd_cloexec(&fd, 3),
-        _ => Ok(fd),
-    }
 }
 
 /// Opens `/dev/null` for writing.

@@ -10,7 +10,6 @@
 //! Where a page table spans 32 or 512 MiB, as with base pages of 16 or 64 KiB, that would take up to 1.5 GiB of address
 //! space each: there, mappings may share a page table.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
@@ -42,6 +41,7 @@ use crate::sizes;
 /// A child of fork(2) may use its copy, which has its own pages as soon as either process writes to it (it is a private
 /// mapping). Pages that a pipe refers to do not change by that: what the parent writes into pages that it has given is
 /// what it would be without the child.
+#[derive(Debug)]
 pub struct Pages {
     /// The first byte that users of the memory can access.
     start: NonNull<u8>,
@@ -53,8 +53,6 @@ pub struct Pages {
     whole: Range<usize>,
     /// Whether huge pages were requested.
     huge: bool,
-    /// Whether `lock` was requested.
-    locked: bool,
 }
 
 // SAFETY: `Pages` owns its mapping as a `Box<[u8]>` owns its memory: shared references only read
@@ -117,7 +115,6 @@ impl Pages {
             mapped,
             whole: first..first + reserved,
             huge,
-            locked: false,
         };
         pages.open()?;
         Ok(pages)
@@ -161,7 +158,6 @@ impl Pages {
         // SAFETY: locking changes no contents, and the range is this mapping.
         unsafe { rustix::mm::mlock(self.start.as_ptr().cast(), self.mapped) }
             .map_err(error::system("mlock"))?;
-        self.locked = true;
         Ok(())
     }
 
@@ -236,10 +232,7 @@ impl Pages {
         // The new mapping gets the same advice. Without it the pages are only slower, and a kernel without huge pages
         // refuses both.
         let _ = self.advised();
-        if self.locked {
-            return self.lock();
-        }
-        // The old pages were locked by mlockall(2); lock the new ones if the limit allows it.
+        // The old pages were locked; lock the new ones if the limit allows it.
         // SAFETY: locking changes no contents, and the range is this mapping.
         let _ = unsafe {
             let first = self.start.as_ptr().add(range.start).cast();
@@ -265,16 +258,6 @@ impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` is the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl fmt::Debug for Pages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages")
-            .field("start", &self.start)
-            .field("len", &self.len)
-            .field("huge", &self.huge)
-            .finish()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The process and the user at the other end of a Unix socket, and the unacknowledged bytes of a TCP connection.
 
-use std::ffi::{c_int, c_uint, c_ulong, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl};
 
 /// The process and the user that connected a socket or listened on it.
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +36,10 @@ unsafe extern "C" {
         value: *mut c_void,
         len: *mut c_uint,
     ) -> c_int;
-    fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
 }
 
 /// `SIOCOUTQ` of tcp(7), which is `TIOCOUTQ` (include/uapi/asm-generic/ioctls.h), the same on x86-64 and aarch64.
-const SIOCOUTQ: c_ulong = 0x5411;
+const SIOCOUTQ: Opcode = 0x5411;
 
 /// Returns how many bytes were sent over a TCP connection and not acknowledged yet (`ioctl(SIOCOUTQ)`, tcp(7)). After
 /// shutdown(2), the FIN counts as one: 0 means that the peer has received everything.
@@ -47,17 +47,9 @@ const SIOCOUTQ: c_ulong = 0x5411;
 /// # Errors
 /// As ioctl(2).
 pub fn unacknowledged(socket: impl AsFd) -> Result<usize, Errno> {
-    let mut bytes: c_int = 0;
-    // SAFETY: the request writes one int to `bytes`, for every kind of file that supports it.
-    let answer = unsafe { ioctl(socket.as_fd().as_raw_fd(), SIOCOUTQ, &raw mut bytes) };
-    match answer {
-        0 => Ok(usize::try_from(bytes).unwrap_or(0)),
-        _ => Err(last_error()),
-    }
-}
-
-fn last_error() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)
+    // SAFETY: the request writes one int, for every kind of file that supports it.
+    let bytes = unsafe { ioctl(socket, Getter::<SIOCOUTQ, c_int>::new()) }?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
 /// Returns the peer of a connected Unix socket (`SO_PEERCRED`, unix(7)).
@@ -78,7 +70,8 @@ pub fn peer_of(socket: impl AsFd) -> Result<Peer, Errno> {
         )
     };
     if answer != 0 {
-        return Err(last_error());
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
     }
     Ok(Peer {
         process: u32::try_from(found.process).unwrap_or(0),
@@ -124,7 +117,7 @@ mod tests {
             (SOL_SOCKET, SO_PEERCRED),
             (libc::SOL_SOCKET, libc::SO_PEERCRED)
         );
-        assert_eq!(SIOCOUTQ, libc::TIOCOUTQ as c_ulong);
+        assert_eq!(SIOCOUTQ, libc::TIOCOUTQ as Opcode);
         assert_eq!(size_of::<Credentials>(), size_of::<libc::ucred>());
     }
 

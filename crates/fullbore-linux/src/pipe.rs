@@ -12,7 +12,6 @@ use rustix::io::Errno;
 
 use crate::error::{self, Error, Result};
 use crate::geometry::Geometry;
-use crate::sizes;
 pub use fullbore_types::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 
 /// The default capacity that output pipes and private pipes are grown to: the largest that an unprivileged user may
@@ -42,24 +41,6 @@ pub fn of(fd: &impl AsFd) -> Result<Option<PipeEnd<'_>>> {
         Err(Error::NotAPipe) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Returns the capacity in slots: the number of runs of bytes that the pipe can refer to.
-///
-/// # Errors
-/// As [`PipeEnd::capacity`].
-pub fn slots(pipe: PipeEnd<'_>) -> Result<usize> {
-    Ok(pipe.capacity()? / sizes::page_size())
-}
-
-/// Returns whether this end of a pipe can be written to.
-///
-/// # Errors
-/// None that this library knows of.
-pub fn is_writer(pipe: PipeEnd<'_>) -> Result<bool> {
-    let flags = rustix::fs::fcntl_getfl(pipe).map_err(error::system("F_GETFL"))?;
-    let mode = flags & OFlags::RWMODE;
-    Ok(mode == OFlags::WRONLY || mode == OFlags::RDWR)
 }
 
 /// Returns whether the bytes that are written to this end become packets (pipe(7), `O_DIRECT`), unless it is no end of a
@@ -93,10 +74,11 @@ pub fn own_writable(sink: BorrowedFd<'_>) -> Result<OwnedFd> {
 /// # Errors
 /// [`Error::NotAPipe`]; `EBADF` for the read end.
 pub fn is_writable(sink: BorrowedFd<'_>) -> Result<()> {
-    if is_writer(PipeEnd::new(sink)?)? {
-        Ok(())
-    } else {
-        Err(error::system("vmsplice")(Errno::BADF))
+    PipeEnd::new(sink)?;
+    let flags = rustix::fs::fcntl_getfl(sink).map_err(error::system("F_GETFL"))?;
+    match (flags & OFlags::RWMODE) == OFlags::RDONLY {
+        true => Err(error::system("vmsplice")(Errno::BADF)),
+        false => Ok(()),
     }
 }
 
@@ -107,16 +89,7 @@ mod tests {
     use rustix::fs::FileType;
 
     use super::*;
-
-    #[test]
-    fn a_new_pipe_has_a_slot_for_each_page_of_its_capacity() {
-        let pipe = Pipe::new().unwrap();
-        let end = of(&pipe.reader).unwrap().unwrap();
-        assert_eq!(
-            slots(end).unwrap() * sizes::page_size(),
-            end.capacity().unwrap()
-        );
-    }
+    use crate::sizes;
 
     #[test]
     fn anything_but_a_pipe_is_reported_as_such() {
@@ -139,8 +112,8 @@ mod tests {
         )
         .unwrap();
         let both = File::options().read(true).write(true).open(&path).unwrap();
-        let end = of(&both).unwrap().unwrap();
-        assert!(is_writer(end).unwrap());
+        assert!(of(&both).unwrap().is_some());
+        is_writable(both.as_fd()).unwrap();
         let only_a_path = rustix::fs::open(&path, OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
         assert!(of(&only_a_path).unwrap().is_none());
     }
@@ -162,8 +135,8 @@ mod tests {
         let identity = |fd| of(fd).unwrap().unwrap().identity().unwrap();
         assert_eq!(identity(&one.reader), identity(&one.writer));
         assert_ne!(identity(&one.reader), identity(&other.reader));
-        let end = |fd| is_writer(of(fd).unwrap().unwrap()).unwrap();
-        assert!(end(&one.writer) && !end(&one.reader));
+        is_writable(one.writer.as_fd()).unwrap();
+        is_writable(one.reader.as_fd()).unwrap_err();
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, sockopt::socket_domain};
 
 /// Returns whether `errno` means that this kernel, a sandbox (gVisor, seccomp) or this pair of fds does not support the
 /// call, rather than that it failed to move bytes.
@@ -19,11 +18,6 @@ pub fn is_refusal(errno: Errno) -> bool {
 /// whose reader left bytes unread (unix(7); RFC 2525, 2.17 for TCP): which of the two errors comes is a matter of chance.
 pub fn is_reader_gone(errno: Errno, fd: impl AsFd) -> bool {
     matches!(errno, Errno::PIPE | Errno::CONNRESET) && is_pipe_or_socket(fd)
-}
-
-/// Returns whether `fd` is a socket whose peer may be on another machine: any but a Unix socket.
-pub fn is_network(fd: impl AsFd) -> bool {
-    socket_domain(fd).is_ok_and(|domain| domain != AddressFamily::UNIX)
 }
 
 /// Returns whether `fd` is a pipe, a FIFO or a socket: only there does `EPIPE` mean that no reader is left. On a file

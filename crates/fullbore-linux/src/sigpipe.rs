@@ -11,10 +11,12 @@ use std::ptr;
 
 use rustix::process::Signal;
 
-/// A `sigset_t`. It has 1024 bits in glibc and in musl.
+/// A `sigset_t`: an array of `unsigned long` with 1024 bits in glibc and in musl, of which signal 1 is the first.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
-struct SignalSet([u8; 128]);
+struct SignalSet([usize; WORDS]);
+
+const WORDS: usize = 128 / size_of::<usize>();
 
 /// A `siginfo_t`. It begins with three ints; after them, at the alignment of a pointer, comes the id of the process
 /// that sent the signal (`__SIGINFO` in include/uapi/asm-generic/siginfo.h).
@@ -36,34 +38,23 @@ const SIG_SETMASK: c_int = 2;
 
 // POSIX functions in the libc that std links to. rustix offers them only for programs without a libc.
 unsafe extern "C" {
-    fn sigemptyset(set: *mut SignalSet) -> c_int;
-    fn sigaddset(set: *mut SignalSet, signal: c_int) -> c_int;
-    fn sigismember(set: *const SignalSet, signal: c_int) -> c_int;
     fn sigpending(set: *mut SignalSet) -> c_int;
     fn pthread_sigmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
     fn sigtimedwait(set: *const SignalSet, info: *mut Information, timeout: *const NoTime)
     -> c_int;
-    fn kill(process: c_int, signal: c_int) -> c_int;
 }
 
 impl SignalSet {
-    fn empty() -> Self {
-        let mut set = Self([0; 128]);
-        // SAFETY: the set is as large as a `sigset_t`, and is valid for writing.
-        unsafe { sigemptyset(&mut set) };
-        set
-    }
+    const EMPTY: Self = Self([0; WORDS]);
 
     fn sigpipe() -> Self {
-        let mut set = Self::empty();
-        // SAFETY: as above, and the set has been initialized.
-        unsafe { sigaddset(&mut set, Signal::PIPE.as_raw()) };
+        let mut set = Self::EMPTY;
+        set.0[0] = 1 << (Signal::PIPE.as_raw() - 1);
         set
     }
 
     fn has_sigpipe(&self) -> bool {
-        // SAFETY: the set has been initialized.
-        unsafe { sigismember(self, Signal::PIPE.as_raw()) == 1 }
+        self.0[0] & Self::sigpipe().0[0] != 0
     }
 }
 
@@ -85,12 +76,12 @@ struct Blocked {
 
 impl Blocked {
     fn new() -> Self {
-        let mut before = SignalSet::empty();
+        let mut before = SignalSet::EMPTY;
         // SAFETY: both sets are initialized. Blocking a signal in this thread affects no other one.
         let is_blocked =
             unsafe { pthread_sigmask(SIG_BLOCK, &SignalSet::sigpipe(), &mut before) } == 0;
         let was_pending = before.has_sigpipe() && {
-            let mut pending = SignalSet::empty();
+            let mut pending = SignalSet::EMPTY;
             // SAFETY: the set is valid for writing.
             unsafe { sigpending(&mut pending) == 0 && pending.has_sigpipe() }
         };
@@ -121,10 +112,9 @@ fn take_away(sigpipe: &SignalSet) {
     let mut information = Information([0; 32]);
     // SAFETY: all three are local, and large enough. The call does not wait: it takes the signal, or finds none.
     let taken = unsafe { sigtimedwait(sigpipe, &mut information, &no_time) };
-    let here = rustix::process::getpid().as_raw_nonzero().get();
-    if taken == Signal::PIPE.as_raw() && information.sender() != here {
-        // SAFETY: it has no precondition.
-        unsafe { kill(here, Signal::PIPE.as_raw()) };
+    let here = rustix::process::getpid();
+    if taken == Signal::PIPE.as_raw() && information.sender() != here.as_raw_nonzero().get() {
+        let _ = rustix::process::kill_process(here, Signal::PIPE);
     }
 }
 
@@ -139,13 +129,17 @@ mod tests {
             (libc::SIG_BLOCK, libc::SIG_SETMASK)
         );
         assert!(size_of::<SignalSet>() >= size_of::<libc::sigset_t>());
+        let mut set = SignalSet::EMPTY;
+        // SAFETY: the set is as large as a `sigset_t`, and is valid for writing.
+        unsafe { libc::sigaddset((&raw mut set).cast(), libc::SIGPIPE) };
+        assert!(set.has_sigpipe() && set.0 == SignalSet::sigpipe().0);
         assert!(size_of::<Information>() >= size_of::<libc::siginfo_t>());
         assert!(size_of::<NoTime>() >= size_of::<libc::timespec>());
     }
 
     /// Returns whether SIGPIPE is blocked in this thread, and whether it is pending.
     fn state() -> (bool, bool) {
-        let (mut mask, mut pending) = (SignalSet::empty(), SignalSet::empty());
+        let (mut mask, mut pending) = (SignalSet::EMPTY, SignalSet::EMPTY);
         // SAFETY: both sets are valid for writing, and the mask stays as it is.
         unsafe {
             pthread_sigmask(SIG_BLOCK, ptr::null(), &mut mask);

@@ -67,5 +67,5 @@ fn with_end<T>(
 /// Returns the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names.
 #[pyfunction]
 pub fn descriptor_of(path: &[u8]) -> Option<RawFd> {
-    fullbore_linux::descriptor_of(Path::new(OsStr::from_bytes(path)))
+    fullbore_host::named::descriptor_of(Path::new(OsStr::from_bytes(path)))
 }

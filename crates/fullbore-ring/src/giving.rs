@@ -182,7 +182,9 @@ impl Offering {
         let began = Instant::now();
         while self.waits <= MOST_WAITS
             && began.elapsed() < MOST
-            && waiter.pause(pipe, PAUSE).is_ok()
+            && waiter
+                .poll(&[(pipe, PollFlags::empty())], Some(PAUSE))
+                .is_ok()
         {
             if !is_anything_in(pipe) {
                 return true;

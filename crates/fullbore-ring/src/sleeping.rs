@@ -7,9 +7,9 @@
 //! Sleeping and waking take microseconds, so a side first spins for a few tries, as locks do.
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
+use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
@@ -66,7 +66,7 @@ impl Looks {
 /// returns whether the condition already holds. May return early.
 ///
 /// # Errors
-/// As [`Waiter::sleep_on`].
+/// As [`Waiter::poll`].
 pub(crate) fn sleep(
     looks: &mut Looks,
     flag: Flag<'_>,
@@ -89,7 +89,7 @@ fn announced(
     fds: &[(BorrowedFd<'_>, PollFlags)],
 ) -> Result<(), Errno> {
     will_sleep(flag.word, Sleep::OnFlag);
-    if is_there() || waiter.sleep_on_futex(flag.futex, Sleep::OnFlag.flag() as u32, MOMENT)? {
+    if is_there() || sleep_on_flag(flag, waiter)? {
         return Ok(());
     }
     // The byte of the last wakeup is still in the socket.
@@ -102,8 +102,32 @@ fn announced(
     will_sleep(flag.word, Sleep::OnSocket);
     match is_there() {
         true => Ok(()),
-        false => waiter.sleep_on(fds),
+        false => waiter.poll(fds, None).map(drop),
     }
+}
+
+/// Sleeps on the flag for at most a [`MOMENT`], and returns whether the caller should check again; `false` means that the
+/// time has passed. Only the deadline and a signal end the sleep early.
+///
+/// # Errors
+/// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; `EINTR` if it is interruptible.
+fn sleep_on_flag(flag: Flag<'_>, waiter: &mut Waiter) -> Result<bool, Errno> {
+    let now = Instant::now;
+    let left = waiter
+        .deadline
+        .map(|at| at.saturating_duration_since(now()));
+    let at_most = Timespec::try_from(left.map_or(MOMENT, |left| left.min(MOMENT))).ok();
+    let (value, no_flags) = (Sleep::OnFlag.flag() as u32, futex::Flags::empty());
+    let may_end = waiter.interruptible;
+    let slept =
+        waiter.attempt(
+            &mut || match futex::wait(flag.futex, no_flags, value, at_most.as_ref()) {
+                Err(Errno::INTR) if may_end => Err(Errno::INTR),
+                slept => Ok(matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR))),
+            },
+        )?;
+    waiter.check_stopped()?;
+    Ok(slept)
 }
 
 /// Wakes the other side, which sleeps there, and returns whether it has exited, as far as that shows.

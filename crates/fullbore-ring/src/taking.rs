@@ -111,7 +111,11 @@ impl Joining {
                     let (link, reads) = (link.as_fd(), *reads);
                     let answer = waiter.until(
                         || look_for_an_offer(|| queued(pipe), || meeting::receive(link), most),
-                        |waiter| waiter.sleep_on(&[(link, PollFlags::IN), (pipe, PollFlags::IN)]),
+                        |waiter| {
+                            waiter
+                                .poll(&[(link, PollFlags::IN), (pipe, PollFlags::IN)], None)
+                                .map(drop)
+                        },
                     )?;
                     match answer {
                         Answer::Bytes(next) => return Ok(next),

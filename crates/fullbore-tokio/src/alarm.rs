@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use fullbore_linux::Owner;
+use fullbore_linux::{Owner, wait};
 use tokio::time::Sleep;
 
 use crate::options::Options;
@@ -39,12 +39,9 @@ impl Alarm {
     }
 }
 
-/// How much unused rate accumulates, and the longest time for which one call takes bytes.
-const BURST: Duration = Duration::from_millis(50);
-
 /// Limits how many bytes are taken per second.
 pub(crate) struct Pace {
-    rate: u64,
+    rate: wait::Pace,
     /// The time from which on more bytes may be taken.
     free_at: Instant,
     alarm: Alarm,
@@ -52,29 +49,26 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(rate: u64) -> Self {
+        let now = Instant::now();
         Self {
-            rate,
-            free_at: Instant::now(),
+            rate: wait::Pace::new(rate, now),
+            free_at: now,
             alarm: Alarm::default(),
         }
     }
 
     /// Waits until bytes may be taken, and returns how many.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        let now = Instant::now();
-        if self.free_at > now {
+        if self.free_at > Instant::now() {
             ready!(self.alarm.poll(cx, self.free_at));
         }
-        let most = self.rate as f64 * BURST.as_secs_f64();
-        Poll::Ready((most as usize).max(1))
+        Poll::Ready(self.rate.chunk())
     }
 
     /// Records that this many bytes were taken, at most as many as `poll` returned.
     pub(crate) fn took(&mut self, bytes: usize) {
-        // At most a second's worth: 50 ms, or one byte.
-        let takes = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
-        let earliest = Instant::now().checked_sub(BURST).unwrap_or(self.free_at);
-        self.free_at = self.free_at.max(earliest) + takes;
+        let now = Instant::now();
+        self.free_at = now + self.rate.wait_after(bytes as u64, now);
     }
 }
 

@@ -101,8 +101,8 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
             }
         }
         let stop = |it: &mut Self| {
-            it.there.stop_clock();
-            it.back.stop_clock();
+            it.there.clock.stop();
+            it.back.clock.stop();
         };
         clock::run(self, Self::poll, stop).await
     }
@@ -143,13 +143,13 @@ impl<A: Duplex, B: Duplex> Bidirectional<A, B> {
                 break;
             }
         }
-        if !self.there.is_over() || !self.back.is_over() {
-            let last_progress = self.there.last_progress().max(self.back.last_progress());
+        if !self.there.is_over || !self.back.is_over {
+            let last_progress = (self.there.clock.progress_at).max(self.back.clock.progress_at);
             let Poll::Ready(ended) = self.timer.poll(cx, last_progress) else {
                 return Poll::Pending;
             };
             for direction in [&mut self.there, &mut self.back] {
-                if !direction.is_over() {
+                if !direction.is_over {
                     direction.end(ended);
                 }
             }
@@ -175,7 +175,7 @@ fn step<S: Duplex, W: Duplex>(
     other: &mut Direction,
     error: &mut Option<Error>,
 ) {
-    let polled = match direction.is_over() {
+    let polled = match direction.is_over {
         true if direction.owes_end && error.is_none() => Ok(Ended::AtEnd),
         true => return,
         false => match direction.poll(cx, source, sink) {
@@ -214,7 +214,7 @@ fn fail(
         None => Ended::Failed,
         Some(_) => Ended::NotYet,
     });
-    other.drain();
+    other.drains = true;
     error.get_or_insert(failed);
 }
 

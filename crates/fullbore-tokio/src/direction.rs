@@ -9,7 +9,6 @@ use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use fullbore::{Error, Guarantee, TransferSide};
 use fullbore_linux::outcome::End as Kind;
@@ -61,16 +60,16 @@ pub(crate) struct Direction {
     /// where a read(2) without room for all of it discards the rest.
     no_packets: bool,
     /// Whether it delivers the bytes that have come, and does not wait for more.
-    drains: bool,
+    pub(crate) drains: bool,
     /// The call and the error of a source that has failed and must not be read again ([`is_reported_once`]).
     source_failed: Option<(&'static str, Errno)>,
     /// The reason to end after the call that a blocking thread is making.
     ends_as: Option<Ended>,
     pace: Option<Pace>,
     nap: Nap,
-    clock: Clock,
+    pub(crate) clock: Clock,
     ended: Ended,
-    is_over: bool,
+    pub(crate) is_over: bool,
     /// Whether the next run has to shut down the sink, because this one has failed.
     pub(crate) owes_end: bool,
 }
@@ -351,11 +350,6 @@ impl Direction {
         }
     }
 
-    /// Makes it end as soon as it would have to wait for its source.
-    pub(crate) fn drain(&mut self) {
-        self.drains = true;
-    }
-
     /// Waits for a call on a blocking thread, if there is one.
     fn settle(&mut self) {
         // In a forked child, there is no such thread.
@@ -393,20 +387,6 @@ impl Direction {
     pub(crate) fn end(&mut self, ended: Ended) {
         self.ended = ended;
         self.is_over = true;
-        self.stop_clock();
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Records that the future was dropped or has ended.
-    pub(crate) fn stop_clock(&mut self) {
         self.clock.stop();
-    }
-
-    /// Returns the time of the last byte that arrived, or of the start of this run.
-    pub(crate) fn last_progress(&self) -> Option<Instant> {
-        self.clock.progress_at
     }
 }

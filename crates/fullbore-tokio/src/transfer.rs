@@ -55,7 +55,7 @@ impl<S: Source, W: Sink> Transfer<S, W> {
     pub async fn run(&mut self) -> Result<Report, Failure<Report>> {
         match self.direction.resume() {
             Some(error) => Err(self.fail(error)),
-            None => clock::run(self, Self::poll, |it| it.direction.stop_clock()).await,
+            None => clock::run(self, Self::poll, |it| it.direction.clock.stop()).await,
         }
     }
 
@@ -97,7 +97,7 @@ impl<S: Source, W: Sink> Transfer<S, W> {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(self.fail(error))),
             Poll::Ready(Ok(ended)) => ended,
             Poll::Pending => {
-                let ended = ready!(self.timer.poll(cx, self.direction.last_progress()));
+                let ended = ready!(self.timer.poll(cx, self.direction.clock.progress_at));
                 ready!(self.direction.may_end(ended));
                 ended
             }

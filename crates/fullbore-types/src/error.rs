@@ -148,7 +148,8 @@ fn said_by_the_kernel(error: &Error) -> Option<&io::Error> {
 }
 
 /// Converts the errno of a system call into an [`Error`].
-pub(crate) fn system(operation: &'static str) -> impl FnOnce(Errno) -> Error {
+#[doc(hidden)]
+pub fn system(operation: &'static str) -> impl FnOnce(Errno) -> Error {
     move |errno| Error::System {
         operation,
         errno: errno.into(),

@@ -14,7 +14,7 @@ mod pipe;
 mod wait;
 
 pub use cancel::Cancel;
-pub use error::{Error, Result, Stopped, TransferSide};
-pub use own::close;
+pub use error::{Error, Result, Stopped, TransferSide, system};
+pub use own::{close, not_standard};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
 pub use wait::Wait;

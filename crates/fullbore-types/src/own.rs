@@ -6,8 +6,10 @@ use rustix::io::Errno;
 
 use crate::error::{Result, system};
 
-/// Returns `fd` under a number of at least 3, because 0 to 2 are stdin, stdout and stderr.
-pub(crate) fn not_standard(fd: OwnedFd) -> Result<OwnedFd, Errno> {
+/// Returns `fd` under a number of at least 3: 0, 1 and 2 are stdin, stdout and stderr, even in a program that was
+/// started without them. Otherwise a C program might print into a pipe of this library.
+#[doc(hidden)]
+pub fn not_standard(fd: OwnedFd) -> Result<OwnedFd, Errno> {
     match fd.as_raw_fd() {
         0..=2 => rustix::io::fcntl_dupfd_cloexec(&fd, 3),
         _ => Ok(fd),

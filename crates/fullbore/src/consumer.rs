@@ -17,7 +17,7 @@ use crate::options::{Options, Resumes};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::messages::was_empty_message;
 use fullbore_linux::pipe;
-use fullbore_linux::wait::{Ready, Stopped};
+use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of one splice(2) to `/dev/null`: more than the capacity of most pipes.
@@ -45,8 +45,7 @@ impl ConsumerOptions {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a buffer of 0 bytes, or of more than memory can hold; `EBADF`; `ENOMEM`.
-    pub fn open<Fd: AsFd>(mut self, source: Fd) -> Result<Consumer<Fd>> {
-        let nonblocking = std::mem::take(&mut self.waiter.never);
+    pub fn open<Fd: AsFd>(self, source: Fd) -> Result<Consumer<Fd>> {
         let size = match self.own.buffer.unwrap_or(memory::FIRST) {
             0 => return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into())),
             size => memory::checked("buffer", size)?,
@@ -57,7 +56,6 @@ impl ConsumerOptions {
             buffer: Memory::first(size),
             unread: 0..0,
             taken: 0,
-            nonblocking,
             options: self,
             null: None,
             source,
@@ -116,7 +114,6 @@ pub struct Consumer<Fd> {
     /// Bytes taken from the source.
     taken: u64,
     options: ConsumerOptions,
-    nonblocking: bool,
     /// `/dev/null`, once bytes have been discarded into it.
     null: Option<OwnedFd>,
 }
@@ -197,49 +194,38 @@ impl<Fd: AsFd> Consumer<Fd> {
             if left == 0 {
                 return Ok(n);
             }
-            let dropped = if self.is_pipe && !self.nonblocking {
-                self.splice_away(left)?
-            } else {
-                None
-            };
-            match dropped {
-                Some(dropped) if dropped > 0 => left -= dropped,
-                // A 0 from splice(2) means the end only if read(2) returns 0 as well.
-                _ if self.fill()? == 0 => return Ok(n - left),
-                _ => {}
+            let dropped = self.splice_away(left)?;
+            left -= dropped;
+            // A 0 from splice(2) means the end only if read(2) returns 0 as well.
+            if dropped == 0 && self.fill()? == 0 {
+                return Ok(n - left);
             }
         }
     }
 
-    /// Splices up to `most` bytes to `/dev/null`; returns `None` if the kernel does not support that.
-    fn splice_away(&mut self, most: u64) -> Result<Option<u64>> {
-        let null = match self.null.take() {
-            Some(null) => null,
-            None => match linux::null() {
-                Ok(null) => null,
-                Err(_) => {
-                    self.is_pipe = false;
-                    return Ok(None);
-                }
-            },
+    /// Splices up to `most` bytes to `/dev/null`; 0 if the kernel does not support that, or if there are no more.
+    fn splice_away(&mut self, most: u64) -> Result<u64> {
+        if self.is_pipe && self.null.is_none() {
+            self.null = linux::null().ok();
+        }
+        let Some(null) = self.null.as_ref().filter(|_| self.is_pipe) else {
+            self.is_pipe = false;
+            return Ok(0);
         };
-        let answer = self.calls.splice(
-            self.source.as_fd(),
-            null.as_fd(),
-            most.min(DISCARD_AT_ONCE) as usize,
-            // It sleeps in poll(2), where nothing is locked.
-            SpliceFlags::NONBLOCK,
-            Ready::ToRead,
-        );
-        self.null = Some(null);
-        match answer {
+        // It sleeps in poll(2), where nothing is locked.
+        let (most, flags) = (most.min(DISCARD_AT_ONCE) as usize, SpliceFlags::NONBLOCK);
+        let source = self.source.as_fd();
+        let spliced = self
+            .calls
+            .splice(source, null.as_fd(), most, flags, Ready::ToRead);
+        match spliced {
             Ok(n) => {
                 self.taken += n as u64;
-                Ok(Some(n as u64))
+                Ok(n as u64)
             }
             Err(errno) if linux::is_refusal(errno) => {
                 self.is_pipe = false;
-                Ok(None)
+                Ok(0)
             }
             Err(errno) => Err(self.failed("splice", errno)),
         }
@@ -248,22 +234,15 @@ impl<Fd: AsFd> Consumer<Fd> {
     /// Reads into the buffer, which must be empty, and returns the number of bytes; 0 is the end.
     fn fill(&mut self) -> Result<usize> {
         debug_assert!(self.unread.is_empty());
+        // More bytes were read than the small initial buffer holds.
         if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() {
-            self.settle();
+            let len = self.options.own.buffer;
+            let len = len.unwrap_or_else(memory::suits_copying);
+            self.buffer.grow_for_copying(len, linux::has_huge_pages());
         }
         let n = self.read_source(None)?;
         self.unread = 0..n;
         Ok(n)
-    }
-
-    /// Allocates the full-size buffer, once more bytes were read than the small initial one holds.
-    fn settle(&mut self) {
-        let len = self
-            .options
-            .own
-            .buffer
-            .unwrap_or_else(memory::suits_copying);
-        self.buffer.grow_for_copying(len, linux::has_huge_pages());
     }
 
     /// Calls read(2) into the buffer or the caller's memory, and repeats it only after an empty message.
@@ -271,12 +250,7 @@ impl<Fd: AsFd> Consumer<Fd> {
         let source = self.source.as_fd();
         let into = into.unwrap_or(&mut self.buffer);
         loop {
-            let answer = if self.nonblocking {
-                self.calls.try_read(source, into)
-            } else {
-                self.calls.read(source, into)
-            };
-            match answer {
+            match self.calls.read(source, into) {
                 Ok(0) if !self.is_pipe && was_empty_message(source) => {}
                 Ok(n) => {
                     self.taken += n as u64;
@@ -288,9 +262,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let would_block = self.nonblocking && errno == Errno::AGAIN;
-        let early = self.calls.stopped();
-        let early = early.or(would_block.then_some(Stopped::WouldBlock));
+        let early = self.calls.ended_early(errno);
         error::of_call(early, TransferSide::Source, operation, errno, self.taken)
     }
 }

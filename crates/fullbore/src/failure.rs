@@ -1,11 +1,10 @@
 //! The error of everything that moves bytes from a source: [`Failure`].
 
 use std::fmt;
-use std::io;
 
 use fullbore_linux::Error;
 
-/// The error of a run, with a report of what it did before. It becomes its [`Error`], or the kernel's [`io::Error`], by
+/// The error of a run, with a report of what it did before. It becomes its [`Error`], or the kernel's [`std::io::Error`], by
 /// `?`.
 #[derive(Debug)]
 pub struct Failure<Report> {
@@ -17,22 +16,41 @@ pub struct Failure<Report> {
     pub error: Error,
 }
 
-impl<Report> fmt::Display for Failure<Report> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+impl<Report> Failure<Report> {
+    pub(crate) fn new(report: Report, sink: Option<usize>, error: Error) -> Self {
+        Self {
+            report: Box::new(report),
+            sink,
+            error,
+        }
     }
 }
+
+/// Makes a type with the field `error` print as this error, and convert into it by `?`.
+macro_rules! stands_for_its_error {
+    ($failure:ident) => {
+        impl<T> std::fmt::Display for $failure<T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.error.fmt(f)
+            }
+        }
+
+        impl<T> From<$failure<T>> for fullbore_linux::Error {
+            fn from(failure: $failure<T>) -> Self {
+                failure.error
+            }
+        }
+
+        impl<T> From<$failure<T>> for std::io::Error {
+            fn from(failure: $failure<T>) -> Self {
+                failure.error.into()
+            }
+        }
+    };
+}
+
+pub(crate) use stands_for_its_error;
+
+stands_for_its_error!(Failure);
 
 impl<Report: fmt::Debug> std::error::Error for Failure<Report> {}
-
-impl<Report> From<Failure<Report>> for Error {
-    fn from(failure: Failure<Report>) -> Self {
-        failure.error
-    }
-}
-
-impl<Report> From<Failure<Report>> for io::Error {
-    fn from(failure: Failure<Report>) -> Self {
-        failure.error.into()
-    }
-}

@@ -63,6 +63,7 @@ mod memory;
 mod options;
 #[allow(unsafe_code)]
 mod outlet;
+mod own_pipe;
 mod pages_to_send;
 #[allow(unsafe_code)]
 pub mod producer;

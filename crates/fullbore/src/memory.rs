@@ -67,11 +67,6 @@ impl Aligned {
 }
 
 impl Memory {
-    /// Returns empty memory, which needs no allocation.
-    pub(crate) fn none() -> Self {
-        Memory::First(Aligned::default())
-    }
-
     /// Returns the initial memory: `len` bytes, at most [`FIRST`].
     pub(crate) fn first(len: usize) -> Self {
         let len = len.min(FIRST);
@@ -115,6 +110,13 @@ impl Memory {
     /// Returns whether a pipe may refer to this memory.
     pub(crate) fn is_pages(&self) -> bool {
         matches!(self, Memory::Pages(_))
+    }
+}
+
+impl Default for Memory {
+    /// Returns no memory at all.
+    fn default() -> Self {
+        Memory::First(Aligned::default())
     }
 }
 

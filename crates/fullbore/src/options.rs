@@ -33,7 +33,7 @@ use fullbore_linux::wait::{Cancel, Wait, Waiter};
 ///   [`EndReason`](crate::EndReason).
 /// - Every other call returns [`Error::Stopped`], with the same reason ([`Stopped`](crate::Stopped)). As a
 ///   [`std::io::Error`] it has the kind that std has for it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Options<For> {
     pub(crate) waiter: Waiter,
     pub(crate) chunk: Option<usize>,
@@ -57,19 +57,6 @@ impl<For: Default> Options<For> {
     /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
-    }
-}
-
-impl<For: Default> Default for Options<For> {
-    fn default() -> Self {
-        Self {
-            waiter: Waiter::default(),
-            chunk: None,
-            pipe_size: None,
-            limit: None,
-            plain: false,
-            own: For::default(),
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use fullbore_linux::error::Result;
 const MOST: usize = 16 << 20;
 
 /// Bytes that were read and have not reached every sink yet, and the memory that holds them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stage {
     memory: Memory,
     /// The source of fresh memory, if the held bytes may be given to pipes.
@@ -39,41 +39,18 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Creates a stage without any memory.
-    pub(crate) fn none() -> Self {
-        Self {
-            memory: Memory::none(),
-            fresh: None,
-            chunk: 0,
-            window: 0..0,
-            held: 0..0,
-            given: 0,
-            grown: false,
-            written: None,
-            is_written: false,
-        }
-    }
-
-    /// Creates a small stage, which needs no system call, and whose bytes are always copied.
-    pub(crate) fn small(most: usize) -> Self {
-        let memory = Memory::first(most.max(1));
-        Self {
-            chunk: memory.len(),
-            window: 0..memory.len(),
-            memory,
-            ..Self::none()
-        }
-    }
-
-    /// Creates a stage that reads a whole message of a socket at a time, and whose bytes are always copied.
-    pub(crate) fn for_messages() -> Self {
-        let memory = Memory::for_messages();
-        Self {
-            chunk: memory.len(),
-            window: 0..memory.len(),
-            memory,
-            grown: true,
-            ..Self::none()
+    /// Allocates the initial memory, whose bytes are always copied, if there is none yet: at least the `longest` message
+    /// that the source keeps whole (see [`longest_message`](fullbore_linux::messages::longest_message)), otherwise
+    /// `first` bytes, which need no system call.
+    pub(crate) fn begin(&mut self, longest: usize, first: usize) {
+        if self.chunk == 0 {
+            self.grown = longest == memory::MESSAGE;
+            self.memory = match self.grown {
+                true => Memory::for_messages(),
+                false => Memory::first(first.max(1)),
+            };
+            self.chunk = self.memory.len();
+            self.window = 0..self.chunk;
         }
     }
 
@@ -107,11 +84,6 @@ impl Stage {
         self.fresh = None;
     }
 
-    /// Returns whether it has no memory yet.
-    pub(crate) fn is_none(&self) -> bool {
-        self.chunk == 0
-    }
-
     /// Returns whether it is still the initial, small stage.
     pub(crate) fn is_small(&self) -> bool {
         !self.grown
@@ -136,10 +108,8 @@ impl Stage {
     /// The kernel's error if memory cannot be released to it.
     pub(crate) fn room(&mut self, most: usize) -> Result<&mut [u8]> {
         debug_assert!(self.held.is_empty());
-        self.is_written = self
-            .written
-            .as_ref()
-            .is_some_and(|(choice, _)| !choice.gives());
+        let writes = |(choice, _): &(Choice, _)| !choice.gives();
+        self.is_written = self.written.as_ref().is_some_and(writes);
         if let Some((_, memory)) = self.written.as_mut().filter(|_| self.is_written) {
             let len = memory.len().min(self.chunk).min(most);
             return Ok(&mut memory[..len]);
@@ -157,10 +127,9 @@ impl Stage {
 
     /// Records that the first `n` bytes of the room were filled.
     pub(crate) fn filled(&mut self, n: usize) {
-        let start = if self.is_written {
-            0
-        } else {
-            self.window.start
+        let start = match self.is_written {
+            true => 0,
+            false => self.window.start,
         };
         self.held = start..start + n;
         self.given = 0;

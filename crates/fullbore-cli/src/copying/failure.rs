@@ -6,8 +6,9 @@ use std::os::fd::AsFd;
 
 use fullbore::tee::Policy;
 use fullbore::{Error, TransferSide};
-use fullbore_linux::{is_closed, is_network, is_pipe_or_socket, is_reader_gone};
+use fullbore_linux::{is_closed, is_pipe_or_socket, is_reader_gone};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, sockopt::socket_domain};
 
 use fullbore_host::size::amount;
 use fullbore_host::text::error_text;
@@ -82,6 +83,11 @@ impl Broken {
         };
         Some(broken)
     }
+}
+
+/// Returns whether `fd` is a socket whose peer may be on another machine: any but a Unix socket.
+pub fn is_network(fd: impl AsFd) -> bool {
+    socket_domain(fd).is_ok_and(|domain| domain != AddressFamily::UNIX)
 }
 
 /// Returns the policy of this output: the peer of a network connection that leaves is an error, as in

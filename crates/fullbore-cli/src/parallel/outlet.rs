@@ -3,13 +3,12 @@
 //! The bytes of a worker are read and written. Its pages are not moved from pipe to pipe: a program that gives pages of
 //! its own memory uses them again as soon as its pipe is empty (vmsplice(2)), and stdout would get the new bytes.
 
+use crate::copying::failure::is_network;
 use anyhow::Context;
 use fullbore::Pages;
 use fullbore_linux::outcome::{Polled, polled};
 use fullbore_linux::wait::Nap;
-use fullbore_linux::{
-    Calls, Errno, Wait, Waiter, is_network, is_pipe_or_socket, is_reader_gone, pipe,
-};
+use fullbore_linux::{Calls, Errno, Wait, Waiter, is_pipe_or_socket, is_reader_gone, pipe};
 use rustix::event::PollFlags;
 use rustix::stdio::stdout;
 

@@ -11,14 +11,12 @@ mod nap;
 mod pace;
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
-use rustix::thread::futex;
 
 use budget::Budget;
 pub use fullbore_types::{Cancel, Stopped, Wait};
@@ -36,18 +34,16 @@ pub enum Ready {
 }
 
 impl Ready {
-    fn flags(self) -> PollFlags {
+    /// Returns the side of a call that has to be ready.
+    pub(crate) fn side<T>(self, source: T, sink: T) -> T {
         match self {
-            Ready::ToRead => PollFlags::IN,
-            Ready::ToWrite => PollFlags::OUT,
+            Ready::ToRead => source,
+            Ready::ToWrite => sink,
         }
     }
 
-    fn timeout(self) -> Timeout {
-        match self {
-            Ready::ToRead => Timeout::Recv,
-            Ready::ToWrite => Timeout::Send,
-        }
+    fn flags(self) -> PollFlags {
+        self.side(PollFlags::IN, PollFlags::OUT)
     }
 }
 
@@ -149,13 +145,14 @@ impl Waiter {
     /// `EAGAIN` once the timeout of a socket has passed; as [`poll`](Self::poll).
     fn sleep(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> Result<(), Errno> {
         let has_slept = !self.is_nonblocking();
-        if has_slept && timeout_of_socket(fd, ready).is_some() {
+        let events = ready.flags();
+        if has_slept && timeout_of_socket(fd, events).is_some() {
             return Err(Errno::AGAIN);
         }
         if self.wait == Wait::Poll && self.looks {
-            self.look.look(|| is_ready(fd, ready));
+            self.look.look(|| is_ready(fd, ready) != Ok(false));
         }
-        match self.sleep_until_any_ready(&[(fd, Some(ready))])? {
+        match self.sleep_until_any_ready(&[(fd, events)])? {
             None => Ok(()),
             Some(_) => Err(Errno::AGAIN),
         }
@@ -164,13 +161,13 @@ impl Waiter {
     /// Sleeps until one of these is ready, or returns the index of a socket whose timeout has passed.
     fn sleep_until_any_ready(
         &mut self,
-        fds: &[(BorrowedFd<'_>, Option<Ready>)],
+        fds: &[(BorrowedFd<'_>, PollFlags)],
     ) -> Result<Option<usize>, Errno> {
         let shortest = fds
             .iter()
             .enumerate()
             .filter(|_| self.for_sockets)
-            .filter_map(|(i, &(fd, ready))| Some((timeout_of_socket(fd, ready?)?, i)))
+            .filter_map(|(i, &(fd, events))| Some((timeout_of_socket(fd, events)?, i)))
             .min();
         let Some((timeout, i)) = shortest else {
             return self.poll(fds, None).map(|_| None);
@@ -179,87 +176,19 @@ impl Waiter {
         Ok((!is_any_ready).then_some(i))
     }
 
-    /// Calls poll(2) for at most `at_most`, and returns whether one of these is ready, has an error, or has its other
-    /// end closed.
+    /// Sleeps in poll(2), for at most `at_most`, until one of these is ready for its events, has an error, or has its
+    /// other end closed, and returns whether one is.
     ///
     /// # Errors
-    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
-    /// `EINTR`.
-    fn poll(
+    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), with `EINTR` only if it is
+    /// interruptible.
+    pub fn poll(
         &mut self,
-        fds: &[(BorrowedFd<'_>, Option<Ready>)],
+        fds: &[(BorrowedFd<'_>, PollFlags)],
         at_most: Option<Duration>,
     ) -> Result<bool, Errno> {
-        let flags = |ready: Option<Ready>| ready.map_or(PollFlags::empty(), Ready::flags);
-        let polled = fds.iter().map(|&(fd, ready)| (fd, flags(ready)));
-        self.poll_for(polled, at_most)
-    }
-
-    /// Sleeps for `at_most`, or less if the other end of `fd` is closed.
-    ///
-    /// # Errors
-    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
-    /// `EINTR`.
-    pub fn pause(&mut self, fd: BorrowedFd<'_>, at_most: Duration) -> Result<(), Errno> {
-        let polled = [(fd, PollFlags::empty())];
-        self.poll_for(polled.into_iter(), Some(at_most)).map(drop)
-    }
-
-    /// Sleeps until one of these is ready for these events, has an error, or has its other end closed.
-    ///
-    /// # Errors
-    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; otherwise as poll(2), without
-    /// `EINTR`.
-    pub fn sleep_on(&mut self, fds: &[(BorrowedFd<'_>, PollFlags)]) -> Result<(), Errno> {
-        self.poll_for(fds.iter().copied(), None).map(drop)
-    }
-
-    /// Sleeps for at most `at_most` on a futex with this value, which another process may share, and returns whether
-    /// the caller should check again; `false` means that the time has passed. Only the deadline and a signal end the
-    /// sleep early.
-    ///
-    /// # Errors
-    /// `ECANCELED` after a cancel, `ETIMEDOUT` after the deadline; `EINTR` if it is interruptible.
-    pub fn sleep_on_futex(
-        &mut self,
-        futex: &AtomicU32,
-        value: u32,
-        at_most: Duration,
-    ) -> Result<bool, Errno> {
-        let left = self
-            .deadline
-            .map(|at| at.saturating_duration_since(Instant::now()));
-        let at_most = left.map_or(at_most, |left| left.min(at_most));
-        let at_most = Timespec::try_from(at_most).ok();
-        let slept = futex::wait(futex, futex::Flags::empty(), value, at_most.as_ref());
-        if slept == Err(Errno::INTR) && self.interruptible {
-            self.stopped = Some(Stopped::Interrupted);
-            return Err(Errno::INTR);
-        }
-        self.check_stopped()?;
-        Ok(matches!(slept, Ok(()) | Err(Errno::AGAIN | Errno::INTR)))
-    }
-
-    /// Pauses for this time, unless it is stopped, before the next wait: poll(2) has returned again and again without a
-    /// byte having been moved (see [`Nap`]).
-    ///
-    /// # Errors
-    /// As [`poll`](Self::poll).
-    fn nap(&mut self, pause: Option<Duration>) -> Result<(), Errno> {
-        match pause {
-            Some(pause) => self.poll_for(std::iter::empty(), Some(pause)).map(drop),
-            None => Ok(()),
-        }
-    }
-
-    fn poll_for<'fd>(
-        &mut self,
-        fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
-        at_most: Option<Duration>,
-    ) -> Result<bool, Errno> {
-        let left = self
-            .deadline
-            .map(|at| at.saturating_duration_since(Instant::now()));
+        let now = Instant::now;
+        let left = self.deadline.map(|at| at.saturating_duration_since(now()));
         let at_most = at_most.into_iter().chain(left).min();
         let polled = poll_any(fds, self.cancel.as_ref(), at_most, self.interruptible);
         if polled == Err(Errno::INTR) {
@@ -269,6 +198,18 @@ impl Waiter {
         // Also if one is ready: poll(2) may say so each time, while no call moves a byte.
         self.check_stopped()?;
         Ok(is_any_ready)
+    }
+
+    /// Pauses, unless it is stopped, before the next wait, if poll(2) has returned again and again without a byte having
+    /// been moved.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    fn nap(&mut self, nap: &mut Nap) -> Result<(), Errno> {
+        match nap.was_vain() {
+            Some(pause) => self.poll(&[], Some(pause)).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Repeats `call` until it no longer returns `EAGAIN`, waiting in between for `fd` to be `ready`.
@@ -286,7 +227,7 @@ impl Waiter {
     ) -> Result<T, Errno> {
         let looks = self.looks && self.wait == Wait::Block && !self.never;
         if !std::mem::take(&mut self.has_looked) && looks {
-            self.look.look(|| is_ready(fd, ready));
+            self.look.look(|| is_ready(fd, ready) != Ok(false));
         }
         self.until_one_ready(|| (fd, ready), call)
     }
@@ -294,12 +235,12 @@ impl Waiter {
     /// Looks as the next call on `fd` would, instead of that call, and returns whether `fd` is ready.
     pub fn look(&mut self, fd: BorrowedFd<'_>, ready: Ready) -> bool {
         let looked = match self.wait {
-            Wait::Block if self.looks => self.look.look(|| is_ready(fd, ready)),
+            Wait::Block if self.looks => self.look.look(|| is_ready(fd, ready) != Ok(false)),
             _ => Looked::NotNow,
         };
         self.has_looked = true;
         match looked {
-            Looked::NotNow => is_ready(fd, ready),
+            Looked::NotNow => is_ready(fd, ready) != Ok(false),
             looked => looked == Looked::Ready,
         }
     }
@@ -314,7 +255,7 @@ impl Waiter {
         let mut nap = Nap::default();
         self.until(call, |waiter| {
             let (fd, ready) = which();
-            waiter.nap(nap.was_vain())?;
+            waiter.nap(&mut nap)?;
             waiter.sleep(fd, ready)
         })
     }
@@ -356,31 +297,26 @@ impl Waiter {
             Err(Errno::AGAIN) if !self.never => {}
             answer => return answer,
         }
-        match self.wait {
-            Wait::Spin => {
-                let mut tries = 0u32;
-                loop {
+        if self.wait == Wait::Adaptive {
+            return self.spin_then_sleep(call, sleep);
+        }
+        let mut tries = 0u32;
+        loop {
+            tries = tries.wrapping_add(1);
+            match self.wait {
+                Wait::Spin => {
                     std::hint::spin_loop();
                     self.check_stopped()?;
-                    match self.attempt(&mut call) {
-                        Err(Errno::AGAIN) => {}
-                        answer => return answer,
-                    }
-                    // The peer may be waiting for this CPU.
-                    tries = tries.wrapping_add(1);
                     if tries % TRIES_BETWEEN_YIELDS == 0 {
                         std::thread::yield_now();
                     }
                 }
+                _ => sleep(self)?,
             }
-            Wait::Adaptive => self.spin_then_sleep(call, sleep),
-            _ => loop {
-                sleep(self)?;
-                match self.attempt(&mut call) {
-                    Err(Errno::AGAIN) => {}
-                    answer => return answer,
-                }
-            },
+            match self.attempt(&mut call) {
+                Err(Errno::AGAIN) => {}
+                answer => return answer,
+            }
         }
     }
 
@@ -406,7 +342,7 @@ impl Waiter {
 
     /// Makes the call, and repeats it while signals interrupt it and must not end the wait.
     #[inline]
-    fn attempt<T>(&mut self, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    pub fn attempt<T>(&mut self, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
         loop {
             match call() {
                 Err(Errno::INTR) if self.interruptible => {
@@ -427,18 +363,17 @@ impl Waiter {
     /// `EINTR`.
     pub fn until_any_ready(
         &mut self,
-        fds: &[(BorrowedFd<'_>, Option<Ready>)],
+        fds: &[(BorrowedFd<'_>, PollFlags)],
         nap: &mut Nap,
     ) -> Result<Option<usize>, Errno> {
         self.check_stopped()?;
-        self.nap(nap.was_vain())?;
+        self.nap(nap)?;
         match self.wait {
             Wait::Block if self.looks => {
-                let any = || {
-                    fds.iter()
-                        .any(|&(fd, ready)| ready.is_some_and(|ready| is_ready(fd, ready)))
+                let is_ready = |&(fd, events): &(_, PollFlags)| {
+                    !events.is_empty() && polled_now(fd, events) != Ok(PollFlags::empty())
                 };
-                self.look.look(any);
+                self.look.look(|| fds.iter().any(is_ready));
                 return self.sleep_until_any_ready(fds);
             }
             Wait::Spin => {
@@ -530,16 +465,44 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T,
     }
 }
 
+/// Asks poll(2) which of these events `fd` is ready for now; it also returns errors and a closed other end.
+///
+/// # Errors
+/// As poll(2), without `EINTR`.
+pub fn polled_now(fd: BorrowedFd<'_>, events: PollFlags) -> Result<PollFlags, Errno> {
+    let mut fds = [PollFd::from_borrowed_fd(fd, events)];
+    uninterrupted(|| poll(&mut fds, Some(&Timespec::default())))?;
+    Ok(fds[0].revents())
+}
+
 /// Returns whether `fd` is ready now, has an error, or has its other end closed.
-fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> bool {
-    let mut polled = [PollFd::from_borrowed_fd(fd, ready.flags())];
-    poll(&mut polled, Some(&Timespec::default())) != Ok(0)
+///
+/// # Errors
+/// As poll(2), without `EINTR`.
+pub fn is_ready(fd: BorrowedFd<'_>, ready: Ready) -> Result<bool, Errno> {
+    Ok(!polled_now(fd, ready.flags())?.is_empty())
+}
+
+/// Returns whether the other end of `pipe` is closed, or `pipe` has an error.
+///
+/// # Errors
+/// As poll(2), without `EINTR`.
+pub fn is_closed(pipe: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(!polled_now(pipe, PollFlags::empty())?.is_empty())
 }
 
 /// Returns the timeout of a blocking socket for this operation; `None` if it has no timeout, is not a socket, or has
 /// `O_NONBLOCK`, so that no call on it waits.
-fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
-    let timeout = sockopt::socket_timeout(fd, ready.timeout()).ok()??;
+fn timeout_of_socket(fd: BorrowedFd<'_>, events: PollFlags) -> Option<Duration> {
+    let of = match (
+        events.contains(PollFlags::IN),
+        events.contains(PollFlags::OUT),
+    ) {
+        (true, _) => Timeout::Recv,
+        (_, true) => Timeout::Send,
+        _ => return None,
+    };
+    let timeout = sockopt::socket_timeout(fd, of).ok()??;
     let flags = rustix::fs::fcntl_getfl(fd).ok()?;
     (!flags.contains(OFlags::NONBLOCK)).then_some(timeout)
 }
@@ -547,14 +510,15 @@ fn timeout_of_socket(fd: BorrowedFd<'_>, ready: Ready) -> Option<Duration> {
 /// Sleeps until one of these is ready, has an error, or has its other end closed, or `cancel` is cancelled, but no
 /// longer than `at_most`; returns whether any of this happened. A signal ends the sleep with `EINTR` if it is
 /// `interruptible`.
-fn poll_any<'fd>(
-    fds: impl ExactSizeIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
+fn poll_any(
+    fds: &[(BorrowedFd<'_>, PollFlags)],
     cancel: Option<&Cancel>,
     at_most: Option<Duration>,
     interruptible: bool,
 ) -> Result<bool, Errno> {
     let began = at_most.map(|_| Instant::now());
-    let mut fds = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags));
+    let fds = fds.iter();
+    let mut fds = fds.map(|&(fd, events)| PollFd::from_borrowed_fd(fd, events));
     // Nearly every wait is for one fd, which needs no allocation.
     let mut one;
     let mut many: Vec<PollFd<'_>>;

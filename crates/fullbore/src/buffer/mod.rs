@@ -364,7 +364,7 @@ impl BufferOptions {
             let mut waiter = self.waiter.clone();
             waiter.interruptible = true;
             waiter.deadline = due.into_iter().chain(waiter.deadline).min();
-            let slept = waiter.sleep_on(&[(ends.as_fd(), PollFlags::IN)]);
+            let slept = waiter.poll(&[(ends.as_fd(), PollFlags::IN)], None);
             let has_rung = ends.has_rung();
             match (self.waiter.due(), waiter.stopped()) {
                 _ if ends.is_over() => {}

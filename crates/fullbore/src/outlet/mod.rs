@@ -20,11 +20,11 @@ use rustix::pipe::SpliceFlags;
 
 use crate::kind::Kind;
 use crate::memory::Geometry;
+use crate::own_pipe::OwnPipe;
 use crate::way::Way;
 use fullbore_linux::pipe::{PipeEnd, own_writable, roomy};
 use fullbore_linux::wait::uninterrupted;
 use fullbore_linux::{self as linux, Calls};
-use into_socket::{IntoSocket, Refused};
 pub(crate) use socket::{Failed, RUN};
 use socket::{Through, Written};
 
@@ -106,7 +106,7 @@ enum Target {
     /// is closed.
     Duplicate(Option<OwnedFd>),
     /// The sink, which is a Unix stream socket.
-    Socket(IntoSocket),
+    Socket(OwnPipe),
 }
 
 impl Target {
@@ -170,7 +170,7 @@ impl Outlet {
                 own.map(|own| Target::Duplicate(Some(own)))
             }
             Kind::UnixStream if linux::has_huge_pages() => {
-                IntoSocket::new(capacity).map(Target::Socket)
+                into_socket::pipe_before(capacity).map(Target::Socket)
             }
             _ => None,
         };
@@ -209,7 +209,7 @@ impl Outlet {
 
     /// Returns whether the private pipe holds pages that have not arrived.
     pub(crate) fn is_under_way(&self) -> bool {
-        matches!(&self.target, Target::Socket(into) if into.is_under_way())
+        matches!(&self.target, Target::Socket(own) if own.held > 0)
     }
 
     /// Closes its duplicate of the sink, so that a reader sees the end of file once the caller has closed the sink too.
@@ -244,13 +244,12 @@ impl Outlet {
         at: Option<u64>,
     ) -> Result<Sent, Failed> {
         self.duplicate_again(sink);
-        if let Target::Socket(into) = &mut self.target {
-            if offered || into.is_under_way() {
+        if let Target::Socket(own) = &mut self.target {
+            if offered || own.held > 0 {
                 // SAFETY: as this function's own condition.
-                match unsafe { into.send(&mut self.calls, sink, bytes) } {
-                    Ok(n) => return Ok(self.gave(n)),
-                    Err(Refused::Failed(operation, errno)) => return Err((operation, errno)),
-                    Err(Refused::Always) => self.target = Target::Sink,
+                match unsafe { into_socket::send(own, &mut self.calls, sink, bytes) }? {
+                    Some(n) => return Ok(self.gave(n)),
+                    None => self.target = Target::Sink,
                 }
             }
         }

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
+use crate::failure::stands_for_its_error;
 use crate::memory;
 use crate::outlet::{Failed, Outlet, RUN, Sent, least_to_give, pages_pay_off};
 use crate::pages_to_send::Pages;
@@ -291,7 +292,7 @@ impl<Fd: AsFd> Producer<Fd> {
     /// nothing; after a [`flush`](io::Write::flush) that has succeeded, there are no such bytes.
     pub fn into_parts(mut self) -> (Fd, Vec<u8>) {
         let mut unsent = self.buffer().to_vec();
-        self.windows.gather(0);
+        self.windows.gathered = 0;
         for handed_over in self.handed_over.drain(..) {
             unsent.extend_from_slice(handed_over.rest());
         }
@@ -300,7 +301,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Returns the size of a chunk in bytes: the most that one [`reserve`](Self::reserve) lends.
     pub fn chunk(&self) -> usize {
-        self.windows.chunk()
+        self.windows.chunk
     }
 
     /// Lends `n` bytes of memory to fill. Their contents are unspecified. Bytes that were gathered through
@@ -343,7 +344,7 @@ impl<Fd: AsFd> Producer<Fd> {
         }
         self.reserved = 0;
         self.forget_reported();
-        self.windows.gather(n);
+        self.windows.gathered = n;
         self.send_gathered()
     }
 
@@ -488,7 +489,7 @@ impl<Fd: AsFd> Producer<Fd> {
         let is_copied = matches!(self.windows.way(), Way::Copy);
         if self.buffer().is_empty() && buf.len() >= self.chunk() && is_copied {
             // Nothing to gather: once the pipe has been grown, the bytes are sent from the caller's memory.
-            if !self.windows.is_settled() {
+            if !self.windows.settled {
                 self.next_window(1)?;
             }
             let copied = self.outlet.copy(self.sink.as_fd(), buf, None);
@@ -533,7 +534,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn send_window(&mut self) -> Result<()> {
-        let from = self.windows.start();
+        let from = self.windows.window.start;
         let is_long = self.buffer().len() >= least_to_give(self.chunk());
         let offered = is_long && self.windows.may_be_given();
         let mut given = false;
@@ -558,7 +559,7 @@ impl<Fd: AsFd> Producer<Fd> {
     fn send_handed_over(&mut self) -> Result<()> {
         while let Some(first) = self.handed_over.front() {
             let bytes = first.rest();
-            let offered = bytes.len() >= least_to_give(self.windows.chunk());
+            let offered = bytes.len() >= least_to_give(self.windows.chunk);
             // SAFETY: no other code can access the pages, nothing writes to them any more, and they are a private
             // mapping, whose pages may live on in the pipe after munmap.
             let sent = unsafe { self.outlet.send(self.sink.as_fd(), bytes, offered, None) };
@@ -597,7 +598,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Gets the next window, of at least `at_least` bytes.
     fn next_window(&mut self, at_least: usize) -> Result<()> {
-        if !self.windows.is_settled() {
+        if !self.windows.settled {
             self.make_roomy();
             let pays_off = match self.options.own.any_way {
                 true => pages_pay_off(),
@@ -697,11 +698,7 @@ pub struct Unfinished<Producer> {
     pub producer: Box<Producer>,
 }
 
-impl<Producer> fmt::Display for Unfinished<Producer> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
+stands_for_its_error!(Unfinished);
 
 impl<Producer> fmt::Debug for Unfinished<Producer> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -712,15 +709,3 @@ impl<Producer> fmt::Debug for Unfinished<Producer> {
 }
 
 impl<Producer> std::error::Error for Unfinished<Producer> {}
-
-impl<Producer> From<Unfinished<Producer>> for Error {
-    fn from(unfinished: Unfinished<Producer>) -> Self {
-        unfinished.error
-    }
-}
-
-impl<Producer> From<Unfinished<Producer>> for io::Error {
-    fn from(unfinished: Unfinished<Producer>) -> Self {
-        unfinished.error.into()
-    }
-}

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use fullbore_linux as linux;
@@ -108,7 +109,7 @@ impl Recycle {
         // rare: if the memory is larger than the pipe, sending blocks first.
         let mut pause = Duration::from_micros(20);
         waiter.until(released, |waiter| {
-            waiter.pause(pipe, pause)?;
+            waiter.poll(&[(pipe, PollFlags::empty())], Some(pause))?;
             pause = (pause * 2).min(Duration::from_millis(1));
             Ok(())
         })

@@ -9,7 +9,6 @@
 //! continue only if each slot ends at the end of a pattern. So if a pattern fits into a slot, the slots are filled with
 //! whole patterns. Otherwise the master is duplicated into a private pipe, and spliced from there.
 
-use std::fmt;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -67,6 +66,7 @@ pub struct Repeat<Fd> {
 }
 
 /// Where the bytes are sent from.
+#[derive(Debug)]
 enum Origin {
     /// Slots that each hold whole patterns, which are duplicated directly into the output.
     Master(Master),
@@ -84,6 +84,7 @@ enum Origin {
 }
 
 /// A pipe whose bytes are never read, but only duplicated.
+#[derive(Debug)]
 struct Master {
     pipe: Pipe,
     bytes: u64,
@@ -94,17 +95,14 @@ impl<Fd: AsFd> Repeat<Fd> {
         if pattern.is_empty() {
             return Err(Error::Invalid("an empty pattern repeats nothing".into()));
         }
-        let is_pipe = pipe::of(&sink)?.is_some();
-        let sink = if is_pipe {
-            Output::own(sink)?
-        } else {
-            Output::shared(sink)
+        let sink = match pipe::of(&sink)?.is_some() {
+            true => Output::own(sink)?,
+            false => Output::shared(sink),
         };
         make_roomy(sink.as_fd(), options.roomy());
-        let origin = if sink.is_own() {
-            Origin::best(pattern).unwrap_or_else(Origin::from_memory)
-        } else {
-            Origin::Copy
+        let origin = match sink.is_own() {
+            true => Origin::best(pattern).unwrap_or_else(Origin::from_memory),
+            false => Origin::Copy,
         };
         Ok(Self {
             calls: Calls::with(options.waiter.clone()),
@@ -222,24 +220,17 @@ impl<Fd: AsFd> Repeat<Fd> {
 
     /// Duplicates the master into the private pipe, if there is one and it is empty.
     fn fill_stage(&mut self) -> Result<(), Errno> {
-        match &mut self.origin {
-            Origin::Staged {
-                master,
-                stage,
-                staged: staged @ 0,
-            } => {
-                // The pipe is empty and has as many slots as the master: this duplicates everything without waiting.
-                let n = self.calls.tee(
-                    master.pipe.reader.as_fd(),
-                    stage.writer.as_fd(),
-                    length(master.bytes),
-                    Ready::ToWrite,
-                )?;
-                *staged = n as u64;
-                Ok(())
-            }
-            _ => Ok(()),
+        if let Origin::Staged {
+            master,
+            stage,
+            staged: staged @ 0,
+        } = &mut self.origin
+        {
+            let (from, to) = (master.pipe.reader.as_fd(), stage.writer.as_fd());
+            let most = length(master.bytes);
+            *staged = self.calls.tee(from, to, most, Ready::ToWrite)? as u64;
         }
+        Ok(())
     }
 
     /// Falls back to a simpler way if this one is refused before the first byte.
@@ -409,10 +400,9 @@ impl Gauge {
         let reader = self.message.reader.as_fd();
         let len = splice(reader, self.one_slot.writer.as_fd(), RUN)?;
         let moved = splice(self.one_slot.reader.as_fd(), pipe.writer.as_fd(), len)?;
-        if moved == len {
-            Ok(len)
-        } else {
-            Err(unsupported())
+        match moved == len {
+            true => Ok(len),
+            false => Err(unsupported()),
         }
     }
 }
@@ -428,15 +418,4 @@ fn splice(source: BorrowedFd<'_>, sink: BorrowedFd<'_>, len: usize) -> Result<us
 
 fn unsupported() -> Error {
     Error::Unsupported("a socket's pages cannot be put into a pipe here".into())
-}
-
-impl fmt::Debug for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::Master(master) => write!(f, "Master({} bytes)", master.bytes),
-            Origin::Staged { master, .. } => write!(f, "Staged({} bytes)", master.bytes),
-            Origin::Memory => f.write_str("Memory"),
-            Origin::Copy => f.write_str("Copy"),
-        }
-    }
 }

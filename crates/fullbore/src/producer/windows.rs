@@ -33,12 +33,12 @@ pub(super) struct Windows {
     reuse: Reuse,
     memory: Memory,
     /// The most bytes of a window.
-    chunk: usize,
+    pub(super) chunk: usize,
     /// Whether memory for a long output has been set up.
-    settled: bool,
-    window: Range<usize>,
-    /// Bytes at the start of the window that are to be sent.
-    gathered: usize,
+    pub(super) settled: bool,
+    pub(super) window: Range<usize>,
+    /// The number of bytes at the start of the window that are to be sent.
+    pub(super) gathered: usize,
     /// Whether a pipe was ever given any of the memory.
     gave: bool,
 }
@@ -58,23 +58,12 @@ impl Windows {
     }
 
     #[inline]
-    pub(super) fn chunk(&self) -> usize {
-        self.chunk
-    }
-
-    #[inline]
     pub(super) fn way(&self) -> Way {
         match self.reuse {
             Reuse::AtOnce => Way::Copy,
             Reuse::Fresh(_) => Way::Fresh,
             Reuse::Recycle(_) => Way::Recycle,
         }
-    }
-
-    /// Returns whether memory for a long output has been set up.
-    #[inline]
-    pub(super) fn is_settled(&self) -> bool {
-        self.settled
     }
 
     /// Returns the bytes that are to be sent.
@@ -110,12 +99,6 @@ impl Windows {
     pub(super) fn lend(&mut self, n: usize) -> &mut [u8] {
         debug_assert_eq!(self.gathered, 0);
         &mut self.memory[self.window.start..][..n]
-    }
-
-    /// Sets how many of the lent bytes are to be sent.
-    #[inline]
-    pub(super) fn gather(&mut self, n: usize) {
-        self.gathered = n;
     }
 
     /// Returns whether a pipe may refer to the gathered bytes.
@@ -170,12 +153,6 @@ impl Windows {
                 }
             }
         };
-    }
-
-    /// Returns the offset of the gathered bytes in the memory.
-    #[inline]
-    pub(super) fn start(&self) -> usize {
-        self.window.start
     }
 
     /// Allocates the memory for a long output. If none can be mapped, bytes are copied from the initial memory.
@@ -302,13 +279,13 @@ mod tests {
             if given.last().is_some_and(|last| window.start < last.end) {
                 break;
             }
-            windows.gather(40 << 10);
-            let from = windows.start();
+            windows.gathered = 40 << 10;
+            let from = windows.window.start;
             match turn {
                 0..3 => {
                     windows.went(Sent::Given(40 << 10), 0);
                     windows.after_giving();
-                    given.push(from..windows.start());
+                    given.push(from..windows.window.start);
                 }
                 // Pages are no longer given, as after a trial that has found that the kernel copies them.
                 _ => {

@@ -16,16 +16,16 @@ use fullbore_linux::wait::Waiter;
 pub(super) struct Copying {
     reader: Calls,
     stage: Stage,
-    grown: bool,
 }
 
 impl Copying {
-    /// Creates the state with its initial memory.
-    pub(super) fn new(waiter: Waiter, stage: Stage) -> Self {
+    /// Creates the state with its initial memory; `longest` is as in [`Stage::begin`].
+    pub(super) fn new(longest: usize) -> Self {
+        let mut stage = Stage::default();
+        stage.begin(longest, memory::FIRST);
         Self {
-            reader: Calls::with(waiter),
+            reader: Calls::with(Waiter::default()),
             stage,
-            grown: false,
         }
     }
 
@@ -55,7 +55,7 @@ impl Splitting<'_> {
             if self.is_at_limit() {
                 return Ok(EndReason::AtLimit);
             }
-            if self.state.long && !std::mem::replace(&mut copying.grown, true) {
+            if self.state.long {
                 self.grow_sinks();
                 if stage.is_small() {
                     self.get_roomy(stage);
@@ -85,9 +85,9 @@ impl Splitting<'_> {
                     continue;
                 }
                 (Outcome::WouldBlock(_) | Outcome::InVain(_), _) => {
-                    return Err(Broken::Source("read", Errno::AGAIN));
+                    return Err(self.source_failed(Errno::AGAIN));
                 }
-                (Outcome::Failed(_, errno), _) => return Err(Broken::Source("read", errno)),
+                (Outcome::Failed(_, errno), _) => return Err(self.source_failed(errno)),
                 _ => continue,
             }
             self.state.taken += stage.len() as u64;

@@ -20,14 +20,13 @@ mod report;
 mod splitting;
 
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
 
 use crate::memory;
 use crate::outlet::Outlet;
-use crate::stage::Stage;
 use crate::transfer::{self, EndReason, Kind};
 use copying::Copying;
 use fullbore_linux::error::{Error, Result, TransferSide};
@@ -81,7 +80,7 @@ pub struct Tee<Source, Sink> {
 /// The state of a tee between two runs.
 struct Begun {
     state: State,
-    copying: Option<Copying>,
+    copying: Copying,
 }
 
 impl TeeOptions {
@@ -135,11 +134,10 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
     pub fn into_parts(self) -> Result<Parts<Source, Sink>> {
         self.owner.check("tee")?;
         let begun = self.begun.as_ref();
-        let held = begun.and_then(|begun| Some(begun.copying.as_ref()?.held()));
         let lacks = |i: usize| {
             let branch = begun?.state.branches.get(i)?;
-            let rest = held?.get(branch.at..).filter(|_| branch.is_alive())?;
-            Some(rest.to_vec())
+            let rest = begun?.copying.held().get(branch.at..);
+            Some(rest.filter(|_| branch.is_alive())?.to_vec())
         };
         let sinks = self.sinks.into_iter().enumerate();
         let sinks = sinks.map(|(i, (sink, _))| (sink, lacks(i).unwrap_or_default()));
@@ -155,35 +153,39 @@ impl<Source: AsFd, Sink: AsFd> Tee<Source, Sink> {
         let began = Instant::now();
         let begun = match &mut self.begun {
             Some(begun) => begun,
-            none => match (self.owner.check("tee"))
-                .and_then(|()| begin(&self.source, &self.sinks, &self.options))
-            {
-                Ok(begun) => none.insert(begun),
-                Err(error) => {
-                    return Err(TeeFailure {
-                        report: Box::new(TeeReport {
-                            taken: 0,
-                            sinks: Vec::new(),
-                            elapsed: began.elapsed(),
-                            ended: EndReason::Failed,
-                        }),
-                        sink: None,
-                        error,
-                    });
-                }
-            },
+            none => {
+                let begun = (self.owner.check("tee"))
+                    .and_then(|()| begin(&self.source, &self.sinks, &self.options));
+                let report = || TeeReport {
+                    taken: 0,
+                    sinks: Vec::new(),
+                    elapsed: began.elapsed(),
+                    ended: EndReason::Failed,
+                };
+                none.insert(begun.map_err(|error| TeeFailure::new(report(), None, error))?)
+            }
         };
-        begun.wait_as(&self.options.waiter);
+        begun.state.wait_as(&self.options.waiter);
+        begun.copying.wait_as(&begun.state.waiter);
         let sinks = self.sinks.iter().map(|(sink, _)| sink.as_fd()).collect();
         let may_run = self.owner.check("tee");
         let outcome = match may_run.and_then(|()| self.options.check_chunk()) {
-            Ok(()) => begun.go_on(&self.options, self.source.as_fd(), sinks),
+            Ok(()) => {
+                let (options, source, state) =
+                    (&self.options, self.source.as_fd(), &mut begun.state);
+                let mut splitting = Splitting {
+                    options,
+                    source,
+                    sinks,
+                    state,
+                };
+                splitting.copy(&mut begun.copying)
+            }
             Err(error) => Err(error.into()),
         };
         let is_over = matches!(
             outcome,
-            Ok(EndReason::AtEnd | EndReason::AtLimit)
-                | Err(Broken::Source(..) | Broken::Sink(..) | Broken::Other(_))
+            Ok(EndReason::AtEnd | EndReason::AtLimit) | Err(Broken::Failed(..))
         );
         if is_over {
             for branch in &mut begun.state.branches {
@@ -227,44 +229,12 @@ fn begin<Source: AsFd, Sink: AsFd>(
             branches,
             longest_message,
             taken: 0,
-            waiter: options.waiter.clone(),
+            waiter: Waiter::default(),
             nap: Nap::default(),
             long: long && source_kind == Kind::Regular,
         },
-        copying: None,
+        copying: Copying::new(longest_message),
     })
-}
-
-impl Begun {
-    /// Applies the settings of `waiter` to all waits from now on.
-    fn wait_as(&mut self, waiter: &Waiter) {
-        self.state.wait_as(waiter);
-        if let Some(copying) = &mut self.copying {
-            copying.wait_as(waiter);
-        }
-    }
-
-    fn go_on(
-        &mut self,
-        options: &TeeOptions,
-        source: BorrowedFd<'_>,
-        sinks: Vec<BorrowedFd<'_>>,
-    ) -> Result<EndReason, Broken> {
-        let mut splitting = Splitting {
-            options,
-            source,
-            sinks,
-            state: &mut self.state,
-        };
-        let copying = self.copying.get_or_insert_with(|| {
-            let stage = match splitting.state.longest_message {
-                memory::MESSAGE => Stage::for_messages(),
-                _ => Stage::small(memory::FIRST),
-            };
-            Copying::new(splitting.state.waiter.clone(), stage)
-        });
-        splitting.copy(copying)
-    }
 }
 
 impl<Source: fmt::Debug, Sink: fmt::Debug> fmt::Debug for Tee<Source, Sink> {

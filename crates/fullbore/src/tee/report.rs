@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 use crate::transfer::EndReason;
-use fullbore_linux::error::Error;
+use fullbore_linux::error::{self, Error, TransferSide};
 use fullbore_linux::is_reader_gone;
 
 /// How an error of one sink affects the whole [`Tee`](super::Tee).
@@ -79,6 +79,23 @@ pub struct SinkReport {
     pub ignored: bool,
     /// With [`EndReason::WouldBlock`]: whether this sink has to make room before the tee can continue.
     pub would_block: bool,
+}
+
+/// Why a sink was dropped: the call, its error, and what its policy says.
+pub(crate) type Dropped = (&'static str, Errno, OnError);
+
+impl SinkReport {
+    pub(crate) fn of(bytes: u64, dropped: Option<Dropped>) -> Self {
+        let error = dropped.map(|(operation, errno, _)| {
+            error::moving(TransferSide::Sink, operation, errno, bytes)
+        });
+        Self {
+            bytes,
+            error,
+            ignored: matches!(dropped, Some((_, _, OnError::Ignore))),
+            would_block: false,
+        }
+    }
 }
 
 /// The source and the sinks of a [`Tee`](super::Tee) or a [`Buffer`](crate::Buffer), each sink with the bytes that were

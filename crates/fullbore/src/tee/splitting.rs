@@ -3,16 +3,16 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::options::TeeOptions;
-use super::report::{OnError, Policy, SinkReport, TeeFailure, TeeReport};
+use super::report::{Dropped, OnError, Policy, SinkReport, TeeFailure, TeeReport};
 use crate::outlet::Outlet;
 use crate::transfer::{EndReason, Kind};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::wait::{Nap, Ready, Waiter, uninterrupted};
+use fullbore_linux::wait::{Nap, Waiter, polled_now};
 
 /// A sink, and the bytes that it has got.
 pub(super) struct Branch {
@@ -22,9 +22,8 @@ pub(super) struct Branch {
     /// How many of the held bytes it has got.
     pub(super) at: usize,
     pub(super) bytes: u64,
-    /// The call that failed and its error, if the sink was dropped for it.
-    error: Option<(&'static str, Errno)>,
-    ignored: bool,
+    /// Why it was dropped, if it was.
+    dropped: Option<Dropped>,
     would_block: bool,
 }
 
@@ -36,24 +35,19 @@ impl Branch {
             outlet,
             at: 0,
             bytes: 0,
-            error: None,
-            ignored: false,
+            dropped: None,
             would_block: false,
         }
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.error.is_none()
+        self.dropped.is_none()
     }
 
     fn report(&self) -> SinkReport {
         SinkReport {
-            bytes: self.bytes,
-            error: self.error.map(|(operation, errno)| {
-                error::moving(TransferSide::Sink, operation, errno, self.bytes)
-            }),
-            ignored: self.ignored,
             would_block: self.would_block,
+            ..SinkReport::of(self.bytes, self.dropped)
         }
     }
 }
@@ -94,21 +88,9 @@ impl State {
         outcome: Result<EndReason, Broken>,
         elapsed: Duration,
     ) -> Result<TeeReport, TeeFailure> {
-        let failed = |sink, error| (EndReason::Failed, Some((sink, error)));
         let (ended, failure) = match outcome {
             Ok(ended) | Err(Broken::EndReason(ended)) => (ended, None),
-            Err(Broken::Source(operation, errno)) => {
-                let error = error::moving(TransferSide::Source, operation, errno, self.taken);
-                failed(None, error)
-            }
-            Err(Broken::Sink(i, operation, errno)) => {
-                let bytes = self.branches[i].bytes;
-                failed(
-                    Some(i),
-                    error::moving(TransferSide::Sink, operation, errno, bytes),
-                )
-            }
-            Err(Broken::Other(error)) => failed(None, error),
+            Err(Broken::Failed(sink, error)) => (EndReason::Failed, Some((sink, error))),
         };
         let report = TeeReport {
             taken: self.taken,
@@ -118,11 +100,7 @@ impl State {
         };
         match failure {
             None => Ok(report),
-            Some((sink, error)) => Err(TeeFailure {
-                report: Box::new(report),
-                sink,
-                error,
-            }),
+            Some((sink, error)) => Err(TeeFailure::new(report, sink, error)),
         }
     }
 }
@@ -140,25 +118,26 @@ type Waited = Option<usize>;
 
 /// Why a tee cannot continue.
 pub(super) enum Broken {
-    /// A call on the source failed.
-    Source(&'static str, Errno),
-    /// A call on this sink failed, and its policy says that the tee fails.
-    Sink(usize, &'static str, Errno),
+    /// It has failed: at this sink, whose policy says so, or elsewhere.
+    Failed(Option<usize>, Error),
     /// It was stopped, or would have to wait; nothing failed.
     EndReason(EndReason),
-    /// An operation other than moving bytes failed.
-    Other(Error),
 }
 
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
-        Broken::Other(error)
+        Broken::Failed(None, error)
     }
 }
 
 impl Splitting<'_> {
     pub(super) fn is_at_limit(&self) -> bool {
         self.options.is_at_limit(self.state.taken)
+    }
+
+    /// Returns the error of a read(2) that failed with `errno`.
+    pub(super) fn source_failed(&self, errno: Errno) -> Broken {
+        error::moving(TransferSide::Source, "read", errno, self.state.taken).into()
     }
 
     /// Applies the policy of sink `i` after one of its calls failed with `errno`.
@@ -174,10 +153,10 @@ impl Splitting<'_> {
         let branch = &mut self.state.branches[i];
         let on_error = branch.policy.after(errno, self.sinks[i]);
         if on_error == OnError::FailAll {
-            return Err(Broken::Sink(i, operation, errno));
+            let error = error::moving(TransferSide::Sink, operation, errno, branch.bytes);
+            return Err(Broken::Failed(Some(i), error));
         }
-        branch.ignored = on_error == OnError::Ignore;
-        branch.error = Some((operation, errno));
+        branch.dropped = Some((operation, errno, on_error));
         Ok(())
     }
 
@@ -244,17 +223,17 @@ impl Splitting<'_> {
         let fds: Vec<_> = waited
             .iter()
             .map(|waited| match *waited {
-                Some(i) => (branches[i].outlet.fd(self.sinks[i]), Some(Ready::ToWrite)),
-                None => (self.source, Some(Ready::ToRead)),
+                Some(i) => (branches[i].outlet.fd(self.sinks[i]), PollFlags::OUT),
+                None => (self.source, PollFlags::IN),
             })
-            .chain(watched.map(|i| (self.sinks[i], None)))
+            .chain(watched.map(|i| (self.sinks[i], PollFlags::empty())))
             .collect();
         match waiter.until_any_ready(&fds, nap) {
             Ok(None) => Ok(()),
             // The timeout of a socket has passed: treat it as the EAGAIN of a blocking call.
             Ok(Some(overdue)) => match waited[overdue] {
                 Some(sink) => self.failed(sink, "write", Errno::AGAIN),
-                None => Err(Broken::Source("read", Errno::AGAIN)),
+                None => Err(self.source_failed(Errno::AGAIN)),
             },
             Err(errno) => Err(match self.state.waiter.stopped() {
                 Some(stopped) => Broken::EndReason(stopped.into()),
@@ -290,11 +269,9 @@ enum Reader {
 /// Finds out whether a pipe has a reader, or a socket a peer. A TCP peer that has closed may have done so in one
 /// direction only, and still be reading; the kernel does not report which.
 fn reader_of(sink: BorrowedFd<'_>, kind: Kind) -> Reader {
-    let mut fds = [PollFd::from_borrowed_fd(sink, PollFlags::empty())];
-    if uninterrupted(|| poll(&mut fds, Some(&Timespec::default()))).is_err() {
+    let Ok(found) = polled_now(sink, PollFlags::empty()) else {
         return Reader::Unknown;
-    }
-    let found = fds[0].revents();
+    };
     match kind {
         _ if found.is_empty() => Reader::There,
         Kind::Pipe if found.contains(PollFlags::ERR) => Reader::Gone(Errno::PIPE),

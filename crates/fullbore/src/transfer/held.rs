@@ -7,8 +7,7 @@ use rustix::io::Errno;
 
 use super::options::TransferOptions;
 use super::step::Stop;
-use super::through::OwnPipe;
-use crate::memory;
+use crate::own_pipe::OwnPipe;
 use crate::stage::Stage;
 use fullbore_linux as linux;
 use fullbore_linux::error::TransferSide;
@@ -32,16 +31,6 @@ pub(super) struct Held {
     pub(super) seen: (usize, usize),
 }
 
-/// Where bytes to send come from, if not from the source.
-pub(super) enum Refilled {
-    /// This many bytes are in the stage.
-    Bytes(usize),
-    /// They are packets, which must not be spliced.
-    Packets(usize),
-    /// The next bytes are those of the source.
-    Nothing,
-}
-
 impl Held {
     /// Returns whether bytes were read.
     pub(super) fn has_read(&self) -> bool {
@@ -55,17 +44,15 @@ impl Held {
 
     /// Creates the initial memory.
     pub(super) fn begin(&mut self) {
-        if self.stage.is_none() {
-            self.stage = match self.longest_message {
-                memory::MESSAGE => Stage::for_messages(),
-                _ => Stage::small(self.first),
-            };
-        }
+        self.stage.begin(self.longest_message, self.first);
     }
 
     /// Fills the empty stage with bytes that were taken before: by a method that was refused later, as packets, or by
-    /// the caller.
-    pub(super) fn refill(&mut self, options: &TransferOptions) -> Result<Refilled, Stop> {
+    /// the caller. Returns how many there were, and whether they are a packet; `None` if there are none.
+    pub(super) fn refill(
+        &mut self,
+        options: &TransferOptions,
+    ) -> Result<Option<(usize, bool)>, Stop> {
         let (n, is_packet) = match &mut self.through {
             Some(through) if through.held > 0 => {
                 let room = self.stage.room(through.held)?;
@@ -82,13 +69,10 @@ impl Held {
                 let room = self.stage.room(options.most_at_once())?;
                 (Read::read(&mut self.ahead, room).unwrap_or(0), false)
             }
-            _ => return Ok(Refilled::Nothing),
+            _ => return Ok(None),
         };
         self.filled(n);
-        Ok(match is_packet {
-            true => Refilled::Packets(n),
-            false => Refilled::Bytes(n),
-        })
+        Ok(Some((n, is_packet)))
     }
 
     /// Records that the stage has `n` new bytes.

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `plan.rs` | the table: kinds of fd × guarantee → ways, best first |
 //! | `direct.rs` | one system call: copy_file_range, splice, sendfile |
-//! | `through.rs` | splice through a private pipe |
 //! | `sparse.rs` | holes of files |
 //! | `route.rs` | which way the next bytes take |
 //! | `held.rs` | the bytes that were taken and have not arrived |
@@ -28,7 +27,6 @@ mod route;
 mod sparse;
 mod state;
 mod step;
-mod through;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -204,17 +202,12 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         self.elapsed += began.elapsed();
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
-            Err(error) => Err(TransferFailure {
-                report: Box::new(self.report(EndReason::Failed)),
-                sink: match error {
-                    Error::Moving {
-                        side: TransferSide::Sink,
-                        ..
-                    } => Some(0),
-                    _ => None,
-                },
-                error,
-            }),
+            Err(error) => {
+                let is_of_sink = |side: &TransferSide| *side == TransferSide::Sink;
+                let at_sink = matches!(&error, Error::Moving { side, .. } if is_of_sink(side));
+                let report = self.report(EndReason::Failed);
+                Err(TransferFailure::new(report, at_sink.then_some(0), error))
+            }
         }
     }
 

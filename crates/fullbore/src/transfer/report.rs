@@ -76,15 +76,10 @@ impl fmt::Display for TransferReport {
         for (i, (way, _)) in self.ways.iter().enumerate() {
             write!(f, "{} {way}", if i == 0 { " by" } else { "," })?;
         }
-        write_under_way(f, self.taken - self.bytes)
-    }
-}
-
-/// Adds the number of bytes that were taken and have not arrived, if there are any.
-fn write_under_way(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
-    match bytes {
-        0 => Ok(()),
-        bytes => write!(f, ", and {bytes} under way"),
+        match self.taken - self.bytes {
+            0 => Ok(()),
+            bytes => write!(f, ", and {bytes} under way"),
+        }
     }
 }
 

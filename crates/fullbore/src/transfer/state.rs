@@ -6,16 +6,16 @@ use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::direct;
-use super::held::{Held, Refilled};
+use super::held::Held;
 use super::options::TransferOptions;
 use super::report::Progress;
 use super::route::Route;
 use super::sparse::{Holes, Stretch};
 use super::step::{Ends, Step, Stepped, Stop, has_flag, stepped};
-use super::through::OwnPipe;
 use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
+use crate::own_pipe::OwnPipe;
 use crate::stage::Stage;
 use crate::way::Way;
 use fullbore_linux::Calls;
@@ -144,7 +144,7 @@ pub(super) fn begin(
             ..Tally::default()
         },
         held: Held {
-            stage: Stage::none(),
+            stage: Stage::default(),
             sent: 0,
             ahead: options.own.ahead.clone().into(),
             through: None,
@@ -362,14 +362,18 @@ impl State {
                 let claimed = sink.claim(ends.sink, own.held);
                 claimed.map_err(|errno| Stop::Refused(TransferSide::Sink, "lseek", errno))?;
             }
-            return own.send_on(&mut self.waiter, ends, sink);
+            let most = sink.most(ends.sink_kind.splice_at_once());
+            let end = (ends.sink, ends.sink_kind.end());
+            let outcome = own.send_on(&mut self.waiter, end, sink.at(), most)?;
+            return stepped("splice", outcome, Errno::INVAL, || TransferSide::Sink);
         }
         let most = most.min(own.capacity);
         if ends.source_kind == Kind::Regular {
             let _ = source.claim(ends.source, most);
         }
-        let most = source.most(most);
-        match own.fill(&mut self.waiter, ends, source.at(), most)? {
+        let (most, end) = (source.most(most), (ends.source, ends.source_kind.end()));
+        let outcome = own.fill(&mut self.waiter, end, source.at(), most)?;
+        match stepped("splice", outcome, Errno::INVAL, || TransferSide::Source)? {
             Step::Moved(n) => {
                 self.tally.took(n);
                 Ok(Step::Taken)
@@ -405,11 +409,12 @@ impl State {
             self.grow_stage(method, ends, options);
         }
         match self.held.refill(options)? {
-            Refilled::Nothing => self.read(ends, options),
-            Refilled::Bytes(0) | Refilled::Packets(0) => Ok(Step::End),
-            Refilled::Bytes(_) => Ok(Step::Taken),
-            Refilled::Packets(_) => {
-                self.route.splice_no_more();
+            None => self.read(ends, options),
+            Some((0, _)) => Ok(Step::End),
+            Some((_, is_packet)) => {
+                if is_packet {
+                    self.route.splice_no_more();
+                }
                 Ok(Step::Taken)
             }
         }

@@ -38,7 +38,7 @@ pub(crate) enum Stop {
 
 impl Stop {
     /// Converts the result of a call that failed with `errno`; `stopped` says whether its wait was stopped.
-    pub(crate) fn of_call(
+    pub(super) fn of_call(
         stopped: Option<Stopped>,
         side: TransferSide,
         operation: &'static str,

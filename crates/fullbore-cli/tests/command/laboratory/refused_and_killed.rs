@@ -231,7 +231,7 @@ fn who_is_not_root_gets_the_whole_ladder() {
             continue;
         }
         assert!(has_figure(experiment), "{experiment:#?}");
-        // /proc/kpageflags cannot be read, but it is still known what backs the memory.
+        // It is known what backs the memory of any user.
         let backing = writer(experiment).backing.as_deref().unwrap();
         assert!(backing.contains("/proc/self/smaps"), "{backing}");
     }

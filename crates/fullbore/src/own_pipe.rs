@@ -1,18 +1,16 @@
-//! Splices through a private pipe: between two fds that are not pipes, and into pipes.
+//! A private pipe that bytes are spliced through: between two fds that are not pipes, into pipes, and into Unix sockets.
 //!
 //! An error of the first splice is an error of the source, and one of the second is an error of the sink. If the sink
 //! does not support splice(2), the bytes in the pipe are read back and written.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::step::{Ends, Stepped, stepped};
 use crate::splice::Splice;
-use fullbore_linux::error::{Result, TransferSide};
+use fullbore_linux::error::{Result, Stopped};
 use fullbore_linux::outcome::{End, Outcome};
 use fullbore_linux::pipe::{self, Pipe};
-use fullbore_linux::place::Place;
 use fullbore_linux::wait::{Waiter, uninterrupted};
 
 /// The private pipe of a transfer, and the number of bytes in it.
@@ -21,7 +19,7 @@ pub(crate) struct OwnPipe {
     pub(crate) pipe: Pipe,
     /// The most bytes that one splice(2) takes from the source: the capacity of the pipe. So each pair of calls drains
     /// a roomy source pipe, and each side is woken once.
-    pub(super) capacity: usize,
+    pub(crate) capacity: usize,
     /// Bytes that were taken from the source and have not arrived at the sink.
     pub(crate) held: usize,
 }
@@ -40,44 +38,56 @@ impl OwnPipe {
         })
     }
 
-    /// Takes at most `most` bytes from the source; the pipe must be empty.
-    pub(super) fn fill(
+    /// Takes at most `most` bytes from `source`, which is an end of this kind; the pipe must be empty.
+    ///
+    /// # Errors
+    /// What stopped the wait.
+    pub(crate) fn fill(
         &mut self,
         waiter: &mut Waiter,
-        ends: &Ends<'_>,
+        (source, end): (BorrowedFd<'_>, End),
         from: Option<u64>,
         most: usize,
-    ) -> Stepped {
+    ) -> Result<Outcome, Stopped> {
         let splice = Splice {
-            source: ends.source,
+            source,
             sink: self.pipe.writer.as_fd(),
-            ends: (ends.source_kind.end(), End::Own),
+            ends: (end, End::Own),
             from,
             to: None,
-            most,
+            most: most.min(self.capacity),
         };
         let outcome = splice.run(waiter)?;
         if let Outcome::Moved(n) = outcome {
             self.held = n;
         }
-        stepped("splice", outcome, Errno::INVAL, || TransferSide::Source)
+        Ok(outcome)
     }
 
-    /// Sends the held bytes to the sink.
-    pub(super) fn send_on(&mut self, waiter: &mut Waiter, ends: &Ends<'_>, to: &Place) -> Stepped {
+    /// Sends at most `most` of the held bytes to `sink`, which is an end of this kind.
+    ///
+    /// # Errors
+    /// What stopped the wait.
+    pub(crate) fn send_on(
+        &mut self,
+        waiter: &mut Waiter,
+        (sink, end): (BorrowedFd<'_>, End),
+        to: Option<u64>,
+        most: usize,
+    ) -> Result<Outcome, Stopped> {
         let splice = Splice {
             source: self.pipe.reader.as_fd(),
-            sink: ends.sink,
-            ends: (End::Own, ends.sink_kind.end()),
+            sink,
+            ends: (End::Own, end),
             from: None,
-            to: to.at(),
-            most: to.most(self.held.min(ends.sink_kind.splice_at_once())),
+            to,
+            most: self.held.min(most),
         };
         let outcome = splice.run(waiter)?;
         if let Outcome::Moved(n) = outcome {
             self.held -= n;
         }
-        stepped("splice", outcome, Errno::INVAL, || TransferSide::Sink)
+        Ok(outcome)
     }
 
     /// Reads held bytes back into memory, as many as one read(2) returns.
@@ -94,7 +104,7 @@ impl OwnPipe {
     ///
     /// # Errors
     /// As read(2), without `EINTR`.
-    pub(super) fn take_all_back(&mut self, bytes: &mut Vec<u8>) -> Result<(), Errno> {
+    pub(crate) fn take_all_back(&mut self, bytes: &mut Vec<u8>) -> Result<(), Errno> {
         while self.held > 0 {
             let begun = bytes.len();
             bytes.resize(begun + self.held, 0);
