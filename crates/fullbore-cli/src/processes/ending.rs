@@ -72,13 +72,14 @@ pub fn end_all(
     if grace.is_zero() && stopped.is_some() {
         return kill_all(stopped, reap);
     }
-    tell(living, signal, stopped);
+    let Told { mut untold, .. } = tell(living, signal, stopped);
     if stopped.is_none() {
         // A stopped process handles the signal only after SIGCONT.
         tell(living, Signal::CONT, None);
     }
     let began = Instant::now();
     while is_left(&mut reap) {
+        tell_orphans(&mut untold, signal);
         if began.elapsed() >= grace {
             return kill_all(stopped, reap);
         }
@@ -93,7 +94,7 @@ fn kill_all(stopped: Stopped<'_>, mut reap: impl FnMut()) -> Vec<u32> {
     let (mut left, mut since) = (set(living()), began);
     loop {
         // A process that is being killed cannot start others. Those started meanwhile are found the next time.
-        let refused = tell(living, Signal::KILL, stopped);
+        let refused = tell(living, Signal::KILL, stopped).refused;
         if !is_left(&mut reap) {
             return Vec::new();
         }
@@ -167,9 +168,6 @@ pub fn note_started(pid: u32) {
     started.push(pid);
 }
 
-/// Sends a signal to those descendants of this process that `find` returns, once to each, and returns those that this
-/// user may not signal. If they are stopped first, a process gets no signal that would end it before its parent, and
-/// so those below a process that may not be signalled are among the returned ones.
 /// Notes all processes whose numbers these bytes are; returns false, and notes none, if they are not numbers.
 pub fn note_all_started(said: &[u8]) -> bool {
     let pids = said.chunks_exact(size_of::<u32>());
@@ -180,44 +178,75 @@ pub fn note_all_started(said: &[u8]) -> bool {
     is_whole
 }
 
-pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -> BTreeSet<u32> {
+/// What became of a signal.
+#[derive(Default)]
+pub struct Told {
+    /// Those that this user may not signal, and if all were stopped first, those below them.
+    pub refused: BTreeSet<u32>,
+    /// Those that got none yet, because the process above them seems to go on after it.
+    pub untold: BTreeSet<u32>,
+}
+
+/// Sends the signal to those among the untold whose parent has ended by it nevertheless, so that they are children of this
+/// process: a shell blocks all signals while it starts a program.
+pub fn tell_orphans(untold: &mut BTreeSet<u32>, signal: Signal) {
+    untold.retain(|&pid| parent(pid) != Some(std::process::id()) || send(pid, signal).is_err());
+}
+
+/// Sends a signal to those descendants of this process that `find` returns, once to each. If they are stopped first, a
+/// process gets no signal that would end it before its parent.
+pub fn tell(find: impl Fn() -> Vec<u32>, signal: Signal, stopped: Stopped<'_>) -> Told {
     if let Some(when_stopped) = stopped {
-        let (all, refused) = stop_all(&find);
-        when_stopped(&all);
-        let mut deaf = BTreeSet::new();
-        for &pid in &all {
-            let is_below_deaf = parent(pid).is_some_and(|parent| deaf.contains(&parent));
-            if is_below_deaf || goes_on(pid, signal) {
-                deaf.insert(pid);
-            }
-            if !is_below_deaf && !refused.contains(&pid) {
-                let _ = send(pid, signal);
-            }
-        }
-        // Children first: a shell with job control takes a child that it finds stopped for one to leave behind.
-        for &pid in all.iter().rev() {
-            if signal != Signal::KILL && !refused.contains(&pid) {
-                let _ = send(pid, Signal::CONT);
-            }
-        }
-        return refused;
+        return tell_stopped(&find, signal, when_stopped);
     }
     // A process that was about to start another one is covered by a second pass, and so on: a process with a pending
     // signal starts no other before it has handled the signal (`copy_process` in kernel/fork.c returns to it first),
     // unless it blocks the signal just then, as shells do.
-    let (mut told, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    let (mut told, mut found) = (BTreeSet::new(), Told::default());
     for _ in 0..AT_MOST_PASSES {
         let new: Vec<u32> = find().into_iter().filter(|pid| told.insert(*pid)).collect();
         for &pid in &new {
             if send(pid, signal) == Err(Errno::PERM) {
-                refused.insert(pid);
+                found.refused.insert(pid);
             }
         }
         if new.is_empty() {
             break;
         }
     }
-    refused
+    found
+}
+
+/// Stops those descendants that `find` returns, and sends them a signal.
+fn tell_stopped(
+    find: &impl Fn() -> Vec<u32>,
+    signal: Signal,
+    when_stopped: &dyn Fn(&[u32]),
+) -> Told {
+    let (all, refused) = stop_all(find);
+    when_stopped(&all);
+    let (mut deaf, mut untold) = (BTreeSet::new(), BTreeSet::new());
+    for &pid in &all {
+        let is_below_deaf = parent(pid).is_some_and(|parent| deaf.contains(&parent));
+        if is_below_deaf || goes_on(pid, signal) {
+            deaf.insert(pid);
+        }
+        if refused.contains(&pid) {
+            continue;
+        }
+        if is_below_deaf {
+            untold.insert(pid);
+        } else {
+            let _ = send(pid, signal);
+        }
+    }
+    // Children first: a shell with job control takes a child that it finds stopped for one to leave behind.
+    for &pid in all.iter().rev() {
+        if signal != Signal::KILL && !refused.contains(&pid) {
+            let _ = send(pid, Signal::CONT);
+        }
+    }
+    Told { refused, untold }
 }
 
 /// Stops those descendants that `find` returns, until nothing new is found and none of them runs. Returns all, and

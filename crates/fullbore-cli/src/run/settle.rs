@@ -144,9 +144,10 @@ impl Runner<'_> {
         let before = self.running_pids(|stage| stage < from);
         let find = || ending::living_besides(&before);
         let shelf = self.others.shelf;
-        let refused = shelf.with_all_stopped(true, |stopped| ending::tell(find, signal, stopped));
+        let told = shelf.with_all_stopped(true, |stopped| ending::tell(find, signal, stopped));
         if let Some(whole) = &mut self.whole {
-            whole.refused.extend(refused);
+            whole.refused.extend(told.refused);
+            whole.untold = told.untold;
         }
     }
 
@@ -190,7 +191,10 @@ impl Runner<'_> {
                 return;
             }
             self.end_further();
-            let whole = self.whole.as_mut();
+            let mut whole = self.whole.as_mut();
+            if let Some(whole) = &mut whole {
+                ending::tell_orphans(&mut whole.untold, ending_signal(self.options.grace));
+            }
             let is_written = whole
                 .as_ref()
                 .is_some_and(|whole| !whole.written.is_empty());

@@ -31,6 +31,8 @@ pub struct Whole<'a> {
     pub(super) due: Option<Instant>,
     /// The processes that this user may not signal.
     pub(super) refused: BTreeSet<u32>,
+    /// Those that were not asked to end yet, because the process above them seemed to go on.
+    pub(super) untold: BTreeSet<u32>,
     /// The stages that have succeeded and left a process behind that still has their output open.
     pub(super) written: BTreeSet<usize>,
     /// What is to be said when all has ended.
@@ -92,6 +94,7 @@ impl<'a> Whole<'a> {
             step: Step::Behind,
             due: None,
             refused: BTreeSet::new(),
+            untold: BTreeSet::new(),
             written: BTreeSet::new(),
             notes: Vec::new(),
             output,

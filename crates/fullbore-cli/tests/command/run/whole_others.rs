@@ -22,7 +22,7 @@ use crate::common::{
 };
 
 /// What stages run, as files, so that no line needs more than one kind of quotes.
-const SCRIPTS: [(&str, &str); 12] = [
+const SCRIPTS: [(&str, &str); 13] = [
     // Sees the end of its input: that must not happen.
     (
         "root",
@@ -58,6 +58,15 @@ const SCRIPTS: [(&str, &str); 12] = [
         r#"use POSIX; my $term = POSIX::SigSet->new(SIGTERM); sigprocmask(SIG_BLOCK, $term);
            unless ($p = fork) { sigprocmask(SIG_UNBLOCK, $term); exec "cat > up" }
            waitpid $p, 0; system "echo 1 >> seen""#,
+    ),
+    // As a shell, which blocks all signals while it starts a program.
+    (
+        "starts",
+        r#"use POSIX; my $term = POSIX::SigSet->new(SIGTERM); sigprocmask(SIG_BLOCK, $term);
+           unless (fork) { sigprocmask(SIG_UNBLOCK, $term); open my $ready, ">ready"; exec "cat > up" }
+           my $pending = POSIX::SigSet->new;
+           do { select undef, undef, undef, 0.01; sigpending $pending } until $pending->ismember(SIGTERM);
+           sigprocmask(SIG_UNBLOCK, $term)"#,
     ),
     // As an interactive bash.
     (
@@ -413,6 +422,14 @@ fn a_process_that_sigterm_does_not_end_does_not_go_on_after_its_child() {
     if !can {
         skipped("no PID namespace may be made");
     }
+}
+
+#[test]
+fn what_a_process_was_starting_when_it_was_asked_to_end_is_asked_too() {
+    let open = Open::new();
+    let line = "(until test -e ready; do sleep 0.01; done; exit 3) | perl starts";
+    assert_code(&open.run("--grace 600", line), 3);
+    open.assert_nothing_seen(line);
 }
 
 #[test]
