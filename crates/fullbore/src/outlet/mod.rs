@@ -256,7 +256,8 @@ impl Outlet {
         if offered && self.gives() && !linux::shares_pages() {
             self.copy_only();
         }
-        let may_give = offered && self.gives() && !self.through.is_under_way();
+        // A deferred error of the last call comes first.
+        let may_give = offered && self.gives() && !self.through.has_failed();
         if let Some(pipe) = self.target.pipe(sink).filter(|_| may_give) {
             // SAFETY: as this function's own condition; the pages live on in the pipe after munmap. `own_writable` has
             // checked that this is the write end of a pipe, and no other code can redirect the descriptor.
@@ -307,7 +308,7 @@ impl Outlet {
     pub(crate) fn write(&mut self, sink: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Failed> {
         self.duplicate_again(sink);
         match self.target.pipe(sink) {
-            Some(pipe) if !self.through.is_under_way() => {
+            Some(pipe) if !self.through.has_failed() => {
                 let (n, way) = socket::directly(&mut self.calls, pipe, bytes)?;
                 self.last = way;
                 Ok(n)

@@ -14,7 +14,7 @@ use rustix::pipe::SpliceFlags;
 use crate::memory::Geometry;
 use crate::way::Way;
 use fullbore_linux::pipe::PipeEnd;
-use fullbore_linux::wait::{Ready, uninterrupted};
+use fullbore_linux::wait::{Ready, Stopped, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
 /// Bytes of one run in a Unix stream socket: `UNIX_SKB_FRAGS_SZ`.
@@ -27,15 +27,15 @@ pub(super) enum Through {
     Nothing,
     /// Through a socket that is created once there are enough bytes.
     NewSocket,
-    /// Through this socket.
+    /// Through this socket, which is empty between two calls.
     Socket {
         near: OwnedFd,
         far: OwnedFd,
-        /// Bytes in the socket: the first ones of those that remain to be sent.
-        left: usize,
         /// Whether bytes have ever arrived through it.
         works: bool,
     },
+    /// The next call returns this deferred error: the last one had sent some bytes before it.
+    Failed(&'static str, Errno),
 }
 
 /// A number of bytes and how they were sent, or the call that failed.
@@ -59,14 +59,13 @@ impl Through {
         !matches!(self, Through::Nothing)
     }
 
-    /// Returns whether bytes in the socket have not arrived yet: they come first.
-    pub(super) fn is_under_way(&self) -> bool {
-        matches!(self, Through::Socket { left: 1.., .. })
+    /// Returns whether the next call returns a deferred error.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Through::Failed(..))
     }
 
-    /// Writes to the pipe `sink`, and returns how many bytes were sent, at most a socket full, and how. After a short
-    /// count, the next call must pass the rest of these bytes. Less than a run, and nonblocking sends, are written
-    /// directly; so is everything once a socket or splice(2) is refused.
+    /// Writes to the pipe `sink`, and returns how many bytes were sent, at most a socket full, and how. Less than a
+    /// run, and nonblocking sends, are written directly; so is everything once a socket or splice(2) is refused.
     ///
     /// # Errors
     /// The errors of write(2) and splice(2); `EIO` if a call moves nothing.
@@ -76,39 +75,45 @@ impl Through {
         sink: BorrowedFd<'_>,
         bytes: &[u8],
     ) -> Written {
-        let may_fill = bytes.len() >= RUN && !calls.waiter().never;
-        if !self.is_under_way() && may_fill && self.is_socket() {
-            self.fill(calls, sink, bytes);
+        if let Through::Failed(operation, errno) = *self {
+            *self = Through::NewSocket;
+            return Err((operation, errno));
         }
-        let Through::Socket {
-            far,
-            left: left @ 1..,
-            works,
-            ..
-        } = self
-        else {
-            return directly(calls, sink, bytes);
-        };
-        let (most, flags) = (bytes.len().min(*left), SpliceFlags::NONBLOCK);
-        // One call, so that what has arrived is counted while a full pipe is waited for.
-        let answer = calls.splice(far.as_fd(), sink, most, flags, Ready::ToWrite);
-        if let Ok(n @ 1..) = answer {
-            *left -= n;
-            *works = true;
-            return Ok((n, Way::Socket));
-        }
-        // The bytes in the socket are discarded with it. The caller still has them.
-        let (errno, worked) = (answer.err().unwrap_or(Errno::IO), *works);
-        if linux::is_refusal(errno) && !worked {
-            *self = Through::Nothing;
+        if calls.waiter().never || !self.is_socket() {
             return directly(calls, sink, bytes);
         }
-        *self = Through::NewSocket;
-        Err(("splice", errno))
+        match bytes.len() >= RUN {
+            true => self.through_the_socket(calls, sink, bytes),
+            false => directly(calls, sink, bytes),
+        }
     }
 
-    /// Copies the first bytes into the socket. If that is not possible, no socket is used from now on.
-    fn fill(&mut self, calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) {
+    /// Copies as many bytes into the socket as it accepts, and moves them into the pipe.
+    fn through_the_socket(
+        &mut self,
+        calls: &mut Calls,
+        sink: BorrowedFd<'_>,
+        bytes: &[u8],
+    ) -> Written {
+        let works = matches!(self, Through::Socket { works: true, .. });
+        let queued = self.fill(calls, sink, bytes);
+        let answer = match queued {
+            0 => Err(Errno::OPNOTSUPP),
+            _ => self.empty_into(calls, sink, queued),
+        };
+        match answer {
+            Ok(0) => Err(("splice", Errno::IO)),
+            Ok(n) => Ok((n, Way::Socket)),
+            Err(errno) if queued == 0 || linux::is_refusal(errno) && !works => {
+                *self = Through::Nothing;
+                directly(calls, sink, bytes)
+            }
+            Err(errno) => Err(("splice", errno)),
+        }
+    }
+
+    /// Copies the first bytes into the socket, and returns how many; 0 if no socket can be used.
+    fn fill(&mut self, calls: &mut Calls, sink: BorrowedFd<'_>, bytes: &[u8]) -> usize {
         if matches!(self, Through::NewSocket)
             && PipeEnd::new(sink)
                 .and_then(|pipe| pipe.capacity())
@@ -120,29 +125,61 @@ impl Through {
                 Ok((linux::not_standard(near)?, linux::not_standard(far)?))
             });
             if let Ok((near, far)) = pair {
-                let (left, works) = (0, false);
-                *self = Through::Socket {
-                    near,
-                    far,
-                    left,
-                    works,
-                };
+                let works = false;
+                *self = Through::Socket { near, far, works };
             }
         }
-        if let Through::Socket { near, left, .. } = self {
-            for run in bytes.chunks(RUN) {
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                calls.also_made(1);
-                let sent = uninterrupted(|| send(&*near, run, flags)).unwrap_or(0);
-                *left += sent;
-                if sent < run.len() {
-                    break;
+        let Through::Socket { near, .. } = self else {
+            return 0;
+        };
+        let mut queued = 0;
+        for run in bytes.chunks(RUN) {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            calls.also_made(1);
+            let sent = uninterrupted(|| send(&*near, run, flags)).unwrap_or(0);
+            queued += sent;
+            if sent < run.len() {
+                break;
+            }
+        }
+        queued
+    }
+
+    /// Moves all bytes of the socket into the pipe. If that fails, returns how many arrived, or the error if none did;
+    /// the bytes left in the socket are discarded with it, and the caller still has them.
+    fn empty_into(
+        &mut self,
+        calls: &mut Calls,
+        sink: BorrowedFd<'_>,
+        queued: usize,
+    ) -> Result<usize, Errno> {
+        let Through::Socket { far, works, .. } = self else {
+            return Ok(0);
+        };
+        let mut sent = 0;
+        while sent < queued {
+            let (left, flags) = (queued - sent, SpliceFlags::NONBLOCK);
+            match calls.splice(far.as_fd(), sink, left, flags, Ready::ToWrite) {
+                Ok(n @ 1..) => {
+                    sent += n;
+                    *works = true;
+                }
+                answer => {
+                    let errno = answer.err().unwrap_or(Errno::IO);
+                    *self = Through::NewSocket;
+                    if sent == 0 {
+                        return Err(errno);
+                    }
+                    match calls.stopped() {
+                        None => *self = Through::Failed("splice", errno),
+                        Some(Stopped::Interrupted) => calls.waiter().note_signal(),
+                        Some(_) => {}
+                    }
+                    return Ok(sent);
                 }
             }
         }
-        if !self.is_under_way() {
-            *self = Through::Nothing;
-        }
+        Ok(sent)
     }
 }
 
