@@ -246,11 +246,12 @@ impl Giver {
         }
     }
 
-    /// Leaves all published bytes to the consumer; returns `false` if it has closed the ring before. Afterwards nothing
-    /// may be published, and the ring must not be closed.
+    /// Leaves all published bytes to the consumer; returns `false` if it has closed the ring before, or has not claimed
+    /// anything: it may end before it receives the offer, and never know of these bytes. After `true`, nothing may be
+    /// published, and the ring must not be closed.
     pub(crate) fn leave<W: Word>(&self, control: &Control<W>) -> bool {
         let mut found = control.claim.0.load(Ordering::Acquire);
-        while found & CLOSED == 0 {
+        while found & CLOSED == 0 && found & !BITS > 0 {
             match control.claim.0.compare_exchange(found, found | LEFT) {
                 Ok(_) => return true,
                 Err(newer) => found = newer,

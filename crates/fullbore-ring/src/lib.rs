@@ -35,7 +35,7 @@
 //! | consumer drops its `Consumer` | the producer writes the bytes that were not consumed into the pipe |
 //! | consumer is killed | the same, except for claimed bytes, which read(2) would have taken too |
 //! | producer finishes, or is dropped | unclaimed bytes are in the pipe |
-//! | producer with a deadline or a `Cancel` is dropped | the consumer claims all published bytes, as if the producer had been killed; writing them into the pipe could be stopped, and lose them |
+//! | producer with a deadline or a `Cancel` is dropped | a consumer that has claimed bytes claims all published ones, as if the producer had been killed; without one, the producer writes them into the pipe, and no deadline ends that |
 //! | producer is killed | the consumer claims all published bytes, and then reads the pipe; if that has no byte, it fails with `ECONNRESET` |
 //! | producer is killed while the ring has bytes, and then the consumer drops its `Consumer` | the consumer writes the rest of the ring into the pipe, as far as it fits |
 //! | either closes the ring, and the producer is killed before its next call | the rest of the ring is lost |

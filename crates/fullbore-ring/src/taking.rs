@@ -232,7 +232,7 @@ impl Taking {
         self.kept = kept;
     }
 
-    /// Claims and returns all bytes of the ring.
+    /// Closes the ring, and returns its bytes. A running producer keeps what it publishes meanwhile.
     pub(crate) fn claim_all(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         // The first claim gets the bytes seen before, and the second all bytes published by now.
@@ -247,7 +247,35 @@ impl Taking {
                 self.release(0);
             }
         }
+        // A producer may have published more since, and left it to this side.
+        let owned = self.end();
+        let (from, start) = (all.len(), self.position());
+        all.resize(from + owned, 0);
+        self.copy(start..start + owned, &mut all[from..]);
         all
+    }
+
+    /// Returns where the first byte is that was not released.
+    fn position(&self) -> usize {
+        ((self.taker.claimed() - self.kept as u64) % self.shared.size() as u64) as usize
+    }
+
+    /// Closes the ring, and returns how many of its bytes are this side's, because no producer will take them back.
+    fn end(&mut self) -> usize {
+        if !self.shared.is_here() {
+            return 0;
+        }
+        let (control, kept) = (self.shared.control(), self.kept as u64);
+        let (left, wakes) = self.taker.close(control, kept);
+        if let Some(sleep) = wakes {
+            sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
+        }
+        // Once the ring is closed, a running producer writes the rest into the pipe.
+        let is_anything_left = left.is_some_and(|left| left > 0);
+        let is_alone = || self.taker.is_left_to_this_side() || meeting::is_gone(self.link.as_fd());
+        let owned =
+            (is_anything_left && is_alone()).then(|| self.taker.own_the_rest(control, kept));
+        owned.flatten().unwrap_or(0) as usize
     }
 
     /// Claims at most `most` bytes.
@@ -352,21 +380,9 @@ enum Found {
 
 impl Drop for Taking {
     fn drop(&mut self) {
-        if !self.shared.is_here() {
-            return;
-        }
-        let (left, wakes) = self.taker.close(self.shared.control(), self.kept as u64);
-        if let Some(sleep) = wakes {
-            sleeping::wake(self.shared.producer(), sleep, self.link.as_fd());
-        }
-        // Once the ring is closed, a running producer writes the rest into the pipe.
-        let is_anything_left = left.is_some_and(|left| left > 0);
-        let is_alone = || self.taker.is_left_to_this_side() || meeting::is_gone(self.link.as_fd());
-        if is_anything_left && is_alone() {
-            let (control, kept) = (self.shared.control(), self.kept as u64);
-            if let Some(left) = self.taker.own_the_rest(control, kept) {
-                self.put_back(left as usize);
-            }
+        match self.end() {
+            0 => {}
+            left => self.put_back(left),
         }
     }
 }
@@ -386,8 +402,7 @@ impl Taking {
         if !uninterrupted(|| rustix::io::ioctl_fionread(&end)).is_ok_and(|queued| queued == 0) {
             return;
         }
-        let position = self.taker.claimed() - self.kept as u64;
-        let start = (position % self.shared.size() as u64) as usize;
+        let start = self.position();
         let mut bytes = vec![0; left];
         self.shared.copy(start..start + left, &mut bytes);
         let mut rest = &bytes[..];
