@@ -257,8 +257,10 @@ impl<'fd> Input<'fd> {
     fn returned(&mut self, end: usize, memory: &mut Memory) -> Block {
         let mut parts = std::mem::take(&mut self.full);
         memory.take_anyway(OVERHEAD);
-        let is_mostly_block = self.start == 0 && end > self.len - end;
-        if let Some(current) = self.current.take_if(|_| is_mostly_block) {
+        // What is carried comes back with the next bytes that are read, and at the end there are none.
+        let is_mostly_block = end == self.len || !self.at_end && end > self.len - end;
+        let takes = self.start == 0 && is_mostly_block;
+        if let Some(current) = self.current.take_if(|_| takes) {
             self.carried = current[end..self.len].to_vec();
             memory.take_anyway(self.carried.len());
             parts.push(Part::Pages(current, end));

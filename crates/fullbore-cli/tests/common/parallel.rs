@@ -135,8 +135,9 @@ pub fn random_runs(seed: u64, rounds: u64) {
         let output = parallel(&options, &line, &input);
         let expected = alone(filter, &input);
         let what = format!(
-            "seed {seed}, round {round}: {options} '{line}' on {} bytes, {} of {} bytes came: {}",
+            "seed {seed}, round {round}: {options} '{line}' on {} bytes, {}, {} of {} bytes came: {}",
             input.len(),
+            output.status,
             output.stdout.len(),
             expected.len(),
             stderr(&output)

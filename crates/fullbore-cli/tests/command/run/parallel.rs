@@ -32,6 +32,19 @@ fn the_output_is_what_a_worker_has_written_though_it_uses_its_memory_again() {
 }
 
 #[test]
+fn nothing_behind_complete_blocks_is_lost_at_the_end() {
+    // One read(2) gets a long block, a shorter one, and a part of a third.
+    let line = |byte: u8, length| [vec![byte; length], b"\n".to_vec()].concat();
+    let input = [line(b'x', 2000), line(b'y', 600), line(b'z', 10)].concat();
+    let input = [&input[..], b"end"].concat();
+    for options in ["--lines 1", "--lines 2", "--lines 3", "--block 700"] {
+        let output = parallel(options, "cat", &input);
+        assert_quiet_success(&output);
+        assert!(output.stdout == input, "{options}");
+    }
+}
+
+#[test]
 fn compressed_blocks_are_one_stream() {
     let input = numbered(100_000);
     let output = parallel("-j 3 --block 64K", "gzip -1", &input);

@@ -124,8 +124,9 @@ fn who_waits_is_said_with_how_long_and_rates_only_where_they_are_counted() {
         let Some(pipe) = pipe_between(&overview, "fullbore", "fullbore") else {
             continue;
         };
+        // What both read and write when they start is counted: a few KiB.
         let rate = pipe.bytes_per_second;
-        assert!(rate.is_none_or(|rate| rate == 0.0), "invented: {pipe:#?}");
+        assert!(rate.is_none_or(|rate| rate < 1e6), "invented: {pipe:#?}");
     }
 }
 
