@@ -257,8 +257,9 @@ impl<'fd> Input<'fd> {
     fn returned(&mut self, end: usize, memory: &mut Memory) -> Block {
         let mut parts = std::mem::take(&mut self.full);
         memory.take_anyway(OVERHEAD);
-        // What is carried comes back with the next bytes that are read, and at the end there are none.
-        let is_mostly_block = end == self.len || !self.at_end && end > self.len - end;
+        // What is carried comes back with the next bytes that are read: it may be no complete block, nor the last one.
+        let may_carry = !self.at_end && self.cut.records.is_none();
+        let is_mostly_block = end == self.len || may_carry && end > self.len - end;
         let takes = self.start == 0 && is_mostly_block;
         if let Some(current) = self.current.take_if(|_| takes) {
             self.carried = current[end..self.len].to_vec();

@@ -35,7 +35,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 
 /// A time limit that is longer than any process of these tests takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(400);
+pub const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The command that was built for these tests.
 pub const FULLBORE: &str = env!("CARGO_BIN_EXE_fullbore");

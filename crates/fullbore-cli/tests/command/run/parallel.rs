@@ -45,6 +45,24 @@ fn nothing_behind_complete_blocks_is_lost_at_the_end() {
 }
 
 #[test]
+fn no_complete_block_waits_for_more_input() {
+    let (source, mut sink) = pipe();
+    let mut child = start(fullbore("parallel --lines 1 cat").stdin(source));
+    let lines = b"a long line\nb\nc\n";
+    sink.write_all(lines).unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let (send, came) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut got = [0; 16];
+        output.read_exact(&mut got).unwrap();
+        send.send(got).unwrap();
+    });
+    assert_eq!(came.recv_timeout(PATIENCE).as_ref(), Ok(lines));
+    drop(sink);
+    assert_quiet_success(&finish(child));
+}
+
+#[test]
 fn compressed_blocks_are_one_stream() {
     let input = numbered(100_000);
     let output = parallel("-j 3 --block 64K", "gzip -1", &input);
