@@ -4,7 +4,7 @@
 //! pipe still refers to it. [`Pages`] is a separate private mapping: once it is unmapped, no process can write to its
 //! pages any more, and the pipe keeps the pages that it refers to until they are read.
 //!
-//! Every mapping begins at a multiple of [`sizes::page_table_span`] and has an inaccessible guard range on both sides.
+//! Every mapping begins at a multiple of `sizes::page_table_span` and has an inaccessible guard range on both sides.
 //! So no two of them share a page table (whose lock is contended when two threads of a process look up pages), none is
 //! merged with an adjacent mapping in `/proc/self/smaps`, and huge pages can be used for as much of it as possible.
 //! Where a page table spans 32 or 512 MiB, as with base pages of 16 or 64 KiB, that would take up to 1.5 GiB of address

@@ -81,7 +81,7 @@ impl Memory {
     /// Maps `len` bytes, in huge pages if wanted and if the machine has any of a suitable size.
     ///
     /// # Errors
-    /// As [`PagesOptions::map`](fullbore_linux::pages::PagesOptions::map).
+    /// As [`Pages::new`].
     pub(crate) fn map(len: usize, huge: bool) -> Result<Pages> {
         match huge && Geometry::here().huge_that_suits().is_some() {
             true => Pages::huge(len).or_else(|_| Pages::new(len)),
