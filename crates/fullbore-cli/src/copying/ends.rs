@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, stdin};
+use std::io::{self, stdin, stdout};
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use fullbore_host::named::descriptor_of;
-use rustix::fs::{Access, FileType, OFlags, SeekFrom, Stat, major, minor};
+use rustix::fs::{
+    Access, FileType, OFlags, SeekFrom, Stat, fcntl_getfl, fstat, major, minor, tell,
+};
 use rustix::io::Errno;
 
 use super::failure::{Broken, Doing, close_failed};
@@ -62,7 +64,7 @@ impl Input {
         let file = file.map_err(|error| self.bad(Doing::Open, "open", &error))?;
         let file = Arc::new(file);
         // Found out here, so that no output is truncated for a directory.
-        self.refuse_directory(rustix::fs::fstat(&*file))?;
+        self.refuse_directory(fstat(&*file))?;
         if *self == Input::Stdin && file.metadata().is_ok_and(|data| data.is_file()) {
             // To close it would release the locks that this process has on the file (fcntl_locking(2)).
             mem::forget(Arc::clone(&file));
@@ -110,7 +112,7 @@ impl Input {
 
     fn stat(&self) -> Result<Stat, Errno> {
         match self {
-            Input::Stdin => rustix::fs::fstat(stdin()),
+            Input::Stdin => fstat(stdin()),
             Input::File(path) => rustix::fs::stat(path),
         }
     }
@@ -119,12 +121,10 @@ impl Input {
         let size = size_of(&self.stat().ok()?)?;
         // Part of it may have been read before.
         let position = match self {
-            Input::Stdin => rustix::fs::tell(stdin()).unwrap_or(0),
+            Input::Stdin => tell(stdin()).unwrap_or(0),
             Input::File(path) => {
                 let named = inherited::descriptor(path, OFlags::RDONLY);
-                named
-                    .and_then(|file| rustix::fs::tell(file.ok()?).ok())
-                    .unwrap_or(0)
+                named.and_then(|file| tell(file.ok()?).ok()).unwrap_or(0)
             }
         };
         Some(size.saturating_sub(position))
@@ -204,7 +204,7 @@ impl Output {
     pub fn refuse(&self, inputs: &[Input]) -> Result<(), Usage> {
         let found = match self {
             Output::Named(path, _) => rustix::fs::stat(path),
-            _ => rustix::fs::fstat(self),
+            _ => fstat(self),
         };
         // If there is an error, the file does not exist yet.
         found.map_or(Ok(()), |stat| refuse_the_same(&stat, inputs))
@@ -282,7 +282,7 @@ fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Res
     let opening = format!("open '{shown}'");
     if let Some(file) = inherited::descriptor(path, OFlags::WRONLY) {
         let file = file.failed(&opening)?;
-        if let Ok(stat) = rustix::fs::fstat(&file) {
+        if let Ok(stat) = fstat(&file) {
             refuse_the_same(&stat, inputs)?;
         }
         return Ok(file);
@@ -298,7 +298,7 @@ fn open_output(path: &Path, existing: Existing, inputs: &[Input]) -> anyhow::Res
     }
     let file = options.create(true).truncate(false).open(path);
     let file = file.failed(&opening)?;
-    let stat = rustix::fs::fstat(&file).failed(format_args!("fstat '{shown}'"))?;
+    let stat = fstat(&file).failed(format_args!("fstat '{shown}'"))?;
     // Checked again: another file may have been put in its place meanwhile.
     refuse_the_same(&stat, inputs)?;
     if existing == Existing::Refuse && is_regular(&stat) {
@@ -343,13 +343,13 @@ fn size_of_device(stat: &Stat) -> Option<u64> {
 
 /// Returns the size in bytes if `fd` is a block device.
 pub fn block_size(fd: impl AsFd) -> Option<u64> {
-    size_of_device(&rustix::fs::fstat(fd).ok()?)
+    size_of_device(&fstat(fd).ok()?)
 }
 
 /// Sets an input that can seek back to where it was passed on from, if more of it has been read: whatever has the same
 /// open file goes on there.
 pub fn set_back(source: impl AsFd, to: Option<u64>) {
-    let position = rustix::fs::tell(&source).ok();
+    let position = tell(&source).ok();
     if let Some(to) = to.filter(|&to| position.is_some_and(|position| position > to)) {
         // What could tell its position can seek.
         let _ = rustix::fs::seek(&source, SeekFrom::Start(to));
@@ -358,7 +358,7 @@ pub fn set_back(source: impl AsFd, to: Option<u64>) {
 
 /// Returns where the bytes of a file or a block device end, if that is known.
 pub fn end(fd: impl AsFd) -> Option<u64> {
-    let stat = rustix::fs::fstat(fd).ok()?;
+    let stat = fstat(fd).ok()?;
     size_of(&stat).filter(|&size| size > 0 || !is_regular(&stat))
 }
 
@@ -372,6 +372,38 @@ fn size_of(stat: &Stat) -> Option<u64> {
 
 fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// How an input is related to stdout.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Same {
+    /// It is another file.
+    No,
+    /// The file that would be read is written behind the place that is read: what is written would be read.
+    WouldGrow,
+    /// It is read at or behind the place that is written.
+    Behind,
+}
+
+impl Same {
+    /// Returns how this input is related to stdout.
+    pub fn as_stdout(source: impl AsFd) -> Self {
+        let (Ok(from), Ok(to)) = (fstat(&source), fstat(stdout())) else {
+            return Same::No;
+        };
+        let is_same = (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino);
+        let appends = fcntl_getfl(stdout()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
+        let written = match appends {
+            true => Ok(to.st_size.unsigned_abs()),
+            false => tell(stdout()),
+        };
+        // No stream can tell its position.
+        match (tell(&source), written) {
+            (Ok(read), Ok(written)) if is_same && read < written => Same::WouldGrow,
+            (Ok(_), Ok(_)) if is_same => Same::Behind,
+            _ => Same::No,
+        }
+    }
 }
 
 /// What [`both_ends`] says of the input.

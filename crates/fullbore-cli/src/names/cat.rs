@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use fullbore::{Producer, ProducerOptions, TransferOptions, TransferSide, Way};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
-use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fstat, seek, tell};
 
 use super::call::{Call, lost_reader, quoted, version};
 use super::getopt;
 use super::lines::{Lines, Options};
 use super::tables;
+use crate::copying::Same;
 use crate::copying::failure::{side_of, words_of};
 use crate::exit;
 use crate::inherited;
@@ -105,7 +105,7 @@ impl Cat<'_> {
     }
 
     fn copy(&mut self, name: &OsStr, source: impl Read + AsFd) -> Result<(), String> {
-        let same = is_output(&source);
+        let same = Same::as_stdout(&source);
         if same == Same::WouldGrow {
             self.failed(name, "input file is output file");
             return Ok(());
@@ -168,42 +168,6 @@ fn unwritable(kind: io::ErrorKind, text: String) -> String {
         lost_reader();
     }
     text
-}
-
-/// How an input is related to the output.
-#[derive(Debug, PartialEq, Eq)]
-enum Same {
-    /// It is another file.
-    No,
-    /// The file that would be read is written before the place that is written: cat would read what it writes.
-    WouldGrow,
-    /// It is read at or behind the place that is written.
-    Behind,
-}
-
-fn is_output(source: &impl AsFd) -> Same {
-    let (Ok(from), Ok(to)) = (fstat(source), fstat(io::stdout())) else {
-        return Same::No;
-    };
-    let is_same = (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino);
-    let kind = FileType::from_raw_mode(from.st_mode);
-    let is_stream = matches!(
-        kind,
-        FileType::Fifo | FileType::Socket | FileType::CharacterDevice
-    );
-    if !is_same || is_stream {
-        return Same::No;
-    }
-    let appends = fcntl_getfl(io::stdout()).is_ok_and(|flags| flags.contains(OFlags::APPEND));
-    let place = match appends {
-        true => SeekFrom::End(0),
-        false => SeekFrom::Current(0),
-    };
-    match (tell(source), seek(io::stdout(), place)) {
-        (Ok(read), Ok(written)) if read < written => Same::WouldGrow,
-        (Ok(_), Ok(_)) => Same::Behind,
-        _ => Same::No,
-    }
 }
 
 fn help(who: &str) -> String {

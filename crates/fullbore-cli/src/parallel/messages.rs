@@ -1,8 +1,9 @@
 //! What the workers write on stderr, in whole lines: those of two workers are never mixed in one line.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::worker::Worker;
@@ -76,11 +77,22 @@ impl Messages {
         self.lines.drain(..whole).collect()
     }
 
-    /// Writes the next lines. It waits where poll(2) does not report stderr as ready. An error is ignored, because
-    /// there is no other place to report it.
+    /// Writes the next lines. It waits where poll(2) does not report stderr as ready, even if another process has made
+    /// it nonblocking. Another error is ignored, because there is no other place to report it.
     pub fn write(&mut self) {
         let lines = self.next();
-        let _ = stderr().write_all(&lines);
+        let mut left = &lines[..];
+        while !left.is_empty() {
+            match stderr().write(left) {
+                Ok(n) => left = &left[n..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let stderr = stderr();
+                    let _ = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], None);
+                }
+                Err(_) => return,
+            }
+        }
     }
 
     /// Writes all lines, and waits until stderr has taken them.

@@ -4,17 +4,18 @@
 //! its own memory uses them again as soon as its pipe is empty (vmsplice(2)), and stdout would get the new bytes.
 
 use crate::copying::failure::is_network;
+use crate::copying::{Input, Same, both_ends};
 use anyhow::Context;
 use fullbore::Pages;
 use fullbore_linux::outcome::{Polled, polled};
 use fullbore_linux::wait::Nap;
 use fullbore_linux::{Calls, Errno, Wait, Waiter, is_pipe_or_socket, is_reader_gone, pipe};
 use rustix::event::PollFlags;
-use rustix::stdio::stdout;
+use rustix::stdio::{stdin, stdout};
 
 use super::memory::{Memory, Part};
 use super::stop::Stop;
-use super::worker::Worker;
+use super::worker::{Worker, has_room};
 use crate::inherited;
 use fullbore_host::size::amount;
 
@@ -46,9 +47,12 @@ impl Outlet {
     /// Opens stdout.
     ///
     /// # Errors
-    /// If it is closed, or there is no memory.
+    /// If it is closed, if it is the file that would be read, so that there would be no end, or if there is no memory.
     pub fn open() -> anyhow::Result<Self> {
         inherited::stdout()?;
+        if Same::as_stdout(stdin()) == Same::WouldGrow {
+            return Err(both_ends(&Input::Stdin).into());
+        }
         if let Some(end) = pipe::of(&stdout())? {
             end.grow(pipe::roomy())?;
         }
@@ -94,7 +98,10 @@ impl Outlet {
     /// # Errors
     /// Those of read(2).
     pub fn take(&mut self, worker: &mut Worker) -> Result<(), Stop> {
-        while let Some(output) = worker.output.as_ref().filter(|_| self.filled < WINDOW) {
+        while let Some(output) = worker.output.as_ref() {
+            if !has_room(&self.window, self.filled) {
+                break;
+            }
             match rustix::io::read(output, &mut self.window[self.filled..]) {
                 Ok(0) => worker.output = None,
                 Ok(n) => self.filled += n,

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use fullbore::Pages;
+use fullbore_linux::page_size;
 use fullbore_linux::pipe::with_capacity;
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -26,6 +27,12 @@ const USUAL: usize = 64 << 10;
 
 /// The most bytes that are dropped at a time.
 const DROPPED: usize = 16;
+
+/// Returns whether what a worker writes at once fits behind the filled part. read(2) discards the rest of a packet, and
+/// a worker may have put its stdout into packet mode (pipe(7)).
+pub fn has_room(memory: &[u8], filled: usize) -> bool {
+    memory.len() - filled >= page_size()
+}
 
 /// Returns the capacity of a pipe for so many bytes.
 fn least_of(bytes: u64, most: usize) -> usize {
@@ -211,7 +218,7 @@ impl Worker {
                 Ok(n) => {
                     *filled += n;
                     self.wrote += n as u64;
-                    if *filled == pages.len() {
+                    if !has_room(pages, *filled) {
                         let full = self.filling.take();
                         (self.kept).extend(full.map(|(pages, filled)| Part::Pages(pages, filled)));
                     }

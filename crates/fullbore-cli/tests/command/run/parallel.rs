@@ -670,3 +670,55 @@ fn no_packet_of_stdin_is_cut() {
         bytes.len()
     );
 }
+
+#[test]
+fn no_packet_of_a_worker_is_cut() {
+    let bytes = numbered(100_000);
+    for options in ["-j 1 --block 2M", "-j 3 --block 300K"] {
+        // With this flag, dd writes packets. The last one is shorter, and dd then wants to sync the pipe.
+        let line = "dd bs=777 oflag=direct iflag=fullblock status=none 2> /dev/null; true";
+        let output = parallel(options, line, &bytes);
+        assert_quiet_success(&output);
+        assert!(output.stdout == bytes, "{} bytes", output.stdout.len());
+    }
+}
+
+#[test]
+fn no_message_is_lost_where_stderr_is_nonblocking() {
+    let (mut read, write) = pipe();
+    rustix::io::ioctl_fionbio(&write, true).unwrap();
+    // More than the pipe has room for, and what is kept.
+    let input = numbered(8_000);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), &input).unwrap();
+    let mut command = fullbore("parallel");
+    let ends = command.stdin(file.reopen().unwrap()).stderr(write);
+    let child = start(ends.arg("cat >&2"));
+    drop(command);
+    let queued = || rustix::io::ioctl_fionread(&read).unwrap();
+    wait_for("a full pipe", || (queued() > 60 << 10).then_some(()));
+    let mut said = Vec::new();
+    read.read_to_end(&mut said).unwrap();
+    assert_code(&finish(child), 0);
+    assert!(said == input, "{} of {} bytes", said.len(), input.len());
+}
+
+#[test]
+fn a_file_that_would_grow_while_it_is_read_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "a\nb\n").unwrap();
+    let run = |append| {
+        let mut options = fs::File::options();
+        let sink = options.append(append).write(true).open(&path).unwrap();
+        let mut command = fullbore("parallel -j 1 --lines 1 cat");
+        let ends = command.stdin(fs::File::open(&path).unwrap()).stdout(sink);
+        finish(start(ends))
+    };
+    let output = run(true);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("stdin is both input and output"));
+    // What is written stays before what is read.
+    assert_quiet_success(&run(false));
+    assert_eq!(fs::read(&path).unwrap(), b"a\nb\n");
+}
