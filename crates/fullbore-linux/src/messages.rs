@@ -27,7 +27,7 @@ pub fn longest_message(fd: BorrowedFd<'_>, stat: &Stat) -> usize {
 }
 
 /// Returns whether this is a socket that preserves message boundaries.
-fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
+pub fn keeps_messages(fd: BorrowedFd<'_>) -> bool {
     sockopt::socket_type(fd).is_ok_and(|kind| kind != SocketType::STREAM)
 }
 

@@ -15,7 +15,7 @@ use rustix::pipe::SpliceFlags;
 use crate::memory::{self, Memory};
 use crate::options::{Options, Resumes};
 use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::messages::was_empty_message;
+use fullbore_linux::messages::{keeps_messages, was_empty_message};
 use fullbore_linux::pipe;
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
@@ -35,7 +35,9 @@ pub struct ForConsumer {
 impl Resumes for ForConsumer {}
 
 impl ConsumerOptions {
-    /// Sets the size of the buffer in bytes. The default is half of the L2 cache.
+    /// Sets the size of the buffer in bytes. The default is half of the L2 cache. For a socket that preserves message
+    /// boundaries it is always 512 KiB, because read(2) discards what does not fit. A longer message can be the error
+    /// `EMSGSIZE`. A pipe in packet mode needs at least 4096 bytes, the longest packet.
     pub fn buffer(mut self, bytes: usize) -> Self {
         self.own.buffer = Some(bytes);
         self
@@ -50,10 +52,15 @@ impl ConsumerOptions {
             0 => return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into())),
             size => memory::checked("buffer", size)?,
         };
+        let keeps_messages = keeps_messages(source.as_fd());
         Ok(Consumer {
             is_pipe: pipe::of(&source)?.is_some(),
+            keeps_messages,
             calls: Calls::with(self.waiter.clone()),
-            buffer: Memory::first(size),
+            buffer: match keeps_messages {
+                true => Memory::for_messages(),
+                false => Memory::first(size),
+            },
             unread: 0..0,
             taken: 0,
             options: self,
@@ -107,6 +114,8 @@ impl ConsumerOptions {
 pub struct Consumer<Fd> {
     source: Fd,
     is_pipe: bool,
+    /// Whether it is a socket that preserves message boundaries.
+    keeps_messages: bool,
     calls: Calls,
     buffer: Memory,
     /// The part of the buffer that the caller has not read yet.
@@ -235,7 +244,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     fn fill(&mut self) -> Result<usize> {
         debug_assert!(self.unread.is_empty());
         // More bytes were read than the small initial buffer holds.
-        if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() {
+        if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() && !self.keeps_messages {
             let len = self.options.own.buffer;
             let len = len.unwrap_or_else(memory::suits_copying);
             self.buffer.grow_for_copying(len, linux::has_huge_pages());
@@ -252,6 +261,10 @@ impl<Fd: AsFd> Consumer<Fd> {
         loop {
             match self.calls.read(source, into) {
                 Ok(0) if !self.is_pipe && was_empty_message(source) => {}
+                // The message was truncated, or is exactly this long.
+                Ok(n) if self.keeps_messages && n == into.len() => {
+                    return Err(self.failed("read", Errno::MSGSIZE));
+                }
                 Ok(n) => {
                     self.taken += n as u64;
                     return Ok(n);

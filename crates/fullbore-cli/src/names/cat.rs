@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use fullbore::{Producer, ProducerOptions, TransferOptions, TransferSide, Way};
 use fullbore_host::text::error_text;
 use fullbore_linux::is_pipe_or_socket;
+use fullbore_linux::messages::{MESSAGE, keeps_messages};
 
 use super::call::{Call, lost_reader, quoted, version};
 use super::getopt;
@@ -131,8 +132,12 @@ impl Cat<'_> {
     }
 
     /// Copies, and changes lines.
-    fn change(&mut self, name: &OsStr, mut source: impl Read) -> Result<(), String> {
-        let (mut bytes, mut out) = (vec![0; CHUNK], Vec::new());
+    fn change(&mut self, name: &OsStr, mut source: impl Read + AsFd) -> Result<(), String> {
+        let chunk = match keeps_messages(source.as_fd()) {
+            true => MESSAGE,
+            false => CHUNK,
+        };
+        let (mut bytes, mut out) = (vec![0; chunk], Vec::new());
         loop {
             match source.read(&mut bytes) {
                 Ok(0) => return Ok(()),

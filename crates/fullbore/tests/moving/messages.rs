@@ -274,6 +274,21 @@ fn no_message_is_cut_by_a_buffer_of_any_size() {
 }
 
 #[test]
+fn no_message_is_cut_by_a_consumer() {
+    let _watch = watch("no_message_is_cut_by_a_consumer");
+    for buffer in [4096, 100_000, MIB] {
+        for messages in sources() {
+            assert_whole(messages, move |source, sink| {
+                let options = ConsumerOptions::new().buffer(buffer);
+                let mut consumer = options.open(source).unwrap();
+                let mut sink = File::from(sink.try_clone().unwrap());
+                std::io::copy(&mut consumer, &mut sink).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
 fn a_message_that_is_too_long_is_an_error() {
     let _watch = watch("a_message_that_is_too_long_is_an_error");
     // Not every user may send such a message.
@@ -284,7 +299,7 @@ fn a_message_that_is_too_long_is_an_error() {
     }
     let bytes = vec![1; 600_000];
     let sink = Pipe::new().unwrap();
-    for _ in 0..3 {
+    for _ in 0..4 {
         rustix::net::send(&from, &bytes, SendFlags::NOSIGNAL).unwrap();
     }
     let policy = Policy::FAIL_ALL;
@@ -292,15 +307,14 @@ fn a_message_that_is_too_long_is_an_error() {
     let teed = Tee::new(&source, [(&sink.writer, policy)]).run();
     let options = BufferOptions::new().memory(128 << 10);
     let buffered = options.open(&source, [(&sink.writer, policy)]).run();
-    let [transferred, teed, buffered] = [
-        transferred.unwrap_err().error,
-        teed.unwrap_err().error,
-        buffered.unwrap_err().error,
-    ]
-    .map(|error| error.raw_os_error());
-    for errno in [transferred, teed, buffered] {
-        assert_eq!(errno, Some(libc::EMSGSIZE));
-    }
+    let consumed = Consumer::new(&source).unwrap().read(&mut [0; 100]);
+    let errors = [
+        transferred.unwrap_err().error.raw_os_error(),
+        teed.unwrap_err().error.raw_os_error(),
+        buffered.unwrap_err().error.raw_os_error(),
+        consumed.unwrap_err().raw_os_error(),
+    ];
+    assert_eq!(errors, [Some(libc::EMSGSIZE); 4]);
 }
 
 /// Receives the messages of a socket until its end, and returns their bytes.

@@ -48,6 +48,40 @@ fn what_was_sealed_comes_out_again() {
 }
 
 #[test]
+fn no_message_of_a_socket_is_cut() {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+    let (domain, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let messages = [vec![b'a'; 100_000], vec![b'b'; 150_000], vec![b'c'; 10]];
+    for (line, what) in [
+        ("$FB copy --seal | $FB copy --unseal", "seal"),
+        (
+            "FULLBORE_PLAIN=1 $FB copy --seal | $FB copy --unseal",
+            "plain",
+        ),
+        ("ln -s $FB cat; ./cat -s", "cat"),
+    ] {
+        let (near, source) = socketpair(domain, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let child = start(bash(&dir, line).stdin(source));
+        let output = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for message in &messages {
+                    send(&near, message, SendFlags::NOSIGNAL).unwrap();
+                }
+                drop(near);
+            });
+            finish(child)
+        });
+        assert_quiet_success(&output);
+        assert!(
+            output.stdout == messages.concat(),
+            "{what}: {} bytes",
+            output.stdout.len()
+        );
+    }
+}
+
+#[test]
 fn a_stream_without_its_seal_is_told_and_makes_no_file() {
     let dir = directory();
     for (line, words) in [
