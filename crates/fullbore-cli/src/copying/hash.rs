@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
-use md5::Md5;
+use fullbore_md5::Md5;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -35,7 +35,7 @@ pub enum Digest {
 impl Digest {
     pub fn new(algorithm: Algorithm) -> Self {
         match algorithm {
-            Algorithm::Md5 => Digest::Md5(Md5::new()),
+            Algorithm::Md5 => Digest::Md5(Md5::default()),
             Algorithm::Sha256 => Digest::Sha256(Sha256::new()),
             Algorithm::Blake3 => Digest::Blake3(Box::default()),
             Algorithm::Xxh3 => Digest::Xxh3(Box::default()),
