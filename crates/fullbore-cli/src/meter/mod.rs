@@ -18,7 +18,7 @@
 //! | `query.rs` | the line of a meter that is running, shown by another one |
 //! | `skip.rs` | how far to go on behind a read error |
 //! | `pid_file.rs` | the file with the PID |
-//! | `watch.rs` | the files of a process that is already running |
+//! | `watch.rs`, `target.rs` | the files of a process that is already running; how it is named |
 
 mod appearance;
 mod bar;
@@ -38,6 +38,7 @@ pub mod remote;
 mod sample;
 mod skip;
 mod stats;
+mod target;
 mod transfer_options;
 mod verdict;
 mod watch;
@@ -49,5 +50,6 @@ pub use live::Meter;
 pub use pass::Passing;
 pub use pid_file::PidFile;
 pub use query::query;
+pub use target::Target;
 pub use transfer_options::TransferOptions;
-pub use watch::{Target, Watches};
+pub use watch::Watches;

@@ -10,6 +10,7 @@
 //! | `runner.rs` | the process that runs the pipeline |
 //! | `observer.rs` | … and observes it, for a report |
 //! | `stall.rs` | … and finds out that nothing moves |
+//! | `reap.rs` | … and waits for the children that have ended |
 //! | `background.rs` | … and how it waits for processes in the background |
 //! | `options.rs`, `status.rs` | the options of a caller; the status of a pipeline |
 //! | `shown.rs` | … which `parallel` has too: what is shown and reported |
@@ -49,6 +50,7 @@ mod options;
 mod others;
 mod place;
 mod plan;
+mod reap;
 mod runner;
 mod scan;
 mod settle;

@@ -3,23 +3,17 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fullbore_linux::memory_limit;
-use nix::errno::Errno;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal, wait,
-    waitpid,
-};
+use rustix::process::{Pid, Signal, getpid, set_child_subreaper, set_parent_process_death_signal};
 
 use super::accept::{Accept, Codes, Outcome};
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
-use super::left::{self, name, say};
+use super::left::{self, say};
 use super::observer::{self, Observer};
 use super::options::Options;
 use super::others::Others;
@@ -100,7 +94,7 @@ pub(super) struct Runner<'a> {
 pub(super) struct Started {
     /// The source of the stage, as it is printed.
     pub(super) text: String,
-    pid: Pid,
+    pub(super) pid: Pid,
     pub(super) status: Option<ExitStatus>,
     /// What it was, once that is clear.
     pub(super) outcome: Option<Outcome>,
@@ -384,64 +378,6 @@ impl<'a> Runner<'a> {
         let stages = self.stages.iter().enumerate();
         let running = stages.filter(|(_, stage)| stage.status.is_none());
         running.map(|(number, stage)| (number, stage.pid))
-    }
-
-    /// Waits for all children that have ended: stages, and processes that have become children of this one.
-    pub(super) fn reap(&mut self) {
-        loop {
-            self.reap_ended();
-            self.judge_all();
-            if !ending::has_ended_child() {
-                break;
-            }
-        }
-        self.release_what_is_complete();
-    }
-
-    fn reap_ended(&mut self) {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        loop {
-            let ended = match waitid(Id::All, flags) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
-                Ok(status) => status.pid().and_then(|pid| Pid::from_raw(pid.as_raw())),
-                // nix cannot represent a real-time signal that has ended a process.
-                Err(_) => None,
-            };
-            if let (Some(stage), Some(observer)) = (self.stage_of(ended), &mut self.observer) {
-                // As long as it is a zombie, /proc still has its last counters.
-                observer.watch.ended(stage);
-            }
-            // So it has its name.
-            let name = match (self.stage_of(ended), &self.whole) {
-                (None, Some(_)) => ended.and_then(|pid| name(number_of(pid))),
-                _ => None,
-            };
-            // waitpid(2) without a PID is only for this process group.
-            let waited = match ended {
-                Some(pid) => waitpid(Some(pid), WaitOptions::NOHANG),
-                None => wait(WaitOptions::NOHANG),
-            };
-            let Ok(Some((pid, status))) = waited else {
-                return;
-            };
-            let status = ExitStatus::from_raw(status.as_raw());
-            if let Some(stage) = self.stage_of(Some(pid)) {
-                self.stages[stage].status = Some(status);
-                if let Some(observer) = &mut self.observer {
-                    observer.watch.status(stage, status);
-                }
-            } else {
-                // What a stage has left behind is a child of this process before the stage has ended, so its failure
-                // counts before the success of the stage.
-                self.settle_left(pid, name, status);
-            }
-        }
-    }
-
-    /// Returns the number of the stage whose first process this is.
-    fn stage_of(&self, pid: Option<Pid>) -> Option<usize> {
-        let is = |stage: &Started| Some(stage.pid) == pid && stage.status.is_none();
-        self.stages.iter().position(is)
     }
 
     pub(super) fn say_unless_quiet(&self, text: &str) {

@@ -3,20 +3,18 @@
 //! Only what is used is read from a report, so reports of other versions are read too. `html.rs` is the page.
 
 mod html;
+mod reported;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{BufReader, Read};
 
 use fullbore_host::size;
 use fullbore_host::text::{clean, counted, table_lines};
-use serde::{Deserialize, Serialize};
-use serde_json::{Deserializer, Value};
+use serde::Serialize;
 
+use self::reported::PipelineReport;
+pub use self::reported::Reports;
 use crate::statistics::Spread;
-
-/// The most bytes of a file that are read.
-const MOST_BYTES: u64 = 1 << 30;
 
 /// How many of the slowest pipelines are named.
 const SLOWEST: usize = 5;
@@ -26,61 +24,6 @@ const ODD: f64 = 1.5;
 
 /// How many pipelines are needed on both sides of a comparison.
 const LEAST_TO_COMPARE: usize = 3;
-
-/// The reports of many pipelines.
-#[derive(Debug, Default)]
-pub struct Reports {
-    ran: Vec<PipelineReport>,
-    skipped: usize,
-}
-
-/// A report of `fullbore run --json`, as far as it is used.
-#[derive(Debug, Clone, Deserialize)]
-struct PipelineReport {
-    /// The machine; empty if the report does not name it.
-    #[serde(default)]
-    host: String,
-    /// What was processed, if a caller has added that.
-    #[serde(default)]
-    input: Option<String>,
-    seconds: f64,
-    stages: Vec<Stage>,
-    #[serde(default)]
-    pipes: Vec<Pipe>,
-    verdict: ReportedVerdict,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Stage {
-    text: String,
-    cpu_seconds: f64,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    accepted: Option<String>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Pipe {
-    writer: usize,
-    reader: usize,
-    bytes: Option<u64>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct ReportedVerdict {
-    kind: String,
-    stages: Vec<usize>,
-    bound_by: Option<BoundBy>,
-    words: String,
-}
-
-/// `"cpu"`, `"queue"`, or `{"cause": "disk"}`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-enum BoundBy {
-    Word(String),
-    Cause { cause: String },
-}
 
 /// What many reports say together.
 #[derive(Debug, Clone, Serialize)]
@@ -154,71 +97,6 @@ pub struct Odd {
     pub host: String,
     /// How many times as long the same takes on it as on the median of the others.
     pub ratio: f64,
-}
-
-impl Reports {
-    /// Reads a file with the report of a pipeline, or with those of many, one after the other. An object with
-    /// `"skipped": true` stands for a pipeline that was not run.
-    ///
-    /// # Errors
-    /// Text, if it cannot be read, or is no report of `fullbore run --json`.
-    pub fn read(&mut self, source: impl Read) -> Result<(), String> {
-        let no_report = |error| format!("not the output of 'fullbore run --json': {error}");
-        let source = BufReader::new(source.take(MOST_BYTES));
-        let mut found = Deserializer::from_reader(source)
-            .into_iter::<Value>()
-            .peekable();
-        if found.peek().is_none() {
-            return Err(no_report("it is empty".to_owned()));
-        }
-        for value in found {
-            let value = value.map_err(|error| no_report(error.to_string()))?;
-            if value["skipped"] == true {
-                self.skipped += 1;
-                continue;
-            }
-            let report = serde_json::from_value(value);
-            self.ran
-                .push(report.map_err(|error| no_report(error.to_string()))?);
-        }
-        Ok(())
-    }
-}
-
-impl PipelineReport {
-    fn has_failed(&self) -> bool {
-        let has = |stage: &Stage| {
-            // 13 is SIGPIPE: a later stage had read enough.
-            let failed = stage.exit_code.unwrap_or(0) != 0 && stage.exit_code != Some(128 + 13);
-            let failed = failed || stage.signal.is_some_and(|signal| signal != 13);
-            failed && stage.accepted.is_none()
-        };
-        self.stages.iter().any(has)
-    }
-
-    /// Returns the number of the slow stage, if the verdict names one.
-    fn slow_stage(&self) -> Option<usize> {
-        let is_one = self.verdict.kind == "stage";
-        self.verdict.stages.first().copied().filter(|_| is_one)
-    }
-
-    /// Returns the bytes that a stage read from its pipe, or wrote if it is the first.
-    fn bytes_of(&self, number: usize) -> Option<u64> {
-        let is_it = |pipe: &&Pipe| match number {
-            1 => pipe.writer == 1,
-            _ => pipe.reader == number,
-        };
-        self.pipes.iter().find(is_it)?.bytes
-    }
-
-    fn limit(&self) -> String {
-        match &self.verdict.bound_by {
-            Some(BoundBy::Word(word)) if word == "cpu" => "the CPU".to_owned(),
-            Some(BoundBy::Word(word)) if word == "queue" => "waiting for a CPU".to_owned(),
-            Some(BoundBy::Word(word) | BoundBy::Cause { cause: word }) => word.replace('_', " "),
-            None => "unknown".to_owned(),
-        }
-    }
 }
 
 impl Summary {
@@ -455,91 +333,4 @@ fn slow(report: &PipelineReport) -> LongRun {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(host: &str, input: usize, seconds: f64, slow: usize, exit: i32) -> String {
-        format!(
-            r#"{{"host": "{host}", "input": "in{input}", "seconds": {seconds}, "looks": 3, "stages": [
-                {{"text": "/bin/cat in{input}", "cpu_seconds": 0.5, "exit_code": {exit}}},
-                {{"text": "gzip -1", "cpu_seconds": 2.0, "exit_code": 0}}],
-              "pipes": [{{"writer": 1, "reader": 2, "bytes": 1073741824}}],
-              "verdict": {{"kind": "stage", "stages": [{slow}], "bound_by": {}, "sure": "sure", "words": "w{input}"}}}}"#,
-            if slow == 1 {
-                r#"{"cause": "disk"}"#
-            } else {
-                r#""cpu""#
-            }
-        )
-    }
-
-    /// Reads them as one file.
-    fn summary(reports: &[String]) -> Summary {
-        let mut read = Reports::default();
-        read.read(reports.join("\n").as_bytes()).unwrap();
-        Summary::of(&read).unwrap()
-    }
-
-    #[test]
-    fn many_reports_have_one_verdict() {
-        let mut reports: Vec<_> = (0..6).map(|at| report("a", at, 2.0, 2, 0)).collect();
-        reports.extend((6..10).map(|at| report("b", at, 5.0 + at as f64, 1, 0)));
-        reports.push(report("c", 10, 2.0, 2, 3));
-        reports.push(r#"{"skipped": true, "host": "d"}"#.to_owned());
-        let summary = summary(&reports);
-        assert_eq!((summary.pipelines, summary.failed), (11, 1));
-        let gzip = &summary.stages[1];
-        assert_eq!((gzip.program.as_str(), gzip.slow), ("gzip", 7));
-        assert_eq!(gzip.slow_on, ["a", "c"]);
-        assert_eq!(gzip.limited_by, [("the CPU".to_owned(), 7)]);
-        assert_eq!(summary.stages[0].limited_by, [("disk".to_owned(), 4)]);
-        assert_eq!(summary.stages[0].cpu_seconds, 5.5);
-        let odd = summary.odd.as_ref().unwrap();
-        assert_eq!(odd.host, "b");
-        assert_eq!(summary.slowest[0].input, "in9");
-        let text = summary.to_string();
-        for words in [
-            "11 pipelines on 3 machines, 1 of them failed, and 1 more skipped; 2.000 s",
-            "stage 2, gzip, was the slow one in 7 of 11",
-            "b is the odd one out",
-            "in9 on b, 14.000 s: stage 1, cat, limited by disk",
-        ] {
-            assert!(text.contains(words), "{words}: {text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_report_is_refused_and_machines_that_are_alike_are_not_odd() {
-        assert!(Summary::of(&Reports::default()).is_none());
-        for text in ["{\"schema\": 1}", "", "{\"skipped\": true} x"] {
-            let refused = Reports::default().read(text.as_bytes()).unwrap_err();
-            assert!(
-                refused.starts_with("not the output of 'fullbore run --json'"),
-                "{refused}"
-            );
-        }
-        let mut reports: Vec<_> = (0..4).map(|at| report("a", at, 2.0, 2, 0)).collect();
-        reports.extend((0..4).map(|at| report("b", at, 2.5, 2, 0)));
-        // Two pipelines are too few to say anything about their machine.
-        reports.extend((0..2).map(|at| report("c", at, 90.0, 2, 0)));
-        // A machine that got the large files is not slow.
-        let large = report("d", 0, 900.0, 2, 0).replace("1073741824", "99073741824");
-        reports.extend(vec![large; 9]);
-        let summary = summary(&reports);
-        assert!(summary.odd.is_none(), "{:?}", summary.machines);
-        assert_eq!(summary.machines[1].times_as_long, Some(1.25));
-        assert_eq!(summary.machines[3].times_as_long, None);
-    }
-
-    #[test]
-    fn pipelines_that_were_all_skipped_are_counted() {
-        let skipped = summary(&[
-            "{\"skipped\": true}".to_owned(),
-            "{\"skipped\": true}".to_owned(),
-        ]);
-        assert_eq!(
-            skipped.to_string(),
-            "0 pipelines on 0 machines, and 2 more skipped\n"
-        );
-    }
-}
+mod tests;
