@@ -10,7 +10,6 @@
 const BLOCK: usize = 64;
 
 /// A digest that is being computed.
-#[derive(Debug, Clone)]
 pub struct Md5 {
     table: [u32; 64],
     state: [u32; 4],
