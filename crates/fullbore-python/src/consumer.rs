@@ -4,7 +4,7 @@
 
 use std::io::BufRead;
 use std::mem::MaybeUninit;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 
 use fullbore::ConsumerOptions;
 use pyo3::exceptions::PyValueError;
@@ -14,7 +14,7 @@ use rustix::fs::SeekFrom;
 
 use crate::buffer::{Loan, NewBytes, Shared};
 use crate::errors::{inner, waiting, while_freed};
-use crate::file::{self, File};
+use crate::file::{self, File, file_methods};
 use crate::ring::{self, *};
 use crate::sizes::Size;
 use crate::turn::{Turn, Turns};
@@ -441,30 +441,6 @@ impl PyConsumer {
         Ok(self.file.given.clone_ref(py))
     }
 
-    /// Whether it is closed.
-    #[getter]
-    fn closed(&self) -> bool {
-        self.turns.is_closed()
-    }
-
-    /// The file that it was created from.
-    #[getter]
-    fn raw(&self, py: Python<'_>) -> Py<PyAny> {
-        self.file.given.clone_ref(py)
-    }
-
-    /// The name of the file, or the number of its descriptor.
-    #[getter]
-    fn name(&self, py: Python<'_>) -> Py<PyAny> {
-        self.file.name.clone_ref(py)
-    }
-
-    /// The mode: 'rb'.
-    #[getter]
-    fn mode(&self) -> &'static str {
-        "rb"
-    }
-
     /// Bytes taken from the file so far, including those in the buffer.
     #[getter]
     fn taken(&self, py: Python<'_>) -> PyResult<u64> {
@@ -475,31 +451,6 @@ impl PyConsumer {
     #[getter]
     fn shares(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.turns.take(py)?.consumer.is_sharing())
-    }
-
-    /// The number of the file's descriptor.
-    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        let input = self.turns.take(py)?;
-        Ok(self.file.fileno(py, input.consumer.get_ref()))
-    }
-
-    fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(rustix::termios::isatty(
-            self.turns.take(py)?.consumer.get_ref(),
-        ))
-    }
-
-    fn readable(&self, py: Python<'_>) -> PyResult<bool> {
-        self.turns.take(py).map(|_| true)
-    }
-
-    fn writable(&self, py: Python<'_>) -> PyResult<bool> {
-        self.turns.take(py).map(|_| false)
-    }
-
-    fn seekable(&self, py: Python<'_>) -> PyResult<bool> {
-        let input = self.turns.take(py)?;
-        Ok(rustix::fs::tell(input.consumer.get_ref()).is_ok())
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
@@ -537,25 +488,11 @@ impl PyConsumer {
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.turns.take(py).map(drop)
     }
-
-    fn __enter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
-        slf.get().turns.take(py)?;
-        Ok(slf.clone())
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(
-        slf: &Bound<'_, Self>,
-        _exception: &Bound<'_, pyo3::types::PyTuple>,
-    ) -> PyResult<()> {
-        // A subclass may close more.
-        slf.call_method0("close").map(drop)
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        self.file.repr(py, "Consumer")
-    }
 }
+
+file_methods!(PyConsumer, "Consumer", "rb", |input| input
+    .consumer
+    .get_ref());
 
 impl Drop for PyConsumer {
     fn drop(&mut self) {

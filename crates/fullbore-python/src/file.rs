@@ -172,3 +172,81 @@ pub fn seek_from(offset: i64, whence: i32) -> PyResult<SeekFrom> {
 }
 
 pyo3::import_exception!(io, UnsupportedOperation);
+
+/// The methods of a file object that both classes have. `$fd` is the descriptor of `$open`, whose turn it is.
+macro_rules! file_methods {
+    ($class:ident, $name:literal, $mode:literal, |$open:ident| $fd:expr) => {
+        #[pymethods]
+        impl $class {
+            /// Whether it is closed.
+            #[getter]
+            fn closed(&self) -> bool {
+                self.turns.is_closed()
+            }
+
+            /// The file that it was created from.
+            #[getter]
+            fn raw(&self, py: Python<'_>) -> Py<PyAny> {
+                self.file.given.clone_ref(py)
+            }
+
+            /// The name of the file, or the number of its descriptor.
+            #[getter]
+            fn name(&self, py: Python<'_>) -> Py<PyAny> {
+                self.file.name.clone_ref(py)
+            }
+
+            /// The mode: 'rb' or 'wb'.
+            #[getter]
+            fn mode(&self) -> &'static str {
+                $mode
+            }
+
+            /// The number of the file's descriptor.
+            fn fileno(&self, py: Python<'_>) -> PyResult<std::os::fd::RawFd> {
+                let $open = self.turns.take(py)?;
+                Ok(self.file.fileno(py, $fd))
+            }
+
+            fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
+                let $open = self.turns.take(py)?;
+                Ok(rustix::termios::isatty($fd))
+            }
+
+            fn readable(&self, py: Python<'_>) -> PyResult<bool> {
+                self.turns.take(py).map(|_| $mode == "rb")
+            }
+
+            fn writable(&self, py: Python<'_>) -> PyResult<bool> {
+                self.turns.take(py).map(|_| $mode == "wb")
+            }
+
+            fn seekable(&self, py: Python<'_>) -> PyResult<bool> {
+                let $open = self.turns.take(py)?;
+                Ok(rustix::fs::tell($fd).is_ok())
+            }
+
+            fn __enter__<'py>(
+                slf: &Bound<'py, Self>,
+                py: Python<'py>,
+            ) -> PyResult<Bound<'py, Self>> {
+                slf.get().turns.take(py)?;
+                Ok(slf.clone())
+            }
+
+            #[pyo3(signature = (*_exception))]
+            fn __exit__(
+                slf: &Bound<'_, Self>,
+                _exception: &Bound<'_, pyo3::types::PyTuple>,
+            ) -> PyResult<()> {
+                // A subclass may close more.
+                slf.call_method0("close").map(drop)
+            }
+
+            fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+                self.file.repr(py, $name)
+            }
+        }
+    };
+}
+pub(crate) use file_methods;

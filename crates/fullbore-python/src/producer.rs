@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::io::Write;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use fullbore::{Error, ProducerOptions, Unfinished};
@@ -13,7 +13,7 @@ use pyo3::types::{PyMemoryView, PyString};
 
 use crate::buffer::{Loan, Shared};
 use crate::errors::{exception, inner, waiting, while_freed};
-use crate::file::{self, File};
+use crate::file::{self, File, file_methods};
 use crate::ring::{self, *};
 use crate::sizes::Size;
 use crate::turn::Turns;
@@ -263,30 +263,6 @@ impl PyProducer {
         Ok(self.file.given.clone_ref(py))
     }
 
-    /// Whether it is closed.
-    #[getter]
-    fn closed(&self) -> bool {
-        self.turns.is_closed()
-    }
-
-    /// The file that it was created from.
-    #[getter]
-    fn raw(&self, py: Python<'_>) -> Py<PyAny> {
-        self.file.given.clone_ref(py)
-    }
-
-    /// The name of the file, or the number of its descriptor.
-    #[getter]
-    fn name(&self, py: Python<'_>) -> Py<PyAny> {
-        self.file.name.clone_ref(py)
-    }
-
-    /// The mode: 'wb'.
-    #[getter]
-    fn mode(&self) -> &'static str {
-        "wb"
-    }
-
     /// Bytes that were sent so far.
     #[getter]
     fn sent(&self, py: Python<'_>) -> PyResult<u64> {
@@ -314,31 +290,6 @@ impl PyProducer {
     #[getter]
     fn chunk(&self) -> usize {
         self.chunk
-    }
-
-    /// The number of the file's descriptor.
-    fn fileno(&self, py: Python<'_>) -> PyResult<RawFd> {
-        let output = self.turns.take(py)?;
-        Ok(self.file.fileno(py, output.producer.inner().get_ref()))
-    }
-
-    fn isatty(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(rustix::termios::isatty(
-            self.turns.take(py)?.producer.inner().get_ref(),
-        ))
-    }
-
-    fn readable(&self, py: Python<'_>) -> PyResult<bool> {
-        self.turns.take(py).map(|_| false)
-    }
-
-    fn writable(&self, py: Python<'_>) -> PyResult<bool> {
-        self.turns.take(py).map(|_| true)
-    }
-
-    fn seekable(&self, py: Python<'_>) -> PyResult<bool> {
-        let output = self.turns.take(py)?;
-        Ok(rustix::fs::tell(output.producer.inner().get_ref()).is_ok())
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
@@ -374,25 +325,12 @@ impl PyProducer {
     fn read(&self, _size: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
         Err(file::UnsupportedOperation::new_err("read"))
     }
-
-    fn __enter__<'py>(slf: &Bound<'py, Self>, py: Python<'py>) -> PyResult<Bound<'py, Self>> {
-        slf.get().turns.take(py)?;
-        Ok(slf.clone())
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(
-        slf: &Bound<'_, Self>,
-        _exception: &Bound<'_, pyo3::types::PyTuple>,
-    ) -> PyResult<()> {
-        // A subclass may close more.
-        slf.call_method0("close").map(drop)
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        self.file.repr(py, "Producer")
-    }
 }
+
+file_methods!(PyProducer, "Producer", "wb", |output| output
+    .producer
+    .inner()
+    .get_ref());
 
 /// # Errors
 /// `ValueError` for a negative number of bytes.

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use crate::common::users::ForEverybody;
 use crate::common::*;
 use fullbore_observe::overview::{Overview, Side, Slow};
-use prometheus_parse::{Sample, Scrape, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
@@ -125,48 +124,73 @@ impl Served {
     }
 }
 
-/// A page, as parsed by a library.
-struct Page(Scrape);
+/// A sample of a page: `name{label="value",…} number`. Whether the page is well-formed is for [`python`] to say.
+struct Sample {
+    metric: String,
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+impl Sample {
+    fn of(line: &str) -> Self {
+        let (metric, mut rest) = line.split_at(line.find(['{', ' ']).unwrap());
+        let mut labels = BTreeMap::new();
+        while let Some(more) = rest.strip_prefix(['{', ',']) {
+            let (label, quoted) = more.split_once("=\"").unwrap();
+            let (mut value, mut chars) = (String::new(), quoted.chars());
+            loop {
+                value.push(match chars.next().unwrap() {
+                    '"' => break,
+                    '\\' => match chars.next().unwrap() {
+                        'n' => '\n',
+                        escaped => escaped,
+                    },
+                    other => other,
+                });
+            }
+            labels.insert(label.to_owned(), value);
+            rest = chars.as_str();
+        }
+        Self {
+            metric: metric.to_owned(),
+            labels,
+            value: rest.trim_start_matches('}').trim().parse().unwrap(),
+        }
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(String::as_str)
+    }
+}
+
+/// The samples of a page.
+struct Page(Vec<Sample>);
 
 impl Page {
     #[track_caller]
     fn of(text: &str) -> Self {
-        let lines = text.lines().map(|line| Ok(line.to_owned()));
-        let page = Scrape::parse(lines).unwrap();
-        // The parser skips lines that it does not understand.
         let samples = text.lines().filter(|line| !line.starts_with('#'));
-        assert_eq!(page.samples.len(), samples.count(), "{text}");
-        Self(page)
+        Self(samples.map(Sample::of).collect())
     }
 
     fn samples<'a>(&'a self, metric: &str) -> impl Iterator<Item = &'a Sample> {
-        let samples = self.0.samples.iter();
-        samples.filter(move |sample| sample.metric == metric)
+        self.0.iter().filter(move |sample| sample.metric == metric)
     }
 
     fn find(&self, metric: &str, label: &str, value: &str) -> Option<f64> {
         self.samples(metric)
-            .find(|sample| sample.labels.get(label) == Some(value))
-            .map(number)
+            .find(|sample| sample.label(label) == Some(value))
+            .map(|sample| sample.value)
     }
 
     #[track_caller]
     fn number(&self, metric: &str) -> f64 {
         let found = self.samples(metric).next();
-        number(found.unwrap_or_else(|| panic!("no {metric}")))
+        found.unwrap_or_else(|| panic!("no {metric}")).value
     }
 
     fn names(&self) -> BTreeSet<String> {
-        let samples = self.0.samples.iter();
-        samples.map(|sample| sample.metric.clone()).collect()
-    }
-}
-
-fn number(sample: &Sample) -> f64 {
-    match sample.value {
-        // OpenMetrics names a counter without the `_total` of its samples, which this parser does not know.
-        Value::Untyped(number) | Value::Gauge(number) => number,
-        ref other => panic!("{}: {other:?}", sample.metric),
+        self.0.iter().map(|sample| sample.metric.clone()).collect()
     }
 }
 
@@ -279,9 +303,8 @@ fn the_page_is_open_metrics() {
     );
     assert!(text.ends_with("# EOF\n"), "{text}");
     let page = Page::of(&text);
-    let writer = page.samples("fullbore_pipe_info");
-    let info = writer.map(|sample| &sample.labels);
-    let info = info.filter(|labels| labels.get("pipe") == Some(&pipe));
+    let info = page.samples("fullbore_pipe_info");
+    let info = info.filter(|sample| sample.label("pipe") == Some(&pipe));
     let info: Vec<_> = info.collect();
     assert_eq!(info.len(), 1, "{text}");
     let pid = pipeline.pid().to_string();
@@ -293,7 +316,7 @@ fn the_page_is_open_metrics() {
         ("chain", &pipe),
         ("place", "1"),
     ] {
-        assert_eq!(info[0].get(label), Some(value), "{label} in {text}");
+        assert_eq!(info[0].label(label), Some(value), "{label} in {text}");
     }
     assert_eq!(page.find("fullbore_pipes", "kind", "link"), Some(2.0));
     match python(&text) {
