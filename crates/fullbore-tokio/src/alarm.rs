@@ -65,7 +65,7 @@ impl Pace {
         Poll::Ready(self.rate.chunk())
     }
 
-    /// Records that this many bytes were taken, at most as many as `poll` returned.
+    /// Records that this many bytes were taken.
     pub(crate) fn took(&mut self, bytes: usize) {
         let now = Instant::now();
         self.free_at = now + self.rate.wait_after(bytes as u64, now);

@@ -199,6 +199,10 @@ impl Direction {
             return Poll::Pending;
         }
         let most = match &mut self.pace {
+            // It may be a packet, of which read(2) discards what does not fit.
+            Some(pace) if source_shape == Kind::Pipe && !self.no_packets => {
+                ready!(pace.poll(cx)).max(page_size())
+            }
             Some(pace) => ready!(pace.poll(cx)),
             None => usize::MAX,
         };

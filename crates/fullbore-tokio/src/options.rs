@@ -65,7 +65,8 @@ impl Options {
     }
 
     /// Sets the maximum number of bytes per second that are taken from a source. Unused rate accumulates, up to the
-    /// bytes of 50 ms. Each direction of a connection has this rate.
+    /// bytes of 50 ms. Each direction of a connection has this rate. From a pipe, up to a page (4096 bytes) is taken at a
+    /// time, because its writer may use packet mode (pipe(7)).
     pub fn rate(mut self, bytes_per_second: NonZero<u64>) -> Self {
         self.rate = Some(bytes_per_second);
         self

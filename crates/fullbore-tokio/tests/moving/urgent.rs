@@ -137,6 +137,25 @@ fn packets_arrive_whole() {
 }
 
 #[test]
+fn packets_arrive_whole_at_a_rate_of_less_than_one_at_a_time() {
+    let _watch = watch("packets at a rate");
+    let (from, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::DIRECT).unwrap();
+    let (reader, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let sent = &content()[..20_000];
+    for packet in sent.chunks(4000) {
+        rustix::io::write(&writer, packet).unwrap();
+    }
+    drop(writer);
+    let report = runtime().block_on(async {
+        let options = Options::new().rate(std::num::NonZero::new(40_000).unwrap());
+        let (source, sink) = (receiver(from), sender(to));
+        options.copy(source, sink).run().await.unwrap()
+    });
+    same_bytes(&read_in_small_rooms(reader), sent, "packets at a rate");
+    assert_eq!(report.bytes, sent.len() as u64);
+}
+
+#[test]
 fn a_stream_between_pipes_is_still_spliced() {
     let _watch = watch("pipe to pipe");
     let (source, sink) = (
