@@ -8,6 +8,7 @@
 //! | `outputs.rs` | the options that name outputs and connections |
 //! | `options.rs` | the options |
 //! | `opening.rs` | opens files and connections |
+//! | `roomy.rs` | enlarges the pipe on stdin |
 //! | `running.rs` | moves the bytes, and closes the outputs |
 //! | `network.rs` | TCP connections |
 //! | `sealed.rs` | … that carry a sealed stream and the answer to it |
@@ -33,6 +34,7 @@ pub mod network;
 pub mod opening;
 pub mod options;
 mod outputs;
+mod roomy;
 pub mod running;
 mod sealed;
 pub mod show;

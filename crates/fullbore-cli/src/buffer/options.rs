@@ -122,7 +122,7 @@ pub struct Options {
     #[arg(long)]
     pub pid: bool,
 
-    /// Leave the size of a pipe on stdin as it is. Otherwise it is enlarged once 32 MiB have passed, if its
+    /// Leave the size of a pipe on stdin as it is. Otherwise it is enlarged before the first byte is read, if its
     /// writer is known not to rely on it (as 'fullbore tune' does)
     #[arg(long)]
     pub keep_input: bool,

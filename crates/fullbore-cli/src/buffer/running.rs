@@ -18,6 +18,7 @@ use super::messages::Messages;
 use super::network;
 use super::opening::{Connection, Ends, Sink, device_block, lock_memory};
 use super::options::Options;
+use super::roomy;
 use super::sealed::Receiving;
 use super::show::{INTERVAL, Show};
 use super::sizes::Sizes;
@@ -71,7 +72,9 @@ impl Options {
             sinks.push((hashing.pipe.as_fd(), Policy::FAIL_ALL));
             options = options.cancel(&outputs_are_gone);
         }
-        let options = options.watch_at(show.looks_at());
+        if !self.keep_input {
+            options = roomy::enlarge(options, ends);
+        }
         let mut buffer = options.open(ends.source.as_fd(), sinks);
         let stored = || WriteBack::of_stored(ends.sinks.iter().map(|sink| &sink.output));
         let write_backs = self.sync.then(stored).transpose()?.unwrap_or_default();

@@ -1,14 +1,8 @@
-//! What happens periodically while bytes are moved: the line is drawn, samples are taken, and a pipe on
-//! stdin that is small is enlarged.
+//! What happens periodically while bytes are moved: the line is drawn, and samples are taken.
 
-use std::fs::File;
-use std::thread;
 use std::time::Duration;
 
-use fullbore::PipeIdentity;
 use fullbore::buffer::Level;
-use fullbore_linux as linux;
-use fullbore_observe::tune::{self, outcome, target::Target};
 
 use super::as_mbuffer::status;
 use super::history::History;
@@ -24,15 +18,6 @@ use crate::terminal::log_line::{Due, log_line};
 /// The time between two drawings, as mbuffer has it, and between two samples.
 pub const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bytes after which a stream is long enough for its pipe to be enlarged.
-const LONG: u64 = 32 << 20;
-
-/// The capacity that a pipe on stdin gets.
-const ROOMY: usize = 1 << 20;
-
-/// The memory limit of a cgroup that leaves room for such a pipe.
-const MEMORY: u64 = 64 << 20;
-
 /// The line on the terminal, if there is one, and what it shows.
 pub struct Show {
     screen: Option<(Screen, Interrupt)>,
@@ -44,8 +29,6 @@ pub struct Show {
     drawn: Level,
     /// How many bytes were taken and held at the last look.
     seen: (u64, u64),
-    /// The pipe to enlarge.
-    pipe: Option<PipeIdentity>,
     /// The lines of --log: when they are due, what was last told, and the size of the input if it is known.
     log: Option<(Due, Level, Option<u64>)>,
     watchdog: Option<Watchdog>,
@@ -76,7 +59,6 @@ impl Show {
             history: History::new(INTERVAL),
             drawn: Level::default(),
             seen: (0, 0),
-            pipe: small_pipe(&ends.source).filter(|_| !options.keep_input),
             log: (options.log_every).map(|every| (Due::every(every), Level::default(), size())),
             watchdog: options.watchdog.map(Watchdog::new),
             idle: idle.map(Watchdog::new),
@@ -103,18 +85,9 @@ impl Show {
         }
     }
 
-    /// Returns after how many bytes it has to look at the buffer once more.
-    pub fn looks_at(&self) -> Option<u64> {
-        self.pipe.as_ref().map(|_| LONG)
-    }
-
     /// Does what is due. Returns what has stalled, if a watchdog has found that.
     pub fn tick(&mut self, level: &Level) -> Option<String> {
         self.history.note(level.elapsed, percent(level));
-        if let Some(pipe) = self.pipe.take_if(|_| level.taken >= LONG) {
-            // It goes on by itself: nothing waits for it, and without it reading is only slower.
-            let _ = thread::Builder::new().spawn(move || enlarge(pipe));
-        }
         let interrupt = self.screen.as_ref().map(|(_, interrupt)| interrupt);
         if let Some(interrupt) = interrupt.filter(|interrupt| interrupt.came()).cloned() {
             self.leave(level);
@@ -229,20 +202,6 @@ impl Watchdog {
             (false, false) => None,
         }
     }
-}
-
-/// Returns the pipe of this input if it is to be enlarged once the stream is long.
-fn small_pipe(input: &File) -> Option<PipeIdentity> {
-    let pipe = linux::pipe::of(input).ok()??;
-    let is_small = pipe.capacity().is_ok_and(|capacity| capacity < ROOMY);
-    let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
-    pipe.identity().ok().filter(|_| is_small && has_room)
-}
-
-/// Enlarges a pipe as `fullbore tune` does.
-fn enlarge(pipe: PipeIdentity) {
-    let options = outcome::Options::growing(ROOMY);
-    let _ = tune::tune(&Target::Pipe(pipe), options);
 }
 
 #[cfg(test)]

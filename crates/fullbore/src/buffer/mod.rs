@@ -175,6 +175,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             waits,
             ends,
         } = prepared.map_err(|error| report::before(error, began))?;
+        let before = self.options.own.before_reading.take();
         let store = self.store.insert(store);
         let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
@@ -196,7 +197,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             pace: pace(options.own.read_rate),
             messages,
             taken: 0,
-            watch_at: options.own.watch_at,
+            before,
             ends: &ends,
         };
         let writing: Vec<Writing<'_>> = emptiers

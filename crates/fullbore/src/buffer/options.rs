@@ -1,5 +1,6 @@
 //! The options of a [`Buffer`](super::Buffer) that no other object has.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -20,7 +21,16 @@ pub struct ForBuffer {
     pub(super) resume: f64,
     pub(super) pause: Duration,
     pub(super) file: Option<OwnedFd>,
-    pub(super) watch_at: Option<u64>,
+    pub(super) before_reading: Option<Before>,
+}
+
+/// What to do before the first read(2).
+pub(super) struct Before(pub(super) Box<dyn FnOnce() + Send + Sync>);
+
+impl fmt::Debug for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Before")
+    }
 }
 
 impl Sends for ForBuffer {}
@@ -37,7 +47,7 @@ impl Default for ForBuffer {
             resume: 100.0,
             pause: Duration::ZERO,
             file: None,
-            watch_at: None,
+            before_reading: None,
         }
     }
 }
@@ -125,9 +135,10 @@ impl BufferOptions {
         self
     }
 
-    /// Sets after how many bytes read the function of [`run_watched`](super::Buffer::run_watched) is called out of turn.
-    pub fn watch_at(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.own.watch_at = bytes.into();
+    /// Calls `before` once, in the thread that reads: when the source is ready to be read for the first time, and before
+    /// the first read(2).
+    pub fn before_reading(mut self, before: impl FnOnce() + Send + Sync + 'static) -> Self {
+        self.own.before_reading = Some(Before(Box::new(before)));
         self
     }
 

@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use rustix::event::PollFlags;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
 use super::ends::Ends;
+use super::options::Before;
 use crate::store::{Filler, Store};
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::messages;
@@ -29,8 +31,8 @@ pub(super) struct Reading<'a> {
     pub(super) messages: Messages,
     /// Bytes that were read.
     pub(super) taken: u64,
-    /// After how many bytes the watching thread is woken.
-    pub(super) watch_at: Option<u64>,
+    /// What to do once the source is ready.
+    pub(super) before: Option<Before>,
     pub(super) ends: &'a Ends,
 }
 
@@ -133,6 +135,11 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
 impl Reading<'_> {
     /// Reads until the source ends, the limit is reached or no sink is left, and pauses to keep to the rate.
     pub(super) fn run(mut self) -> Result<()> {
+        if let Some(Before(before)) = self.before.take() {
+            // What ends this wait ends the first read(2), too.
+            let _ = (self.calls.waiter()).poll(&[(self.source, PollFlags::IN)], None);
+            before();
+        }
         loop {
             let chunk = self.chunk;
             let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
@@ -150,9 +157,6 @@ impl Reading<'_> {
                 Some(Ok(n)) => {
                     self.taken += n as u64;
                     self.ends.moved();
-                    if self.watch_at.take_if(|at| self.taken >= *at).is_some() {
-                        self.ends.ring();
-                    }
                     if let Some(pace) = &mut self.pace {
                         self.filler.wake();
                         self.store.pause(pace.wait_after(n as u64, Instant::now()));
