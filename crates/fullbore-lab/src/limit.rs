@@ -12,7 +12,8 @@ use fullbore_host::machine::CpuPair;
 use fullbore_linux::Pages;
 use fullbore_ring::copy_past_caches;
 
-use crate::endpoint::{pattern, prepare};
+use crate::endpoint::prepare;
+use fullbore_bytes::pattern;
 
 /// The sizes of a block. Which one is best depends on the caches.
 const BLOCKS: [usize; 3] = [64 << 10, 256 << 10, 1 << 20];

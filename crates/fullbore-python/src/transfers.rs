@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use fullbore::tee::Policy;
 use fullbore::transfer::Progress;
 use fullbore::{
-    Cancel, EndReason, Guarantee, TeeOptions, TransferFailure, TransferOptions, TransferSide,
+    Cancel, EndReason, Guarantee, TeeOptions, TransferFailure, TransferOptions, TransferReport,
+    TransferSide,
 };
 use pyo3::prelude::*;
 use rustix::fs::FileType;
@@ -174,25 +175,31 @@ pub fn transfer<'py>(
                 (*report, Some(exception(py, &error, file)))
             }
         };
-        let methods = report.ways.iter();
-        let methods: Vec<_> = methods
-            .map(|(method, n)| (method.to_string(), *n))
-            .collect();
-        let ended = match report.ended {
-            EndReason::AtEnd => "end",
-            EndReason::AtLimit => "limit",
-            EndReason::Failed => "failed",
-            _ => "interrupted",
-        };
-        let seconds = report.elapsed.as_secs_f64();
         // A sandbox does not allow reading a pipe back. `taken` shows how many bytes it holds.
         let unsent = transfer
             .into_parts()
             .map_or_else(|_| Vec::new(), |parts| parts.2);
-        let (bytes, taken, calls) = (report.bytes, report.taken, report.calls);
-        let report = class.call1((bytes, taken, seconds, calls, methods, ended, unsent))?;
-        return with_report(report, error);
+        return with_report(told(&class, &report, unsent)?, error);
     }
+}
+
+/// Returns a `Report` of Python.
+fn told<'py>(
+    class: &Bound<'py, PyAny>,
+    report: &TransferReport,
+    unsent: Vec<u8>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let methods = report.ways.iter();
+    let methods: Vec<_> = methods.map(|(way, n)| (way.to_string(), *n)).collect();
+    let ended = match report.ended {
+        EndReason::AtEnd => "end",
+        EndReason::AtLimit => "limit",
+        EndReason::Failed => "failed",
+        _ => "interrupted",
+    };
+    let (bytes, taken, calls) = (report.bytes, report.taken, report.calls);
+    let seconds = report.elapsed.as_secs_f64();
+    class.call1((bytes, taken, seconds, calls, methods, ended, unsent))
 }
 
 /// Moves bytes from one descriptor to several, for tee(), which opens the files.

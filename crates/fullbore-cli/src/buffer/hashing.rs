@@ -16,6 +16,9 @@ use crate::error_text::with_limit;
 /// The bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
 
+/// The capacity of the pipe, where the limits allow it.
+const PIPE: usize = 1 << 20;
+
 /// A digest that is being computed.
 pub struct Hashing {
     algorithm: Algorithm,
@@ -29,7 +32,9 @@ impl Hashing {
     /// # Errors
     /// If there is no pipe or no thread.
     pub fn start(algorithm: Algorithm) -> anyhow::Result<Self> {
-        let Pipe { reader, writer } = Pipe::new().context("make a pipe")?;
+        // The larger, the fewer times the two threads wait for each other.
+        let made = fullbore_linux::pipe::with_capacity(PIPE);
+        let Pipe { reader, writer } = made.context("make a pipe")?.0;
         let read = move || digest(algorithm, reader.into());
         let thread = std::thread::Builder::new().spawn(read);
         let thread = thread.map_err(|error| anyhow!("start a thread: {}", with_limit(&error)))?;

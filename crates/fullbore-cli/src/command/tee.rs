@@ -131,15 +131,7 @@ impl Tee {
         if self.sync {
             tee.set_limit(WINDOW);
         }
-        let write_backs = self
-            .sync
-            .then(|| WriteBack::of_stored(&outputs))
-            .transpose()?;
-        let mut write_backs = write_backs.unwrap_or_default();
-        if self.sync && write_backs.is_empty() {
-            let text = "--sync needs a file or a block device to write to, and no output is one";
-            bail!(Usage(text.into()));
-        }
+        let mut write_backs = self.write_backs(&outputs)?;
         let (report, failure) = loop {
             match tee.run() {
                 Ok(report) if self.sync && report.ended == EndReason::AtLimit => {
@@ -189,6 +181,19 @@ impl Tee {
             }
             Some(error) => Err(error),
         }
+    }
+
+    /// Returns what waits for the disk, with `--sync`.
+    fn write_backs(&self, outputs: &[Output]) -> anyhow::Result<Vec<WriteBack>> {
+        if !self.sync {
+            return Ok(Vec::new());
+        }
+        let write_backs = WriteBack::of_stored(outputs)?;
+        if write_backs.is_empty() {
+            let text = "--sync needs a file or a block device to write to, and no output is one";
+            bail!(Usage(text.into()));
+        }
+        Ok(write_backs)
     }
 
     /// Returns stdout and the files, none of which is the input.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
-use fullbore_md5::Md5;
+use fullbore_bytes::md5::Md5;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::Xxh3Default;
 

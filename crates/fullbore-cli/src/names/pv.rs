@@ -151,12 +151,7 @@ fn words(parsed: getopt::Parsed, specs: &[Spec<'_>]) -> Result<Vec<OsString>, St
             'R' | 'Q' => integer()?.to_string().into(),
             'u' if !is_utf8() => "plain".into(),
             'd' if text.starts_with('@') => {
-                let list = std::fs::read_to_string(&text[1..]);
-                let list = list.failed(format_args!("-d @: {}", &text[1..]));
-                let list = list.map_err(|error| error.to_string())?;
-                let lines = list.lines().map(str::trim);
-                let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-                words.extend(lines.map(|line| OsString::from(format!("--watch={line}"))));
+                words.extend(watched(&text[1..])?);
                 continue;
             }
             _ => value.clone(),
@@ -171,6 +166,16 @@ fn words(parsed: getopt::Parsed, specs: &[Spec<'_>]) -> Result<Vec<OsString>, St
         words.extend(parsed.operands);
     }
     Ok(words)
+}
+
+/// Returns the options for the processes that a file lists, a line each.
+fn watched(path: &str) -> Result<Vec<OsString>, String> {
+    let list = std::fs::read_to_string(path);
+    let list = list.failed(format_args!("-d @: {path}"));
+    let list = list.map_err(|error| error.to_string())?;
+    let lines = list.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(|line| format!("--watch={line}").into()).collect())
 }
 
 /// Reads a number with a suffix, in powers of `unit`.

@@ -514,3 +514,8 @@ pub fn bash(directory: impl AsRef<Path>, line: &str) -> Command {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
+
+/// Runs a line as [`bash`] does, to its end.
+pub fn shell(directory: impl AsRef<Path>, line: &str) -> Output {
+    finish(start(&mut bash(directory, line)))
+}

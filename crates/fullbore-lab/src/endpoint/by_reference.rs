@@ -20,9 +20,10 @@ use rustix::pipe::SpliceFlags;
 
 use super::lines::write_lines;
 use super::options::{Data, Options, WayName};
+use super::prepare;
 use super::progress::{EndpointProgress, Role, reader_has_gone};
-use super::{pattern, prepare};
 use crate::backed_by::backed_by;
+use fullbore_bytes::pattern;
 use fullbore_host::refusal::Unsupported;
 use fullbore_results::run::EndpointReport;
 

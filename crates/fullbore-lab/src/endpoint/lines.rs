@@ -5,8 +5,9 @@ use std::io::Write;
 use anyhow::Context;
 
 use super::options::{Data, Options};
+use super::prepare;
 use super::progress::{EndpointProgress, Role, reader_has_gone};
-use super::{pattern, prepare};
+use fullbore_bytes::pattern;
 use fullbore_results::run::EndpointReport;
 
 /// Writes lines of `len` bytes, one call per line, as a program that prints does.

@@ -5,7 +5,6 @@ mod check;
 mod lines;
 mod options;
 mod pair;
-pub mod pattern;
 pub mod prepare;
 mod progress;
 pub mod reader;

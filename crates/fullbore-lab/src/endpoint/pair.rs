@@ -6,13 +6,13 @@ use fullbore::Pipe;
 use fullbore_host::size;
 
 use super::options::{Data, Options, WayName};
-use super::pattern;
 use crate::experiment::Experiment;
 use crate::measurement::{Measured, Stop};
 use crate::process::{self, Ended};
 use crate::soundness;
 use crate::task::Timing;
 use crate::work::{Bench, Work};
+use fullbore_bytes::pattern;
 use fullbore_results::run::{Cell, EndpointReport, Outcome, Settings};
 use fullbore_results::soundness::Soundness;
 

@@ -16,8 +16,9 @@ use rustix::pipe::SpliceFlags;
 
 use super::options::{Options, WayName};
 use super::progress::{EndpointProgress, Role};
-use super::{by_reference, pattern, prepare};
+use super::{by_reference, prepare};
 use crate::backed_by::backed_by;
+use fullbore_bytes::pattern;
 use fullbore_host::refusal::{Unsupported, Usage};
 use fullbore_results::run::EndpointReport;
 

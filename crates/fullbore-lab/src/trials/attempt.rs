@@ -10,7 +10,7 @@ use fullbore_linux::page_size;
 use fullbore_results::doctor::{Refusal, TrialOutcome};
 use rustix::io::Errno;
 
-use crate::endpoint::pattern;
+use fullbore_bytes::pattern;
 
 /// Bytes that most trials move: some pages, and part of another one.
 pub const BYTES: usize = 3 * 4096 + 5;

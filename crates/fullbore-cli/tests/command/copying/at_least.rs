@@ -1,13 +1,10 @@
 //! `--at-least`: an output that gets fewer bytes is as it was, a stream has no seal, and the exit code is 1.
 
 use std::fs;
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{
-    assert_code, assert_quiet_success, bash, finish, one_line, said, start, stderr,
-};
+use crate::common::{self, assert_code, assert_quiet_success, one_line, said, stderr};
 
 /// Each verb, which gets its input on stdin and writes to `out`.
 const VERBS: [&str; 7] = [
@@ -28,11 +25,7 @@ fn place() -> TempDir {
 
 /// Runs a line of bash in which `$FB` is the command.
 fn shell(place: &TempDir, line: &str) -> std::process::Output {
-    finish(start(&mut command(place, line)))
-}
-
-fn command(place: &TempDir, line: &str) -> Command {
-    bash(place, &format!("set -o pipefail; {line}"))
+    common::shell(place, &format!("set -o pipefail; {line}"))
 }
 
 /// Returns the number of files in a directory.

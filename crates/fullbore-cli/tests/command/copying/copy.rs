@@ -27,11 +27,6 @@ fn big() -> &'static [u8] {
     numbers(400_000)
 }
 
-/// Runs a line of shell in the directory, where `$FB` is fullbore.
-fn shell(directory: &TempDir, line: &str) -> Output {
-    finish(start(&mut bash(directory, line)))
-}
-
 fn content(directory: &TempDir, name: &str) -> Vec<u8> {
     std::fs::read(directory.path().join(name)).unwrap()
 }

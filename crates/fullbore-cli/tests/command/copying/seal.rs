@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
-use std::process::Output;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -20,10 +18,6 @@ fn directory() -> TempDir {
         "seq 1000000 > big; $FB copy --seal big > sealed",
     ));
     directory
-}
-
-fn shell(directory: &Path, line: &str) -> Output {
-    finish(start(&mut bash(directory, line)))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -27,10 +27,6 @@ fn directory() -> TempDir {
     assert_quiet_success(&shell(directory.path(), line));
     assert!(fs::metadata(directory.path().join("big")).unwrap().len() > 72 << 20);
     directory
-}
-
-fn shell(directory: &Path, line: &str) -> Output {
-    finish(start(&mut bash(directory, line)))
 }
 
 #[test]

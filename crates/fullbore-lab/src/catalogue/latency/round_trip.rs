@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::percentiles::Times;
 use crate::catalogue::transports::carry::Carry;
 use crate::catalogue::transports::link::Link;
-use crate::endpoint::{WaitName, pattern};
+use crate::endpoint::WaitName;
 use crate::task::{self, Task, Timing};
+use fullbore_bytes::pattern;
 
 /// Round trips at the start whose bytes are checked, and whose times do not count.
 const CHECKED: u64 = 64;

@@ -16,12 +16,12 @@ use fullbore_linux::page_size;
 use super::descriptors::{Descriptors, start_mover};
 use super::files;
 use super::table::{End, Job, Mover};
-use crate::endpoint::pattern;
 use crate::memory::memory_file;
 use crate::process;
 use crate::program::Program;
 use crate::soundness;
 use crate::work::Bench;
+use fullbore_bytes::pattern;
 use fullbore_results::soundness::{CheckResult, Soundness};
 
 /// Bytes through a pipe or a socket: many times the capacity of any of them.

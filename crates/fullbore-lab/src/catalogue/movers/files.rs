@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
-use crate::endpoint::pattern;
 use crate::memory::{self, memory_file};
+use fullbore_bytes::pattern;
 
 /// Opens the same file again, with its own offset.
 pub fn reopened(file: &File) -> Result<File> {

@@ -205,7 +205,7 @@ mod tests {
     use fullbore::Wait;
 
     use super::*;
-    use crate::endpoint::pattern;
+    use fullbore_bytes::pattern;
 
     const ALL: [Wait; 4] = [Wait::Block, Wait::Poll, Wait::Spin, Wait::Adaptive];
 

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::link::Link;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::{WaitName, pattern};
+use crate::endpoint::WaitName;
 use crate::measurement::{Measured, Stop};
 use crate::task::{self, Task, Timing};
+use fullbore_bytes::pattern;
 
 /// Bytes of one call: lmbench's own transfer size (bw_pipe.c, bw_unix.c: XFERSIZE).
 pub const CHUNK: usize = 64 << 10;

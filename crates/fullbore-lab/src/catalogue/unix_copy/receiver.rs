@@ -14,9 +14,9 @@ use rustix::pipe::SpliceFlags;
 
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::pattern;
 use crate::endpoint::prepare::{dev_null, failed, splice_all};
 use crate::task;
+use fullbore_bytes::pattern;
 use fullbore_host::size;
 use fullbore_results::run::Sizes;
 

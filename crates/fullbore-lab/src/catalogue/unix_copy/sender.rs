@@ -24,9 +24,9 @@ use super::flag::MSG_NTCOPY;
 use super::hot::HotSet;
 use crate::catalogue::transports::stream::Moved;
 use crate::cpu_time::CpuTime;
-use crate::endpoint::pattern;
 use crate::endpoint::prepare::{self, failed};
 use crate::task::{self, Timing};
+use fullbore_bytes::pattern;
 use fullbore_results::run::Sizes;
 
 /// The size of the pipe through which the object's pages are moved into the socket: what an ordinary

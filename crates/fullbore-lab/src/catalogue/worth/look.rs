@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::data::{check, seen};
 use super::table::Use;
 use crate::catalogue::transports::stream::{Moved, ReadProgress};
-use crate::endpoint::pattern;
+use fullbore_bytes::pattern;
 
 /// Reads and uses bytes until the time is up.
 ///
