@@ -15,6 +15,7 @@
 //! | `display.rs` | the progress, and the lines of the log |
 //! | `stop.rs` | why no more is written |
 //! | `runner.rs` | the process that does it all, in one thread: starting, writing, ending |
+//! | `rest.rs` | how often the pipes of the workers are looked at |
 //! | `wait.rs` | what it waits for with poll(2), and what it does then |
 //!
 //! The block whose turn it is goes straight from its process to the output, and needs no memory for that. All others
@@ -30,6 +31,7 @@ mod outlet;
 mod queue;
 mod records;
 mod report;
+mod rest;
 mod runner;
 mod stop;
 mod wait;

@@ -93,11 +93,11 @@ impl Outlet {
         self.part = Some(part);
     }
 
-    /// Takes what a worker has written. Nothing may be on its way.
+    /// Takes what a worker has written, and returns how much. Nothing may be on its way.
     ///
     /// # Errors
     /// Those of read(2).
-    pub fn take(&mut self, worker: &mut Worker) -> Result<(), Stop> {
+    pub fn take(&mut self, worker: &mut Worker) -> Result<usize, Stop> {
         while let Some(output) = worker.output.as_ref() {
             if !has_room(&self.window, self.filled) {
                 break;
@@ -111,7 +111,7 @@ impl Outlet {
             }
         }
         worker.wrote += self.filled as u64;
-        Ok(())
+        Ok(self.filled)
     }
 
     /// Writes what there is room for. Returns whether nothing is left.

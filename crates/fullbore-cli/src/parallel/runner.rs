@@ -28,6 +28,7 @@ use super::outlet::Outlet;
 use super::queue::Queue;
 use super::records::Records;
 use super::report::Report;
+use super::rest::Rest;
 use super::stop::Stop;
 use super::worker::Worker;
 use crate::inherited;
@@ -98,6 +99,7 @@ pub struct Work<'a> {
     began: Instant,
     pub display: Display,
     pub cpu_of_children: f64,
+    pub rest: Rest,
 }
 
 impl<'a> Work<'a> {
@@ -148,6 +150,7 @@ impl<'a> Work<'a> {
             began: Instant::now(),
             display: Display::new(&options.shown),
             cpu_of_children: 0.0,
+            rest: Rest::default(),
         })
     }
 
@@ -239,7 +242,7 @@ impl<'a> Work<'a> {
                 ending::note_started(worker.pid.as_raw_nonzero().get() as u32);
                 self.report.blocks += 1;
                 self.queue.workers.push_back(worker);
-                self.give(self.queue.workers.len() - 1)
+                self.give(self.queue.workers.len() - 1).map(drop)
             }
             Err((error, block)) if is_shortage(&error) && self.queue.running() > 0 => {
                 self.ready.push_front(block);
@@ -253,8 +256,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Gives a worker a part of its block.
-    pub fn give(&mut self, at: usize) -> Result<(), Stop> {
+    /// Gives a worker a part of its block, and returns how much.
+    pub fn give(&mut self, at: usize) -> Result<usize, Stop> {
         let worker = &mut self.queue.workers[at];
         worker.give(&mut self.memory).map_err(|errno| {
             let number = worker.number;
@@ -264,7 +267,7 @@ impl<'a> Work<'a> {
 
     /// Writes what can be written without waiting.
     fn write(&mut self) -> Result<(), Stop> {
-        let mut steps = 0;
+        let (mut steps, mut taken) = (0, 0);
         while self.outlet.flush(&mut self.memory)? {
             if self.failures.has_stopped {
                 return self.discard();
@@ -277,11 +280,12 @@ impl<'a> Work<'a> {
             if let Some(part) = worker.kept.pop_front() {
                 self.outlet.send(part);
             } else if worker.output.is_some() {
-                if steps == STEPS {
+                if steps == STEPS || self.rest.is_on() {
                     return Ok(());
                 }
                 steps += 1;
-                self.outlet.take(worker)?;
+                taken += self.outlet.take(worker)?;
+                self.rest.note(taken);
                 if worker.output.is_some() && !self.outlet.is_full() {
                     return Ok(());
                 }

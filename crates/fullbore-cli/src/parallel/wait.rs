@@ -1,6 +1,6 @@
 //! Waits until something can go on, and does it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fullbore_linux::Errno;
 use nix::sys::resource::UsageWho;
@@ -16,12 +16,6 @@ use super::outlet::after;
 use super::runner::{Work, cpu_seconds};
 use super::stop::Stop;
 use crate::run::{Came, stop};
-
-/// The time in which a worker gets a byte, if it is fast.
-const NANOSECONDS_PER_BYTE: f64 = 0.25;
-
-/// The shortest time for which a sleep pays off.
-const LEAST_NAP: Duration = Duration::from_micros(50);
 
 /// What poll(2) has reported.
 #[derive(Clone, Copy)]
@@ -56,9 +50,6 @@ impl Work<'_> {
         }
         let began = Instant::now();
         let is_busy = self.queue.running() >= self.sizes.jobs;
-        if let Some(nap) = self.nap().filter(|_| is_busy) {
-            std::thread::sleep(nap);
-        }
         let came = self.poll(turn, reads);
         let waited = began.elapsed().as_secs_f64();
         let waiting_for = match (self.outlet.is_full(), reads && !is_busy) {
@@ -75,19 +66,6 @@ impl Work<'_> {
             Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(Stop::of(errno, "poll")),
         }
-    }
-
-    /// Returns for how long every worker has enough to read in its pipe, if there is more for one. poll(2) would return
-    /// at each read of a worker.
-    fn nap(&self) -> Option<Duration> {
-        let feeds = self
-            .queue
-            .workers
-            .iter()
-            .filter_map(|worker| worker.feed.as_ref());
-        let least = feeds.map(|feed| feed.capacity).min()?;
-        let nap = Duration::from_nanos((least as f64 * NANOSECONDS_PER_BYTE) as u64);
-        (nap >= LEAST_NAP).then_some(nap)
     }
 
     fn poll(&mut self, turn: Option<usize>, reads: bool) -> Result<Vec<(On, PollFlags)>, Errno> {
@@ -109,7 +87,10 @@ impl Work<'_> {
         if self.messages.wait() {
             all.push((On::Stderr, PollFd::new(&stderr, go)));
         }
-        for (at, worker) in self.queue.workers.iter().enumerate() {
+        let feeds = (self.queue.workers.iter()).filter_map(|worker| worker.feed.as_ref());
+        let rest = self.rest.left(feeds.map(|feed| feed.capacity).min());
+        let workers = self.queue.workers.iter().enumerate();
+        for (at, worker) in workers.filter(|_| rest.is_none()) {
             if let Some(feed) = &worker.feed {
                 all.push((On::Feed(at), PollFd::new(&feed.pipe, go)));
             }
@@ -130,7 +111,7 @@ impl Work<'_> {
             // In free order, one goes straight to the output when memory is short.
             return Ok(Vec::new());
         }
-        let limit = self.display.due();
+        let limit = self.display.due().into_iter().chain(rest).min();
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let (on, mut fds): (Vec<On>, Vec<PollFd<'_>>) = all.into_iter().unzip();
         poll(&mut fds, limit.as_ref())?;
@@ -163,7 +144,10 @@ impl Work<'_> {
                 }
             }
             On::Stderr => self.messages.write(),
-            On::Feed(at) => self.give(at)?,
+            On::Feed(at) => {
+                let given = self.give(at)?;
+                self.rest.note(given);
+            }
             On::OutputOf(at) => {
                 if turn != Some(at) && !self.failures.has_stopped {
                     let worker = &mut self.queue.workers[at];

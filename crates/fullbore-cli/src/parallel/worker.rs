@@ -74,11 +74,11 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Gives the worker what its pipe has room for. Returns whether that was all.
+    /// Gives the worker what its pipe has room for, and counts it. Returns whether that was all.
     ///
     /// # Errors
     /// Those of write(2), but for `EAGAIN`; `EPIPE` if the worker has closed its input.
-    fn give(&mut self, memory: &mut Memory) -> Result<bool, Errno> {
+    fn give(&mut self, memory: &mut Memory, given: &mut usize) -> Result<bool, Errno> {
         while let Some(part) = self.parts.front() {
             let left = &part[self.written..];
             if left.is_empty() {
@@ -89,7 +89,10 @@ impl Feed {
                 continue;
             }
             match rustix::io::write(&self.pipe, left) {
-                Ok(n) => self.written += n,
+                Ok(n) => {
+                    self.written += n;
+                    *given += n;
+                }
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
@@ -164,17 +167,18 @@ impl Worker {
         self.status.is_some() && self.output.is_none() && self.messages.is_none()
     }
 
-    /// Gives the worker a part of its block. After the last one it sees the end of its input.
+    /// Gives the worker a part of its block, and returns how much. After the last one it sees the end of its input.
     ///
     /// # Errors
     /// Those of write(2). A worker that has closed its input gets no more.
-    pub fn give(&mut self, memory: &mut Memory) -> Result<(), Errno> {
-        match self.feed.as_mut().map(|feed| feed.give(memory)) {
+    pub fn give(&mut self, memory: &mut Memory) -> Result<usize, Errno> {
+        let mut given = 0;
+        match (self.feed.as_mut()).map(|feed| feed.give(memory, &mut given)) {
             None | Some(Ok(false)) => {}
             Some(Ok(true) | Err(Errno::PIPE)) => self.forget_input(memory),
             Some(Err(errno)) => return Err(errno),
         }
-        Ok(())
+        Ok(given)
     }
 
     /// Closes its input, and takes back the memory of what it has not got.

@@ -26,9 +26,9 @@ pub enum CommandLine {
     Other {
         /// Whether the line contains pipes.
         has_pipes: bool,
-        /// The name of a single simple command.
-        name: Option<OsString>,
-        /// Whether a `!` precedes a single command.
+        /// A single command.
+        stage: Option<Box<StageSource>>,
+        /// Whether a `!` precedes it.
         negated: bool,
     },
     /// A line that only the shell can interpret.
@@ -298,10 +298,11 @@ impl Cutter<'_> {
         // A single command does not run in a subshell, as the stages of a pipeline do: it can end the shell, even
         // with a '!' before it.
         if self.is_list || self.stages.is_empty() {
-            let name = self.name_of(&self.stage);
+            self.stage.source.end = self.line.len();
+            let is_single = !self.is_list && !self.stage.is_empty;
             return Some(CommandLine::Other {
                 has_pipes: self.pipes > 0,
-                name: name.filter(|_| !self.is_list),
+                stage: is_single.then(|| Box::new(self.source_of(&self.stage, true))),
                 negated: self.negated && !self.is_list,
             });
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -80,11 +80,15 @@ impl Plan {
     /// Returns [`Usage`] if the shell does not understand the line.
     pub fn one_of_line(line: &OsStr) -> Result<Command> {
         let shell = OsStr::new("sh");
-        let mut plan = Self::of_line(line, shell)?;
-        match (plan.stages.pop(), plan.stages.is_empty() && !plan.negated) {
-            (Some(command), true) => Ok(found_now(command)),
-            _ => Ok(by_shell(shell, line)),
-        }
+        Self::of_line(line, shell)?;
+        Ok(match command_line::cut(line, Dialect::Posix) {
+            CommandLine::Other {
+                stage: Some(stage),
+                negated: false,
+                ..
+            } => found_now(stage_by_shell(shell, &stage)),
+            _ => by_shell(shell, line),
+        })
     }
 
     /// Refuses a line that was not split, for an option that needs its stages.
@@ -156,10 +160,10 @@ impl Plan {
             Some(CommandLine::Background) => Some("the line ends with '&'"),
             Some(CommandLine::Other {
                 has_pipes,
-                name,
+                stage,
                 negated,
             }) => {
-                names.push(name);
+                names.push(stage.and_then(|stage| stage.name));
                 shell_negates = negated;
                 has_pipes.then_some("the line is more than one pipeline")
             }
@@ -231,8 +235,8 @@ fn refused_stage(
 
 /// Returns the command that runs a stage. It is the shell, unless the shell would only start a program and
 /// wait for it. Then the program takes the place of the shell, as it does by itself with bash and some
-/// others: Ctrl-C would end a waiting shell, which would not wait for the last output of the program. If all
-/// words are plain, no shell is started at all.
+/// others: Ctrl-C would end a waiting shell, which would not wait for the last output of the program. If the shell would
+/// only remove quotes, none is started at all.
 fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
     let by_shell_alone = Command {
         text: stage.shown.clone(),
@@ -257,14 +261,41 @@ fn stage_by_shell(shell: &OsStr, stage: &StageSource) -> Command {
     }
 }
 
-/// Returns the words, if all of them are plain.
+/// Returns the words, if all of them are plain, or in quotes in which every byte stands for itself.
 fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
     let text = text.as_bytes();
     let ended = text.iter().rev().take_while(|byte| BLANKS.contains(byte));
-    let words = text[..text.len() - ended.count()].split(|byte| matches!(byte, b' ' | b'\t'));
-    let words = words.filter(|word| !word.is_empty());
-    let plain = |word| argv::is_plain(word).then(|| OsStr::from_bytes(word).to_owned());
-    words.map(plain).collect()
+    let mut rest = &text[..text.len() - ended.count()];
+    let (mut words, mut word) = (Vec::new(), None::<Vec<u8>>);
+    while let [first, after @ ..] = rest {
+        match first {
+            b' ' | b'\t' => {
+                words.extend(word.take());
+                rest = after;
+            }
+            b'\'' | b'"' => {
+                let end = after.iter().position(|byte| byte == first)?;
+                let quoted = &after[..end];
+                let is_special = |byte: &u8| *first == b'"' && b"$`\\!".contains(byte);
+                if !quoted.is_ascii() || quoted.iter().any(is_special) {
+                    return None;
+                }
+                word.get_or_insert_default().extend_from_slice(quoted);
+                rest = &after[end + 1..];
+            }
+            _ => {
+                let is_border = |byte: &u8| b" \t'\"".contains(byte);
+                let end = rest.iter().position(is_border).unwrap_or(rest.len());
+                if !argv::is_plain(&rest[..end]) {
+                    return None;
+                }
+                word.get_or_insert_default().extend_from_slice(&rest[..end]);
+                rest = &rest[end..];
+            }
+        }
+    }
+    words.extend(word);
+    Some(words.into_iter().map(OsString::from_vec).collect())
 }
 
 /// Returns whether a name can only refer to a program: it is found, and no shell has a built-in of this name.

@@ -179,7 +179,7 @@ fn what_is_no_single_pipeline_is_left_whole() {
     ] {
         let expected = CommandLine::Other {
             has_pipes: true,
-            name: None,
+            stage: None,
             negated: false,
         };
         assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
@@ -202,9 +202,17 @@ fn what_is_no_single_pipeline_is_left_whole() {
     }
     for line in ["", "a", "! a", "# a | b", "a; b", "\n"] {
         let is_one = !line.is_empty() && line.ends_with('a');
+        let stage = is_one.then(|| {
+            Box::new(StageSource {
+                text: "a".into(),
+                name: Some("a".into()),
+                shown: "a".into(),
+                program: Some(("a".into(), "exec a".into())),
+            })
+        });
         let expected = CommandLine::Other {
             has_pipes: false,
-            name: is_one.then(|| "a".into()),
+            stage,
             negated: line.starts_with('!'),
         };
         assert_eq!(cut(line.as_ref(), Dialect::Posix), expected, "{line}");
@@ -307,7 +315,7 @@ fn bash_has_more() {
     assert_eq!(stages_of("a &> f | b", Dialect::Bash), ["a &> f ", "b"]);
     let list = CommandLine::Other {
         has_pipes: true,
-        name: None,
+        stage: None,
         negated: false,
     };
     assert_eq!(cut("a &> f | b".as_ref(), Dialect::Posix), list);

@@ -18,13 +18,35 @@ fn started(line: &str) -> Vec<Vec<String>> {
 #[test]
 fn a_program_with_plain_words_needs_no_shell() {
     assert_eq!(
-        started("cat a.txt -- ./b  /c |sort\t--key=1,2 -o x:y%z | sh -c 'exit 3'\n"),
+        started(
+            "cat a.txt -- ./b  /c |sort\t--key=1,2 -o x:y%z | sh -c 'exit 3' ''\"it's\"a \"\"\n"
+        ),
         [
             &["cat", "a.txt", "--", "./b", "/c"][..],
             &["sort", "--key=1,2", "-o", "x:y%z"],
-            &["sh", "-c", "exec sh -c 'exit 3'\n"],
+            &["sh", "-c", "exit 3", "it'sa", ""],
         ]
     );
+}
+
+#[test]
+fn one_command_starts_its_program_for_each_block_and_no_shell_beside_it() {
+    for (line, expected) in [
+        ("cat", &["cat"][..]),
+        (
+            " grep -E '(4|5)04 [0-9]+5'\n",
+            &["grep", "-E", "(4|5)04 [0-9]+5"],
+        ),
+        ("cat; cat", &["sh", "-c", "cat; cat"]),
+        ("cat 2>&1 # all", &["sh", "-c", "exec cat 2>&1 # all"]),
+        ("! cat", &["sh", "-c", "! cat"]),
+        ("exit 3", &["sh", "-c", "exit 3"]),
+        ("cat | cat", &["sh", "-c", "cat | cat"]),
+    ] {
+        let command = Plan::one_of_line(line.as_ref()).unwrap();
+        assert_eq!(command.words, expected, "{line}");
+        assert!(command.program.as_bytes().starts_with(b"/"), "{line}");
+    }
 }
 
 #[test]
@@ -57,6 +79,10 @@ fn what_a_shell_could_understand_differently_is_left_to_it() {
         "cat 2>&1",
         "cat \\\na",
         "cat a\r",
+        "cat \"$a\"",
+        "cat \"a\\\\b\"",
+        "cat 'a'$'b'",
+        "cat '\u{e9}'",
     ] {
         assert_eq!(
             started(&format!("true | {stage}"))[1],
