@@ -98,9 +98,9 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns how many blocks are read before processes are free for them.
+    /// Returns how many blocks are read before processes are free for them: one for each, as several may end at once.
     pub fn ready(&self) -> usize {
-        self.jobs.div_ceil(2)
+        self.jobs
     }
 }
 
