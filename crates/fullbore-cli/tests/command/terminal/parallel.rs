@@ -38,7 +38,11 @@ fn a_command_reads_what_is_typed() {
     let Some(terminal) = Terminal::start("parallel that reads") else {
         return;
     };
-    terminal.types(&format!("{FULLBORE} parallel 'cat; echo e''nd'"));
+    // Before the line runs, the shell reads what is typed: Ctrl-D would be no end.
+    terminal.types(&format!(
+        "echo beg''un; {FULLBORE} parallel 'cat; echo e''nd'"
+    ));
+    terminal.shows("begun");
     terminal.types("typed");
     terminal.presses("C-d");
     terminal.shows("typed\ntyped\nend");
