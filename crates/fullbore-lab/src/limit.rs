@@ -129,9 +129,7 @@ fn read_all<'m>(
         empty.send(block).ok()?;
     }
     while let Some(block) = next(&to_read) {
-        let words = block.chunks_exact(size_of::<u64>());
-        let words = words.map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
-        black_box(words.fold(0, u64::wrapping_add));
+        black_box(pattern::sum(block, 0));
         bytes += block.len();
         // This fails if the writer has ended, which may have left blocks to read.
         let _ = empty.send(block);
