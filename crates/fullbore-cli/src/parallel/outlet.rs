@@ -11,6 +11,7 @@ use fullbore_linux::outcome::{Polled, polled};
 use fullbore_linux::wait::Nap;
 use fullbore_linux::{Calls, Errno, Wait, Waiter, is_pipe_or_socket, is_reader_gone, pipe};
 use rustix::event::PollFlags;
+use rustix::net::sockopt::socket_error;
 use rustix::stdio::{stdin, stdout};
 
 use super::memory::{Memory, Part};
@@ -76,16 +77,30 @@ impl Outlet {
         self.part.is_some() || self.filled > 0
     }
 
-    /// Returns whether these events mean that no reader is left.
-    pub fn is_gone(&mut self, events: PollFlags) -> bool {
+    /// Looks at what poll(2) has reported.
+    ///
+    /// # Errors
+    /// If no reader is left.
+    pub fn look(&mut self, events: PollFlags) -> Result<(), Stop> {
         if is_queued(events, is_network(stdout())) {
             self.has_reader = false;
             if let Some(pause) = self.nap.was_vain() {
                 std::thread::sleep(pause);
             }
-            return false;
+        } else if self.has_reader && events.intersects(PollFlags::ERR | PollFlags::HUP) {
+            let pending = socket_error(stdout()).ok().and_then(Result::err);
+            return Err(self.failed(pending.unwrap_or(Errno::PIPE)));
         }
-        self.has_reader && events.intersects(PollFlags::ERR | PollFlags::HUP)
+        Ok(())
+    }
+
+    /// The shell shows how the reader of a pipe or a Unix socket has ended. What became of the peer of a network
+    /// connection, nobody would say.
+    fn failed(&self, errno: Errno) -> Stop {
+        match is_reader_gone(errno, stdout()) && !is_network(stdout()) {
+            true => Stop::Closed,
+            false => Stop::of(errno, format_args!("write to stdout{}", after(self.total))),
+        }
     }
 
     /// Takes an output that was kept. Nothing may be on its way.
@@ -140,11 +155,7 @@ impl Outlet {
                 }
                 Err(Errno::MSGSIZE) if most > SHORTEST => self.longest = most / 2,
                 Err(Errno::AGAIN) => return Ok(false),
-                Err(errno) if is_reader_gone(errno, stdout()) => return Err(Stop::Closed),
-                Err(errno) => {
-                    let after = after(self.total);
-                    return Err(Stop::of(errno, format_args!("write to stdout{after}")));
-                }
+                Err(errno) => return Err(self.failed(errno)),
             }
         }
         Ok(true)

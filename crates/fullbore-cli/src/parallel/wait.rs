@@ -138,11 +138,7 @@ impl Work<'_> {
                     }
                 }
             },
-            On::Output => {
-                if self.outlet.is_gone(events) {
-                    return Err(Stop::Closed);
-                }
-            }
+            On::Output => self.outlet.look(events)?,
             On::Stderr => self.messages.write(),
             On::Feed(at) => {
                 let given = self.give(at)?;

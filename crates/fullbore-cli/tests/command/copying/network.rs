@@ -174,6 +174,7 @@ fn a_peer_that_leaves_is_one_case_whether_it_left_bytes_unread_or_not() {
         "tee",
         "meter -q",
         "buffer -q",
+        "parallel --record-size 1000 --lines 1 cat",
     ] {
         for has_unread in [true, false] {
             let (ours, theirs) = tcp_pair();
