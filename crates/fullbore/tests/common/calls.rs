@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -128,6 +129,23 @@ pub fn copying_vmsplice<T: Send>(job: impl FnOnce() -> T + Send) -> Option<(T, u
         },
     );
     Some((job?, made))
+}
+
+/// Runs `job`, in a process that does not know yet whether vmsplice(2) shares pages: until `later`, it cannot find out,
+/// because no pipe can be made. From then on its trial fails, because its read(2) of one byte returns nothing.
+pub fn misjudging_vmsplice<T: Send>(
+    later: &AtomicBool,
+    job: impl FnOnce() -> T + Send,
+) -> Option<T> {
+    let calls = [libc::SYS_pipe2, libc::SYS_read];
+    let verdict = |_, call: i32, [_, _, len, ..]: [u64; 6]| {
+        let is_later = later.load(Ordering::SeqCst);
+        match libc::c_long::from(call) {
+            libc::SYS_pipe2 => (!is_later).then_some(Err(Errno::MFILE)),
+            _ => (is_later && len == 1).then_some(Ok(0)),
+        }
+    };
+    answering(&calls, verdict, job)
 }
 
 /// The calls that move bytes, and the index of the argument with the number of bytes; `None` for that of the first slice

@@ -13,3 +13,4 @@ mod exit;
 mod fork;
 mod own_descriptor;
 mod sigpipe;
+mod switch;
