@@ -76,6 +76,31 @@ fn without_numbers(text: &str) -> String {
     first.into_iter().chain(rest).collect()
 }
 
+/// Ends the process with one line of `who` and code 1 where a thread cannot be started and std panics: in
+/// `thread::spawn`, and in the new thread itself, where the memory for its signal stack cannot be mapped, and where a
+/// panic would abort the process (`stack_overflow`, library/std/src/sys). Every other panic stays what it is.
+pub fn end_where_no_thread_starts(who: String) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.to_string();
+        let is_start = ["alternative stack", "spawn thread", "spawn worker thread"];
+        if !is_start.iter().any(|words| said.contains(words)) {
+            return before(panic);
+        }
+        let numbers = ["os error ", "code: "].iter();
+        let number = numbers.filter_map(|before| said.split_once(before)).next();
+        let number = number.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
+        let number = number.and_then(|digits| digits.parse().ok());
+        let errno = number.unwrap_or(Errno::NOMEM.raw_os_error());
+        let error = fullbore::Error::System {
+            operation: "start a thread",
+            errno: io::Error::from_raw_os_error(errno),
+        };
+        say(&who, &error.into());
+        std::process::exit(1);
+    }));
+}
+
 /// Flushes stdout, and closes it so that the file system reports its errors: the last thing that a verb
 /// does.
 ///

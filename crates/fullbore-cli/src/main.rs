@@ -117,6 +117,7 @@ fn main() -> ExitCode {
     if let Some(code) = names::run() {
         return code;
     }
+    exit::end_where_no_thread_starts(asked_for());
     let completes = CompleteEnv::with_factory(parser).var(command::generate::VARIABLE);
     // bash completes the names of files by itself, and quotes them.
     let is_bash =

@@ -43,6 +43,7 @@ pub fn run() -> Option<ExitCode> {
     let who = args.next()?;
     let name = Path::new(&who).file_name().and_then(OsStr::to_str)?;
     let (_, run) = NAMES.into_iter().find(|(known, _)| *known == name)?;
+    crate::exit::end_where_no_thread_starts(name.to_owned());
     let args: Vec<OsString> = args.collect();
     Some(run(&Call::new(&who, args)).unwrap_or_else(|code| code))
 }

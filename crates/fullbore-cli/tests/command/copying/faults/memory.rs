@@ -1,8 +1,10 @@
 //! Tests with little memory: control groups with a few MiB. 4 MiB are enough for cat.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 use super::*;
+use crate::copying::sync::may_trace;
 
 /// A control group with a limit of a few MiB, which is removed when this value is dropped.
 struct Small(PathBuf);
@@ -137,4 +139,50 @@ fn a_buffer_that_its_control_group_cannot_hold_is_refused_before_the_first_byte(
     let output = run("10%");
     assert_code(&output, 0);
     assert_eq!(std::fs::read(&out).unwrap(), files.bytes);
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_one_line_and_code_1() {
+    if !may_trace() {
+        return;
+    }
+    let files = Files::new(bytes(100_000));
+    // Each thread counts its own calls. Its first ones allocate its memory for malloc(3) and its signal stack; the first
+    // ones of the process are those of the dynamic linker, whose failure is its own.
+    for (calls, error) in [
+        ("mmap", "ENOMEM"),
+        ("mprotect", "ENOMEM"),
+        ("clone,clone3", "EAGAIN"),
+    ] {
+        for number in 1..=4 {
+            let inject = format!("-einject={calls}:error={error}:when={number}");
+            let trace = [
+                "-f",
+                "-qq",
+                "-o/dev/null",
+                &inject,
+                FULLBORE,
+                "buffer",
+                "-q",
+            ];
+            let mut command = Command::new("strace");
+            command.args(trace).stdin(File::open(&files.input).unwrap());
+            let output = finish(start(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
+            let said = said_short(&output);
+            match output.status.code() {
+                Some(0) => assert!(output.stdout == files.bytes, "{inject}"),
+                Some(1) => {
+                    let line = one_line(stderr(&output));
+                    let expected = "fullbore buffer: start a thread: ";
+                    assert!(line.starts_with(expected), "{inject}: {line}");
+                }
+                // What the dynamic linker says, or SIGSEGV where it says nothing.
+                code => {
+                    let of_linker = code.is_none() && output.status.signal() == Some(11);
+                    let words = "loading shared libraries";
+                    assert!(of_linker || said.contains(words), "{inject}: {said}");
+                }
+            }
+        }
+    }
 }
