@@ -177,7 +177,6 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         } = prepared.map_err(|error| report::before(error, began))?;
         let before = self.options.own.before_reading.take();
         let store = self.store.insert(store);
-        let capacity = store.capacity();
         let (store, filler, emptiers) = store.sides();
         let options = &self.options;
         let pace = |per_second: Option<u64>| per_second.map(|rate| Pace::new(rate, began));
@@ -219,9 +218,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 ends: &ends,
             })
             .collect();
-        let looking = || watch(&Level::of(store, capacity, began.elapsed()));
+        let looking = || watch(&store.level(began.elapsed()));
         let ended = options.run_threads(store, &ends, (reading, writing), first, looking);
-        let level = Level::of(store, capacity, began.elapsed());
+        let level = store.level(began.elapsed());
         ended.report(level, options.is_at_limit(level.taken))
     }
 
@@ -292,11 +291,7 @@ impl Ended {
         };
         match failure {
             None => Ok(report),
-            Some((sink, error)) => Err(BufferFailure {
-                report: Box::new(report),
-                sink,
-                error,
-            }),
+            Some((sink, error)) => Err(BufferFailure::new(report, sink, error)),
         }
     }
 }

@@ -1,79 +1,13 @@
 //! What a [`Buffer`](crate::Buffer) reports, while it runs and at its end.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::failure::Failure;
-pub use crate::store::Waits;
-use crate::store::{Counts, Look, Store};
+pub use crate::store::{Level, Waits};
 use crate::tee::{SinkReport, write_sinks};
 use crate::transfer::EndReason;
 use fullbore_linux::error::Error;
-
-/// How full a [`Buffer`](crate::Buffer) is, and what it has moved so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Level {
-    /// Bytes that were read.
-    pub taken: u64,
-    /// Of these, the bytes that the slowest sink has not got yet.
-    pub held: u64,
-    /// Size of the memory in bytes: the requested size, rounded to whole slots.
-    pub capacity: u64,
-    /// The most bytes that were held at once.
-    pub most: u64,
-    /// Waits of the first sink for bytes, except before its first byte and after the last.
-    pub empty: Waits,
-    /// Waits of the source for room.
-    pub full: Waits,
-    /// How long the first sink waited for bytes after the memory had been full once. A larger memory could have saved
-    /// at most this time, and at most the time of the waits for room.
-    pub empty_after_full: Duration,
-    /// Whether the source has ended.
-    pub has_ended: bool,
-    /// Whether reading is waiting for room now.
-    pub waits_for_room: bool,
-    /// Whether all sinks are waiting for bytes now.
-    pub waits_for_bytes: bool,
-    /// The number of sinks that have neither finished nor failed.
-    pub sinks_left: usize,
-    /// Time since the start.
-    pub elapsed: Duration,
-}
-
-impl Level {
-    pub(super) fn of(store: &Store, capacity: u64, elapsed: Duration) -> Self {
-        let Look {
-            counts,
-            taken,
-            held,
-            has_ended,
-            waits_for_room,
-            waits_for_bytes,
-            sinks_left,
-        } = store.look();
-        let Counts {
-            empty,
-            full,
-            empty_after_full,
-            most,
-        } = counts;
-        Self {
-            taken,
-            held,
-            capacity,
-            most,
-            empty,
-            full,
-            empty_after_full,
-            has_ended,
-            waits_for_room,
-            waits_for_bytes,
-            sinks_left,
-            elapsed,
-        }
-    }
-}
 
 /// The result of a [`Buffer`](crate::Buffer).
 #[derive(Debug)]
@@ -94,19 +28,16 @@ pub type BufferFailure = Failure<BufferReport>;
 
 /// Returns the failure of a buffer that has moved nothing.
 pub(super) fn before(error: Error, began: Instant) -> BufferFailure {
-    BufferFailure {
-        report: Box::new(BufferReport {
-            taken: 0,
-            level: Level {
-                elapsed: began.elapsed(),
-                ..Level::default()
-            },
-            sinks: Vec::new(),
-            ended: EndReason::Failed,
-        }),
-        sink: None,
-        error,
-    }
+    let report = BufferReport {
+        taken: 0,
+        level: Level {
+            elapsed: began.elapsed(),
+            ..Level::default()
+        },
+        sinks: Vec::new(),
+        ended: EndReason::Failed,
+    };
+    BufferFailure::new(report, None, error)
 }
 
 impl fmt::Display for BufferReport {

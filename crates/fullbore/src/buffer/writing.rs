@@ -3,16 +3,14 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-
 use super::ends::Ends;
 use crate::choice::Once;
 use crate::kind::Kind;
 use crate::memory;
 use crate::outlet::Outlet;
 use crate::store::{Emptier, Step, Store};
-use crate::tee::{OnError, Policy, SinkReport};
-use fullbore_linux::error::{self, Error, TransferSide};
+use crate::tee::{Dropped, OnError, Policy, SinkReport};
+use fullbore_linux::error::Error;
 use fullbore_linux::wait::Pace;
 
 /// One sink.
@@ -39,7 +37,7 @@ pub(super) struct Writing<'a> {
 #[derive(Debug)]
 pub(super) struct Written {
     bytes: u64,
-    failed: Option<(&'static str, Errno, OnError)>,
+    dropped: Option<Dropped>,
     /// Memory could not be released to the kernel.
     broken: Option<Error>,
 }
@@ -94,14 +92,10 @@ impl Writing<'_> {
         }
     }
 
-    fn written(
-        &self,
-        failed: Option<(&'static str, Errno, OnError)>,
-        broken: Option<Error>,
-    ) -> Written {
+    fn written(&self, dropped: Option<Dropped>, broken: Option<Error>) -> Written {
         Written {
             bytes: self.emptier.sent(),
-            failed,
+            dropped,
             broken,
         }
     }
@@ -110,28 +104,16 @@ impl Writing<'_> {
 impl Written {
     /// Returns whether the whole buffer fails with this sink.
     pub(super) fn fails_all(&self) -> bool {
-        self.broken.is_some() || matches!(self.failed, Some((_, _, OnError::FailAll)))
+        self.broken.is_some() || matches!(self.dropped, Some((_, _, OnError::FailAll)))
     }
 
     /// Takes the error, if there is one.
     pub(super) fn error(&mut self) -> Option<Error> {
-        let failed = self.failed.map(|(operation, errno, _)| {
-            error::moving(TransferSide::Sink, operation, errno, self.bytes)
-        });
-        self.broken.take().or(failed)
+        let of_call = SinkReport::of(self.bytes, self.dropped).error;
+        self.broken.take().or(of_call)
     }
 
     pub(super) fn report(&self) -> SinkReport {
-        SinkReport {
-            bytes: self.bytes,
-            error: self
-                .failed
-                .filter(|(_, _, on_error)| *on_error != OnError::FailAll)
-                .map(|(operation, errno, _)| {
-                    error::moving(TransferSide::Sink, operation, errno, self.bytes)
-                }),
-            ignored: matches!(self.failed, Some((_, _, OnError::Ignore))),
-            would_block: false,
-        }
+        SinkReport::of(self.bytes, self.dropped.filter(|_| !self.fails_all()))
     }
 }

@@ -4,6 +4,7 @@
 //! single [`Filler`], or through an [`Emptier`], of which each output has one, and only while the state assigns the
 //! part to it. No lock is held during a system call.
 
+mod level;
 mod state;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -21,6 +22,7 @@ use fullbore_linux as linux;
 use fullbore_linux::error::{self, Error, Result};
 use fullbore_linux::pages::{self, Pages};
 use fullbore_linux::wait::uninterrupted;
+pub use level::{Level, Waits};
 use state::{Next, Released, State};
 
 /// The number of slots that memory is divided into if it is too small for huge pages.
@@ -60,53 +62,12 @@ unsafe impl Sync for Store {}
 #[derive(Debug)]
 struct Inner {
     state: State,
-    counts: Counts,
+    /// What was counted: its current numbers are those of the other fields.
+    counted: Level,
     /// The number of outputs that sleep.
     outputs_asleep: usize,
     reader_sleeps: bool,
     stopped: bool,
-}
-
-/// How often the memory was empty and full, and for how long.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    pub(crate) empty: Waits,
-    pub(crate) full: Waits,
-    /// How long an output waited for bytes after the memory had been full once.
-    pub(crate) empty_after_full: Duration,
-    /// The most bytes that it has held.
-    pub(crate) most: u64,
-}
-
-/// A store at a moment.
-#[derive(Debug)]
-pub(crate) struct Look {
-    pub(crate) counts: Counts,
-    /// Bytes that were read.
-    pub(crate) taken: u64,
-    /// Of these, the bytes that some output has not got yet.
-    pub(crate) held: u64,
-    pub(crate) has_ended: bool,
-    pub(crate) waits_for_room: bool,
-    pub(crate) waits_for_bytes: bool,
-    /// The number of outputs that are left.
-    pub(crate) sinks_left: usize,
-}
-
-/// How often and how long one side of a [`Buffer`](crate::Buffer) waited for the other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Waits {
-    /// The number of waits.
-    pub times: u64,
-    /// Their total duration.
-    pub time: Duration,
-}
-
-impl Waits {
-    fn add(&mut self, time: Duration) {
-        self.times += 1;
-        self.time += time;
-    }
 }
 
 /// The sizes and thresholds of a store.
@@ -183,7 +144,7 @@ impl Store {
             inner: Mutex::new(Inner {
                 state: State::new(slot, slots, layout.outputs, start, resume)
                     .in_blocks(block, stride),
-                counts: Counts::default(),
+                counted: Level::default(),
                 outputs_asleep: 0,
                 reader_sleeps: false,
                 stopped: false,
@@ -228,22 +189,19 @@ impl Store {
         }
     }
 
-    /// Returns the size of the memory in bytes.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.lock().state.capacity()
-    }
-
-    /// Returns its current numbers.
-    pub(crate) fn look(&self) -> Look {
+    /// Returns its current numbers, after this time.
+    pub(crate) fn level(&self, elapsed: Duration) -> Level {
         let inner = self.lock();
-        Look {
-            counts: inner.counts,
+        Level {
             taken: inner.state.filled(),
             held: inner.state.held(),
+            capacity: inner.state.capacity(),
             has_ended: inner.state.has_ended(),
             waits_for_room: inner.reader_sleeps,
             waits_for_bytes: inner.outputs_asleep == inner.state.outputs_left(),
             sinks_left: inner.state.outputs_left(),
+            elapsed,
+            ..inner.counted
         }
     }
 
@@ -376,7 +334,7 @@ impl Filler<'_> {
             inner.reader_sleeps = false;
         };
         if let Some(since) = waited {
-            inner.counts.full.add(since.elapsed());
+            inner.counted.full.add(since.elapsed());
         }
         drop(inner);
         // SAFETY: the state guarantees that these bytes are inside the mapping, that no output may send them before
@@ -389,7 +347,7 @@ impl Filler<'_> {
         if let Ok(n @ 1..) = read {
             let mut inner = store.lock();
             inner.state.fill(n.min(room.len()));
-            inner.counts.most = inner.counts.most.max(inner.state.held());
+            inner.counted.most = inner.counted.most.max(inner.state.held());
             let (kept, since) = self.kept.unwrap_or_else(|| (0, Instant::now()));
             self.kept = Some((kept + n, since));
         }
@@ -483,9 +441,9 @@ impl Emptier<'_> {
                 if is_short && inner.state.first_output() == Some(self.output) {
                     if let Some(since) = waited {
                         let time = since.elapsed();
-                        inner.counts.empty.add(time);
-                        if inner.counts.full.times > 0 {
-                            inner.counts.empty_after_full += time;
+                        inner.counted.empty.add(time);
+                        if inner.counted.full.times > 0 {
+                            inner.counted.empty_after_full += time;
                         }
                     }
                 }

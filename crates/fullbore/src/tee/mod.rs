@@ -34,7 +34,7 @@ use fullbore_linux::messages::longest_message;
 use fullbore_linux::wait::{Cancel, Nap, Waiter};
 use fullbore_linux::{Calls, Owner};
 pub use options::{ForTee, TeeOptions};
-pub(crate) use report::write_sinks;
+pub(crate) use report::{Dropped, write_sinks};
 pub use report::{OnError, Parts, Policy, SinkReport, TeeFailure, TeeReport};
 use splitting::{Branch, Broken, Splitting, State};
 

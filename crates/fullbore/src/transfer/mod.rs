@@ -203,8 +203,8 @@ impl<Source: AsFd, Sink: AsFd> Transfer<Source, Sink> {
         match outcome {
             Ok(ended) => Ok(self.report(ended)),
             Err(error) => {
-                let is_of_sink = |side: &TransferSide| *side == TransferSide::Sink;
-                let at_sink = matches!(&error, Error::Moving { side, .. } if is_of_sink(side));
+                let side = TransferSide::Sink;
+                let at_sink = matches!(&error, Error::Moving { side: at, .. } if *at == side);
                 let report = self.report(EndReason::Failed);
                 Err(TransferFailure::new(report, at_sink.then_some(0), error))
             }
