@@ -211,8 +211,12 @@ pub fn calls_that_fail(times: &[u32]) {
                 assert!(output.stdout == input, "{what}");
             } else if is_ours {
                 assert!(input.starts_with(&output.stdout), "{what}");
+                // strace counts the calls of each process: those of both that watch each other can fail.
                 let own = text.matches("fullbore parallel: ").count();
-                assert!(own == 1 && !text.contains("panicked"), "{what}");
+                assert!(
+                    (1..=2).contains(&own) && !text.contains("panicked"),
+                    "{what}"
+                );
             }
         }
     }
