@@ -203,8 +203,10 @@ pub fn calls_that_fail(times: &[u32]) {
             let output = finish(start(pipes.stderr(Stdio::piped())));
             let what = format!("{calls} {error} {nth}: {}", said(&output));
             let text = stderr(&output);
-            // The first calls of execve(2) and of the dynamic linker are not ours.
+            // The first calls of execve(2), of the dynamic linker and of Rust's runtime are not ours.
             let is_ours = !(text.contains("error while loading shared libraries")
+                || text.contains("cannot allocate TLS data structures")
+                || text.contains("fatal runtime error: initialization")
                 || text.contains("strace: ")
                 || output.status.signal() == Some(Signal::SEGV.as_raw()));
             if output.status.success() {
