@@ -259,10 +259,10 @@ impl Calls {
         self.made += 1;
         let flags = self.splice_flags(flags);
         let waited_for = ready.side(source, sink);
-        to_the_end_of(source, || {
-            self.waiter.until_ready(waited_for, ready, || {
-                rustix::pipe::splice(source, None, sink, None, len, flags)
-            })
+        let splice = || rustix::pipe::splice(source, None, sink, None, len, flags);
+        to_the_end_of(source, || match flags.contains(SpliceFlags::NONBLOCK) {
+            true => (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, splice)),
+            false => self.waiter.until_ready(waited_for, ready, splice),
         })
     }
 
@@ -281,9 +281,8 @@ impl Calls {
     ) -> Result<usize, Errno> {
         self.made += 1;
         let waited_for = ready.side(source, sink);
-        self.waiter.until_ready(waited_for, ready, || {
-            rustix::pipe::tee(source, sink, len, SpliceFlags::NONBLOCK)
-        })
+        let tee = || rustix::pipe::tee(source, sink, len, SpliceFlags::NONBLOCK);
+        (self.waiter).by_poll(|waiter| waiter.until_ready(waited_for, ready, tee))
     }
 
     /// Calls vmsplice(2), which puts *references* to the pages of `bytes` into the pipe `sink`, and

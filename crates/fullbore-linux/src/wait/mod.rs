@@ -245,6 +245,18 @@ impl Waiter {
         }
     }
 
+    /// Waits in poll(2) where it would sleep in the calls of `work`, which are made so that they do not sleep: they come
+    /// first, and a look, if any, only after one that was in vain.
+    pub fn by_poll<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let wait = self.wait;
+        if wait == Wait::Block {
+            self.wait = Wait::Poll;
+        }
+        let done = work(self);
+        self.wait = wait;
+        done
+    }
+
     /// As [`until_ready`](Self::until_ready), for calls where only an `EAGAIN` shows which fd has to become ready.
     #[inline]
     pub fn until_one_ready<'fd, T>(

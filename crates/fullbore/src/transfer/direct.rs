@@ -14,6 +14,7 @@ use crate::way::Way;
 use fullbore_linux::error::TransferSide;
 use fullbore_linux::outcome::{self, Outcome};
 use fullbore_linux::pages::Pages;
+use fullbore_linux::place::Place;
 use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 use fullbore_linux::{self as linux, without_sigpipe};
 
@@ -159,6 +160,23 @@ fn sendfile(
         }
     }
     sent
+}
+
+/// Claims the next bytes of a regular file, at most `most`, and returns whether there may be some. It claims none past
+/// the end: while others claim some, they could not be given back.
+pub(super) fn claim(place: &mut Place, file: BorrowedFd<'_>, most: usize) -> bool {
+    if place.at().is_some() {
+        return true;
+    }
+    // A file of /proc has no size, and with O_DIRECT only whole blocks are read.
+    let most = match left_in(file, None) {
+        Ok(0) if position(file) > 0 => return false,
+        Ok(left @ 1..) if !has_flag(file, OFlags::DIRECT) => most.min(left),
+        _ => most,
+    };
+    // A file without a position cannot be shared by it.
+    let _ = place.claim(file, most);
+    true
 }
 
 fn is_open_for(fd: BorrowedFd<'_>, mode: OFlags) -> bool {

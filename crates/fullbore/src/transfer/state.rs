@@ -311,9 +311,9 @@ impl State {
         ends: &Ends<'_>,
         mut most: usize,
     ) -> Result<Option<usize>, Stop> {
-        if ends.source_kind == Kind::Regular {
-            // It may be past the end. A file without a position cannot be shared by it.
-            let _ = self.tally.source.claim(ends.source, most);
+        let is_file = ends.source_kind == Kind::Regular;
+        if is_file && !direct::claim(&mut self.tally.source, ends.source, most) {
+            return Ok(None);
         }
         if method == Way::Splice && self.tally.calls == 0 && !direct::is_prompt(ends) {
             let (side, errno) = (TransferSide::Sink, Errno::OPNOTSUPP);
@@ -368,8 +368,9 @@ impl State {
             return stepped("splice", outcome, Errno::INVAL, || TransferSide::Sink);
         }
         let most = most.min(own.capacity);
-        if ends.source_kind == Kind::Regular {
-            let _ = source.claim(ends.source, most);
+        let is_file = ends.source_kind == Kind::Regular;
+        if is_file && !direct::claim(source, ends.source, most) {
+            return Ok(Step::Doubtful);
         }
         let (most, end) = (source.most(most), (ends.source, ends.source_kind.end()));
         let outcome = own.fill(&mut self.waiter, end, source.at(), most)?;
