@@ -52,8 +52,9 @@ pub struct Ended {
 /// and in the runner.
 ///
 /// # Errors
-/// Fails if no more processes or files may be created.
+/// Fails if no more processes or files may be created, or if the shelf cannot be looked at.
 pub fn start(shelf: &Shelf, grace: Duration) -> Result<(ToHolder, Option<Pid>)> {
+    shelf.front()?;
     let (socket, to_keeper) = UnixStream::pair().context("socketpair")?;
     shelf.spare_own_pipes();
     let child = fork().map_err(not_forked)?;

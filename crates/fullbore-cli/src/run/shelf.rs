@@ -37,6 +37,9 @@ pub const STDIN: u32 = INNER - 1;
 /// process.
 const SPARE: usize = 4;
 
+/// Where a person finds the limit that was reached.
+const LIMIT: &str = "('ulimit -n' shows the limit of open files)";
+
 /// The space that one descriptor needs in a message.
 const SPACE: usize = rustix::cmsg_space!(ScmRights(1));
 
@@ -71,14 +74,18 @@ impl Shelf {
     /// # Errors
     /// Fails if they cannot.
     pub fn reserve(&self, pipes: usize) -> Result<()> {
-        let limit = "('ulimit -n' shows the limit of open files)";
         let spare = (0..SPARE).map(|_| rustix::io::fcntl_dupfd_cloexec(&self.from, 0));
         let spare: Result<Vec<OwnedFd>, Errno> = spare.collect();
-        drop(spare.with_context(|| format!("--whole needs {SPARE} more open files {limit}"))?);
+        drop(spare.with_context(|| format!("--whole needs {SPARE} more open files {LIMIT}"))?);
         let (end, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let kept = (0..pipes).try_for_each(|pipe| self.put(pipe as u32, end.as_fd()));
         (0..pipes).try_for_each(|pipe| self.release(pipe))?;
-        kept.with_context(|| format!("{pipes} pipes are too many {limit}"))
+        kept.map_err(|error| match error.downcast_ref() {
+            Some(&Errno::TOOMANYREFS) => {
+                error.context(format!("{pipes} pipes are too many {LIMIT}"))
+            }
+            _ => error,
+        })
     }
 
     /// Puts the write end of the pipe after a stage on the shelf.
@@ -93,11 +100,16 @@ impl Shelf {
         let number = number.to_ne_bytes();
         let bytes = [IoSlice::new(&number)];
         let sent = retry_on_intr(|| sendmsg(&self.into, &bytes, &mut rights, SendFlags::NOSIGNAL));
-        sent.map(drop).context("keep the write end of a pipe open")
+        sent.map(drop)
+            .context("keep the write end of a pipe open by sendmsg(2)")
     }
 
-    /// Returns the number of the first message, or `None` if there is none.
-    fn front(&self) -> Result<Option<u32>> {
+    /// Returns the number of the first message, or `None` if there is none. A holder that never can look at the messages
+    /// would never end, so this is called once before there is one.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses.
+    pub fn front(&self) -> Result<Option<u32>> {
         self.receive(RecvFlags::PEEK, &mut RecvAncillaryBuffer::default())
     }
 
@@ -141,7 +153,7 @@ impl Shelf {
         match received {
             Err(Errno::AGAIN) => Ok(None),
             received => {
-                received.context("look at the write ends of the pipes")?;
+                received.context("look at the write ends of the pipes by recvmsg(2)")?;
                 Ok(Some(u32::from_ne_bytes(number)))
             }
         }

@@ -584,6 +584,31 @@ fn a_call_that_fails_shows_no_stage_an_end() {
 }
 
 #[test]
+fn a_call_that_is_always_refused_is_named_and_leaves_no_holder() {
+    let traced = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
+    if !traced.is_ok_and(|output| output.status.success()) {
+        return skipped("calls that fail: strace is not there or may not trace");
+    }
+    for (call, task) in [
+        ("sendmsg", "keep the write end of a pipe open by sendmsg(2)"),
+        (
+            "recvmsg",
+            "look at the write ends of the pipes by recvmsg(2)",
+        ),
+    ] {
+        let mut command = Command::new("strace");
+        let inject = format!("inject={call}:error=EPERM");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", &inject, FULLBORE]);
+        command.args(["run", "--whole", "seq 3 | cat | cat"]);
+        // strace waits for all processes, and so for a holder.
+        let output = finish(start(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
+        assert_code(&output, 125);
+        let said = format!("fullbore run: {task}: Operation not permitted\n");
+        assert_eq!(stderr(&output), said);
+    }
+}
+
+#[test]
 fn a_holder_that_is_killed_before_it_has_said_anything_shows_no_stage_an_end() {
     let traced = output_of(Command::new("strace").args(["-o", "/dev/null", "true"]));
     if !traced.is_ok_and(|output| output.status.success()) {
