@@ -108,7 +108,8 @@ pub fn keep(
             say(&format!("signal {signal} {why}"));
             Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
         }
-        (code, None) => Ok(ExitCode::from(code.unwrap_or(FAILED.into()) as u8)),
+        // The runner has closed stdout: to close it again would report the same error twice.
+        (code, None) => std::process::exit(code.unwrap_or(FAILED.into())),
     }
 }
 

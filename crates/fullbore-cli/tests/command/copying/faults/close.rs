@@ -1,5 +1,7 @@
 //! Tests of errors of close(2), which NFS, FUSE and file systems with quotas report only there.
 
+use std::process::Stdio;
+
 use super::*;
 
 /// Every way in which a verb can write to a file.
@@ -134,6 +136,38 @@ fn stdout_that_cannot_be_closed_is_an_error_of_every_name() {
         let text = stderr(&output);
         assert!(text.contains("Disk quota exceeded"), "{name}: {text}");
         assert_eq!(std::fs::read(&files.stdout).unwrap(), files.bytes, "{name}");
+    }
+}
+
+#[test]
+fn two_processes_report_once_that_stdout_cannot_be_closed() {
+    if !has_strace() {
+        return;
+    }
+    let files = Files::new(b"x\n".to_vec());
+    // A shell does not close its stdout, and so reports nothing itself.
+    for words in [
+        ["run", "--quiet", "sh -c 'echo x'"],
+        ["run", "--whole", "sh -c 'echo x'"],
+        ["parallel", "--", "cat"],
+    ] {
+        let mut command = Command::new(FULLBORE);
+        command.args(words);
+        let mut command = failing(&files.stdout, "close", "EDQUOT")(command);
+        command.stdin(File::open(&files.input).unwrap());
+        command.stdout(File::create(&files.stdout).unwrap());
+        let output = finish(start(command.stderr(Stdio::piped())));
+        assert_code(&output, 1);
+        let line = one_line(stderr(&output));
+        assert_eq!(
+            line,
+            format!("fullbore {}: close stdout: Disk quota exceeded", words[0])
+        );
+        assert_eq!(
+            std::fs::read(&files.stdout).unwrap(),
+            files.bytes,
+            "{words:?}"
+        );
     }
 }
 
