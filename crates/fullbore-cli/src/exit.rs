@@ -10,6 +10,7 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Once;
 
 use anyhow::Context;
 
@@ -80,6 +81,7 @@ fn without_numbers(text: &str) -> String {
 /// `thread::spawn`, and in the new thread itself, where the memory for its signal stack cannot be mapped, and where a
 /// panic would abort the process (`stack_overflow`, library/std/src/sys). Every other panic stays what it is.
 pub fn end_where_no_thread_starts(who: String) {
+    static FIRST: Once = Once::new();
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let said = panic.to_string();
@@ -96,8 +98,11 @@ pub fn end_where_no_thread_starts(who: String) {
             operation: "start a thread",
             errno: io::Error::from_raw_os_error(errno),
         };
-        say(&who, &error.into());
-        std::process::exit(1);
+        // Another thread that fails as well waits in `call_once` for the end.
+        FIRST.call_once(|| {
+            say(&who, &error.into());
+            std::process::exit(1);
+        });
     }));
 }
 
