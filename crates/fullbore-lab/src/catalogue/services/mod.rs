@@ -126,7 +126,15 @@ impl Work for Proxying {
         let mut stdin = load.take_stdin().context("the stdin of a process")?;
         writeln!(stdin, "{} {address}", proxy.id())?;
         let ended = load.end_within(timing.patience())?;
-        self.measured(&ended.report("load")?)
+        match ended.report("load") {
+            // That is no fault of ours: of tokio-splice2 with 1,000 connections, one run in 15 hangs.
+            Err(Stop::Failed(reason)) if self.way.is_of_others() => Err(Stop::Skipped(format!(
+                "{} did not carry everything: {reason}",
+                self.way.shows
+            ))
+            .into()),
+            carried => self.measured(&carried?),
+        }
     }
 }
 

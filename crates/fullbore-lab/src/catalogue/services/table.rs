@@ -21,6 +21,13 @@ pub enum Program {
 
 use Program::{Haproxy, Proxy, Ways};
 
+impl Way {
+    /// Returns whether it is a proxy that others wrote, which may hang.
+    pub fn is_of_others(&self) -> bool {
+        matches!(self.program, Ways("splice2") | Haproxy { .. })
+    }
+}
+
 /// The ways. Ratios are relative to the first.
 #[rustfmt::skip]
 pub const WAYS: [Way; 8] = [
