@@ -142,6 +142,40 @@ fn a_value_is_spelled_in_one_way() {
     assert!(probed > 30, "{probed}");
 }
 
+/// Returns whether a page names an option, by its long name or its letter: `--sync`, `--json=FILE`, `-p -t`.
+fn names(page: &str, option: &Arg) -> bool {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    let short = option.get_short().map(|letter| format!("-{letter}"));
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+    let mut words = page.split(is_end);
+    words.any(|word| Some(word) == long.as_deref() || Some(word) == short.as_deref())
+}
+
+#[test]
+fn every_option_of_a_help_stands_in_the_page_of_its_verb() {
+    let mut missing = String::new();
+    for verb in verbs() {
+        let name = verb.get_name();
+        let file = match name {
+            "write" | "read" => "write-read",
+            verb => verb,
+        };
+        let page = page(&format!("docs/{file}.md"));
+        let named = options(&verb).filter(|arg| !arg.is_positional());
+        let of_all = ["help", "version"];
+        let of_verb = named.filter(|arg| !of_all.contains(&arg.get_id().as_str()));
+        let absent = of_verb.filter(|option| !names(&page, option));
+        let absent: Vec<String> = absent.map(ToString::to_string).collect();
+        if !absent.is_empty() {
+            missing += &format!("\ndocs/{file}.md, {name}: {}", absent.join(", "));
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "options without a word in the page of their verb:{missing}"
+    );
+}
+
 #[test]
 fn processes_are_named_in_one_way() {
     let named = |verb: &str, id: &str| {
