@@ -33,6 +33,25 @@ pub fn clean(name: &str) -> String {
     name.chars().map(shown).collect()
 }
 
+/// Returns whether a word contains no byte with a special meaning to any shell. zsh looks up a word that
+/// begins with an equals sign.
+pub fn is_plain_word(word: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-,:@%=".contains(byte);
+    word.first().is_some_and(|&byte| byte != b'=') && word.iter().all(is_plain)
+}
+
+/// Returns the words as they would be written in a line for a shell: in quotes, unless they are plain.
+pub fn shell_words<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let quoted = words.into_iter().map(|word| {
+        if is_plain_word(word) {
+            return word.to_vec();
+        }
+        let parts: Vec<&[u8]> = word.split(|&byte| byte == b'\'').collect();
+        [b"'", &*parts.join(&br"'\''"[..]), b"'"].concat()
+    });
+    quoted.collect::<Vec<_>>().join(&b' ')
+}
+
 /// Returns how many columns of a terminal a text occupies: wide characters occupy two, combining characters and
 /// escape sequences none.
 pub fn columns(text: &str) -> usize {

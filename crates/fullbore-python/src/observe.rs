@@ -125,7 +125,11 @@ impl Watcher {
             running: pids.collect(),
             watch: {
                 let started = stages.into_iter();
-                let started = started.map(|(text, pid)| StartedStage { text, pid });
+                let started = started.map(|(text, pid)| StartedStage {
+                    command: text.clone(),
+                    text,
+                    pid,
+                });
                 let now = Instant::now();
                 let watch = Watch::new(started.collect(), links);
                 Watched::Now(Box::new(

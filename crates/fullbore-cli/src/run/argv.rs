@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::start::Command;
 use fullbore_host::refusal::Usage;
+use fullbore_host::text::shell_words;
 
 /// The word between two stages.
 const PIPE: &str = "|";
@@ -30,24 +31,7 @@ pub fn stages(words: &[OsString]) -> Result<Vec<Command>, Usage> {
 
 /// Returns the words as they would be written in a line for a shell.
 fn shown(words: &[OsString]) -> OsString {
-    let quoted: Vec<Vec<u8>> = words.iter().map(|word| quoted(word.as_bytes())).collect();
-    OsString::from_vec(quoted.join(&b' '))
-}
-
-/// Returns whether a word contains no byte with a special meaning to any shell. zsh looks up a word that
-/// begins with an equals sign.
-pub fn is_plain(word: &[u8]) -> bool {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./+-,:@%=".contains(byte);
-    word.first().is_some_and(|&byte| byte != b'=') && word.iter().all(is_plain)
-}
-
-/// Returns the word in quotes, unless it is plain.
-fn quoted(word: &[u8]) -> Vec<u8> {
-    if is_plain(word) {
-        return word.to_vec();
-    }
-    let parts: Vec<&[u8]> = word.split(|&byte| byte == b'\'').collect();
-    [b"'", &*parts.join(&br"'\''"[..]), b"'"].concat()
+    OsString::from_vec(shell_words(words.iter().map(|word| word.as_bytes())))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::scan::Dialect;
 use super::start::Command;
 use crate::error_text::shown;
 use fullbore_host::refusal::Usage;
-use fullbore_host::text::clean;
+use fullbore_host::text::{clean, is_plain_word};
 
 /// The stages of a pipeline, and what else is known about them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -286,7 +286,7 @@ fn plain_words(text: &OsStr) -> Option<Vec<OsString>> {
             _ => {
                 let is_border = |byte: &u8| b" \t'\"".contains(byte);
                 let end = rest.iter().position(is_border).unwrap_or(rest.len());
-                if !argv::is_plain(&rest[..end]) {
+                if !is_plain_word(&rest[..end]) {
                     return None;
                 }
                 word.get_or_insert_default().extend_from_slice(&rest[..end]);

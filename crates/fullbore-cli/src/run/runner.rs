@@ -219,9 +219,13 @@ impl<'a> Runner<'a> {
         }
         if self.options.watched() {
             let stages = plan.stages.iter().zip(&self.stages);
-            let stages = stages.map(|(command, started)| StartedStage {
-                text: command.text.to_string_lossy().trim().to_owned(),
-                pid: number_of(started.pid),
+            let stages = stages.map(|(command, started)| {
+                let text = command.text.to_string_lossy().trim().to_owned();
+                StartedStage {
+                    command: text.clone(),
+                    text,
+                    pid: number_of(started.pid),
+                }
             });
             let output = self.whole.as_ref().and_then(Whole::output);
             let stages = stages.collect();

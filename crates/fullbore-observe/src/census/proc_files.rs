@@ -19,7 +19,7 @@ use fullbore_host::text::{clean, one_line};
 use crate::census::{Process, ProcessId};
 
 /// The most columns of a command line that are shown.
-const MOST_OF_COMMAND: usize = 200;
+pub(crate) const MOST_OF_COMMAND: usize = 200;
 
 /// The contents of the /proc file about a thread's time on CPUs.
 pub type Schedule = ([u8; 64], usize);

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use fullbore_host::text::{clean, shell_words};
+
 use crate::census::chains::{self, PipeKind};
 use crate::census::link::{Link, WriteEnd};
+use crate::census::proc_files::MOST_OF_COMMAND;
 use crate::census::{Census, Holder, Pipe, ProcessId};
 use crate::monitor::overview::{Blocked, ChainProgress, Overview, Side, Slow};
 use crate::rate::Rate;
@@ -229,24 +232,34 @@ fn without_children(census: &Census, stage: &[usize]) -> usize {
 /// Returns a stage with the name of its first process, and the number of other processes that have
 /// started none of them.
 fn named(census: &Census, stage: &[usize]) -> StartedStage {
-    let first = stage.first().map(|&process| &census.processes[process]);
+    let Some(&first) = stage.first() else {
+        return StartedStage {
+            text: "?".to_owned(),
+            ..StartedStage::default()
+        };
+    };
+    let process = &census.processes[first];
+    let (more, command) = match stage {
+        [_] => (0, command(process.id.pid)),
+        _ => (without_children(census, stage).saturating_sub(1), None),
+    };
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     StartedStage {
-        text: first.map_or_else(
-            || "?".to_owned(),
-            |process| {
-                let more = match stage {
-                    [_] => 0,
-                    _ => without_children(census, stage).saturating_sub(1),
-                };
-                let more = match more {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("{} {}{more}", process.name, process.id.pid)
-            },
-        ),
-        pid: first.map_or(0, |process| process.id.pid),
+        text: format!("{} {}{more}", process.name, process.id.pid),
+        command: command.unwrap_or_default(),
+        pid: process.id.pid,
     }
+}
+
+/// Returns the command line of a process as it would be typed, if that is one line that is not too long for advice.
+fn command(pid: u32) -> Option<String> {
+    let read = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = read.strip_suffix(&[0])?.split(|&byte| byte == 0);
+    let line = String::from_utf8(shell_words(words)).ok()?;
+    (line.len() <= MOST_OF_COMMAND && clean(&line) == line).then_some(line)
 }
 
 /// Returns which side of the pipe after this stage, counted from 0, is the slow one, because a verdict is
@@ -266,8 +279,34 @@ fn slow(verdict: &Verdict, writer: usize) -> Slow {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
     use super::*;
     use crate::verdict::Sureness;
+
+    #[test]
+    fn the_words_of_a_process_are_as_they_would_be_typed_in_one_line() {
+        let long = "x".repeat(MOST_OF_COMMAND);
+        for (word, expected) in [
+            ("it's", Some(r"sh -c 'echo; read x' 'it'\''s'")),
+            ("", Some("sh -c 'echo; read x' ''")),
+            ("two\nlines", None),
+            ("\u{1b}[31m", None),
+            (&long, None),
+        ] {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", "echo; read x", word]);
+            sh.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = sh.spawn().unwrap();
+            // While exec(2) sets up its memory, a process has no words.
+            let mut stdout = child.stdout.take().unwrap();
+            stdout.read_exact(&mut [0]).unwrap();
+            assert_eq!(command(child.id()).as_deref(), expected);
+            child.wait().unwrap();
+        }
+        assert_eq!(command(u32::MAX), None);
+    }
 
     #[test]
     fn a_slow_stage_is_on_one_side_of_every_pipe_of_its_chain() {

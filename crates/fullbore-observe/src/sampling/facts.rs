@@ -11,6 +11,8 @@ use super::moment::Ways;
 pub struct StartedStage {
     /// The text of the command as it was given. It may contain any characters.
     pub text: String,
+    /// The command as it would be typed in a shell; empty if it is not known.
+    pub command: String,
     /// Its first process, whose descendants belong to the stage too.
     pub pid: u32,
 }

@@ -85,7 +85,7 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
         Bound::Cause(_) => Limit::Other,
     };
     let steps = steps(limit, program(&stage.text));
-    let mut steps = steps.map(|(text, for_all)| (not_done_yet(text, &stage.text), for_all));
+    let mut steps = steps.map(|(text, for_all)| (not_done_yet(text, &stage.command), for_all));
     let (text, is_for_all) = steps.find(|(text, _)| !text.is_empty())?;
     let idle = numbers.cpus_offered.zip(numbers.cpus_idle);
     let idle = idle.map_or(0.0, |(all, idle)| all * idle);
@@ -93,14 +93,18 @@ pub fn next(verdict: &Verdict, numbers: &Numbers) -> Option<String> {
     if limit != Limit::Cpu || idle < IDLE {
         return Some(text);
     }
-    // Of a program that is watched, only the name and the PID are known.
-    let words: Vec<&str> = stage.text.split(' ').collect();
-    let is_watched =
-        matches!(words.as_slice(), [_, pid] if pid.bytes().all(|byte| byte.is_ascii_digit()));
-    let Some(Spread { command, why }) = spread(&stage.text, idle) else {
+    let known = match stage.command.as_str() {
+        // What its name alone says.
+        "" => spread(program(&stage.text), idle).map(|spread| Spread {
+            command: None,
+            ..spread
+        }),
+        command => spread(command, idle),
+    };
+    let Some(Spread { command, why }) = known else {
         return Some(text);
     };
-    Some(match command.filter(|_| !is_watched) {
+    Some(match command {
         Some(command) if is_for_all => format!("'{command}' {why}"),
         Some(command) => format!("'{command}' {why}; or {text}"),
         None => format!("{}; or {text}", if_alone(idle)),

@@ -44,8 +44,11 @@ pub struct Numbers {
 pub struct StageNumbers {
     /// Its number, from 1.
     pub number: usize,
-    /// The text of its command.
+    /// The text of its command, or the name and the PID of a process that is watched.
     pub text: String,
+    /// Its command as it would be typed in a shell; empty if it is not known.
+    #[serde(skip)]
+    pub command: String,
     /// Seconds that it existed.
     pub seconds: f64,
     /// Seconds of CPU time.
@@ -206,6 +209,7 @@ impl StageNumbers {
         Self {
             number: at + 1,
             text: facts.started.text.clone(),
+            command: facts.started.command.clone(),
             seconds: sums.time.as_secs_f64(),
             cpu_seconds: sums.cpu.as_secs_f64(),
             cpus: sums.cpu.as_secs_f64() / sums.time.as_secs_f64().max(1e-9),

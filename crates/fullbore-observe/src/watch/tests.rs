@@ -52,6 +52,7 @@ fn start(writer: &str, reader: &str) -> Pair {
     let stages = [(writer, &children[0]), (reader, &children[1])];
     let stages = stages.map(|(text, child)| StartedStage {
         text: text.to_owned(),
+        command: text.to_owned(),
         pid: child.id(),
     });
     Pair {
@@ -333,11 +334,7 @@ fn with_more_processes_than_are_sampled_it_is_unclear_whose_the_figures_are() {
         .map(|child| ProcessId::of(child.id()).unwrap())
         .collect();
     for (pids, expected) in [(&pids[1..], false), (&pids[..], true)] {
-        let unnamed = StartedStage {
-            text: String::new(),
-            pid: 0,
-        };
-        let mut watch = Watch::of_others(vec![unnamed], Vec::new());
+        let mut watch = Watch::of_others(vec![StartedStage::default()], Vec::new());
         let named: Vec<_> = pids.iter().map(|&pid| (pid, true)).collect();
         let pipeline = &mut watch.pipeline;
         pipeline.stages[0].set_members(&named, 0);

@@ -15,6 +15,7 @@ fn numbers(stages: &[Row], pipes: &[(f64, f64)], idle: f64) -> Numbers {
     let stage = |(at, &(ran, queued, input, output, cause, blame)): (usize, &Row)| StageNumbers {
         number: at + 1,
         text: ["first", "second", "third", "fourth"][at].to_owned(),
+        command: String::new(),
         seconds: 10.0,
         cpu_seconds: ran / 10.0,
         cpus: ran / 100.0,
@@ -94,7 +95,7 @@ fn too_few_cpus_are_those_that_the_pipeline_used_itself() {
 
 #[test]
 fn under_a_verdict_stands_what_to_type_for_that_program() {
-    for (text, cause, expected) in [
+    for (command, cause, expected) in [
         (
             "gzip -9",
             None,
@@ -117,7 +118,7 @@ fn under_a_verdict_stands_what_to_type_for_that_program() {
         (
             "grep 4711",
             None,
-            Some("'fullbore parallel' runs it on all CPUs, of which 1.0 were idle, if"),
+            Some("'fullbore parallel --accept 1 -- grep 4711' runs it"),
         ),
         ("ssh host cat", Some(Cause::Network), Some("'ss -ti'")),
         ("dd", Some(Cause::Disk), Some("'iostat")),
@@ -132,7 +133,8 @@ fn under_a_verdict_stands_what_to_type_for_that_program() {
             50.0,
         );
         numbers.cpus_offered = Some(2.0);
-        numbers.stages[0].text = text.to_owned();
+        numbers.stages[0].text = command.to_owned();
+        numbers.stages[0].command = command.to_owned();
         let verdict = Verdict::of(&numbers);
         assert_eq!(verdict.slow_stage(), Some(1), "{}", verdict.words);
         let next = verdict.next.as_deref();
@@ -140,8 +142,13 @@ fn under_a_verdict_stands_what_to_type_for_that_program() {
         assert_eq!(
             next.is_some_and(is_it),
             expected.is_some(),
-            "{text}: {next:?}"
+            "{command}: {next:?}"
         );
+        // Of a process whose words cannot be read, the name is known.
+        numbers.stages[0].text = format!("{command} 4711");
+        numbers.stages[0].command.clear();
+        let next = Verdict::of(&numbers).next.unwrap_or_default();
+        assert!(!next.contains("fullbore parallel -"), "{next}");
     }
 }
 
