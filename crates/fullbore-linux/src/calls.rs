@@ -13,9 +13,9 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
+use crate::errno::{is_pipe_or_socket, is_refusal};
 use crate::own::not_standard;
 use crate::pipe::PipeEnd;
-use crate::refusal::{is_pipe_or_socket, is_refusal};
 use crate::relay::Relay;
 use crate::sigpipe::without_sigpipe;
 use crate::sizes::page_size;

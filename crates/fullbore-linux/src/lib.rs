@@ -24,6 +24,7 @@
 #[allow(unsafe_code)]
 mod calls;
 mod cgroup;
+mod errno;
 pub mod error;
 mod geometry;
 pub mod messages;
@@ -38,7 +39,6 @@ pub mod pages;
 mod peer;
 pub mod pipe;
 pub mod place;
-mod refusal;
 mod relay;
 #[allow(unsafe_code)]
 mod sharing;
@@ -50,6 +50,7 @@ pub mod wait;
 
 pub use calls::Calls;
 pub use cgroup::{cgroup_directories, memory_limit};
+pub use errno::{is_pipe_or_socket, is_reader_gone, is_refusal};
 pub use error::{Error, Result, TransferSide};
 pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
 pub use own::{memfd, not_standard, null};
@@ -57,7 +58,6 @@ pub use owner::Owner;
 pub use pages::Pages;
 pub use peer::{Peer, peer_of, unacknowledged};
 pub use pipe::{Pipe, PipeEnd, PipeGrowth, PipeIdentity, PipeLimit};
-pub use refusal::{is_pipe_or_socket, is_reader_gone, is_refusal};
 /// The kernel's error number, from rustix.
 pub use rustix::io::Errno;
 /// The flags of splice(2) and vmsplice(2), from rustix.

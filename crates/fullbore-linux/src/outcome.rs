@@ -12,8 +12,8 @@ use std::os::fd::BorrowedFd;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
+use crate::errno::is_refusal;
 use crate::error::TransferSide;
-use crate::refusal::is_refusal;
 use crate::wait::polled_now;
 
 /// What is at one side of a call, as far as it decides what a result means.

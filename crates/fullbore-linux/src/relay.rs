@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
+use crate::errno::is_refusal;
 use crate::own::not_standard;
 use crate::owner::Owner;
 use crate::pipe::keeps_packets;
-use crate::refusal::is_refusal;
 use crate::wait::uninterrupted;
 
 /// The private pipe, once there is one.
