@@ -18,10 +18,10 @@ pub fn of(trial: &str, refusal: &Refusal, around: &Circumstances) -> RefusalCaus
 }
 
 fn pipe_max_size(around: &Circumstances) -> Option<RefusalCause> {
-    let max = around.pipe_max_size.filter(|&max| max < 1 << 20)?;
+    let max = around.pipe_limits.max_size.filter(|&max| max < 1 << 20)?;
     let why = format!("fs.pipe-max-size is {max}");
     let cause = RefusalCause::new(why, "sudo sysctl -w fs.pipe-max-size=1048576");
-    (!around.capabilities.sys_resource).then_some(cause)
+    (!around.pipe_limits.privileged).then_some(cause)
 }
 
 /// Returns the number of pages of a pipe of 1 MiB: 256 if a page has 4 KiB.
@@ -30,12 +30,18 @@ fn pages_of_1_mib() -> u64 {
 }
 
 fn user_pages(around: &Circumstances) -> Option<RefusalCause> {
-    if around.is_exempt_from_user_pages() {
+    if around.pipe_limits.exempt_from_user_pages {
         return None;
     }
     let limits = [
-        ("fs.pipe-user-pages-soft", around.user_pages_soft),
-        ("fs.pipe-user-pages-hard", around.user_pages_hard),
+        (
+            "fs.pipe-user-pages-soft",
+            around.pipe_limits.user_pages_soft,
+        ),
+        (
+            "fs.pipe-user-pages-hard",
+            around.pipe_limits.user_pages_hard,
+        ),
     ];
     let limits = limits.into_iter();
     let limits = limits.filter_map(|(name, limit)| Some((name, limit.filter(|&pages| pages > 0)?)));
@@ -76,7 +82,9 @@ fn huge_pages_off(around: &Circumstances) -> Option<RefusalCause> {
 fn no_huge_page_free(refusal: &Refusal) -> Option<RefusalCause> {
     let why = "memory is too fragmented for huge pages, or its cgroup is full";
     let cause = || RefusalCause::new(why, "echo 1 | sudo tee /proc/sys/vm/compact_memory");
-    refusal.said.contains("the kernel gave").then(cause)
+    // No call failed: the trial has seen pages of another size.
+    let is_seen = refusal.errno.is_none() && refusal.signal.is_none();
+    is_seen.then(cause)
 }
 
 /// Returns the cause for any trial.
@@ -106,7 +114,11 @@ fn general(refusal: &Refusal, around: &Circumstances) -> RefusalCause {
             "ulimit -n 1024",
         ),
         // pipe2(2) has this error for a limit of its own, too.
-        Some(Errno::NFILE) => match around.user_pages_hard.filter(|&pages| pages > 0) {
+        Some(Errno::NFILE) => match around
+            .pipe_limits
+            .user_pages_hard
+            .filter(|&pages| pages > 0)
+        {
             Some(pages) if call.contains("pipe") => RefusalCause::new(
                 format!("fs.pipe-user-pages-hard is {pages} pages for all pipes of this user"),
                 "sudo sysctl -w fs.pipe-user-pages-hard=0",
@@ -143,7 +155,7 @@ fn allow(call: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullbore_host::machine::Capabilities;
+    use fullbore_host::machine::PipeLimits;
     use rustix::io::Errno;
 
     fn refused(operation: &str, errno: Errno) -> Refusal {
@@ -156,9 +168,12 @@ mod tests {
 
     fn nobody() -> Circumstances {
         Circumstances {
-            pipe_max_size: Some(1 << 20),
-            user_pages_soft: Some(16384),
-            user_pages_hard: Some(0),
+            pipe_limits: PipeLimits {
+                max_size: Some(1 << 20),
+                user_pages_soft: Some(16384),
+                user_pages_hard: Some(0),
+                ..PipeLimits::default()
+            },
             huge_pages: Some("madvise".into()),
             ..Circumstances::default()
         }
@@ -191,10 +206,8 @@ mod tests {
     #[test]
     fn a_small_pipe_is_the_fault_of_the_limit_that_made_it_so() {
         let refusal = refused("F_SETPIPE_SZ", Errno::PERM);
-        let small = Circumstances {
-            pipe_max_size: Some(65536),
-            ..nobody()
-        };
+        let mut small = nobody();
+        small.pipe_limits.max_size = Some(65536);
         assert!(
             of("roomy_pipe", &refusal, &small)
                 .why
@@ -223,13 +236,8 @@ mod tests {
                 .why
                 .contains("seccomp")
         );
-        let root = Circumstances {
-            capabilities: Capabilities {
-                sys_admin: true,
-                ..Capabilities::default()
-            },
-            ..full
-        };
+        let mut root = full;
+        root.pipe_limits.exempt_from_user_pages = true;
         assert!(of("roomy_pipe", &refusal, &root).why.contains("seccomp"));
     }
 

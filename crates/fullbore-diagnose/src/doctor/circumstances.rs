@@ -1,7 +1,7 @@
 //! Reads the environment of this process: a filter of system calls, an emulated kernel, capabilities
 //! and settings. The cause of a refusal is derived from it.
 
-use fullbore_host::machine::{Capabilities, Root, bracketed_word, field};
+use fullbore_host::machine::{Capabilities, PipeLimits, Root, bracketed_word, field};
 use fullbore_results::doctor::{Conditions, SECCOMP_FILTER};
 use rustix::process::{Resource, getrlimit};
 
@@ -10,12 +10,8 @@ use rustix::process::{Resource, getrlimit};
 pub struct Circumstances {
     /// Those that the report shows.
     pub conditions: Conditions,
-    /// The capabilities that matter.
-    pub capabilities: Capabilities,
     /// The settings to which refusals refer.
-    pub pipe_max_size: Option<u64>,
-    pub user_pages_soft: Option<u64>,
-    pub user_pages_hard: Option<u64>,
+    pub pipe_limits: PipeLimits,
     pub huge_pages: Option<String>,
     /// `ulimit -n`; `None` means no limit.
     pub open_files: Option<u64>,
@@ -48,10 +44,7 @@ impl Circumstances {
                 capabilities: names(&capabilities),
                 huge_pages_disabled: of_status("THP_enabled") == Some(0),
             },
-            capabilities,
-            pipe_max_size: root.number("proc/sys/fs/pipe-max-size"),
-            user_pages_soft: root.number("proc/sys/fs/pipe-user-pages-soft"),
-            user_pages_hard: root.number("proc/sys/fs/pipe-user-pages-hard"),
+            pipe_limits: PipeLimits::read(root),
             huge_pages: huge_pages.and_then(|text| bracketed_word(&text).map(str::to_owned)),
             ..Circumstances::default()
         }
@@ -60,11 +53,6 @@ impl Circumstances {
     /// Returns whether a filter of system calls is active.
     pub fn is_filtered(&self) -> bool {
         self.conditions.seccomp == SECCOMP_FILTER
-    }
-
-    /// Returns whether this process is exempt from the limits of a user's pipes.
-    pub fn is_exempt_from_user_pages(&self) -> bool {
-        self.capabilities.sys_admin || self.capabilities.sys_resource
     }
 }
 
@@ -110,6 +98,6 @@ mod tests {
     fn nothing_is_seen_where_nothing_is_told() {
         let seen = Circumstances::at(&Fixture::new(&[]).root());
         assert_eq!(seen.conditions, Conditions::default());
-        assert!(!seen.is_exempt_from_user_pages());
+        assert!(!seen.pipe_limits.exempt_from_user_pages);
     }
 }

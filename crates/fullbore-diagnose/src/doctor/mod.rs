@@ -38,8 +38,8 @@ pub fn examine(program: &Program) -> Examination {
     let topology = Topology::read();
     let mut allowance = allowance::read();
     let around = Circumstances::read(allowance.pages);
-    allowance.soft_limit = around.user_pages_soft;
-    allowance.exempt = around.is_exempt_from_user_pages();
+    allowance.soft_limit = around.pipe_limits.user_pages_soft;
+    allowance.exempt = around.pipe_limits.exempt_from_user_pages;
     let try_it = |trial: &Trial| tried(trial, trial.run(program), &around);
     let cpus = CpuPair::choose(&topology);
     let mut report = Examination {
@@ -89,10 +89,9 @@ fn errno_name(errno: i32) -> String {
 /// Returns the circumstances of [`fixture`].
 #[cfg(test)]
 fn fixture_circumstances() -> Circumstances {
-    Circumstances {
-        pipe_max_size: Some(65536),
-        ..Circumstances::default()
-    }
+    let mut around = Circumstances::default();
+    around.pipe_limits.max_size = Some(65536);
+    around
 }
 
 /// Returns the report of a machine that refuses these trials, with `EPERM`, and no others.

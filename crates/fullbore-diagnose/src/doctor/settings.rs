@@ -20,8 +20,8 @@ pub fn read(root: &Root, around: &Circumstances) -> Vec<Setting> {
 }
 
 fn max_size(around: &Circumstances) -> Option<Setting> {
-    let bytes = around.pipe_max_size?;
-    let is_exempt = around.capabilities.sys_resource;
+    let bytes = around.pipe_limits.max_size?;
+    let is_exempt = around.pipe_limits.privileged;
     let meaning = match size::format(bytes) {
         _ if is_exempt => "does not apply to this process (CAP_SYS_RESOURCE)".into(),
         most if bytes < 1 << 20 => format!("pipes are limited to {most}; fullbore uses 1 MiB"),
@@ -42,11 +42,11 @@ const EXEMPT: &str = "does not apply to this process (CAP_SYS_ADMIN)";
 const DEAR: &str = "idle CPUs halt at once, so every sleep on a pipe is expensive";
 
 fn user_pages(around: &Circumstances) -> Option<Setting> {
-    let pages = around.user_pages_soft?;
+    let pages = around.pipe_limits.user_pages_soft?;
     let used = around.pipe_pages_in_use;
     let roomy = pages.saturating_mul(fullbore_linux::page_size() as u64) >> 20;
     let (fine, meaning) = match pages {
-        _ if around.is_exempt_from_user_pages() => (true, EXEMPT.into()),
+        _ if around.pipe_limits.exempt_from_user_pages => (true, EXEMPT.into()),
         0 => (true, "no limit".into()),
         _ if roomy < 16 => (false, format!("enough for only {roomy} pipes of 1 MiB")),
         _ if used > pages / 4 * 3 => (false, format!("{used} pages are in use")),
@@ -92,7 +92,7 @@ fn halt_poll(root: &Root) -> Option<Setting> {
 mod tests {
     use super::*;
     use fullbore_host::fixtures::Fixture;
-    use fullbore_host::machine::Capabilities;
+    use fullbore_host::machine::PipeLimits;
 
     fn settings(files: &[(&str, &str)]) -> Vec<Setting> {
         let fixture = Fixture::new(files);
@@ -125,12 +125,13 @@ mod tests {
     #[test]
     fn a_limit_that_does_not_bind_is_fine_however_low() {
         let root = Circumstances {
-            capabilities: Capabilities {
-                sys_admin: true,
-                sys_resource: true,
+            pipe_limits: PipeLimits {
+                max_size: Some(4096),
+                user_pages_soft: Some(1),
+                user_pages_hard: None,
+                privileged: true,
+                exempt_from_user_pages: true,
             },
-            pipe_max_size: Some(4096),
-            user_pages_soft: Some(1),
             ..Circumstances::default()
         };
         let found = read(&Fixture::new(&[]).root(), &root);

@@ -8,7 +8,7 @@ use crate::size;
 use crate::text::joined;
 
 /// The limits for the sizes of pipes (pipe(7), "/proc files"), and whether they bind this process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipeLimits {
     /// The largest capacity in bytes that an unprivileged process may set.
     pub max_size: Option<u64>,
@@ -28,7 +28,7 @@ pub struct PipeLimits {
 
 impl PipeLimits {
     /// Reads the limits of the machine under `root`.
-    pub(super) fn read(root: &Root) -> PipeLimits {
+    pub fn read(root: &Root) -> PipeLimits {
         let capabilities = Capabilities::read(root);
         PipeLimits {
             max_size: root.number("proc/sys/fs/pipe-max-size"),
