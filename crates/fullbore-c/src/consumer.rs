@@ -51,23 +51,13 @@ fn open(
 ) -> Result<Consumer<BorrowedFd<'static>>, Failure> {
     let known = FULLBORE_FLAG_NONBLOCKING | SHARED;
     only(given.flags, known, 0)?;
-    let mut options = ConsumerOptions::new()
+    let consumer = ConsumerOptions::new()
         .wait(wait(given.wait)?)
-        .nonblocking(given.flags & FULLBORE_FLAG_NONBLOCKING != 0);
-    if let Some(buffer) = size(given.buffer) {
-        if isize::try_from(buffer).is_err() {
-            let message = format!("a buffer of {buffer} bytes is more than memory can hold");
-            return Err(Failure::invalid(message));
-        }
-        options = options.buffer(buffer);
-    }
-    if let Some(at) = arguments::deadline(given.deadline)? {
-        options = options.deadline(at);
-    }
-    if let Some(cancel) = cancel::named(given.cancel) {
-        options = options.cancel(&cancel);
-    }
-    let consumer = options.open(source)?;
+        .nonblocking(given.flags & FULLBORE_FLAG_NONBLOCKING != 0)
+        .buffer(size(given.buffer))
+        .deadline(arguments::deadline(given.deadline)?)
+        .cancel(cancel::named(given.cancel).as_ref())
+        .open(source)?;
     #[cfg(feature = "ring")]
     if given.flags == SHARED {
         let waiter = waiter(given.wait, given.deadline, given.cancel)?;

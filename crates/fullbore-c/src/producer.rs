@@ -116,26 +116,15 @@ pub fn library_options(given: &fullbore_producer_options) -> Result<ProducerOpti
         FULLBORE_FLAG_NONBLOCKING | FULLBORE_FLAG_NO_HUGE_PAGES | SHARED,
         given.reserved,
     )?;
-    let mut options = ProducerOptions::new()
+    Ok(ProducerOptions::new()
         .huge_pages(given.flags & FULLBORE_FLAG_NO_HUGE_PAGES == 0)
         .wait(wait(given.wait)?)
-        .nonblocking(given.flags & FULLBORE_FLAG_NONBLOCKING != 0);
-    if let Some(chunk) = size(given.chunk) {
-        options = options.chunk(chunk);
-    }
-    if let Some(memory) = size(given.memory) {
-        options = options.memory(memory);
-    }
-    if let Some(bytes) = pipe_size(given.pipe_size) {
-        options = options.pipe_size(bytes);
-    }
-    if let Some(at) = deadline(given.deadline)? {
-        options = options.deadline(at);
-    }
-    if let Some(cancel) = cancel::named(given.cancel) {
-        options = options.cancel(&cancel);
-    }
-    Ok(options)
+        .nonblocking(given.flags & FULLBORE_FLAG_NONBLOCKING != 0)
+        .chunk(size(given.chunk))
+        .memory(size(given.memory))
+        .pipe_size(pipe_size(given.pipe_size))
+        .deadline(deadline(given.deadline)?)
+        .cancel(cancel::named(given.cancel).as_ref()))
 }
 
 pub fn number_of_way(way: Way) -> i32 {
@@ -158,18 +147,16 @@ fn way_of(producer: &Producer<BorrowedFd<'static>>) -> i32 {
 
 impl Sending {
     fn open(sink: BorrowedFd<'static>, given: &fullbore_producer_options) -> Result<Self, Failure> {
-        let options = library_options(given)?;
-        let producer = match given.way {
-            FULLBORE_WAY_AUTO => options.open(sink),
-            FULLBORE_WAY_COPY => options.way(Way::Copy).open(sink),
-            FULLBORE_WAY_SOCKET => options.way(Way::Socket).open(sink),
-            FULLBORE_WAY_FRESH => options.way(Way::Fresh).open(sink),
+        let way = match given.way {
+            FULLBORE_WAY_AUTO => None,
+            FULLBORE_WAY_COPY => Some(Way::Copy),
+            FULLBORE_WAY_SOCKET => Some(Way::Socket),
+            FULLBORE_WAY_FRESH => Some(Way::Fresh),
             // The header requires readers that copy.
-            FULLBORE_WAY_RECYCLE => options.way(Way::Recycle).open(sink),
-            way => {
-                return Err(Failure::invalid(format!("a producer has no way {way}")));
-            }
-        }?;
+            FULLBORE_WAY_RECYCLE => Some(Way::Recycle),
+            way => return Err(Failure::invalid(format!("a producer has no way {way}"))),
+        };
+        let producer = library_options(given)?.way(way).open(sink)?;
         // poll(2) does not see a ring, and a program that chose write(2) gets it.
         #[cfg(feature = "ring")]
         let producer = match given.flags & (SHARED | FULLBORE_FLAG_NONBLOCKING) {

@@ -142,24 +142,15 @@ macro_rules! configured {
     ($given:expr) => {{
         let given: &$crate::transfer::fullbore_transfer_options = $given;
         let has = |flag| given.flags & flag != 0;
-        let mut made = fullbore::Options::new()
+        fullbore::Options::new()
             .wait($crate::arguments::wait(given.wait)?)
             .deadline($crate::arguments::deadline(given.deadline)?)
             .nonblocking(has($crate::arguments::FULLBORE_FLAG_NONBLOCKING))
-            .plain(has($crate::transfer::FULLBORE_FLAG_PLAIN));
-        if given.limit != 0 {
-            made = made.limit(given.limit);
-        }
-        if let Some(cancel) = $crate::cancel::named(given.cancel) {
-            made = made.cancel(&cancel);
-        }
-        if let Some(chunk) = $crate::arguments::size(given.chunk) {
-            made = made.chunk(chunk);
-        }
-        if let Some(bytes) = $crate::producer::pipe_size(given.pipe_size) {
-            made = made.pipe_size(bytes);
-        }
-        made
+            .plain(has($crate::transfer::FULLBORE_FLAG_PLAIN))
+            .limit((given.limit != 0).then_some(given.limit))
+            .cancel($crate::cancel::named(given.cancel).as_ref())
+            .chunk($crate::arguments::size(given.chunk))
+            .pipe_size($crate::producer::pipe_size(given.pipe_size))
     }};
 }
 pub(crate) use configured;

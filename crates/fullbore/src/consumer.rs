@@ -37,9 +37,9 @@ impl Resumes for ForConsumer {}
 impl ConsumerOptions {
     /// Sets the size of the buffer in bytes. The default is half of the L2 cache. For a socket that preserves message
     /// boundaries it is always 512 KiB, because read(2) discards what does not fit. A longer message can be the error
-    /// `EMSGSIZE`. A pipe in packet mode needs at least 4096 bytes, the longest packet.
-    pub fn buffer(mut self, bytes: usize) -> Self {
-        self.own.buffer = Some(bytes);
+    /// `EMSGSIZE`. A pipe in packet mode needs at least 4096 bytes, the longest packet. `None` is the default.
+    pub fn buffer(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.own.buffer = bytes.into();
         self
     }
 

@@ -68,9 +68,9 @@ impl<For> Options<For> {
     }
 
     /// Ends all waits, and moves nothing any more, as soon as `cancel` is cancelled. With another `Cancel`, a `Transfer`
-    /// or a `Tee` can continue (`set_cancel`). Bytes that have not arrived are kept.
-    pub fn cancel(mut self, cancel: &Cancel) -> Self {
-        self.waiter.cancel = Some(cancel.clone());
+    /// or a `Tee` can continue (`set_cancel`). Bytes that have not arrived are kept. `None` removes it.
+    pub fn cancel<'a>(mut self, cancel: impl Into<Option<&'a Cancel>>) -> Self {
+        self.waiter.cancel = cancel.into().cloned();
         self
     }
 
@@ -101,9 +101,9 @@ impl<For: Sends> Options<For> {
     /// Sets the most bytes that one system call moves. The default depends on the way: 512 KiB for a `Producer`, and 256
     /// KiB with [`Way::Recycle`](crate::Way::Recycle); 1 MiB for a `Buffer`. A read from a pipe has room for at least a
     /// page, and one from a socket that preserves message boundaries for a whole message, because the kernel discards
-    /// what does not fit.
-    pub fn chunk(mut self, bytes: usize) -> Self {
-        self.chunk = Some(bytes);
+    /// what does not fit. `None` is the default.
+    pub fn chunk(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.chunk = bytes.into();
         self
     }
 
@@ -116,17 +116,18 @@ impl<For: Sends> Options<For> {
     /// up: until some of them are closed, every new pipe of this user has one or two pages instead of 16, and no pipe
     /// can be grown. A program that has many pipes open at once should set a smaller size, or 0.
     ///
-    /// With [`Way::Socket`](crate::Way::Socket), a full pipe holds up to eight times its capacity.
-    pub fn pipe_size(mut self, bytes: usize) -> Self {
-        self.pipe_size = Some(bytes);
+    /// With [`Way::Socket`](crate::Way::Socket), a full pipe holds up to eight times its capacity. `None` is the default.
+    pub fn pipe_size(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.pipe_size = bytes.into();
         self
     }
 }
 
 impl<For: Moves> Options<For> {
-    /// Sets the maximum number of bytes to move. No more than that are taken from the source.
-    pub fn limit(mut self, bytes: u64) -> Self {
-        self.limit = Some(bytes);
+    /// Sets the maximum number of bytes to move. No more than that are taken from the source; `None` means no
+    /// limit, which is the default.
+    pub fn limit(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.limit = bytes.into();
         self
     }
 

@@ -180,12 +180,11 @@ pub fn produce(
 ) -> anyhow::Result<EndpointReport> {
     prepare::check_that_there_are_huge_pages(options)?;
     let chunk = options.chunk();
+    let memory = |bytes: usize| bytes.next_multiple_of(page_size());
     let mut producer = ProducerOptions::new().chunk(chunk).wait(options.wait());
+    producer = producer.memory(options.memory.map(memory));
     if way != WayName::Auto {
         producer = producer.huge_pages(options.huge_page).pipe_size(0);
-    }
-    if let Some(memory) = options.memory {
-        producer = producer.memory(memory.next_multiple_of(page_size()));
     }
     let fixed = match way {
         WayName::Socket => Some(Way::Socket),
@@ -255,11 +254,7 @@ pub fn open<O: AsFd>(
     shares: Option<Waiter>,
     sink: O,
 ) -> anyhow::Result<fullbore_ring::Producer<O>> {
-    let options = match way {
-        Some(way) => options.way(way),
-        None => options,
-    };
-    let producer = prepare::unsupported_as_such(options.open(sink))?;
+    let producer = prepare::unsupported_as_such(options.way(way).open(sink))?;
     Ok(match shares {
         Some(waiter) => fullbore_ring::Producer::new(producer, waiter),
         None => producer.into(),

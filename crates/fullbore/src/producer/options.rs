@@ -25,16 +25,17 @@ impl Resumes for ForProducer {}
 impl Sends for ForProducer {}
 
 impl ProducerOptions {
-    /// Sets the way in which the producer sends. By default it depends on the output: see [`open`](Self::open).
-    pub fn way(mut self, way: Way) -> Self {
-        self.own.way = Some(way);
+    /// Sets the way in which the producer sends. By default, and with `None`, it depends on the output: see
+    /// [`open`](Self::open).
+    pub fn way(mut self, way: impl Into<Option<Way>>) -> Self {
+        self.own.way = way.into();
         self
     }
 
-    /// Sets how many bytes of memory [`Way::Recycle`] uses in rotation. The default is the capacity of the pipe plus
-    /// two chunks.
-    pub fn memory(mut self, bytes: usize) -> Self {
-        self.own.memory = Some(bytes);
+    /// Sets how many bytes of memory [`Way::Recycle`] uses in rotation. The default, and `None`, is the capacity of
+    /// the pipe plus two chunks.
+    pub fn memory(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.own.memory = bytes.into();
         self
     }
 
