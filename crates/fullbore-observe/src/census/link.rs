@@ -7,13 +7,13 @@
 //! `pipe_poll`, fs/pipe.c). While the pipe is open, the terminal cannot stop this process, because a
 //! stopped process would keep the write end open.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 use fullbore_linux::{PipeIdentity, proc_directory};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{self, Errno};
 
 use crate::census::chains::PipeKind;
 use crate::census::fill::Fill;
@@ -101,6 +101,26 @@ impl Census {
 }
 
 impl Link {
+    /// Returns the link after the stage `writer`, whose pipe this process has open as `fd`. Its capacity is known, and
+    /// what was asked for.
+    ///
+    /// # Errors
+    /// Fails if /proc is not mounted.
+    pub fn open(fd: RawFd, writer: usize, capacity: usize, wanted: usize) -> io::Result<Self> {
+        // `O_PATH` makes this process neither a reader nor a writer of the pipe, so that no process waits for this one
+        // or because of it.
+        let path = format!("/proc/self/fd/{fd}");
+        let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self {
+            writer,
+            reader: writer + 1,
+            handle,
+            capacity,
+            wanted,
+            write_end: None,
+        })
+    }
+
     /// Returns its inode number on pipefs, which is its name in /proc/PID/fd; `None` if fstat(2) fails,
     /// which should not happen.
     pub fn inode(&self) -> Option<u64> {
@@ -204,14 +224,7 @@ mod tests {
     fn looking_keeps_nobody_from_the_end_nor_from_a_broken_pipe() {
         for round in 0..300 {
             let (mut reader, mut writer) = std::io::pipe().unwrap();
-            let link = Link {
-                writer: 0,
-                reader: 1,
-                handle: handle(&writer),
-                capacity: 65536,
-                wanted: 65536,
-                write_end: None,
-            };
+            let link = Link::open(writer.as_raw_fd(), 0, 65536, 65536).unwrap();
             let done = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {

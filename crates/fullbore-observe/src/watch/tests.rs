@@ -1,13 +1,13 @@
 //! Tests of a pipeline that is watched.
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use fullbore_linux::Pipe;
 use nix::time::{ClockId, clock_gettime};
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::census::descendants::descendants;
@@ -30,16 +30,7 @@ struct Pair {
 
 fn start(writer: &str, reader: &str) -> Pair {
     let pipe = Pipe::new().unwrap();
-    let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let link = Link {
-        writer: 0,
-        reader: 1,
-        handle: rustix::fs::open(path, flags, Mode::empty()).unwrap(),
-        capacity: 65536,
-        wanted: 1 << 20,
-        write_end: None,
-    };
+    let link = Link::open(pipe.writer.as_raw_fd(), 0, 65536, 1 << 20).unwrap();
     let start = |line: &str, stdin: Stdio, stdout: Stdio| {
         let mut command = Command::new("sh");
         command.args(["-c", line]).stdin(stdin).stdout(stdout);
