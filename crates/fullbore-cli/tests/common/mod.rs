@@ -519,3 +519,8 @@ pub fn bash(directory: impl AsRef<Path>, line: &str) -> Command {
 pub fn shell(directory: impl AsRef<Path>, line: &str) -> Output {
     finish(start(&mut bash(directory, line)))
 }
+
+/// Runs a line as [`shell`] does, with pipefail.
+pub fn pipefail(directory: impl AsRef<Path>, line: &str) -> Output {
+    shell(directory, &format!("set -o pipefail; {line}"))
+}

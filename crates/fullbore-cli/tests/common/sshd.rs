@@ -67,7 +67,7 @@ impl Sshd {
         );
         fs::write(path("ssh_config"), client).unwrap();
         let sshd = Self { directory, server };
-        let tried = finish(start(&mut sshd.shell("ssh backup fullbore --version")));
+        let tried = finish(start(&mut sshd.with_ssh("ssh backup fullbore --version")));
         if !tried.status.success() {
             let log = fs::read_to_string(sshd.directory.path().join("log")).unwrap_or_default();
             skipped(&format!(
@@ -86,7 +86,7 @@ impl Sshd {
 
     /// Returns bash with this line, in the directory, where `ssh` knows the host `backup` and `fullbore` is that of the
     /// tests.
-    pub fn shell(&self, line: &str) -> Command {
+    pub fn with_ssh(&self, line: &str) -> Command {
         let commands = Path::new(FULLBORE).parent().unwrap().display();
         let own = self.directory.path().display();
         let path = std::env::var("PATH").unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::common::{self, assert_code, assert_quiet_success, one_line, said, stderr};
+use crate::common::{assert_code, assert_quiet_success, one_line, pipefail, said, stderr};
 
 /// Each verb, which gets its input on stdin and writes to `out`.
 const VERBS: [&str; 7] = [
@@ -23,11 +23,6 @@ fn place() -> TempDir {
     place
 }
 
-/// Runs a line of bash in which `$FB` is the command.
-fn shell(place: &TempDir, line: &str) -> std::process::Output {
-    common::shell(place, &format!("set -o pipefail; {line}"))
-}
-
 /// Returns the number of files in a directory.
 fn files(place: &TempDir) -> usize {
     fs::read_dir(place.path()).unwrap().count()
@@ -43,7 +38,7 @@ fn fewer_bytes_replace_nothing() {
                 verb.split_once(' ').unwrap().0,
                 verb.split_once(' ').unwrap().1
             );
-            let output = shell(&place, &format!("{line} > /dev/null"));
+            let output = pipefail(&place, &format!("{line} > /dev/null"));
             assert_code(&output, 1);
             let text = one_line(stderr(&output));
             let unit = if came == 1 { "byte" } else { "bytes" };
@@ -60,7 +55,7 @@ fn fewer_bytes_replace_nothing() {
             assert_eq!(files(&place), 1, "{line}");
             // What was not there is not there after it.
             fs::remove_file(place.path().join("out")).unwrap();
-            assert_code(&shell(&place, &format!("{line} > /dev/null")), 1);
+            assert_code(&pipefail(&place, &format!("{line} > /dev/null")), 1);
             assert_eq!(files(&place), 0, "{line}");
         }
     }
@@ -75,7 +70,7 @@ fn enough_bytes_replace_the_file() {
             let line = format!(
                 "head -c {came} /dev/zero | $FB {verb} --at-least {wanted} {options} > /dev/null"
             );
-            assert_quiet_success(&shell(&place, &line));
+            assert_quiet_success(&pipefail(&place, &line));
             assert_eq!(
                 fs::read(place.path().join("out")).unwrap(),
                 vec![0; came],
@@ -89,11 +84,11 @@ fn enough_bytes_replace_the_file() {
 fn several_files_and_inputs_are_counted_together() {
     let place = place();
     assert_code(
-        &shell(&place, "echo a | $FB tee --at-least 3 out b c > /dev/null"),
+        &pipefail(&place, "echo a | $FB tee --at-least 3 out b c > /dev/null"),
         1,
     );
     assert_code(
-        &shell(
+        &pipefail(
             &place,
             "echo a | $FB buffer -q -m 1M --at-least 3 -f -o out -o b",
         ),
@@ -103,13 +98,16 @@ fn several_files_and_inputs_are_counted_together() {
         (files(&place), fs::read(place.path().join("out")).unwrap()),
         (1, b"old\n".to_vec())
     );
-    assert_quiet_success(&shell(
+    assert_quiet_success(&pipefail(
         &place,
         "$FB copy --at-least 8 out out -o out2 && cmp out2 <(cat out out)",
     ));
-    assert_code(&shell(&place, "$FB copy --at-least 9 out out -o out2"), 1);
+    assert_code(
+        &pipefail(&place, "$FB copy --at-least 9 out out -o out2"),
+        1,
+    );
     // A failure is told as itself.
-    let output = shell(&place, "$FB copy --at-least 9 none out -o out");
+    let output = pipefail(&place, "$FB copy --at-least 9 none out -o out");
     assert_code(&output, 1);
     assert!(
         one_line(stderr(&output)).contains("none"),
@@ -121,21 +119,21 @@ fn several_files_and_inputs_are_counted_together() {
 #[test]
 fn a_stream_with_fewer_bytes_is_not_sealed() {
     let place = place();
-    let output = shell(&place, "echo a | $FB copy --seal --at-least 3 > sealed");
+    let output = pipefail(&place, "echo a | $FB copy --seal --at-least 3 > sealed");
     assert_code(&output, 1);
-    let output = shell(&place, "$FB copy --unseal --atomic -o out < sealed");
+    let output = pipefail(&place, "$FB copy --unseal --atomic -o out < sealed");
     assert_code(&output, 1);
     assert!(
         stderr(&output).contains("without its seal"),
         "{}",
         said(&output)
     );
-    assert_quiet_success(&shell(
+    assert_quiet_success(&pipefail(
         &place,
         "echo a | $FB copy --seal --at-least 2 | $FB copy --unseal --at-least 2 -o b",
     ));
     assert_code(
-        &shell(
+        &pipefail(
             &place,
             "echo a | $FB copy --seal | $FB copy --unseal --at-least 3 -o out",
         ),
@@ -144,7 +142,7 @@ fn a_stream_with_fewer_bytes_is_not_sealed() {
     assert_eq!(fs::read(place.path().join("out")).unwrap(), b"old\n");
     for verb in ["copy", "tee", "meter -q", "buffer -q"] {
         assert_code(
-            &shell(
+            &pipefail(
                 &place,
                 &format!("echo a | $FB {verb} --at-least 3 > /dev/null"),
             ),
@@ -164,10 +162,13 @@ fn what_cannot_be_kept_as_it_was_is_refused() {
         "$FB run --at-least 1 'touch made | cat'",
         "$FB copy --at-least x -o out",
     ] {
-        let output = shell(&place, line);
+        let output = pipefail(&place, line);
         assert_code(&output, 2);
         one_line(stderr(&output));
         assert_eq!(files(&place), 1, "{line}");
     }
-    assert_code(&shell(&place, "$FB copy --at-least 1 out -o /dev/null"), 1);
+    assert_code(
+        &pipefail(&place, "$FB copy --at-least 1 out -o /dev/null"),
+        1,
+    );
 }

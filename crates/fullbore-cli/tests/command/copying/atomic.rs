@@ -46,11 +46,11 @@ fn without_nameless_files() -> BpfProgram {
     refusing(&[(call::OPENAT, &[condition])], Errno::OPNOTSUPP)
 }
 
-fn shell(directory: &Path, line: &str, filter: Option<&BpfProgram>) -> Output {
-    finish(start(&mut shell_command(directory, line, filter)))
+fn under_filter(directory: &Path, line: &str, filter: Option<&BpfProgram>) -> Output {
+    finish(start(&mut filtered_bash(directory, line, filter)))
 }
 
-fn shell_command(directory: &Path, line: &str, filter: Option<&BpfProgram>) -> Command {
+fn filtered_bash(directory: &Path, line: &str, filter: Option<&BpfProgram>) -> Command {
     let mut command = bash(directory, line);
     users::with_usual_signals(&mut command);
     if let Some(filter) = filter {
@@ -99,7 +99,7 @@ fn a_complete_output_takes_the_place_of_the_old_file_and_leaves_no_other_name() 
                 let dir = directory();
                 let path = dir.path().join(target);
                 let before = fs::metadata(&path).map(|file| file.ino()).ok();
-                let output = shell(dir.path(), &line(verb, "in", target), filter);
+                let output = under_filter(dir.path(), &line(verb, "in", target), filter);
                 assert_quiet_success(&output);
                 assert!(fs::read(&path).unwrap() == new_content(), "{verb}");
                 assert_ne!(Some(fs::metadata(&path).unwrap().ino()), before, "{verb}");
@@ -115,14 +115,14 @@ fn an_input_may_be_the_output() {
     both_ways(|filter| {
         for verb in VERBS {
             let dir = directory();
-            let output = shell(dir.path(), &line(verb, "in", "in"), filter);
+            let output = under_filter(dir.path(), &line(verb, "in", "in"), filter);
             assert_quiet_success(&output);
             let path = dir.path().join("in");
             assert!(fs::read(path).unwrap() == new_content(), "{verb}");
         }
         let dir = directory();
         let line = "$FB copy --atomic -o out out - out < out && sed s/old/older/ out | $FB tee --atomic out";
-        let output = shell(dir.path(), line, filter);
+        let output = under_filter(dir.path(), line, filter);
         assert_quiet_success(&output);
         let out = fs::read_to_string(dir.path().join("out")).unwrap();
         assert_eq!(out, "older\n".repeat(3));
@@ -153,7 +153,7 @@ fn after_a_failure_the_old_file_is_as_it_was() {
             ),
         ] {
             let dir = directory();
-            let output = shell(dir.path(), line, filter);
+            let output = under_filter(dir.path(), line, filter);
             assert_code(&output, code);
             assert!(
                 one_line(stderr(&output)).contains(words),
@@ -173,7 +173,7 @@ fn an_output_that_is_complete_does_not_wait_for_others_that_have_failed() {
         "$FB buffer --atomic -q -f -o out -o - < in > /dev/full; true",
     ] {
         let dir = directory();
-        let output = shell(dir.path(), line, None);
+        let output = under_filter(dir.path(), line, None);
         assert_code(&output, 0);
         assert!(
             fs::read(dir.path().join("out")).unwrap() == new_content(),
@@ -196,7 +196,7 @@ fn on_a_full_disk_the_old_file_is_as_it_was() {
                 "mount -t tmpfs -o size=1m none disk && mv out disk && {{ {}; code=$?; ls -A disk; cat disk/out; exit $code; }}",
                 line(verb, "in", "disk/out")
             );
-            let mut command = shell_command(dir.path(), &line, filter);
+            let mut command = filtered_bash(dir.path(), &line, filter);
             let program = command.get_program().to_owned();
             let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
             let mut outer = Command::new("unshare");
@@ -253,7 +253,7 @@ fn what_cannot_be_replaced_is_refused_before_a_byte_is_read() {
             "buffer --atomic -q -f -o OUT",
         ] {
             let line = format!("{{ {}; echo $? >&2; cat; }} < in", line(verb, "in", target));
-            let output = shell(dir.path(), &line, None);
+            let output = under_filter(dir.path(), &line, None);
             let (message, code) = stderr(&output).split_once('\n').unwrap();
             // `copy -o` knows directories.
             let is_folder =
@@ -268,7 +268,7 @@ fn what_cannot_be_replaced_is_refused_before_a_byte_is_read() {
             assert!(output.stdout == new_content(), "{line}: a byte was read");
         }
     }
-    let output = shell(dir.path(), "$FB buffer --atomic -q -o out < in", None);
+    let output = under_filter(dir.path(), "$FB buffer --atomic -q -o out < in", None);
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("File exists (-f replaces it"));
 }
@@ -334,7 +334,7 @@ fn a_mount_point_and_a_file_that_is_only_appended_to_are_refused() {
         said(&output)
     );
     let line = "chattr +a out || exit 77; $FB copy --atomic /dev/null -o out; code=$?; chattr -a out; exit $code";
-    let output = shell(dir.path(), line, None);
+    let output = under_filter(dir.path(), line, None);
     match output.status.code() {
         Some(77) => skipped("a file that can only be appended to: chattr cannot be used here"),
         _ => {
@@ -357,7 +357,11 @@ fn what_a_symbolic_link_points_to_is_replaced_and_the_link_stays() {
     fs::rename(path("out"), path("folder/target")).unwrap();
     symlink("folder/target", path("middle")).unwrap();
     symlink("middle", path("out")).unwrap();
-    assert_quiet_success(&shell(dir.path(), "$FB copy --atomic in -o out", None));
+    assert_quiet_success(&under_filter(
+        dir.path(),
+        "$FB copy --atomic in -o out",
+        None,
+    ));
     assert!(fs::symlink_metadata(path("out")).unwrap().is_symlink());
     assert!(fs::read(path("folder/target")).unwrap() == new_content());
     assert_eq!(names(&path("folder")), ["target"]);
@@ -373,8 +377,13 @@ fn mode_owner_and_acl_are_those_of_the_old_file() {
         }
         fs::set_permissions(&out, Permissions::from_mode(0o4750)).unwrap();
         let before = fs::metadata(&out).unwrap();
-        let replace =
-            || assert_quiet_success(&shell(dir.path(), "$FB copy --atomic in -o out", filter));
+        let replace = || {
+            assert_quiet_success(&under_filter(
+                dir.path(),
+                "$FB copy --atomic in -o out",
+                filter,
+            ))
+        };
         replace();
         let after = fs::metadata(&out).unwrap();
         assert_eq!(
@@ -424,7 +433,7 @@ fn mode_owner_and_acl_are_those_of_the_old_file() {
         rustix::fs::removexattr(&plain, ACL).unwrap();
         let lines =
             "$FB copy --atomic in -o out && $FB copy --atomic in -o plain && $FB copy in -o usual";
-        assert_quiet_success(&shell(dir.path(), lines, filter));
+        assert_quiet_success(&under_filter(dir.path(), lines, filter));
         let acl_of = |name: &str| {
             let mut found = vec![0; 1000];
             let len = getxattr(dir.path().join(name), ACL, &mut found);
@@ -440,7 +449,7 @@ fn a_new_file_has_the_mode_of_any_new_file() {
     both_ways(|filter| {
         let dir = directory();
         let line = "umask 027; $FB copy --atomic in -o new";
-        assert_quiet_success(&shell(dir.path(), line, filter));
+        assert_quiet_success(&under_filter(dir.path(), line, filter));
         let mode = fs::metadata(dir.path().join("new")).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o640);
     });
@@ -450,7 +459,7 @@ fn a_new_file_has_the_mode_of_any_new_file() {
 fn waiting(directory: &Path, verb: &str, filter: Option<&BpfProgram>) -> (Child, impl Write) {
     let (reader, mut writer) = pipe();
     let line = format!("exec {}", line(verb, "/dev/stdin", "out"));
-    let mut command = shell_command(directory, &line.replace("< /dev/stdin", ""), filter);
+    let mut command = filtered_bash(directory, &line.replace("< /dev/stdin", ""), filter);
     let child = start(command.stdin(reader));
     // More than a pipe holds: when it has been written, the verb has read.
     writer.write_all(&vec![1; 3 << 20]).unwrap();
@@ -497,7 +506,7 @@ fn a_signal_between_any_two_calls_leaves_the_old_file_or_the_new_one_and_no_othe
                     ),
                 );
                 // SIGTERM before the call, at the first one of each kind.
-                let output = shell(dir.path(), &traced, filter);
+                let output = under_filter(dir.path(), &traced, filter);
                 let what = format!("{verb}, {call}: {}", said(&output));
                 wait_for(&what, || (names(dir.path()) == ["in", "out"]).then_some(()));
                 let out = fs::read(dir.path().join("out")).unwrap();
@@ -531,7 +540,7 @@ fn a_signal_while_the_file_is_put_in_place_comes_too_late() {
             "({ended}; echo $? > code) & until grep -q {call} trace 2> /dev/null || [ -e code ]; do sleep 0.01; done; \
              pid=$(head -n 1 trace | cut -d ' ' -f 1); kill -TERM $pid; wait; cat code"
         );
-        let output = shell(dir.path(), &kill, None);
+        let output = under_filter(dir.path(), &kill, None);
         let what = format!("{verb}, {call}: {}", said(&output));
         let is_new = fs::read(dir.path().join("out")).unwrap() == new_content();
         let code = fs::read_to_string(dir.path().join("code")).unwrap();
@@ -552,7 +561,7 @@ fn options_that_contradict_each_other_are_refused() {
         "$FB buffer --atomic --append -o out < in",
     ] {
         let dir = directory();
-        let output = shell(dir.path(), line, None);
+        let output = under_filter(dir.path(), line, None);
         assert_code(&output, 2);
         one_line(stderr(&output));
         assert_untouched(dir.path(), line);

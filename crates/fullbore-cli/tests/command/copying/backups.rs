@@ -58,15 +58,15 @@ fn a_backup_by_ssh_is_whole_or_the_old_one_whatever_fails() {
     };
     let line = lines(&sshd, "By ssh");
     dump(&sshd, WORKS);
-    let output = finish(start(&mut sshd.shell(&line)));
+    let output = finish(start(&mut sshd.with_ssh(&line)));
     assert_quiet_success(&output);
     assert_backup(&sshd, true, "success");
     dump(&sshd, FAILS);
-    assert_code(&finish(start(&mut sshd.shell(&line))), 3);
+    assert_code(&finish(start(&mut sshd.with_ssh(&line))), 3);
     assert_backup(&sshd, false, "the dump fails");
     dump(&sshd, WORKS);
     let elsewhere = line.replace("/db.sql.zst", "/no/such");
-    assert_code(&finish(start(&mut sshd.shell(&elsewhere))), 1);
+    assert_code(&finish(start(&mut sshd.with_ssh(&elsewhere))), 1);
     assert_backup(&sshd, false, "the other machine cannot store it");
     for victim in [
         "ssh",
@@ -77,7 +77,7 @@ fn a_backup_by_ssh_is_whole_or_the_old_one_whatever_fails() {
     ] {
         // The dump ends only when it cannot write any more.
         dump(&sshd, "cat numbers; while sleep 0.1; do echo more; done");
-        let child = start(&mut sshd.shell(&line));
+        let child = start(&mut sshd.with_ssh(&line));
         let (receiver, others) = wait_for("all processes", || processes(&sshd, &child));
         let pid = match victim {
             "the receiver" => receiver,
@@ -153,12 +153,12 @@ fn the_lines_for_a_file_and_for_tcp_keep_the_old_backup_after_a_failure() {
     };
     for (script, code) in [(WORKS, 0), (FAILS, 3)] {
         dump(&sshd, script);
-        let output = finish(start(&mut sshd.shell(&lines(&sshd, "Into a file"))));
+        let output = finish(start(&mut sshd.with_ssh(&lines(&sshd, "Into a file"))));
         assert_code(&output, code);
         assert_backup(&sshd, code == 0, "a file");
         dump(&sshd, script);
         let port = network::free_port();
-        let mut receiving = sshd.shell(&on("backup$ ").replace("8000", &port.to_string()));
+        let mut receiving = sshd.with_ssh(&on("backup$ ").replace("8000", &port.to_string()));
         let receiving = start(&mut receiving);
         // The shell may have become the buffer, or has started it.
         wait_for("it listens", || {
@@ -168,7 +168,7 @@ fn the_lines_for_a_file_and_for_tcp_keep_the_old_backup_after_a_failure() {
             (is_it(receiving.id()) || all.any(is_it)).then_some(())
         });
         let sending = on("host$ ").replace("backup:8000", &format!("127.0.0.1:{port}"));
-        assert_code(&finish(start(&mut sshd.shell(&sending))), code);
+        assert_code(&finish(start(&mut sshd.with_ssh(&sending))), code);
         if code != 0 {
             // The sender may have been ended before it had connected.
             let _ = std::net::TcpStream::connect(("127.0.0.1", port));

@@ -28,7 +28,7 @@ fn directory() -> TempDir {
 }
 
 /// Runs a line of bash in the directory, where `$B` is `buffer`.
-fn shell(directory: &TempDir, buffer: &str, line: &str) -> Output {
+fn with_buffer(directory: &TempDir, buffer: &str, line: &str) -> Output {
     let mut command = bash(directory, &format!("set -o pipefail; {line}"));
     finish(start(
         command.env("B", buffer).env("TMPDIR", directory.path()),
@@ -93,7 +93,7 @@ fn every_output_gets_every_byte_whatever_the_options() {
             format!("$B -q {options} -i big -o -"),
             format!("cat big | $B -q {options} -f -o x -o - -o y && cmp x big && cmp y big"),
         ] {
-            let output = shell(&dir, &ours(), &line);
+            let output = with_buffer(&dir, &ours(), &line);
             assert_quiet_success(&output);
             assert!(output.stdout == big(), "{line}");
         }
@@ -127,7 +127,7 @@ fn files_that_exist_are_kept_replaced_or_appended_to_as_mbuffer_does() {
         for (line, succeeds, x) in lines {
             let dir = directory();
             std::fs::write(dir.path().join("x"), "before\n").unwrap();
-            let output = shell(&dir, buffer, &line.replace("$B", "$B -q -m 1M"));
+            let output = with_buffer(&dir, buffer, &line.replace("$B", "$B -q -m 1M"));
             let what = format!("{buffer}: {line}: {}", said(&output));
             assert_eq!(output.status.success(), succeeds, "{what}");
             assert_eq!(String::from_utf8(content(&dir, "x")).unwrap(), x, "{what}");
@@ -157,19 +157,19 @@ fn what_makes_no_sense_is_refused_in_one_line_as_mbuffer_does() {
         ("-R 0", "0 bytes"),
     ] {
         let line = format!("$B {options} -f -o x < a");
-        let output = shell(&dir, &ours(), &line);
+        let output = with_buffer(&dir, &ours(), &line);
         assert_code(&output, 2);
         assert!(output.stdout.is_empty(), "{line}");
         let said = one_line(stderr(&output));
         assert!(said.contains(says), "{line}: {said}");
         assert!(!dir.path().join("x").exists(), "{line}");
         if has_mbuffer {
-            let theirs = shell(&dir, THEIRS, &line);
+            let theirs = with_buffer(&dir, THEIRS, &line);
             assert!(!theirs.status.success(), "{line}");
         }
     }
     for line in ["$B -i a -o a -f", "$B --append -o a < a"] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_buffer(&dir, &ours(), line);
         assert_code(&output, 2);
         assert!(one_line(stderr(&output)).contains("is both input and output"));
         assert_eq!(content(&dir, "a"), b"hello\n");
@@ -186,7 +186,7 @@ fn options_for_tapes_are_refused_with_what_to_use_instead() {
         ("-A true", "use mbuffer"),
         ("-D 1G", "use mbuffer"),
     ] {
-        let output = shell(&dir, &ours(), &format!("$B {options} < a"));
+        let output = with_buffer(&dir, &ours(), &format!("$B {options} < a"));
         assert_code(&output, 2);
         assert!(output.stdout.is_empty());
         let said = one_line(stderr(&output));
@@ -207,17 +207,17 @@ fn an_output_that_fails_leaves_the_others_complete() {
         for failing in ["/dev/full", ">(head -c 1 > /dev/null)"] {
             // More than a pipe of 256 slots can hold, up to 32 KiB in each, while head has not begun yet.
             let line = format!("cat big big big big | $B -q -m 1M -o {failing} -o -");
-            let output = shell(&dir, &buffer, &line);
+            let output = with_buffer(&dir, &buffer, &line);
             assert!(!output.status.success(), "{buffer}: {line}");
             assert!(output.stdout == big().repeat(4), "{buffer}: {line}");
         }
     }
-    let output = shell(&dir, &ours(), "$B -q -o /dev/full -o - < big");
+    let output = with_buffer(&dir, &ours(), "$B -q -o /dev/full -o - < big");
     assert_code(&output, 1);
     let said = one_line(stderr(&output));
     assert!(said.contains("write to '/dev/full': No space left on device"));
     // With -e, the first error ends it.
-    let output = shell(&dir, &ours(), "$B -q -e -o /dev/full -o - < big");
+    let output = with_buffer(&dir, &ours(), "$B -q -e -o /dev/full -o - < big");
     assert_code(&output, 1);
     one_line(stderr(&output));
 }
@@ -225,7 +225,7 @@ fn an_output_that_fails_leaves_the_others_complete() {
 #[test]
 fn a_reader_of_stdout_that_has_enough_is_no_error() {
     let dir = directory();
-    let output = shell(&dir, &ours(), "($B -q < big; echo $? >&2) | head -c 5");
+    let output = with_buffer(&dir, &ours(), "($B -q < big; echo $? >&2) | head -c 5");
     assert_eq!(output.stdout, big()[..5]);
     assert_eq!(stderr(&output), "0\n");
 }
@@ -251,7 +251,7 @@ fn a_digest_keeps_no_buffer_alive_whose_outputs_are_gone() {
             "c() {{ $B \"$@\"; echo $? >&2; }}; {}",
             line.replace("$C", "c")
         );
-        let output = shell(&dir, &ours(), &line);
+        let output = with_buffer(&dir, &ours(), &line);
         assert_eq!(stderr(&output), says, "{line}");
     }
 }
@@ -275,7 +275,7 @@ fn failures_end_with_1_as_the_documentation_says() {
             "write the report to '/dev/full'",
         ),
     ] {
-        let output = shell(&dir, &ours(), &format!("{line} < a"));
+        let output = with_buffer(&dir, &ours(), &format!("{line} < a"));
         assert_code(&output, 1);
         let said = one_line(stderr(&output));
         assert!(said.contains(says), "{line}: {said}");
@@ -292,12 +292,12 @@ fn the_end_is_summed_up_on_stderr_or_in_the_log() {
         assert!(lines[1].starts_with("buffer: 1 MiB, at most "), "{text}");
         assert!(lines[2].contains("A larger buffer "), "{text}");
     };
-    let output = shell(&dir, &ours(), "$B -m 1M < big");
+    let output = with_buffer(&dir, &ours(), "$B -m 1M < big");
     assert_code(&output, 0);
     all(stderr(&output));
     for (options, has_summary) in [("", true), ("-q", true), ("-Q", false)] {
         let line = format!("$B -m 1M -l log {options} < big");
-        assert_quiet_success(&shell(&dir, &ours(), &line));
+        assert_quiet_success(&with_buffer(&dir, &ours(), &line));
         let log = String::from_utf8(content(&dir, "log")).unwrap();
         match has_summary {
             // Lines of a log begin with the time of day.
@@ -308,15 +308,15 @@ fn the_end_is_summed_up_on_stderr_or_in_the_log() {
             false => assert_eq!(log, ""),
         }
     }
-    let output = shell(&dir, &ours(), "$B -q --report -m 1M < big");
+    let output = with_buffer(&dir, &ours(), "$B -q --report -m 1M < big");
     assert!(stderr(&output).starts_with("buffer: 1 MiB"));
     // Errors are in the log too.
-    let output = shell(&dir, &ours(), "$B -q -l log -o /dev/full < big");
+    let output = with_buffer(&dir, &ours(), "$B -q -l log -o /dev/full < big");
     assert_code(&output, 1);
     assert!(output.stderr.is_empty());
     let log = String::from_utf8(content(&dir, "log")).unwrap();
     assert!(log.contains("write to '/dev/full'"), "{log}");
-    let output = shell(&dir, &ours(), "$B -l log -i no/where");
+    let output = with_buffer(&dir, &ours(), "$B -l log -i no/where");
     assert_code(&output, 1);
     let log = String::from_utf8(content(&dir, "log")).unwrap();
     assert!(log.contains("open 'no/where'"), "{log}");
@@ -335,7 +335,7 @@ fn a_log_that_cannot_be_written_is_an_error_and_the_data_are_complete() {
         ("-Q --pid --hash=xxh3 -o other", vec!["PID is", " hash: "]),
     ] {
         let line = format!("$B {options} -l /dev/full -o - -f < big > out");
-        let output = shell(&dir, &ours(), &line);
+        let output = with_buffer(&dir, &ours(), &line);
         let said: Vec<&str> = stderr(&output).lines().collect();
         match lines.is_empty() {
             // Nothing was to be written.
@@ -356,7 +356,7 @@ fn a_log_that_cannot_be_written_is_an_error_and_the_data_are_complete() {
 #[test]
 fn the_report_is_also_json() {
     let dir = directory();
-    let output = shell(
+    let output = with_buffer(
         &dir,
         &ours(),
         "$B -m 1M -q --json=/dev/stderr -o /dev/full -o - < big",
@@ -486,7 +486,7 @@ fn locked_memory_leaves_what_is_mapped_later_to_its_limit() {
         let line = format!(
             "(cat big; sleep 0.3) | strace -f -o trace -e trace=mlockall {inject} $B -q -L"
         );
-        let output = shell(&dir, &ours(), &line);
+        let output = with_buffer(&dir, &ours(), &line);
         assert_code(&output, 0);
         assert!(output.stdout == big());
         assert!(
@@ -532,7 +532,7 @@ fn a_full_disk_under_the_buffer_is_one_clear_line() {
     }
     for options in ["-t", "-T /mnt/file"] {
         let line = format!("{mount}; TMPDIR=/mnt $B -q -m 8M {options} < a; echo $?; ls /mnt");
-        let output = shell(
+        let output = with_buffer(
             &dir,
             &ours(),
             &format!("unshare --mount --map-root-user sh -c '{line}'"),
@@ -563,7 +563,7 @@ fn a_digest_that_fails_is_an_error_and_no_panic() {
         ("", "fullbore buffer: compute the digest: "),
     ] {
         let line = format!("{traced} $B -q {options} -m 1M --md5 < big > out");
-        let output = shell(&dir, &ours(), &line);
+        let output = with_buffer(&dir, &ours(), &line);
         assert_code(&output, 1);
         let said = stderr(&output);
         assert!(said.contains(says) && !said.contains("hash"), "{said}");
@@ -597,7 +597,7 @@ fn full_pipe() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
 fn a_named_output_without_a_reader_is_an_error() {
     let dir = directory();
     let line = "$B -q -e -m 64K -i big -o >(head -c 1 >/dev/null) -o out; echo $?";
-    let output = shell(&dir, &ours(), line);
+    let output = with_buffer(&dir, &ours(), line);
     assert_eq!(stdout(&output), "1\n");
     let said = one_line(stderr(&output));
     assert!(
@@ -609,14 +609,14 @@ fn a_named_output_without_a_reader_is_an_error() {
 #[test]
 fn what_a_program_reads_is_not_lost_in_silence() {
     let dir = directory();
-    let output = shell(&dir, &ours(), "$B -m 64K -q --json=/dev/full < a; echo $?");
+    let output = with_buffer(&dir, &ours(), "$B -m 64K -q --json=/dev/full < a; echo $?");
     assert_eq!(stdout(&output), "hello\n1\n");
     let said = one_line(stderr(&output));
     assert!(
         said.contains("/dev/full'") && said.contains("No space left"),
         "{said}"
     );
-    let output = shell(
+    let output = with_buffer(
         &dir,
         &ours(),
         "$B -m 64K -q --json=/dev/stderr < a 2>/dev/full; echo $?",
@@ -627,7 +627,7 @@ fn what_a_program_reads_is_not_lost_in_silence() {
 #[test]
 fn blocks_of_no_bytes_are_refused_before_an_output_is_replaced() {
     let dir = directory();
-    let output = shell(&dir, &ours(), "$B -m 64K -b 100000 -f -o a < big; echo $?");
+    let output = with_buffer(&dir, &ours(), "$B -m 64K -b 100000 -f -o a < big; echo $?");
     assert_eq!(stdout(&output), "2\n");
     assert!(one_line(stderr(&output)).contains("the 100000 blocks of -b"));
     assert_eq!(content(&dir, "a"), b"hello\n");
@@ -724,7 +724,7 @@ fn no_mover_looks_through_proc_while_bytes_flow() {
         for sink in ["> /dev/null", "| cat > /dev/null"] {
             let traced = format!("strace -f -qq -o trace -e {calls} {FULLBORE} {verb}");
             let line = format!("head -c 80M /dev/zero | {traced} {sink}");
-            assert_code(&shell(&dir, "", &line), 0);
+            assert_code(&with_buffer(&dir, "", &line), 0);
             let trace = content(&dir, "trace");
             let trace = String::from_utf8_lossy(&trace);
             // The first bytes are those of /dev/zero.
@@ -752,7 +752,7 @@ const LOGGED: [&str; 7] = [
 fn plain_lines_about_the_progress_begin_with_the_time() {
     let dir = directory();
     for line in LOGGED {
-        let output = shell(&dir, FULLBORE, line);
+        let output = with_buffer(&dir, FULLBORE, line);
         assert_code(&output, 0);
         assert!(content(&dir, "out") == big(), "{line}");
         let text = stderr(&output);
@@ -779,7 +779,7 @@ fn a_log_that_cannot_be_written_changes_nothing() {
         // Full; closed; a pipe without a reader.
         for stderr in ["2> /dev/full", "2>&-", "2> >(exec sleep 0)"] {
             let line = format!("({line}) {stderr}");
-            assert_quiet_success(&shell(&dir, FULLBORE, &line));
+            assert_quiet_success(&with_buffer(&dir, FULLBORE, &line));
             assert!(content(&dir, "out") == big(), "{line}");
         }
     }

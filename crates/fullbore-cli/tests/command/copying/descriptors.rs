@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use tempfile::TempDir;
 
 /// Runs a line of bash in a directory that has a file `x` and a symbolic link `out` to /dev/stdout; `$F` is fullbore.
-fn shell(line: &str) -> (Output, TempDir) {
+fn in_new_place(line: &str) -> (Output, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("x"), "data\n").unwrap();
     std::os::unix::fs::symlink("/dev/stdout", directory.path().join("out")).unwrap();
@@ -45,7 +45,7 @@ fn an_output_is_written_to_where_it_stands_and_not_truncated() {
             "buffer -q -i x --append -o",
         ] {
             let line = format!("{{ echo header; $F {verb} {name}; echo trailer; }} > f");
-            let (output, directory) = shell(&line);
+            let (output, directory) = in_new_place(&line);
             assert_quiet_success(&output);
             assert_eq!(
                 content(&directory, "f"),
@@ -54,7 +54,7 @@ fn an_output_is_written_to_where_it_stands_and_not_truncated() {
             );
         }
         let line = format!("{{ echo header; $F tee {name} < x; echo trailer; }} > f");
-        let (output, directory) = shell(&line);
+        let (output, directory) = in_new_place(&line);
         assert_quiet_success(&output);
         assert_eq!(
             content(&directory, "f"),
@@ -67,13 +67,13 @@ fn an_output_is_written_to_where_it_stands_and_not_truncated() {
             let line = format!(
                 "{{ echo old >&2; $F tee {by} {name} < x > /dev/null; echo new >&2; }} 2> log"
             );
-            let (output, directory) = shell(&line);
+            let (output, directory) = in_new_place(&line);
             assert_quiet_success(&output);
             assert_eq!(content(&directory, "log"), "old\ndata\nnew\n", "{line}");
         }
     }
     let line = "{ echo old >&2; $F buffer -l /dev/stderr --pid < x > /dev/null; } 2> log";
-    let (output, directory) = shell(line);
+    let (output, directory) = in_new_place(line);
     assert_quiet_success(&output);
     let log = content(&directory, "log");
     assert!(
@@ -88,7 +88,7 @@ fn an_input_is_read_from_where_it_stands() {
         for verb in ["copy", "meter -q", "buffer -q -i", "copy --by-reference"] {
             let line =
                 format!("printf 'one\\ntwo\\n' > y; {{ read line; $F {verb} {name} 5<&0; }} < y");
-            let (output, _directory) = shell(&line);
+            let (output, _directory) = in_new_place(&line);
             assert_quiet_success(&output);
             assert_eq!(stdout(&output), "two\n", "{line}");
         }
@@ -165,7 +165,7 @@ fn what_cannot_be_used_is_one_line_and_code_1() {
         ("$F copy x -o /dev/stdout >&-", "standard output is closed"),
         ("$F copy /dev/stdin <&-", "standard input is closed"),
     ] {
-        let (output, _directory) = shell(line);
+        let (output, _directory) = in_new_place(line);
         assert_code(&output, 1);
         assert!(
             one_line(stderr(&output)).contains(said),
@@ -174,10 +174,10 @@ fn what_cannot_be_used_is_one_line_and_code_1() {
         );
     }
     // Rust has opened /dev/null in its place.
-    let (output, _directory) = shell("$F tee /dev/stderr < x 2>&-");
+    let (output, _directory) = in_new_place("$F tee /dev/stderr < x 2>&-");
     assert_code(&output, 1);
     // The digest is no part of the data.
-    let (output, _directory) = shell("$F copy x -o /dev/stdout --hash sha256");
+    let (output, _directory) = in_new_place("$F copy x -o /dev/stdout --hash sha256");
     assert_eq!(stdout(&output), "data\n");
     assert!(one_line(stderr(&output)).contains("/dev/stdout"));
 }
@@ -185,7 +185,7 @@ fn what_cannot_be_used_is_one_line_and_code_1() {
 #[test]
 fn no_output_is_truncated_for_a_directory_on_stdin() {
     for verb in ["copy -o f", "meter -q -o f", "buffer -q -f -o f", "tee f"] {
-        let (output, directory) = shell(&format!("echo old > f; $F {verb} < ."));
+        let (output, directory) = in_new_place(&format!("echo old > f; $F {verb} < ."));
         assert_code(&output, 1);
         assert!(stderr(&output).contains("Is a directory"), "{output:?}");
         assert_eq!(content(&directory, "f"), "old\n", "{verb}");

@@ -23,7 +23,7 @@ fn without_fast_calls() -> BpfProgram {
     refusing(&calls.map(|call| (call, &[][..])), Errno::IO)
 }
 
-fn shell(directory: &Path, line: &str, plain: &str) -> Output {
+fn in_sandbox(directory: &Path, line: &str, plain: &str) -> Output {
     let mut command = bash(directory, &format!("set -o pipefail; {line}"));
     command.env("FULLBORE_PLAIN", plain);
     finish(start(under(without_fast_calls(), &mut command)))
@@ -57,8 +57,8 @@ fn where_it_is_set_every_verb_moves_bytes_without_any_other_call() {
     .unwrap();
     let mut failed_otherwise = 0;
     for line in LINES {
-        assert_quiet_success(&shell(dir.path(), line, "1"));
-        failed_otherwise += usize::from(!shell(dir.path(), line, "0").status.success());
+        assert_quiet_success(&in_sandbox(dir.path(), line, "1"));
+        failed_otherwise += usize::from(!in_sandbox(dir.path(), line, "0").status.success());
     }
     // The filter does what it is for: a copy between pipes or files uses other calls.
     assert!(failed_otherwise >= 4, "{failed_otherwise}");
@@ -69,12 +69,12 @@ fn any_other_value_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a"), "hello\n").unwrap();
     for verb in ["copy a", "tee < a", "meter -q a", "buffer -q -i a"] {
-        let output = shell(dir.path(), &format!("$FB {verb}"), "yes");
+        let output = in_sandbox(dir.path(), &format!("$FB {verb}"), "yes");
         assert_code(&output, 2);
         assert!(one_line(stderr(&output)).contains("FULLBORE_PLAIN is \"yes\": expected 1"));
         assert!(output.stdout.is_empty());
         assert_code(
-            &shell(dir.path(), &format!("FULLBORE_PLAIN= $FB {verb}"), ""),
+            &in_sandbox(dir.path(), &format!("FULLBORE_PLAIN= $FB {verb}"), ""),
             0,
         );
     }

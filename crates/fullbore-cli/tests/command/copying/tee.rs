@@ -21,7 +21,7 @@ fn directory() -> TempDir {
 }
 
 /// Runs a line of bash in the directory, where `$TEE` is `tee`.
-fn shell(directory: &TempDir, tee: &str, line: &str) -> Output {
+fn with_tee(directory: &TempDir, tee: &str, line: &str) -> Output {
     finish(start(bash(directory, line).env("TEE", tee)))
 }
 
@@ -47,7 +47,7 @@ fn every_output_gets_every_byte() {
         "cat big | $TEE x y",
         "cat big | $TEE x >(cat > y) | cat",
     ] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_tee(&dir, &ours(), line);
         assert_quiet_success(&output);
         assert!(output.stdout == big(), "{line}");
         assert!(content(&dir, "x") == big(), "{line}");
@@ -60,7 +60,7 @@ fn every_output_gets_every_byte() {
 fn files_are_replaced_or_appended_to() {
     let dir = directory();
     let line = "$TEE big < a; $TEE -a big new < a; $TEE --append big < a; $TEE - < a";
-    let output = shell(&dir, &ours(), line);
+    let output = with_tee(&dir, &ours(), line);
     assert_quiet_success(&output);
     assert_eq!(content(&dir, "big"), b"hello\n".repeat(3));
     assert_eq!(content(&dir, "new"), b"hello\n");
@@ -75,7 +75,7 @@ fn files_are_replaced_or_appended_to() {
 #[test]
 fn a_file_that_cannot_be_opened_keeps_back_no_other() {
     let dir = directory();
-    let output = shell(&dir, &ours(), "$TEE x no/where y < a");
+    let output = with_tee(&dir, &ours(), "$TEE x no/where y < a");
     assert_code(&output, 1);
     assert!(one_line(stderr(&output)).contains("open 'no/where': No such file"));
     assert_eq!(stdout(&output), "hello\n");
@@ -92,7 +92,7 @@ fn an_output_that_is_the_input_is_refused_and_not_changed() {
         "$TEE < a >> a",
         "$TEE x < a >> a",
     ] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_tee(&dir, &ours(), line);
         assert_code(&output, 2);
         assert!(
             one_line(stderr(&output)).contains("is both input and output"),
@@ -106,7 +106,7 @@ fn an_output_that_is_the_input_is_refused_and_not_changed() {
 fn a_command_line_that_is_wrong_is_one_line_and_code_2() {
     let dir = directory();
     for line in ["$TEE --output-error=never x < a", "$TEE --no-such x < a"] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_tee(&dir, &ours(), line);
         assert_code(&output, 2);
         one_line(stderr(&output));
         assert!(!dir.path().join("x").exists());
@@ -117,7 +117,7 @@ fn a_command_line_that_is_wrong_is_one_line_and_code_2() {
 fn outcome(tee: &str, options: &str, rest: &str) -> (i32, bool, Vec<Vec<u8>>) {
     let dir = directory();
     let line = rest.replace("$TEE", &format!("{tee} {options}"));
-    let output = shell(&dir, tee, &format!("{line}; sleep 0.05"));
+    let output = with_tee(&dir, tee, &format!("{line}; sleep 0.05"));
     let code: i32 = String::from_utf8(content(&dir, "code"))
         .unwrap()
         .trim()
@@ -221,7 +221,7 @@ fn a_slow_reader_beside_it_gets_every_byte_too() {
          {FULLBORE} write --write-with-vmsplice --verify --bytes-to-pipe 64M \
          | $TEE f | {FULLBORE} read --verify --bytes-to-pipe 64M > quick && wait $slow"
     );
-    let output = shell(&dir, &ours(), &line);
+    let output = with_tee(&dir, &ours(), &line);
     assert_code(&output, 0);
     assert!(
         content(&dir, "slow").ends_with(b"(64MiB piped)\n"),
@@ -239,7 +239,7 @@ fn a_slow_reader_beside_it_gets_every_byte_too() {
 fn closed_descriptors_are_neither_a_crash_nor_a_hang() {
     let dir = directory();
     for line in ["$TEE x <&-", "$TEE x < a >&-", "$TEE no/x < a 2>&-"] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_tee(&dir, &ours(), line);
         assert!(output.status.code().is_some_and(|code| code <= 1), "{line}");
     }
 }
@@ -285,7 +285,7 @@ fn a_reader_of_another_pipe_that_goes_away_is_told_of() {
 fn an_output_that_failed_is_reported_although_the_reader_of_stdout_leaves() {
     let directory = directory();
     let line = "yes | $TEE /dev/full | head -n 1; echo ${PIPESTATUS[1]}";
-    let output = shell(&directory, &ours(), line);
+    let output = with_tee(&directory, &ours(), line);
     assert_eq!(stdout(&output), "y\n1\n");
     let said = one_line(stderr(&output));
     assert!(
@@ -326,7 +326,7 @@ fn it_ends_when_all_outputs_are_gone_although_nothing_comes_in() {
 fn a_null_device_that_was_opened_for_reading_is_an_error() {
     let dir = directory();
     for line in ["$TEE x < a 1< /dev/null", "cat a | $TEE x 1< /dev/null"] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_tee(&dir, &ours(), line);
         assert_code(&output, 1);
         let said = one_line(stderr(&output));
         assert!(
@@ -352,7 +352,7 @@ fn the_log_of_the_kernel_gets_its_bytes() {
         "echo '<7>a test of fullbore' | $TEE /dev/kmsg",
         "echo '<7>a test of fullbore' | ${TEE% tee} buffer -q -f -o /dev/kmsg -o -",
     ] {
-        let output = shell(&dir, &ours(), line);
+        let output = with_tee(&dir, &ours(), line);
         assert_quiet_success(&output);
         assert_eq!(stdout(&output), "<7>a test of fullbore\n", "{line}");
     }

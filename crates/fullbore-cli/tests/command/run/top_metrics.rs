@@ -534,9 +534,9 @@ fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
                     let mut rounds = 0;
                     while rounds < 20 || pages.load(Ordering::Relaxed) < 20 {
                         rounds += 1;
-                        let ended = shell("head -c 200000 /dev/zero | cat | wc -c");
+                        let ended = in_own_group("head -c 200000 /dev/zero | cat | wc -c");
                         assert_eq!(stdout(&ended).trim(), "200000", "{}", said(&ended));
-                        let piped = shell("{ yes; echo $? >&2; } | head -n 1");
+                        let piped = in_own_group("{ yes; echo $? >&2; } | head -n 1");
                         assert_eq!(stdout(&piped), "y\n", "{}", said(&piped));
                         // 141 is 128 plus the number of SIGPIPE.
                         assert_eq!(stderr(&piped).trim(), "141", "{}", said(&piped));
@@ -551,7 +551,7 @@ fn pipelines_see_end_of_file_and_sigpipe_while_they_are_scraped() {
     });
 }
 
-fn shell(line: &str) -> std::process::Output {
+fn in_own_group(line: &str) -> std::process::Output {
     use std::os::unix::process::CommandExt;
     // It gets its own group, so that a signal to this test's group is not mistaken for SIGPIPE.
     finish(start(bash(".", line).process_group(0)))
@@ -676,7 +676,7 @@ fn a_table_or_json_that_cannot_be_written_is_an_error() {
         ("> /dev/full", ": No space left on device"),
     ] {
         for way in ["--once", "--json"] {
-            let output = shell(&format!(
+            let output = in_own_group(&format!(
                 "'{FULLBORE}' top {way} --pipeline $$ {redirection}"
             ));
             assert_code(&output, 1);
