@@ -14,6 +14,7 @@ use std::sync::Once;
 
 use anyhow::Context;
 
+use crate::copying::SameFile;
 use crate::copying::failure::{close_failed, is_closed_output};
 use crate::limits::{limit_of_files, limit_of_processes};
 use crate::terminal::lines::say_line;
@@ -138,11 +139,16 @@ pub fn first_line(error: &clap::Error) -> String {
     first.join(" ")
 }
 
+/// Returns whether an error is that the command line is wrong.
+pub fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>() || error.is::<SameFile>()
+}
+
 /// Returns the exit code for an error that is to be printed; `None` if the output was only closed early,
 /// which is not an error.
 pub fn code(error: &anyhow::Error) -> Option<ExitCode> {
     let of_observe = matches!(error.downcast_ref(), Some(Error::Unsupported(_)));
-    let code = match error.is::<Usage>() {
+    let code = match is_usage(error) {
         true => 2,
         false if of_observe || error.is::<Unsupported>() => UNSUPPORTED,
         false => 1,

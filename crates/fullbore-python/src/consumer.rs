@@ -242,14 +242,13 @@ impl PyConsumer {
         closefd: bool,
     ) -> PyResult<Self> {
         let (own, file, ahead) = File::open(file, false, closefd)?;
-        let mut options = ConsumerOptions::new().interruptible(true);
-        if let Some(Size(bytes)) = &buffer {
-            options = options.buffer(*bytes);
-        }
-        let consumer = options
+        let buffer = buffer.map(|Size(bytes)| bytes);
+        let consumer = ConsumerOptions::new()
+            .interruptible(true)
+            .buffer(buffer)
             .open(own)
             .map_err(|error| crate::errors::exception(py, &error, &file.name))?;
-        let consumer = ring::consumer(py, consumer, shared, buffer.map(|Size(bytes)| bytes))?;
+        let consumer = ring::consumer(py, consumer, shared, buffer)?;
         Ok(Self {
             turns: Turns::new(Input {
                 consumer,

@@ -14,7 +14,6 @@ use fullbore_observe::{Monitor, StartedStage, Watch};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::Serialize;
 
@@ -101,24 +100,10 @@ impl Watcher {
         pipes: Vec<(RawFd, usize, usize)>,
         ago: f64,
     ) -> PyResult<Self> {
-        let links = pipes
-            .into_iter()
-            .enumerate()
-            .map(|(number, (fd, capacity, wanted))| {
-                // O_PATH makes this process neither a reader nor a writer of the pipe.
-                let path = format!("/proc/self/fd/{fd}");
-                let handle = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                    .map_err(without_file)?;
-                Ok(Link {
-                    writer: number,
-                    reader: number + 1,
-                    handle,
-                    capacity,
-                    wanted,
-                    write_end: None,
-                })
-            })
-            .collect::<PyResult<Vec<_>>>()?;
+        let links = (0..).zip(pipes).map(|(writer, (fd, capacity, wanted))| {
+            Link::open(fd, writer, capacity, wanted).map_err(without_file)
+        });
+        let links = links.collect::<PyResult<Vec<_>>>()?;
         let pids = stages.iter().map(|(_, pid)| Pid::from_raw(*pid as i32));
         let ago = Duration::try_from_secs_f64(ago).unwrap_or_default();
         let state = State {

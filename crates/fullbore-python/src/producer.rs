@@ -111,14 +111,10 @@ impl PyProducer {
         closefd: bool,
     ) -> PyResult<Self> {
         let (own, file, _) = File::open(file, true, closefd)?;
-        let mut options = ProducerOptions::new().interruptible(true);
-        if let Some(Size(bytes)) = pipe_size {
-            options = options.pipe_size(bytes);
-        }
-        if let Some(Size(bytes)) = chunk {
-            options = options.chunk(bytes);
-        }
-        let producer = options
+        let producer = ProducerOptions::new()
+            .interruptible(true)
+            .pipe_size(pipe_size.map(|Size(bytes)| bytes))
+            .chunk(chunk.map(|Size(bytes)| bytes))
             .open(own)
             .map_err(|error| exception(py, &error, &file.name))?;
         let producer = ring::producer(py, producer, shared)?;

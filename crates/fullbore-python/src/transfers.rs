@@ -112,24 +112,18 @@ pub fn transfer<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let class = class(py, "Report")?;
     let (from, to) = (Held::new(py, &source)?, Held::new(py, &sink)?);
-    let mut options = TransferOptions::new()
+    let mut transfer = TransferOptions::new()
         .after(ahead)
         .guarantee(match by_reference {
             true => Guarantee::Reference,
             false => Guarantee::Snapshot,
         })
         .plain(plain)
-        .interruptible(true);
-    if let Some(limit) = limit {
-        options = options.limit(limit);
-    }
-    if let Some(Size(bytes)) = pipe_size {
-        options = options.pipe_size(bytes);
-    }
-    if let Some(Canceller(cancel)) = cancel {
-        options = options.cancel(cancel);
-    }
-    let mut transfer = options.open(from, to);
+        .interruptible(true)
+        .limit(limit)
+        .pipe_size(pipe_size.map(|Size(bytes)| bytes))
+        .cancel(cancel.map(|Canceller(cancel)| cancel))
+        .open(from, to);
     let progress = progress.map(Bound::unbind);
     let tell = |py: Python<'_>, bytes: u64| match &progress {
         Some(progress) => progress.call1(py, (bytes,)).map(drop),
@@ -219,13 +213,10 @@ pub fn split<'py>(
         true => Policy::DROP,
         false => Policy::FAIL_ALL,
     };
-    let mut options = TeeOptions::new().plain(plain);
-    if let Some(limit) = limit {
-        options = options.limit(limit);
-    }
-    if let Some(Size(bytes)) = pipe_size {
-        options = options.pipe_size(bytes);
-    }
+    let options = TeeOptions::new()
+        .plain(plain)
+        .limit(limit)
+        .pipe_size(pipe_size.map(|Size(bytes)| bytes));
     let held = sinks.iter().map(|sink| Ok((Held::new(py, sink)?, policy)));
     let held = held.collect::<PyResult<Vec<_>>>()?;
     let mut tee = options.open(Held::new(py, &source)?, held);

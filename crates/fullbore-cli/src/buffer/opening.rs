@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
 use rustix::fs::FileType;
 use rustix::mm::MlockAllFlags;
@@ -20,6 +19,7 @@ use super::options::Options;
 use super::outputs::Place;
 use super::sealed::{Receiving, Sending};
 use crate::copying::{Input, Output};
+use crate::exit;
 
 /// What a buffer reads from, and writes to.
 pub struct Ends {
@@ -83,7 +83,7 @@ impl Options {
             };
             match opened {
                 Ok(sink) => sinks.push(sink),
-                Err(error) if error.is::<Usage>() || self.stop_on_error => return Err(error),
+                Err(error) if exit::is_usage(&error) || self.stop_on_error => return Err(error),
                 Err(error) => failures.push(error),
             }
         }

@@ -120,20 +120,19 @@ impl Options {
 
     /// Returns the options of a buffer between these ends.
     pub fn between(&self, ends: &Ends, sizes: &Sizes, is_plain: bool) -> BufferOptions {
-        let mut options = BufferOptions::new()
+        let mut devices = ends.sinks.iter().filter(|_| self.device_block);
+        let device = devices.find_map(|sink| device_block(&sink.output));
+        let block = device.or(sizes.block);
+        BufferOptions::new()
             .plain(is_plain)
             .memory(sizes.memory)
             .start_at(self.start_writing.unwrap_or(0.0))
             .resume_at(self.start_reading.unwrap_or(100.0))
             .read_rate(self.read_rate)
             .write_rate(self.write_rate)
-            .pause_after_write(Duration::from_micros(self.pause));
-        let mut devices = ends.sinks.iter().filter(|_| self.device_block);
-        let device = devices.find_map(|sink| device_block(&sink.output));
-        if let Some(block) = device.or(sizes.block) {
-            options = options.chunk(block).whole_chunks(self.as_mbuffer);
-        }
-        options
+            .pause_after_write(Duration::from_micros(self.pause))
+            .chunk(block)
+            .whole_chunks(self.as_mbuffer && block.is_some())
     }
 
     /// Tells the sender what became of its sealed stream: with its seal, that everything is in place.

@@ -20,7 +20,6 @@ use crate::copying;
 use crate::exit;
 use crate::processes::interrupt;
 use crate::terminal::lines::say_line;
-use fullbore_host::refusal::Usage;
 
 /// Copy stdin to stdout through a large buffer, so that neither side waits for the other
 ///
@@ -117,8 +116,7 @@ impl Buffer {
                 messages.line(&digest);
             }
         }
-        let is_usage = |error: &anyhow::Error| error.is::<Usage>();
-        if !ended.failure.as_ref().is_some_and(is_usage) {
+        if !ended.failure.as_ref().is_some_and(exit::is_usage) {
             let said = self.say_at_the_end(&ended.report.level, destinations, &show, messages);
             if let Err(error) = said {
                 messages.error(&error);

@@ -275,17 +275,13 @@ impl Copy {
             copying.total.elapsed += began.elapsed();
             copied?;
         } else {
-            let mut options = TransferOptions::new()
+            let mut transfer = TransferOptions::new()
                 .guarantee(copying::guarantee(self.by_reference))
                 .plain(copying.is_plain)
-                .visible(copying.digest.is_some());
-            if let Some(most) = most {
-                options = options.limit(most);
-            }
-            if let Some(bytes) = self.pipe_size {
-                options = options.pipe_size(bytes);
-            }
-            let mut transfer = options.open(&source, &*output);
+                .visible(copying.digest.is_some())
+                .limit(most)
+                .pipe_size(self.pipe_size)
+                .open(&source, &*output);
             let ran = transfer
                 .run_with(|progress| copying.arrived(progress.seen, progress.step, &mut synced));
             copying.total.add(ran, input, output)?;

@@ -120,14 +120,13 @@ impl Tee {
             return Ok(ExitCode::FAILURE);
         }
         let policy = self.mode().map_or(BY_DEFAULT, Mode::policy);
-        let options = TeeOptions::new().plain(is_plain);
-        let mut options = options.fail_without_readers(self.mode().is_some());
-        if let Some(bytes) = self.pipe_size {
-            options = options.pipe_size(bytes);
-        }
         let sinks = outputs.iter();
         let sinks = sinks.map(|output| (output.as_fd(), copying::policy_of(policy, output)));
-        let mut tee = options.open(stdin.as_fd(), sinks);
+        let mut tee = TeeOptions::new()
+            .plain(is_plain)
+            .fail_without_readers(self.mode().is_some())
+            .pipe_size(self.pipe_size)
+            .open(stdin.as_fd(), sinks);
         if self.sync {
             tee.set_limit(WINDOW);
         }
@@ -216,7 +215,7 @@ impl Tee {
         for mut output in all {
             match output.open(&[Input::Stdin]) {
                 Ok(()) => outputs.push(output),
-                Err(error) if !stops && !error.is::<Usage>() => all_well = is_well(Err(error)),
+                Err(error) if !stops && !exit::is_usage(&error) => all_well = is_well(Err(error)),
                 Err(error) => return Err(error),
             }
         }

@@ -21,7 +21,6 @@ use super::replacement::{Replacement, directory_of};
 use super::sync::{is_stored, sync_directory, sync_file};
 use crate::error_text::{Failed, shown};
 use crate::inherited;
-use fullbore_host::refusal::Usage;
 use fullbore_host::text::error_text;
 
 /// An input as it was named.
@@ -201,7 +200,7 @@ impl Output {
     ///
     /// # Errors
     /// [`Usage`].
-    pub fn refuse(&self, inputs: &[Input]) -> Result<(), Usage> {
+    pub fn refuse(&self, inputs: &[Input]) -> Result<(), SameFile> {
         let found = match self {
             Output::Named(path, _) => rustix::fs::stat(path),
             _ => fstat(self),
@@ -320,7 +319,7 @@ fn sync_names_beside(path: &Path, shown: &str) -> anyhow::Result<()> {
     sync_directory(&directory, shown)
 }
 
-fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
+fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), SameFile> {
     let kind = FileType::from_raw_mode(output.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::Fifo) {
         return Ok(());
@@ -328,7 +327,7 @@ fn refuse_the_same(output: &Stat, inputs: &[Input]) -> Result<(), Usage> {
     let is_output = |stat: Stat| (stat.st_dev, stat.st_ino) == (output.st_dev, output.st_ino);
     let mut inputs = inputs.iter();
     let same = inputs.find(|input| input.stat().is_ok_and(is_output));
-    same.map_or(Ok(()), |input| Err(both_ends(input)))
+    same.map_or(Ok(()), |input| Err(SameFile(input.clone())))
 }
 
 /// Returns the size in bytes of a block device, which sysfs(5) has in sectors of 512 bytes.
@@ -406,15 +405,7 @@ impl Same {
     }
 }
 
-/// What [`both_ends`] says of the input.
-const BOTH_ENDS: &str = " is both input and output";
-
-/// Returns the error for an input that is also the output.
-pub fn both_ends(input: &Input) -> Usage {
-    Usage(format!("{input}{BOTH_ENDS}"))
-}
-
-/// Returns the name of the input if this error is that it is also the output.
-pub fn same_file(error: &Usage) -> Option<&str> {
-    error.0.strip_suffix(BOTH_ENDS)
-}
+/// This input is also the output: the command line is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is both input and output")]
+pub struct SameFile(pub Input);

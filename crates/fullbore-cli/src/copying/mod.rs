@@ -12,7 +12,7 @@ mod sealing;
 mod sync;
 
 pub use at_least::{AtLeast, TooFew};
-pub use ends::{Existing, Input, Output, Same, block_size, both_ends, end, same_file, set_back};
+pub use ends::{Existing, Input, Output, Same, SameFile, block_size, end, set_back};
 pub use failure::policy_of;
 pub use join::join;
 pub use replacement::{Replacement, directory_of};

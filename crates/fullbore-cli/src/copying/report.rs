@@ -8,14 +8,14 @@ use fullbore::{Error, TransferFailure, TransferReport};
 use fullbore_host::size::amount;
 use fullbore_host::text::duration;
 
-use super::ends::{Input, Output, both_ends};
+use super::ends::{Input, Output, SameFile};
 use super::failure::Broken;
 
 /// Adds the names of input and output to an error of the library.
 pub fn named(error: Error, input: &Input, output: &Output) -> anyhow::Error {
     match error {
         // The only invalid request that these verbs can make.
-        Error::Invalid(_) => both_ends(input).into(),
+        Error::Invalid(_) => SameFile(input.clone()).into(),
         error => Broken::moving(&error, input, output).map_or_else(|| error.into(), Into::into),
     }
 }

@@ -26,11 +26,8 @@ impl Sealing {
     /// # Errors
     /// Those of dup(2), and of writing the header.
     pub fn begin(output: &Output, is_plain: bool, seals: bool) -> anyhow::Result<Self> {
-        let (options, sink) = (ProducerOptions::new(), output.as_fd().try_clone_to_owned()?);
-        let producer = match is_plain {
-            true => options.way(Way::Copy).open(sink)?,
-            false => options.open(sink)?,
-        };
+        let options = ProducerOptions::new().way(is_plain.then_some(Way::Copy));
+        let producer = options.open(output.as_fd().try_clone_to_owned()?)?;
         Ok(match seals {
             true => Sealing::Sealed(Box::new(Sealer::new(producer)?)),
             false => Sealing::Content(Box::new(producer)),

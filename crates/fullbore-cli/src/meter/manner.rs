@@ -4,7 +4,7 @@ use fullbore_host::refusal::Usage;
 use fullbore_host::text::clean;
 
 use crate::copying::failure::{Broken, Doing};
-use crate::copying::same_file;
+use crate::copying::{Input, SameFile};
 use crate::exit;
 
 /// As whom a meter speaks.
@@ -52,8 +52,10 @@ impl Manner {
 
     /// Returns the bit of pv's exit code for an error.
     pub fn bit(error: &anyhow::Error) -> u8 {
-        if let Some(usage) = error.downcast_ref::<Usage>() {
-            return same_file(usage).map_or(WRONG, |_| SAME_FILE);
+        if error.is::<SameFile>() {
+            return SAME_FILE;
+        } else if error.is::<Usage>() {
+            return WRONG;
         }
         match error.downcast_ref().map(|broken: &Broken| broken.doing) {
             Some(Doing::Read | Doing::Write | Doing::WriteToNobody) => NOT_TRANSFERRED,
@@ -69,8 +71,11 @@ fn words_of_pv(error: &anyhow::Error) -> Option<String> {
         doing, name, why, ..
     }) = error.downcast_ref()
     else {
-        let name = error.downcast_ref::<Usage>().and_then(same_file)?;
-        return Some(format!("input file is output file: {}", plain(name)));
+        let name = match &error.downcast_ref::<SameFile>()?.0 {
+            Input::Stdin => "(stdin)".into(),
+            Input::File(path) => path.to_string_lossy(),
+        };
+        return Some(format!("input file is output file: {name}"));
     };
     match doing {
         Doing::Open => Some(format!("{}: {why}", plain(name))),

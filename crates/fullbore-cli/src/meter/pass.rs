@@ -192,11 +192,8 @@ impl<'a> Passing<'a> {
     /// when they have been read.
     fn pass_lines(&mut self, end: u8, route: &mut Route<'_>) -> anyhow::Result<Option<Error>> {
         let (source, input, output) = (Arc::clone(&route.source), route.input, route.output);
-        let mut options = ProducerOptions::new().way(Way::Copy);
-        if let Some(bytes) = self.how.pipe_buffer_size {
-            options = options.pipe_size(bytes);
-        }
-        let mut onward = options.open(output)?;
+        let options = ProducerOptions::new().way(Way::Copy);
+        let mut onward = options.pipe_size(self.how.pipe_buffer_size).open(output)?;
         let (looks_at, mut sent) = (self.meter.looks_at(), 0);
         let began = rustix::fs::tell(&source).ok();
         while !self.is_enough() {
@@ -249,21 +246,15 @@ impl<'a> Passing<'a> {
             || self.how.skip_errors > 0
             || looks_at.is_some()
             || self.how.direct_io;
-        let mut options = fullbore::TransferOptions::new()
+        let mut chunk = self.chunk(skips);
+        let mut transfer = fullbore::TransferOptions::new()
             .plain(self.is_plain)
             .guarantee(copying::guarantee(self.how.by_reference))
-            .visible(is_visible);
-        if let Some(bytes) = self.how.pipe_buffer_size {
-            options = options.pipe_size(bytes);
-        }
-        if let Some(left) = self.left() {
-            options = options.limit(left);
-        }
-        let mut chunk = self.chunk(skips);
-        if let Some(bytes) = chunk {
-            options = options.chunk(bytes);
-        }
-        let mut transfer = options.open(Arc::clone(source), *output);
+            .visible(is_visible)
+            .pipe_size(self.how.pipe_buffer_size)
+            .limit(self.left())
+            .chunk(chunk)
+            .open(Arc::clone(source), *output);
         loop {
             let (mut other, mut synced) = (None, Ok(()));
             let ran = transfer.run_with(|progress| {

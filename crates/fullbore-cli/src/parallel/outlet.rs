@@ -4,7 +4,7 @@
 //! its own memory uses them again as soon as its pipe is empty (vmsplice(2)), and stdout would get the new bytes.
 
 use crate::copying::failure::is_network;
-use crate::copying::{Input, Same, both_ends};
+use crate::copying::{Input, Same, SameFile};
 use anyhow::Context;
 use fullbore::Pages;
 use fullbore_linux::outcome::{Polled, polled};
@@ -52,7 +52,7 @@ impl Outlet {
     pub fn open() -> anyhow::Result<Self> {
         inherited::stdout()?;
         if Same::as_stdout(stdin()) == Same::WouldGrow {
-            return Err(both_ends(&Input::Stdin).into());
+            return Err(SameFile(Input::Stdin).into());
         }
         if let Some(end) = pipe::of(&stdout())? {
             end.grow(pipe::roomy())?;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ use fullbore_host::machine::format_cpu_list;
 use fullbore_host::size;
 use fullbore_host::text::clean;
 use fullbore_observe::StartedStage;
+use fullbore_observe::census::link::Link;
 
 /// How long programs may take to stop when the terminal asks them to: a program that draws restores the
 /// terminal first. Some programs never stop.
@@ -181,7 +182,9 @@ impl<'a> Runner<'a> {
                 }
                 self.hold_for_early(number, &pipe.writer)?;
                 if self.options.watched() {
-                    links.push(start::link(number, pipe, growth.after, wanted)?);
+                    let fd = pipe.writer.as_raw_fd();
+                    let link = Link::open(fd, number, growth.after, wanted);
+                    links.push(link.context("open a pipe in /proc/self/fd")?);
                 }
                 growths.push(*growth);
             }

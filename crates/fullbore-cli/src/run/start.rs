@@ -13,12 +13,10 @@ use fullbore::{Pipe, PipeEnd, PipeGrowth, PipeLimit};
 use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal};
-use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
 use crate::inherited;
 use fullbore_host::size;
-use fullbore_observe::census::link::Link;
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,23 +157,4 @@ pub fn too_small(pipes: &[PipeGrowth], wanted: usize) -> Option<String> {
     Some(format!(
         "{which} {has} instead of {wanted}: {limit}; {help}"
     ))
-}
-
-/// Returns what is observed of the pipe between a stage and the next one.
-///
-/// # Errors
-/// Fails if /proc is not mounted.
-pub fn link(writer: usize, pipe: &Pipe, capacity: usize, wanted: usize) -> Result<Link> {
-    // `O_PATH` makes this process neither a reader nor a writer of the pipe, so that no process waits for this one or
-    // because of it.
-    let path = format!("/proc/self/fd/{}", pipe.writer.as_fd().as_raw_fd());
-    let handle = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    Ok(Link {
-        writer,
-        reader: writer + 1,
-        handle: handle.with_context(|| format!("open {path}"))?,
-        capacity,
-        wanted,
-        write_end: None,
-    })
 }
