@@ -15,21 +15,23 @@ const ROOMY: usize = 1 << 20;
 /// The memory limit of a cgroup that leaves room for such a pipe.
 const MEMORY: u64 = 64 << 20;
 
-/// Makes the buffer enlarge the pipe that it reads from, if that is small, as `fullbore tune` does: once the program that
-/// writes into it has begun to write, so that it can be known, and before any byte is read, because looking for it in
-/// /proc takes a while. Where the stream ends already, it does nothing.
+/// The bytes that show that a stream is long: looking for the program that writes takes the time of some megabytes.
+const LONG: u64 = 16 << 20;
+
+/// Makes the buffer enlarge the pipe that it reads from, if that is small and the stream is long, as `fullbore tune`
+/// does. Where the stream ends already, it does nothing.
 pub fn enlarge(options: BufferOptions, ends: &Ends) -> BufferOptions {
     let source = Arc::clone(&ends.source);
     let Ok(Some(pipe)) = linux::pipe::of(&ends.source) else {
         return options;
     };
     let is_small = pipe.capacity().is_ok_and(|size| size < ROOMY);
-    let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
-    let Some(pipe) = pipe.identity().ok().filter(|_| is_small && has_room) else {
+    let Some(pipe) = pipe.identity().ok().filter(|_| is_small) else {
         return options;
     };
-    options.before_reading(move || {
-        if !linux::is_closed(source.as_fd()).unwrap_or(true) {
+    options.after_reading(LONG, move || {
+        let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
+        if has_room && !linux::is_closed(source.as_fd()).unwrap_or(true) {
             // Without it, reading is only slower.
             let _ = tune::tune(&Target::Pipe(pipe), outcome::Options::growing(ROOMY));
         }
