@@ -720,7 +720,10 @@ fn no_mover_looks_through_proc_but_buffer_once_in_a_long_stream() {
     }
     let dir = directory();
     let verbs = ["buffer -q --log 9", "copy", "meter -q", "tee"];
-    for (verb, input) in verbs.into_iter().flat_map(|verb| [(verb, "8M"), (verb, "80M")]) {
+    for (verb, input) in verbs
+        .into_iter()
+        .flat_map(|verb| [(verb, "8M"), (verb, "80M")])
+    {
         for sink in ["> /dev/null", "| cat > /dev/null"] {
             let traced = format!("strace -f -qq -o trace -e trace=openat {FULLBORE} {verb}");
             let line = format!("head -c {input} /dev/zero | {traced} {sink}");

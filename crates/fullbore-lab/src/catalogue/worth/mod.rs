@@ -5,9 +5,11 @@
 //! what the reader has got through; the cost is the CPU time of all processes, and decides as much as the figure.
 //!
 //! `table` lists the ways and the readers, `data` makes the bytes, `produce` is the producer, and `read` the reader:
-//! `look` if it looks at every byte, `pass_on` if it does not.
+//! `look` if it looks at every byte, `pass_on` if it does not, and `execute` if it is a program that people have. Then
+//! the producer measures.
 
 mod data;
+mod execute;
 mod look;
 mod pass_on;
 mod produce;
@@ -27,6 +29,7 @@ use crate::measurement::{Measured, Stop};
 use crate::process;
 use crate::task::{Part, Timing};
 use crate::work::{Bench, Work};
+use execute::ExecuteTask;
 use fullbore_results::run::Outcome;
 use pass_on::DropTask;
 use produce::ProduceTask;
@@ -36,7 +39,10 @@ use table::{READERS, Reader, Use, WAYS, Way, WayName};
 /// Returns the group.
 pub fn group() -> Group {
     let rows = READERS.iter().flat_map(|reader| {
-        WAYS.iter().map(move |way| {
+        let is_program = reader.is.program().is_some();
+        let ways = WAYS.iter();
+        let ways = ways.filter(move |way| way.is.is_a_pipe() || !is_program);
+        ways.map(move |way| {
             let name = format!("{}_to_{}", way.name, reader.name);
             let shows = format!("{} → {}", way.shows, reader.title);
             Experiment {
@@ -54,6 +60,7 @@ const PARTS: &[Part] = &[
     Part::of::<ProduceTask>(),
     Part::of::<ReadTask>(),
     Part::of::<DropTask>(),
+    Part::of::<ExecuteTask>(),
 ];
 
 /// The work of bringing bytes to a reader in one way.
@@ -80,6 +87,19 @@ impl Work for Worth {
         let (way, to) = (self.way.is, self.reader.is);
         let (stdin, stdout, to_reader) = connect(self.way).map_err(Stop::skipped)?;
         let (program, cpus) = (bench.program, bench.cpus);
+        if let Some(line) = to.program() {
+            let reader = ExecuteTask { line: line.into() };
+            let out = if to == Use::Cat {
+                Stdio::null()
+            } else {
+                Stdio::piped()
+            };
+            let reading = program.start(&reader, Some(cpus.reader), to_reader, out)?;
+            let measures = Some(timing);
+            let produce = ProduceTask { way, to, measures };
+            let producing = program.start(&produce, Some(cpus.writer), stdin, stdout)?;
+            return execute::measured(to, timing, reading, producing);
+        }
         let mut receiver = None;
         let mut to_receiver = Stdio::null();
         if to == Use::Tcp {
@@ -89,7 +109,11 @@ impl Work for Worth {
         }
         let read = ReadTask { way, to, timing };
         let reading = program.start(&read, Some(cpus.reader), to_reader, to_receiver)?;
-        let produce = ProduceTask { way, to };
+        let produce = ProduceTask {
+            way,
+            to,
+            measures: None,
+        };
         let producing = program.start(&produce, Some(cpus.writer), stdin, stdout)?;
         let read = reading.end_within(timing.patience())?;
         let moved = producing.behind::<Moved>("producer", &read, "reader");

@@ -79,18 +79,41 @@ pub enum Use {
     File,
     /// Sends over TCP.
     Tcp,
+    /// `cat`.
+    Cat,
+    /// `grep`.
+    Grep,
+    /// `wc`.
+    Wc,
+}
+
+impl WayName {
+    /// Returns whether the reader is at the end of a pipe, and need not know of the way.
+    pub fn is_a_pipe(self) -> bool {
+        !matches!(self, WayName::Shared | WayName::Ring)
+    }
 }
 
 impl Use {
+    /// Returns the command line of the reader, if it is a program that people have.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Use::Cat => Some("cat"),
+            Use::Grep => Some("grep -c curl"),
+            Use::Wc => Some("wc -l"),
+            _ => None,
+        }
+    }
+
     /// Returns whether the reader passes the bytes on, or drops them, without looking at them.
     pub fn passes_on(self) -> bool {
         matches!(self, Use::Drop | Use::File | Use::Tcp)
     }
 }
 
-/// The readers.
+/// The readers. Programs read from pipes only.
 #[rustfmt::skip]
-pub static READERS: [Reader; 8] = [
+pub static READERS: [Reader; 11] = [
     Reader { is: Use::Drop, name: "drop", title: "a reader that drops every byte" },
     Reader { is: Use::Sum, name: "sum", title: "a reader that adds up every word" },
     Reader { is: Use::Sha256, name: "sha256", title: "a reader that hashes (SHA-256)" },
@@ -99,4 +122,7 @@ pub static READERS: [Reader; 8] = [
     Reader { is: Use::Zstd, name: "zstd", title: "a reader that decompresses (zstd)" },
     Reader { is: Use::File, name: "file", title: "a reader that writes to a file in memory" },
     Reader { is: Use::Tcp, name: "tcp", title: "a reader that sends over TCP" },
+    Reader { is: Use::Cat, name: "cat", title: "the program cat > /dev/null" },
+    Reader { is: Use::Grep, name: "grep", title: "the program grep -c" },
+    Reader { is: Use::Wc, name: "wc", title: "the program wc -l" },
 ];
