@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fullbore::BufferOptions;
 use fullbore_linux as linux;
+use fullbore_observe::census::fill::Fill;
 use fullbore_observe::tune::{self, outcome, target::Target};
 
 use super::opening::Ends;
@@ -15,11 +16,9 @@ const ROOMY: usize = 1 << 20;
 /// The memory limit of a cgroup that leaves room for such a pipe.
 const MEMORY: u64 = 64 << 20;
 
-/// The bytes that show that a stream is long: looking for the program that writes takes the time of some megabytes.
-const LONG: u64 = 16 << 20;
-
-/// Makes the buffer enlarge the pipe that it reads from, if that is small and the stream is long, as `fullbore tune`
-/// does. Where the stream ends already, it does nothing.
+/// Makes the buffer enlarge the pipe that it reads from, if that is small, as `fullbore tune` does: before any byte is
+/// read, because looking through /proc for the program that writes takes a while, and only if that has filled the pipe
+/// by then. A short stream, or a slow one, gains nothing.
 pub fn enlarge(options: BufferOptions, ends: &Ends) -> BufferOptions {
     let source = Arc::clone(&ends.source);
     let Ok(Some(pipe)) = linux::pipe::of(&ends.source) else {
@@ -29,9 +28,10 @@ pub fn enlarge(options: BufferOptions, ends: &Ends) -> BufferOptions {
     let Some(pipe) = pipe.identity().ok().filter(|_| is_small) else {
         return options;
     };
-    options.after_reading(LONG, move || {
-        let has_room = linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
-        if has_room && !linux::is_closed(source.as_fd()).unwrap_or(true) {
+    options.before_reading(move || {
+        let has_room = || linux::memory_limit().is_none_or(|limit| limit >= MEMORY);
+        let is_full = Fill::at(&*source).is_ok_and(Fill::is_full);
+        if is_full && !linux::is_closed(source.as_fd()).unwrap_or(true) && has_room() {
             // Without it, reading is only slower.
             let _ = tune::tune(&Target::Pipe(pipe), outcome::Options::growing(ROOMY));
         }

@@ -175,7 +175,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             waits,
             ends,
         } = prepared.map_err(|error| report::before(error, began))?;
-        let after = self.options.own.after_reading.take();
+        let before = self.options.own.before_reading.take();
         let store = self.store.insert(store);
         let (store, filler, emptiers) = store.sides();
         let options = &self.options;
@@ -196,7 +196,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             pace: pace(options.own.read_rate),
             messages,
             taken: 0,
-            after,
+            before,
             ends: &ends,
         };
         let writing: Vec<Writing<'_>> = emptiers

@@ -21,18 +21,15 @@ pub struct ForBuffer {
     pub(super) resume: f64,
     pub(super) pause: Duration,
     pub(super) file: Option<OwnedFd>,
-    pub(super) after_reading: Option<After>,
+    pub(super) before_reading: Option<Before>,
 }
 
-/// What to do after so many bytes were read.
-pub(super) struct After {
-    pub(super) bytes: u64,
-    pub(super) call: Box<dyn FnOnce() + Send + Sync>,
-}
+/// What to do before the first read(2).
+pub(super) struct Before(pub(super) Box<dyn FnOnce() + Send + Sync>);
 
-impl fmt::Debug for After {
+impl fmt::Debug for Before {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "After({})", self.bytes)
+        f.write_str("Before")
     }
 }
 
@@ -50,7 +47,7 @@ impl Default for ForBuffer {
             resume: 100.0,
             pause: Duration::ZERO,
             file: None,
-            after_reading: None,
+            before_reading: None,
         }
     }
 }
@@ -138,14 +135,10 @@ impl BufferOptions {
         self
     }
 
-    /// Calls `call` once, in the thread that reads, when this many bytes were read, and before the next read(2).
-    pub fn after_reading(
-        mut self,
-        bytes: u64,
-        call: impl FnOnce() + Send + Sync + 'static,
-    ) -> Self {
-        let call = Box::new(call);
-        self.own.after_reading = Some(After { bytes, call });
+    /// Calls `before` once, in the thread that reads: when the source is ready to be read for the first time, and before
+    /// the first read(2).
+    pub fn before_reading(mut self, before: impl FnOnce() + Send + Sync + 'static) -> Self {
+        self.own.before_reading = Some(Before(Box::new(before)));
         self
     }
 

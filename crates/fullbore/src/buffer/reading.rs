@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use rustix::event::PollFlags;
 use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
 use super::ends::Ends;
-use super::options::After;
+use super::options::Before;
 use crate::store::{Filler, Store};
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::messages;
@@ -30,8 +31,8 @@ pub(super) struct Reading<'a> {
     pub(super) messages: Messages,
     /// Bytes that were read.
     pub(super) taken: u64,
-    /// What to do once so many bytes were read.
-    pub(super) after: Option<After>,
+    /// What to do once the source is ready.
+    pub(super) before: Option<Before>,
     pub(super) ends: &'a Ends,
 }
 
@@ -134,11 +135,12 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
 impl Reading<'_> {
     /// Reads until the source ends, the limit is reached or no sink is left, and pauses to keep to the rate.
     pub(super) fn run(mut self) -> Result<()> {
+        if let Some(Before(before)) = self.before.take() {
+            // What ends this wait ends the first read(2), too.
+            let _ = (self.calls.waiter()).poll(&[(self.source, PollFlags::IN)], None);
+            before();
+        }
         loop {
-            let is_due = |after: &mut After| self.taken >= after.bytes;
-            if let Some(After { call, .. }) = self.after.take_if(is_due) {
-                call();
-            }
             let chunk = self.chunk;
             let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
             let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
