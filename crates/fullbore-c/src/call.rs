@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::ffi::{c_char, c_int};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fullbore::{Error, Stopped, TransferSide};
@@ -181,21 +180,6 @@ fn code<T>(
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))
         .map_err(|failure| failure.tell(error))
-}
-
-/// Returns the error of `fullbore` that an error of `io::Write` or `io::Read` was converted from; for any other, the
-/// error of write(2) or read(2) on this side, after `moved` bytes.
-pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Error {
-    let operation = match side {
-        TransferSide::Source => "read",
-        TransferSide::Sink => "write",
-    };
-    error.downcast().unwrap_or_else(|errno| Error::Moving {
-        side,
-        operation,
-        errno,
-        moved,
-    })
 }
 
 #[cfg(test)]

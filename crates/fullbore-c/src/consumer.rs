@@ -10,10 +10,11 @@ use fullbore::{ConsumerOptions, TransferSide};
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, Options, fd, only, place, room, size, wait,
 };
-use crate::call::{Failure, fullbore_error, of_io, status};
+use crate::call::{Failure, fullbore_error, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, counted, done, free, make, object};
 use crate::ring::*;
+use fullbore_linux::error::of_io;
 
 /// The options of a fullbore_consumer. Set `size` to `sizeof options` and all other fields to 0, and then change fields
 /// from their default.

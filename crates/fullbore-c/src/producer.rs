@@ -10,10 +10,11 @@ use fullbore::{ProducerOptions, TransferSide, Unfinished, Way};
 use crate::arguments::{
     self, FULLBORE_FLAG_NONBLOCKING, Options, bytes, deadline, fd, only, place, size, wait,
 };
-use crate::call::{Failure, fullbore_error, of_io, status};
+use crate::call::{Failure, fullbore_error, status};
 use crate::cancel::{self, fullbore_cancel};
 use crate::handle::{Exclusive, counted, done, free, make, object, using};
 use crate::ring::*;
+use fullbore_linux::error::of_io;
 use fullbore_linux::without_sigpipe;
 
 /// The way in which a producer sends: chosen by the kind of the file. A pipe gets fresh pages, or bytes through a

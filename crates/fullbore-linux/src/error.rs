@@ -1,5 +1,7 @@
 //! Conversions from an errno into the error type.
 
+use std::io;
+
 use rustix::io::Errno;
 
 pub use fullbore_types::{Error, Result, Stopped, TransferSide, system};
@@ -33,10 +35,24 @@ pub fn of_call(
     }
 }
 
+/// Returns the [`Error`] that an error of [`io::Write`] or [`io::Read`] was converted from; for any other, the error of
+/// write(2) or read(2) on this side, after `moved` bytes.
+pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Error {
+    let operation = match side {
+        TransferSide::Source => "read",
+        TransferSide::Sink => "write",
+    };
+    error.downcast().unwrap_or_else(|errno| Error::Moving {
+        side,
+        operation,
+        errno,
+        moved,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     #[test]
     fn an_error_names_the_operation_and_what_the_kernel_said() {

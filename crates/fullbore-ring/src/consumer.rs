@@ -11,9 +11,10 @@ use std::time::Instant;
 use fullbore::{Result, TransferSide};
 use fullbore_linux::{Calls, Errno, Waiter, error, pipe, suits_copying};
 
-use crate::errors::{after, of_io};
+use crate::errors::after;
 use crate::memory;
 use crate::taking::{Joining, Next};
+use fullbore_linux::error::of_io;
 
 /// The most bytes of a ring that are lent at once, unless the caller sets the size of the buffer.
 const LENT: usize = 256 * 1024;

@@ -87,7 +87,6 @@ mod turns;
 mod view;
 
 pub use consumer::Consumer;
-pub use errors::of_io;
 pub use producer::{Producer, ProducerReport};
 pub use stores::copy_past_caches;
 pub use view::{RingState, RingView};

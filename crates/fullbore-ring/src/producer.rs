@@ -15,8 +15,9 @@ use fullbore::{Error, Result, TransferSide, Unfinished, Way};
 use fullbore_linux::pipe::own_writable;
 use fullbore_linux::{Calls, Errno, Geometry, Owner, Wait, Waiter, error};
 
-use crate::errors::{after, of_io};
+use crate::errors::after;
 use crate::giving::{Giving, Offering, size_for};
+use fullbore_linux::error::of_io;
 
 /// The producer waits for this much room in the ring, unless a chunk is smaller: a window costs an atomic operation
 /// that the consumer's CPU sees.
