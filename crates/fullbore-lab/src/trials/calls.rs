@@ -16,6 +16,7 @@ use fullbore_linux::pages::Pages;
 use fullbore_linux::{Calls, page_size};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::attempt::{
     BYTES, Stop, at, compare, io_at, not_tried, pattern, pipe_with, read_back, roomy_pipe, wrong,
@@ -203,4 +204,23 @@ pub(super) fn fresh_pages() -> Result<String, Stop> {
     }
     let pages = if backing.is_huge() { "huge" } else { "base" };
     Ok(format!("4 MiB, on {pages} pages"))
+}
+
+pub(super) fn pinning() -> Result<String, Stop> {
+    let allowed = sched_getaffinity(None).map_err(at("sched_getaffinity"))?;
+    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
+    cpus.retain(|&cpu| allowed.is_set(cpu));
+    let ends = [cpus.first(), cpus.last()];
+    for &cpu in ends.into_iter().flatten() {
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        sched_setaffinity(None, &only).map_err(at("sched_setaffinity"))?;
+        let runs_on = sched_getcpu();
+        if runs_on != cpu {
+            let said = format!("pinned to CPU {cpu}, but running on CPU {runs_on}");
+            return Err(Stop::seen("sched_setaffinity", said));
+        }
+    }
+    let cpus = fullbore_host::machine::format_cpu_list(&cpus);
+    Ok(format!("ran on the first and the last of CPUs {cpus}"))
 }

@@ -9,7 +9,6 @@ mod attempt;
 mod calls;
 mod memory;
 mod pipes;
-mod processes;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -55,7 +54,7 @@ pub const TRIALS: &[Trial] = &[
     Trial { name: "jumbo_slots", purpose: "32 KiB of contiguous memory in one slot; used by Repeat", try_it: pipes::jumbo_slots },
     Trial { name: "huge_pages", purpose: "transparent huge pages: faster to look up, and 512 base pages per fault", try_it: memory::huge_pages },
     Trial { name: "memfd", purpose: "memory with an fd: shared memory between processes", try_it: memory::memfd },
-    Trial { name: "pinning", purpose: "runs a process on one CPU; used for every figure of bench", try_it: processes::pinning },
+    Trial { name: "pinning", purpose: "runs a process on one CPU; used for every figure of bench", try_it: calls::pinning },
 ];
 
 /// Returns the part of the trials' processes, if it has this name.

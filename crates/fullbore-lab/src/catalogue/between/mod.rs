@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
-use super::movers::{check_between_pipes, version};
+use super::movers::{Mover, check_between_pipes, version};
 use super::pipelines::inputs::Inputs;
 use super::pipelines::measure::timed;
 use crate::experiment::{Experiment, Group};
@@ -21,7 +21,7 @@ use crate::work::{Bench, Work};
 use fullbore_results::run::{MoverReport, Outcome, Settings, Unit};
 use fullbore_results::soundness::Soundness;
 use stages::FILTERS;
-use table::{Between, LINES, Middle};
+use table::{Between, LINES};
 
 /// Returns the group: an experiment for every line and every program that is put there.
 pub fn group() -> Group {
@@ -63,7 +63,7 @@ fn group_of(name: &'static str, shows: &'static str, lines: &'static [Between]) 
 #[derive(Debug)]
 struct Placed {
     line: &'static Between,
-    middle: &'static Middle,
+    middle: &'static Mover,
 }
 
 /// The inputs of this group, and what was found to be right.
@@ -142,7 +142,7 @@ impl Work for Placed {
         let words = self.middle.words;
         let is_first = self.line.pipeline.name == LINES[0].pipeline.name;
         match is_first && !words.is_empty() && !words.contains('=') {
-            true => check_between_pipes(words, bench),
+            true => check_between_pipes(self.middle, bench),
             false => Ok(None),
         }
     }

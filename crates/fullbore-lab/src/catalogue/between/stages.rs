@@ -1,6 +1,7 @@
 //! Lists the filters that run alone and in several processes at a time, as a table: the group `parallel`.
 
-use super::table::{Between, between, x};
+use super::table::{Between, between};
+use crate::catalogue::movers::peer as x;
 use crate::catalogue::pipelines::table::Input;
 
 /// Returns a line with a filter: alone, by GNU parallel, and by this command with one process, with two, and with one

@@ -1,28 +1,10 @@
 //! Lists the pipelines between whose programs a program is put, and these programs, as tables.
 
+use crate::catalogue::movers::{Mover, peer as x};
 use crate::catalogue::pipelines::table::{Input, Pipeline, WAYS, Way};
 
 /// What stands for the program in a line.
 const PLACE: &str = "X";
-
-/// A program in the middle.
-#[derive(Debug)]
-pub struct Middle {
-    /// The suffix of its experiments' names.
-    pub name: &'static str,
-    /// Its command line; empty for no program at all.
-    pub words: &'static str,
-}
-
-impl Middle {
-    /// Returns the program that has to be on PATH, if it is not this one.
-    pub fn program(&self) -> Option<&'static str> {
-        let first = self.words.split(' ').find(|word| !word.contains('='));
-        first.filter(|&word| word != OWN && !word.is_empty())
-    }
-}
-
-const OWN: &str = "fullbore";
 
 /// A line, in the pipes that a way of running it makes.
 #[derive(Debug)]
@@ -33,13 +15,13 @@ pub struct Between {
     pub table: Option<&'static str>,
     /// How it is run.
     pub way: &'static Way,
-    /// The programs that are put there; ratios are relative to the first one.
-    pub middles: &'static [Middle],
+    /// The programs that are put there, or none where the words are empty; ratios are relative to the first one.
+    pub middles: &'static [Mover],
 }
 
 impl Between {
     /// Returns the line for an input of `bytes` with this program, or without one.
-    pub fn line(&self, middle: &Middle, bytes: u64) -> String {
+    pub fn line(&self, middle: &Mover, bytes: u64) -> String {
         let line = self.pipeline.line_for(bytes);
         let line = line.split(", where ").next().unwrap_or(&line);
         match middle.words {
@@ -49,26 +31,22 @@ impl Between {
     }
 }
 
-pub(super) const fn x(name: &'static str, words: &'static str) -> Middle {
-    Middle { name, words }
-}
-
-const CAT: Middle = x("cat", "cat");
-const NOTHING: Middle = x("nothing", "");
-const UUTILS: Middle = x("uutils", "coreutils cat");
-const PV: Middle = x("pv", "pv -q");
-const MBUFFER: Middle = x("mbuffer", "mbuffer -q -m 64M");
-const DD: Middle = x("dd", "dd bs=128K status=none");
-const COPY: Middle = x("copy", "fullbore copy");
-const REFERENCE: Middle = x("reference", "fullbore copy --by-reference");
-const PLAIN: Middle = x("plain", "FULLBORE_PLAIN=1 fullbore copy");
-const TEE: Middle = x("own_tee", "fullbore tee");
-const METER: Middle = x("meter", "fullbore meter -q");
-const BUFFER: Middle = x("buffer", "fullbore buffer -q -m 64M");
+const CAT: Mover = x("cat", "cat");
+const NOTHING: Mover = x("nothing", "");
+const UUTILS: Mover = x("uutils", "coreutils cat");
+const PV: Mover = x("pv", "pv -q");
+const MBUFFER: Mover = x("mbuffer", "mbuffer -q -m 64M");
+const DD: Mover = x("dd", "dd bs=128K status=none");
+const COPY: Mover = x("copy", "fullbore copy");
+const REFERENCE: Mover = x("reference", "fullbore copy --by-reference");
+const PLAIN: Mover = x("plain", "FULLBORE_PLAIN=1 fullbore copy");
+const TEE: Mover = x("own_tee", "fullbore tee");
+const METER: Mover = x("meter", "fullbore meter -q");
+const BUFFER: Mover = x("buffer", "fullbore buffer -q -m 64M");
 
 /// Every program and every way. The names `cat-new`, `pv-new` and `mbuffer-new` are for newer versions than those of
 /// the distribution.
-const ALL: &[Middle] = &[
+const ALL: &[Mover] = &[
     CAT,
     NOTHING,
     x("cat_new", "cat-new"),
@@ -92,13 +70,13 @@ const ALL: &[Middle] = &[
 ];
 
 /// The programs that people put in most pipelines.
-const USUAL: &[Middle] = &[CAT, NOTHING, MBUFFER, DD, COPY, METER, BUFFER];
+const USUAL: &[Mover] = &[CAT, NOTHING, MBUFFER, DD, COPY, METER, BUFFER];
 
 /// Programs that copy from or into something that is no pipe.
-const COPIERS: &[Middle] = &[CAT, UUTILS, PV, MBUFFER, COPY, REFERENCE, METER, BUFFER];
+const COPIERS: &[Mover] = &[CAT, UUTILS, PV, MBUFFER, COPY, REFERENCE, METER, BUFFER];
 
 /// Those that people connect to sockets.
-const WITH_SOCKETS: &[Middle] = &[CAT, MBUFFER, COPY, REFERENCE, METER, BUFFER];
+const WITH_SOCKETS: &[Mover] = &[CAT, MBUFFER, COPY, REFERENCE, METER, BUFFER];
 
 const SCRIPTS: &[(&str, &str)] = &[
     ("ends.py", include_str!("ends.py")),
@@ -118,7 +96,7 @@ pub(super) const fn between(
     input: Input,
     mb_per_s: f64,
     programs: &'static [&'static str],
-    middles: &'static [Middle],
+    middles: &'static [Mover],
 ) -> Between {
     let pipeline = Pipeline {
         name,

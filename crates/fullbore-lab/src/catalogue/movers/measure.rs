@@ -58,7 +58,10 @@ pub fn measure(job: &Job, mover: &Mover, bench: &mut Bench<'_>) -> Result<Measur
     let began = Instant::now();
     let moving = match start_mover(program, mover, source, sink, descriptors.branches) {
         Ok(Some(moving)) => moving,
-        Ok(None) => bail!(Stop::Skipped(format!("{} is not on PATH", mover.program()))),
+        Ok(None) => bail!(Stop::Skipped(format!(
+            "{} is not on PATH",
+            mover.program().unwrap_or_default()
+        ))),
         Err(error) => bail!(Stop::Failed(format!("{error:#}"))),
     };
     if let Some(file) = descriptors.file {

@@ -17,8 +17,8 @@ use crate::measurement::Measured;
 use crate::work::{Bench, Work};
 use fullbore_results::run::{Outcome, Settings};
 use fullbore_results::soundness::Soundness;
-pub use table::version;
-use table::{BUFFER_JOBS, JOBS, Job, Mover};
+use table::{BUFFER_JOBS, JOBS, Job};
+pub use table::{Mover, peer, version};
 
 /// Returns the group `move`.
 pub fn group() -> Group {
@@ -52,8 +52,8 @@ fn of_jobs(group: &'static str, shows: &'static str, jobs: &'static [Job]) -> Gr
 ///
 /// # Errors
 /// Fails if processes or pipes cannot be made.
-pub fn check_between_pipes(words: &'static str, bench: &Bench<'_>) -> Result<Option<Soundness>> {
-    check::check(&JOBS[1], &Mover::of(words), bench)
+pub fn check_between_pipes(mover: &Mover, bench: &Bench<'_>) -> Result<Option<Soundness>> {
+    check::check(&JOBS[1], mover, bench)
 }
 
 /// The work of one mover at one job.

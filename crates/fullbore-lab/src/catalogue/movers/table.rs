@@ -109,7 +109,7 @@ const fn own(name: &'static str, words: &'static str, shows: &'static str) -> Mo
     }
 }
 
-const fn peer(name: &'static str, words: &'static str) -> Mover {
+pub const fn peer(name: &'static str, words: &'static str) -> Mover {
     own(name, words, words)
 }
 
@@ -198,11 +198,6 @@ impl Job {
 }
 
 impl Mover {
-    /// Returns the mover with this command line.
-    pub fn of(words: &'static str) -> Self {
-        peer("", words)
-    }
-
     /// Returns its command with these further sinks, or `None` if it is not on PATH.
     pub fn command(&self, program: &Program, sinks: &[String]) -> Option<Command> {
         let mut words = self.words.split_whitespace();
@@ -217,9 +212,10 @@ impl Mover {
         Some(command)
     }
 
-    /// Returns the program's name.
-    pub fn program(&self) -> &'static str {
-        self.words.split(' ').next().unwrap_or_default()
+    /// Returns the program that has to be on PATH, if it is not this one.
+    pub fn program(&self) -> Option<&'static str> {
+        let first = self.words.split(' ').find(|word| !word.contains('='));
+        first.filter(|&word| word != OWN && !word.is_empty())
     }
 
     /// Returns its report before it has moved anything.
@@ -227,9 +223,7 @@ impl Mover {
         MoverReport {
             job: job.title.into(),
             command: self.words.into(),
-            version: Some(self.program())
-                .filter(|&name| name != OWN)
-                .and_then(version),
+            version: self.program().and_then(version),
             ..MoverReport::default()
         }
     }
@@ -263,7 +257,7 @@ mod tests {
                 let is_there = job.movers.iter().any(|mover| mover.name == name);
                 assert_eq!(is_there, (job.name, name) != ("one_three", "reference"));
             }
-            assert_eq!(job.movers[0].program(), OWN, "ratios need a base");
+            assert_eq!(job.movers[0].program(), None, "ratios need a base");
         }
     }
 
