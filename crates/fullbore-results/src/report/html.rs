@@ -3,23 +3,22 @@
 //!
 //! Here a run becomes a `Page`; in `compare/html.rs`, a comparison does.
 
-pub(crate) mod page;
-mod results;
-
 use std::io;
 
 use askama::Template;
 
-use super::chart::Chart;
+use super::chart::{Chart, which_is_better};
 use super::conclusion::{conclusion, doubts, in_short, title};
+use super::fields::{Wanted, fields};
 use super::grid::Grid;
 use super::{
-    Report, base_of_ratios, facts, groups, how_measured, least_cost, noisy_footnote, notes,
-    one_line, reason, remarks,
+    Report, base_of_ratios, facts, groups, how_measured, least_cost, measured, noisy_footnote,
+    notes, one_line, reason, remarks,
 };
-use crate::run::{Outcome, Run};
-use page::{Page, Section};
-use results::results;
+use crate::run::{Limit, Outcome, Run};
+use page::{Page, Section, Table};
+
+pub(crate) mod page;
 
 /// The run as one HTML document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,6 +92,18 @@ fn method(run: &Run) -> Vec<String> {
          exceeds it if some of its bytes are not written by one CPU and read by the other"
             .to_owned(),
     ]
+}
+
+/// Returns the table of the experiments that have a figure; `None` where none has.
+pub fn results(name: &str, outcomes: &[&Outcome], limit: Option<&Limit>) -> Option<Table> {
+    let measured = measured(outcomes);
+    let better = which_is_better(measured.first()?.unit);
+    let fields = fields(&measured, Wanted { cost: true, limit });
+    let mut table = Table::of(format!("{}, {better}", one_line(name)), fields);
+    for (row, outcome) in table.rows.iter_mut().zip(measured) {
+        row[0].below = outcome.shows.clone();
+    }
+    Some(table)
 }
 
 #[cfg(test)]

@@ -1,24 +1,22 @@
 //! The run for a terminal: the machine, and a table for each group with its notes.
 //!
-//! The table is made to fit. Columns are dropped in a fixed order (`table/columns.rs`) until a bar of a
+//! The table is made to fit. Columns are dropped in a fixed order until a bar of a
 //! useful length has room, and the bars take what is left; only a name longer than the terminal
 //! is wide goes over it.
 
-mod columns;
-
 use std::io;
 
+use fullbore_host::text;
+
 use super::conclusion::warnings;
-use super::fields::Wanted;
+use super::fields::{Field, LAYOUTS, Wanted, fields};
 use super::grid::{BEST_MARK, Grid};
-use super::text::{GAP, Style, TextPage};
+use super::text::{GAP, Style, TextPage, bar};
 use super::{
     Report, against_c, facts, groups, how_measured_with_ratios, is_noisy, least_cost, measured,
     noisy_footnote, notes, one_line, over_all_tables, remarks,
 };
 use crate::run::{Outcome, Run};
-use columns::table;
-use fullbore_host::text;
 
 /// The run as text.
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,6 +116,46 @@ impl TextPage {
             self.wrapped(Style::Plain, "  ", &format!("{BEST_MARK} {words}"));
         }
     }
+}
+
+/// The longest bar in columns. A longer one is not easier to read.
+const LONGEST_BAR: usize = 40;
+
+/// The width that a bar has at least in the layouts that have one.
+const SHORTEST_BARS: [usize; 2] = [20, 8];
+
+/// Adds the table of `outcomes` in the first layout that fits; its lines are wider than the page only where
+/// none does.
+pub fn table(page: &mut TextPage, outcomes: &[&Outcome], wanted: Wanted<'_>) {
+    let fields = fields(outcomes, wanted);
+    let mut shown: Vec<&Field> = Vec::new();
+    let mut longest_bar = None;
+    for layout in 0..LAYOUTS {
+        let shortest_bar = SHORTEST_BARS.get(layout);
+        shown = fields
+            .iter()
+            .filter(|field| field.layouts > layout)
+            .collect();
+        let widths = shown.iter().map(|field| field.width() + GAP);
+        let used = widths.sum::<usize>() + shortest_bar.map_or(0, |_| GAP);
+        let room = page.width.checked_sub(used);
+        longest_bar = shortest_bar.map(|_| room.unwrap_or(0).min(LONGEST_BAR));
+        if room >= Some(shortest_bar.copied().unwrap_or(0)) {
+            break;
+        }
+    }
+    let median = |outcome: &Outcome| outcome.median().unwrap_or(0.0);
+    let largest = outcomes
+        .iter()
+        .map(|outcome| median(outcome))
+        .fold(0.0, f64::max);
+    let bars = longest_bar.map(|longest| {
+        Field::words(("", 0), outcomes, |outcome| {
+            bar(median(outcome) / largest, longest)
+        })
+    });
+    shown.extend(&bars);
+    page.fields(&shown);
 }
 
 #[cfg(test)]
