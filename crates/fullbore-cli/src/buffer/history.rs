@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::json::Fill;
+use super::summary::Fill;
 
 /// When there are this many, every second one is left out, and the others are taken half as often.
 const MOST: usize = 240;

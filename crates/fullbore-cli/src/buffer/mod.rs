@@ -17,8 +17,6 @@
 //! | `hashing.rs` | the digest of what passes |
 //! | `messages.rs` | where messages go |
 //! | `as_mbuffer.rs` | the words of mbuffer |
-//! | `sizes.rs` | the memory, and how much of it is moved at a time |
-//! | `json.rs` | the shape of its JSON |
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |
 
@@ -27,7 +25,6 @@ pub mod as_mbuffer;
 mod file;
 pub mod hashing;
 mod history;
-pub mod json;
 mod memory;
 pub mod messages;
 pub mod network;
@@ -38,6 +35,5 @@ mod roomy;
 pub mod running;
 mod sealed;
 pub mod show;
-pub mod sizes;
 mod status_line;
 pub mod summary;

@@ -18,7 +18,7 @@ use rustix::io::FdFlags;
 use crate::copying::{self, Existing, Input, Output, join};
 use crate::exit;
 use crate::meter::manner::{self, Manner};
-use crate::meter::remote::{Request, ask};
+use crate::meter::remote::{Request, ask, query};
 use crate::meter::{
     self, Display, LineOptions, Passing, PidFile, Target, TransferOptions, Watches, lines_of_all,
 };
@@ -120,7 +120,7 @@ impl Meter {
             ask(pid, &Request::Change(changes))?;
             Ok(ExitCode::SUCCESS)
         } else if let Some(pid) = self.others.query {
-            meter::query(pid, &self.line, self.display())?;
+            query(pid, &self.line, self.display())?;
             Ok(ExitCode::SUCCESS)
         } else {
             self.pass()

@@ -28,6 +28,9 @@ pub mod tune;
 #[cfg(feature = "lab")]
 pub mod write;
 
+use std::ffi::OsString;
+
+use fullbore_host::refusal::Usage;
 #[cfg(feature = "lab")]
 use fullbore_lab::program::Program;
 
@@ -35,4 +38,27 @@ use fullbore_lab::program::Program;
 #[cfg(feature = "lab")]
 fn program() -> Program {
     Program::at("/proc/self/exe")
+}
+
+/// Returns the line that was given, or `None` for words after `--`: of a `what`, of which the examples are one as a line
+/// and one as words.
+///
+/// # Errors
+/// If neither was given, or both, or a line in several arguments.
+fn line_or_words<'a>(
+    line: &'a [OsString],
+    words: &[OsString],
+    what: &str,
+    [as_line, as_words]: [&str; 2],
+) -> Result<Option<&'a OsString>, Usage> {
+    Err(Usage(match (line, words) {
+        ([line], []) => return Ok(Some(line)),
+        ([], [_, ..]) => return Ok(None),
+        ([], []) => format!("no {what} was given"),
+        (_, []) => format!(
+            "give the {what} as one argument in quotes, such as '{as_line}', or as words after '--', such as -- \
+             {as_words}"
+        ),
+        _ => "give a line, or words after '--', not both".to_owned(),
+    }))
 }

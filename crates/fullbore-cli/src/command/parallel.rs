@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::json;
+use super::{json, line_or_words};
 use crate::parallel::{GRACE, Options, run};
 use crate::run::{Failure, Plan, called, keep};
-use fullbore_host::refusal::Usage;
 
 /// Run a filter of lines on all CPUs, with its output in the order of its input
 ///
@@ -46,22 +45,11 @@ impl Parallel {
     pub fn run(mut self) -> anyhow::Result<ExitCode> {
         json::check(&self.options.shown.json, "the command")?;
         let sizes = self.options.sizes()?;
-        let (line, words) = (&self.line, &self.words);
-        let text = match (line.as_slice(), words.as_slice()) {
-            ([_], []) | ([], [_, ..]) => None,
-            ([], []) => Some("no command was given"),
-            ([_, _, ..], []) => Some(
-                "give the command as one argument in quotes, such as 'grep -F x', or as words after '--', such as \
-                 -- grep -F x",
-            ),
-            _ => Some("give a line, or words after '--', not both"),
-        };
-        if let Some(text) = text {
-            return Err(Usage(text.into()).into());
-        }
-        let command = || match line.as_slice() {
-            [line] => Plan::one_of_line(line),
-            _ => Ok(Plan::one_of_words(words)?),
+        let example = ["grep -F x", "grep -F x"];
+        let line = line_or_words(&self.line, &self.words, "command", example)?;
+        let command = || match line {
+            Some(line) => Plan::one_of_line(line),
+            None => Ok(Plan::one_of_words(&self.words)?),
         };
         called("parallel");
         self.options.shown.open_fifo()?;

@@ -10,7 +10,7 @@ use fullbore_results::report::Report;
 use fullbore_results::report::html::Html;
 use fullbore_results::summary::{Reports, Summary};
 
-use super::{json, output};
+use super::{json, line_or_words, output};
 use crate::copying::TooFew;
 use crate::error_text::shown;
 use crate::exit;
@@ -136,17 +136,11 @@ impl Run {
         if self.options.hold_stdin.is_some() && !self.options.is_whole() {
             return Err(Usage("--hold-stdin needs --whole".into()));
         }
-        let text = match (self.line.len(), self.words.len()) {
-            (1, 0) => return Ok(()),
-            (0, 1..) => return Plan::of_words(&self.words).map(drop),
-            (0, 0) => "no pipeline was given",
-            (_, 0) => {
-                "give the pipeline as one argument in quotes, such as 'a x | b y', or as words after '--', such as \
-                 -- a x '|' b y"
-            }
-            _ => "give a line, or words after '--', not both",
-        };
-        Err(Usage(text.into()))
+        let example = ["a x | b y", "a x '|' b y"];
+        match line_or_words(&self.line, &self.words, "pipeline", example)? {
+            Some(_) => Ok(()),
+            None => Plan::of_words(&self.words).map(drop),
+        }
     }
 
     fn plan(&self) -> anyhow::Result<Plan> {

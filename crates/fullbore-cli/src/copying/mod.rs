@@ -17,7 +17,7 @@ pub use failure::policy_of;
 pub use join::join;
 pub use replacement::{Replacement, directory_of};
 pub use report::{Total, named, rate};
-pub use sealing::{Sealing, of_side};
+pub use sealing::Sealing;
 pub use sync::{WriteBack, is_stored};
 
 use fullbore::Guarantee;

@@ -1,11 +1,12 @@
 //! Copies into sealed streams, and out of them (docs/seal.md).
 
 use std::fs::File;
-use std::io::{self, BufRead, Write};
+use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
-use fullbore::{ConsumerOptions, Error, Producer, ProducerOptions, TransferSide, Way};
+use fullbore::{ConsumerOptions, Producer, ProducerOptions, TransferSide, Way};
+use fullbore_linux::error::of_io;
 use fullbore_seal::{Damage, Sealer, Unsealer};
 
 use super::ends::{Input, Output, set_back};
@@ -64,14 +65,14 @@ impl Sealing {
             }
             let content = from.fill_buf().map_err(|error| match Damage::of(&error) {
                 Some(damage) => input.damaged(damage.to_string()).into(),
-                None => named(of_side(TransferSide::Source, error, moved), input, output),
+                None => named(of_io(error, TransferSide::Source, moved), input, output),
             })?;
             let content = &content[..content.len().min(left)];
             if content.is_empty() {
                 return Ok(());
             }
             let sent = to.write_all(content).and_then(|()| to.flush());
-            sent.map_err(|error| named(of_side(TransferSide::Sink, error, moved), input, output))?;
+            sent.map_err(|error| named(of_io(error, TransferSide::Sink, moved), input, output))?;
             let goes_on = passed(content).is_continue();
             let n = content.len();
             from.consume(n);
@@ -91,20 +92,6 @@ impl Sealing {
             Sealing::Sealed(sealer) => sealer.finish().map(drop),
             Sealing::Content(mut producer) => producer.flush(),
         };
-        finished.map_err(|error| named(of_side(TransferSide::Sink, error, 0), input, output))
-    }
-}
-
-/// Returns the error that one side has failed after so many bytes.
-pub fn of_side(side: TransferSide, errno: io::Error, moved: u64) -> Error {
-    let operation = match side {
-        TransferSide::Source => "read",
-        TransferSide::Sink => "write",
-    };
-    Error::Moving {
-        side,
-        operation,
-        errno,
-        moved,
+        finished.map_err(|error| named(of_io(error, TransferSide::Sink, 0), input, output))
     }
 }

@@ -9,20 +9,18 @@
 //! | `display.rs` | where lines are drawn |
 //! | `manner.rs` | the words and exit codes: its own, or those of pv |
 //! | `look.rs` | how a reading is shown |
-//! | `format.rs`, `bar.rs`, `colour.rs`, `appearance.rs` | pv's line: its formats, bars, colours, and units |
+//! | `format.rs`, `bar.rs`, `appearance.rs` | pv's line: its formats, bars, colours, and units |
 //! | `extra.rs` | the line in the title of the window |
 //! | `stats.rs` | how the rate differed |
 //! | `sample.rs` | one sample of the pipes on both sides |
 //! | `verdict.rs` | what many samples mean |
 //! | `remote.rs` | telling and asking a meter that is running |
-//! | `query.rs` | the line of a meter that is running, shown by another one |
 //! | `skip.rs` | how far to go on behind a read error |
 //! | `pid_file.rs` | the file with the PID |
 //! | `watch.rs`, `target.rs` | the files of a process that is already running; how it is named |
 
 mod appearance;
 mod bar;
-mod colour;
 mod display;
 mod extra;
 mod format;
@@ -33,7 +31,6 @@ mod look;
 pub mod manner;
 mod pass;
 mod pid_file;
-mod query;
 pub mod remote;
 mod sample;
 mod skip;
@@ -49,7 +46,7 @@ pub use lines::lines_of_all;
 pub use live::Meter;
 pub use pass::Passing;
 pub use pid_file::PidFile;
-pub use query::query;
+
 pub use target::Target;
 pub use transfer_options::TransferOptions;
 pub use watch::Watches;

@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use fullbore::{ConsumerOptions, Error, ProducerOptions, TransferFailure, TransferSide, Way};
 use fullbore_host::size;
 use fullbore_linux::Pace;
+use fullbore_linux::error::of_io;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
@@ -19,7 +20,7 @@ use super::live::Meter;
 use super::skip::Skipping;
 use super::transfer_options::TransferOptions;
 use crate::copying::failure::{side_of, words_of};
-use crate::copying::{self, Input, Output, WriteBack, named, of_side};
+use crate::copying::{self, Input, Output, WriteBack, named};
 use crate::error_text::Failed;
 
 /// What has passed so far.
@@ -202,7 +203,7 @@ impl<'a> Passing<'a> {
             let mut seen = match consumer.fill_buf() {
                 Ok([]) => break,
                 Ok(seen) => seen,
-                Err(error) => return Ok(Some(of_side(TransferSide::Source, error, sent))),
+                Err(error) => return Ok(Some(of_io(error, TransferSide::Source, sent))),
             };
             let left = self.left().unwrap_or(u64::MAX);
             // The lines that are wanted, in pieces that the limit to the rate allows at a time.
@@ -211,7 +212,7 @@ impl<'a> Passing<'a> {
                 let (wanted, behind) = seen.split_at(bytes as usize);
                 seen = behind;
                 let wrote = onward.write_all(wanted).and_then(|()| onward.flush());
-                let failed = |error| of_side(TransferSide::Sink, error, sent);
+                let failed = |error| of_io(error, TransferSide::Sink, sent);
                 wrote.map_err(|error| named(failed(error), input, output))?;
                 if let Some(most) = looks_at {
                     self.meter.saw(wanted, most);

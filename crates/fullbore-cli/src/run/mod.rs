@@ -20,8 +20,7 @@
 //! | `settle.rs` | … and what follows from the end of a stage |
 //! | `shelf.rs` | … and where the write ends of the pipes are kept open |
 //! | `elsewhere.rs` | the warning about a last stage that passes its input to another machine |
-//! | `holder.rs` | … and the process that keeps them open when the others are gone |
-//! | `others.rs` | … and what the runner shares with it and the keeper |
+//! | `holder.rs` | … and the process that keeps them open when the others are gone; what the runner shares with it and the keeper |
 //! | `left.rs` | messages; what is said of processes that could not be ended |
 //! | `start.rs` | making pipes, starting programs |
 //! | `enlarge.rs` | enlarging the pipes that a shell has made |
@@ -47,7 +46,6 @@ mod keeper;
 mod left;
 mod observer;
 mod options;
-mod others;
 mod place;
 mod plan;
 mod reap;
@@ -64,10 +62,10 @@ mod whole;
 
 pub use accept::Codes;
 pub use failure::{FAILED, Failure};
+pub use holder::Others;
 pub use keeper::keep;
 pub use left::{called, say_left};
 pub use options::Options;
-pub use others::Others;
 pub use plan::Plan;
 pub use runner::run;
 pub use shown::{Shown, write_json};

@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, getpid, set_child_subreaper, set_parent_proce
 use super::accept::{Accept, Codes, Outcome};
 use super::enlarge::keep_enlarging;
 use super::failure::Failure;
+use super::holder::Others;
 use super::left::{self, say};
 use super::observer::{self, Observer};
 use super::options::Options;
-use super::others::Others;
 use super::place::on_cpus;
 use super::plan::Plan;
 use super::shelf::STDIN;

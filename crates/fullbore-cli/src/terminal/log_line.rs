@@ -57,15 +57,11 @@ pub fn log_line(reading: &Reading, after: &str) -> String {
         Unit::Bytes => amount(number),
         Unit::Lines => format!("{} lines", thousands(number as u64)),
     };
-    let rate = match reading.ended {
-        true => reading.average,
-        false => reading.now,
-    };
     let mut text = format!(
         "{} {} {}/s",
         time_of_day(),
         count(reading.passed as f64),
-        count(rate)
+        count(reading.rate())
     );
     if let Some(total) = reading.total.filter(|&total| total > 0) {
         let percent = 100.0 * reading.passed as f64 / total as f64;
