@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 
 from . import _fullbore
@@ -83,7 +82,7 @@ class Replacement:
             os.setxattr(self.fd, _ACL, acl)
 
     def _new_name(self) -> str:
-        return os.path.join(self._folder, f".fullbore-{secrets.token_hex(8)}")
+        return os.path.join(self._folder, f".fullbore-{os.urandom(8).hex()}")
 
     def put_in_place(self) -> None:
         """Replaces the file. Until this returns, the old one is as it was."""
