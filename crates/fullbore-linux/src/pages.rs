@@ -11,7 +11,6 @@
 //! space each: there, mappings may share a page table.
 
 use std::ops::{Deref, DerefMut, Range};
-use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 
 use rustix::io::Errno;
@@ -272,31 +271,6 @@ impl Drop for Pages {
             )
         };
     }
-}
-
-/// Maps the first `len` bytes of a regular file.
-///
-/// # Safety
-/// Other processes can change the file, so only system calls may access the bytes. Where the file is shorter or the
-/// disk fails, they return `EFAULT`; other accesses raise SIGBUS.
-///
-/// # Errors
-/// As mmap(2).
-pub unsafe fn map_file(file: OwnedFd, len: usize) -> Result<Pages> {
-    let pages = Pages::new(len)?;
-    // SAFETY: replaces a part of this object's reservation, which no code has a reference to yet.
-    unsafe {
-        rustix::mm::mmap(
-            pages.start.as_ptr().cast(),
-            pages.mapped,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::FIXED,
-            file,
-            0,
-        )
-    }
-    .map_err(error::system("mmap"))?;
-    Ok(pages)
 }
 
 /// Memory that can no longer be written to: it gives no mutable access.

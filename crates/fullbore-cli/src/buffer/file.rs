@@ -1,4 +1,9 @@
 //! The file that holds the bytes instead of memory: `-t` and `-T`.
+//!
+//! It is mapped in the place of the memory. Only system calls access it there: if another process shortens the file, or
+//! its disk fails, they return `EFAULT`, and no signal is raised. mmap(2) is an unsafe call.
+
+#![allow(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -6,9 +11,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use fullbore::Error;
+use fullbore::{BufferOptions, Error};
 use fullbore_host::size;
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::error_text::{Failed, shown};
 
@@ -39,15 +45,15 @@ impl Holding {
         let shown = self.shown();
         let file = created.failed(format_args!("create the buffer's file {shown}"))?;
         let file = OwnedFd::from(file);
-        // The library does this too. Here, a full disk is found before an output is opened.
-        let flags = rustix::fs::FallocateFlags::empty();
-        match rustix::fs::fallocate(&file, flags, 0, bytes as u64) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            refused => {
-                let needs = size::format(bytes as u64);
-                refused.failed(format_args!("the buffer's file {shown} needs {needs}"))?;
-            }
-        }
+        // A full disk is found before an output is opened.
+        let (flags, bytes) = (rustix::fs::FallocateFlags::empty(), bytes as u64);
+        let reserved = match rustix::fs::fallocate(&file, flags, 0, bytes) {
+            // This file system cannot reserve space, so a full disk is noticed only later.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::fs::ftruncate(&file, bytes),
+            reserved => reserved,
+        };
+        let needs = size::format(bytes);
+        reserved.failed(format_args!("the buffer's file {shown} needs {needs}"))?;
         Ok(file)
     }
 
@@ -70,4 +76,22 @@ impl Holding {
         let (Self::Temporary(path) | Self::Named(path)) = self;
         format!("'{}'", shown(path))
     }
+}
+
+/// Keeps the bytes of a buffer in this file, which is at least as long as its memory.
+pub fn keep_in(file: OwnedFd, options: BufferOptions) -> BufferOptions {
+    options.mapped_by(move |memory| {
+        let (protection, flags) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::FIXED,
+        );
+        let start = memory.as_mut_ptr().cast();
+        // SAFETY: it replaces whole pages of a private mapping, which is passed in for this purpose, and only system
+        // calls access them afterwards.
+        let mapped = unsafe { mmap(start, memory.len(), protection, flags, &file, 0) };
+        mapped.map(drop).map_err(|errno| Error::System {
+            operation: "mmap",
+            errno: errno.into(),
+        })
+    })
 }

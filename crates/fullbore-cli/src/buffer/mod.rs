@@ -17,12 +17,13 @@
 //! | `hashing.rs` | the digest of what passes |
 //! | `messages.rs` | where messages go |
 //! | `as_mbuffer.rs` | the words of mbuffer |
+//! | `thresholds.rs` | when its sides go on after they had to wait |
 //! | `summary.rs` | what is said at the end, in words and as JSON |
 //! | `show.rs` | what draws the line while bytes are moved |
 
 mod answer;
 pub mod as_mbuffer;
-mod file;
+pub mod file;
 pub mod hashing;
 mod history;
 mod memory;
@@ -37,3 +38,4 @@ mod sealed;
 pub mod show;
 mod status_line;
 pub mod summary;
+mod thresholds;

@@ -21,6 +21,7 @@ use super::options::Options;
 use super::sealed::Receiving;
 use super::show::{INTERVAL, Show};
 use super::summary::Destination;
+use super::thresholds::Thresholds;
 use super::{network, roomy};
 use crate::copying::failure::{Broken, side_of};
 use crate::copying::{self, Input, WriteBack};
@@ -126,11 +127,13 @@ impl Options {
         BufferOptions::new()
             .plain(is_plain)
             .memory(sizes.memory)
-            .start_at(self.start_writing.unwrap_or(0.0))
-            .resume_at(self.start_reading.unwrap_or(100.0))
+            .gate(Thresholds {
+                start_writing: self.start_writing.unwrap_or(0.0),
+                start_reading: self.start_reading.unwrap_or(100.0),
+                pause: Duration::from_micros(self.pause),
+            })
             .read_rate(self.read_rate)
             .write_rate(self.write_rate)
-            .pause_after_write(Duration::from_micros(self.pause))
             .chunk(block)
             .whole_chunks(self.as_mbuffer && block.is_some())
     }

@@ -9,6 +9,7 @@ use fullbore::buffer::Level;
 
 use super::json;
 use crate::buffer::as_mbuffer;
+use crate::buffer::file::keep_in;
 use crate::buffer::hashing::Hashing;
 use crate::buffer::messages::Messages;
 use crate::buffer::options::Options;
@@ -88,7 +89,7 @@ impl Buffer {
         let hashing = options.algorithm().map(Hashing::start).transpose()?;
         let mut moving = options.between(&ends, sizes, is_plain);
         if let Some(file) = file {
-            moving = moving.in_file(file);
+            moving = keep_in(file, moving);
         }
         let mut show = Show::new(options, &ends);
         let mut ended = options.run(&ends, moving, hashing.as_ref(), &mut show, messages)?;

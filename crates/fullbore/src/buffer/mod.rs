@@ -27,6 +27,8 @@ use rustix::event::PollFlags;
 use rustix::fs::FileType;
 
 use crate::outlet::Outlet;
+#[cfg(feature = "unstable")]
+pub use crate::store::Gate;
 use crate::store::{Layout, Store};
 use crate::tee::{Parts, Policy, SinkReport};
 use crate::transfer::{self, EndReason};
@@ -107,7 +109,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     /// which there are only if the buffer has ended early. A sink that was dropped for an error has none.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the bytes are in a file.
+    /// [`Error::Unsupported`] if only system calls may access the bytes (`mapped_by`).
     pub fn into_parts(self) -> Result<Parts<Source, Sink>> {
         let mut sinks = Vec::with_capacity(self.sinks.len());
         for (i, (sink, _)) in self.sinks.into_iter().enumerate() {
@@ -126,8 +128,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     /// # Errors
     /// [`BufferFailure`]: with [`Error::Moving`] if a sink failed whose policy is to fail the whole buffer, or if the
     /// source failed (the sinks still get all bytes that were read before); with [`Error::Invalid`] for invalid
-    /// options, or if a sink is the source; with [`Error::System`] if there is not enough memory, or not enough disk
-    /// space for the file.
+    /// options, or if a sink is the source; with [`Error::System`] if there is not enough memory.
     pub fn run(&mut self) -> Result<BufferReport, BufferFailure> {
         self.run_with(Duration::MAX, |_| {})
     }
@@ -211,7 +212,6 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 chunk: options.piece(),
                 pipe_size: options.roomy(),
                 pace: pace(options.own.write_rate),
-                pause: options.own.pause,
                 is_long: false,
                 plain: options.plain,
                 waits,
@@ -235,18 +235,17 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         self.options.check()?;
         let (chunk, own) = (self.options.piece(), &mut self.options.own);
         let source = transfer::stat_of(self.source.as_fd(), TransferSide::Source)?;
-        let messages = Messages::of(self.source.as_fd(), &source, own.file.is_some())?;
+        let messages = Messages::of(self.source.as_fd(), &source, own.map.is_some())?;
         for (sink, _) in &self.sinks {
             let sink = transfer::stat_of(sink.as_fd(), TransferSide::Sink)?;
             transfer::refuse_the_same(&source, &sink, false)?;
         }
         let store = Store::new(Layout {
-            bytes: own.memory,
+            bytes: own.memory.unwrap_or(64 << 20),
             outputs: self.sinks.len(),
-            start: own.start,
-            resume: own.resume,
+            gate: own.gate.take().unwrap_or_else(|| Box::new(())),
             block: own.whole_chunks.then_some(chunk),
-            file: own.file.take(),
+            map: own.map.take(),
         })?;
         Ok(Prepared {
             store,

@@ -1,62 +1,35 @@
 //! The options of a [`Buffer`](super::Buffer) that no other object has.
 
-use std::fmt;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
-
 use crate::options::{Moves, Options, Sends};
+use crate::store::{Gate, Map};
 use fullbore_linux::error::{Error, Result};
 
 /// The options of a [`Buffer`](super::Buffer).
 pub type BufferOptions = Options<ForBuffer>;
 
 /// The options that only a [`Buffer`](super::Buffer) has: methods of [`BufferOptions`] set them.
-#[derive(Debug)]
+#[derive(Default)]
 pub struct ForBuffer {
-    pub(super) memory: usize,
+    pub(super) memory: Option<usize>,
     pub(super) whole_chunks: bool,
     pub(super) read_rate: Option<u64>,
     pub(super) write_rate: Option<u64>,
-    pub(super) start: f64,
-    pub(super) resume: f64,
-    pub(super) pause: Duration,
-    pub(super) file: Option<OwnedFd>,
+    pub(super) gate: Option<Box<dyn Gate>>,
+    pub(super) map: Option<Map>,
     pub(super) before_reading: Option<Before>,
 }
 
 /// What to do before the first read(2).
-pub(super) struct Before(pub(super) Box<dyn FnOnce() + Send + Sync>);
-
-impl fmt::Debug for Before {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Before")
-    }
-}
+pub(super) type Before = Box<dyn FnOnce() + Send + Sync>;
 
 impl Sends for ForBuffer {}
 impl Moves for ForBuffer {}
-
-impl Default for ForBuffer {
-    fn default() -> Self {
-        Self {
-            memory: 64 << 20,
-            whole_chunks: false,
-            read_rate: None,
-            write_rate: None,
-            start: 0.0,
-            resume: 100.0,
-            pause: Duration::ZERO,
-            file: None,
-            before_reading: None,
-        }
-    }
-}
 
 impl BufferOptions {
     /// Sets the maximum size of the memory in bytes. Memory is allocated as the buffer fills, in huge pages if they are
     /// available and fit, and freed as it drains. The default is 64 MiB.
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.own.memory = bytes;
+        self.own.memory = Some(bytes);
         self
     }
 
@@ -93,13 +66,6 @@ impl BufferOptions {
     pub(super) fn check(&self) -> Result<()> {
         self.check_chunk()?;
         let own = &self.own;
-        for (option, percent) in [("start at", own.start), ("resume at", own.resume)] {
-            if !(0.0..=100.0).contains(&percent) {
-                return Err(Error::Invalid(format!(
-                    "{option} {percent}: expected a number of percent from 0 to 100"
-                )));
-            }
-        }
         for (side, rate) in [("read", own.read_rate), ("write", own.write_rate)] {
             if rate == Some(0) {
                 return Err(Error::Invalid(format!(
@@ -111,41 +77,30 @@ impl BufferOptions {
     }
 }
 
-/// Options that only mbuffer has, for the command `fullbore`. They are no part of the interface of this crate.
+/// What only a program needs that decides more by itself. It is no part of the stable interface of this crate.
 #[cfg(feature = "unstable")]
 impl BufferOptions {
-    /// Sets a start threshold in percent: at the start, and whenever a sink has drained the buffer, the sink waits
-    /// until the memory is this full. It stops waiting when the source ends or reading is paused. The default is 0:
-    /// sinks never wait for a threshold.
-    pub fn start_at(mut self, percent: f64) -> Self {
-        self.own.start = percent;
-        self
-    }
-
-    /// Sets a refill threshold in percent: once the memory is full, reading pauses until no more than this much of it
-    /// is in use. The default is 100: reading continues as soon as there is room.
-    pub fn resume_at(mut self, percent: f64) -> Self {
-        self.own.resume = percent;
-        self
-    }
-
-    /// Sets how long a sink pauses after each write. The default is no pause.
-    pub fn pause_after_write(mut self, pause: Duration) -> Self {
-        self.own.pause = pause;
+    /// Lets `gate` decide when the sides go on after they had to wait.
+    pub fn gate(mut self, gate: impl Gate + 'static) -> Self {
+        self.own.gate = Some(Box::new(gate));
         self
     }
 
     /// Calls `before` once, in the thread that reads: when the source is ready to be read for the first time, and before
     /// the first read(2).
     pub fn before_reading(mut self, before: impl FnOnce() + Send + Sync + 'static) -> Self {
-        self.own.before_reading = Some(Before(Box::new(before)));
+        self.own.before_reading = Some(Box::new(before));
         self
     }
 
-    /// Keeps the bytes in this regular file instead of memory. Its old contents are lost. Disk space for
-    /// [`memory`](Self::memory) bytes is allocated at the start.
-    pub fn in_file(mut self, file: impl Into<OwnedFd>) -> Self {
-        self.own.file = Some(file.into());
+    /// Calls `map` with the memory before the first byte, so that it can put other pages in its place (mmap(2) of a file
+    /// with `MAP_FIXED`). From then on only system calls access the memory, and no pipe refers to it: where a page cannot
+    /// be had, because the file is shorter or its disk fails, they return `EFAULT`, and no signal is raised.
+    pub fn mapped_by(
+        mut self,
+        map: impl FnOnce(&mut [u8]) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.own.map = Some(Box::new(map));
         self
     }
 }

@@ -1,8 +1,10 @@
 //! The thread that reads.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use rustix::event::PollFlags;
@@ -45,25 +47,27 @@ pub(super) struct Messages {
     aside: Vec<u8>,
     /// The part of it that was not returned yet.
     left: Range<usize>,
-    /// A file in memory with the same bytes, if the room is the mapping of a file, which only system calls may access.
-    copied: Option<OwnedFd>,
+    /// A file in memory with the same bytes, if only system calls may access the room.
+    copied: Option<File>,
 }
 
 impl Messages {
-    /// Creates the state for a source whose fstat(2) is `stat`. `in_file` says whether the room is the mapping of a
-    /// file.
+    /// Creates the state for a source whose fstat(2) is `stat`. `only_calls` says whether only system calls may access
+    /// the room.
     ///
     /// # Errors
     /// As memfd_create(2).
-    pub(super) fn of(source: BorrowedFd<'_>, stat: &Stat, in_file: bool) -> Result<Self> {
+    pub(super) fn of(source: BorrowedFd<'_>, stat: &Stat, only_calls: bool) -> Result<Self> {
         let most = messages::longest_message(source, stat);
         let memfd = || linux::memfd("fullbore-message", MemfdFlags::empty());
-        let copied = (in_file && most > 0).then(memfd).transpose();
+        let copied = (only_calls && most > 0).then(memfd).transpose();
         Ok(Self {
             most,
             aside: Vec::new(),
             left: 0..0,
-            copied: copied.map_err(error::system("memfd_create"))?,
+            copied: copied
+                .map_err(error::system("memfd_create"))?
+                .map(File::from),
         })
     }
 
@@ -86,7 +90,8 @@ impl Messages {
             self.aside = aside;
             let n = read?;
             if let Some(file) = &self.copied {
-                write_all(file, &self.aside[..n])?;
+                let written = file.write_all_at(&self.aside[..n], 0);
+                written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
             }
             self.left = 0..n;
         }
@@ -122,20 +127,10 @@ impl Messages {
     }
 }
 
-/// Writes `bytes` to the start of a file.
-fn write_all(file: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
-    let mut written = 0;
-    while written < bytes.len() {
-        let write = || rustix::io::pwrite(file, &bytes[written..], written as u64);
-        written += uninterrupted(write)?;
-    }
-    Ok(())
-}
-
 impl Reading<'_> {
     /// Reads until the source ends, the limit is reached or no sink is left, and pauses to keep to the rate.
     pub(super) fn run(mut self) -> Result<()> {
-        if let Some(Before(before)) = self.before.take() {
+        if let Some(before) = self.before.take() {
             // What ends this wait ends the first read(2), too.
             let _ = (self.calls.waiter()).poll(&[(self.source, PollFlags::IN)], None);
             before();

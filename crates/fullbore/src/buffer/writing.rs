@@ -23,7 +23,6 @@ pub(super) struct Writing<'a> {
     pub(super) chunk: usize,
     pub(super) pipe_size: usize,
     pub(super) pace: Option<Pace>,
-    pub(super) pause: Duration,
     /// Whether so many bytes were sent that large pipes and giving pages pay off.
     pub(super) is_long: bool,
     /// Whether to move bytes by write(2) only.
@@ -72,7 +71,7 @@ impl Writing<'_> {
                 let due = due.map_or(Duration::ZERO, |pace| {
                     pace.wait_after(n as u64, Instant::now())
                 });
-                let pause = due.max(self.pause);
+                let pause = due.max(self.store.gate().pause_after_write());
                 if !pause.is_zero() {
                     self.store.pause(pause);
                 }

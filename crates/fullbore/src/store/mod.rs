@@ -4,24 +4,24 @@
 //! single [`Filler`], or through an [`Emptier`], of which each output has one, and only while the state assigns the
 //! part to it. No lock is held during a system call.
 
+mod gate;
 mod level;
 mod state;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::choice::Once;
 use crate::memory::{Geometry, Memory};
 use crate::outlet::{BY_REFERENCE_FROM, Outlet, Sent};
 use fullbore_linux as linux;
-use fullbore_linux::error::{self, Error, Result};
-use fullbore_linux::pages::{self, Pages};
-use fullbore_linux::wait::uninterrupted;
+use fullbore_linux::error::{Error, Result};
+use fullbore_linux::pages::Pages;
+pub use gate::Gate;
 pub use level::{Level, Waits};
 use state::{Next, Released, State};
 
@@ -42,8 +42,9 @@ pub(crate) struct Store {
     stride: usize,
     /// Whether pipes may refer to parts of it.
     may_be_given: bool,
-    /// Whether it is the mapping of a file, which only system calls may access.
-    in_file: bool,
+    /// Whether something else is mapped in its place, which only system calls may access.
+    is_mapped: bool,
+    gate: Box<dyn Gate>,
     inner: Mutex<Inner>,
     /// Signalled when there are more bytes, or when an output has to check the state for another reason.
     more: Condvar,
@@ -70,21 +71,19 @@ struct Inner {
     stopped: bool,
 }
 
-/// The sizes and thresholds of a store.
-#[derive(Debug)]
+/// Puts other pages in the place of the memory.
+pub(crate) type Map = Box<dyn FnOnce(&mut [u8]) -> Result<()> + Send + Sync>;
+
+/// How a store is made.
 pub(crate) struct Layout {
     /// Bytes of memory.
     pub(crate) bytes: usize,
     /// The number of outputs.
     pub(crate) outputs: usize,
-    /// An output that has drained the store waits until this many percent of the memory are full.
-    pub(crate) start: f64,
-    /// After the memory was full, reading continues once at most this many percent are in use.
-    pub(crate) resume: f64,
+    pub(crate) gate: Box<dyn Gate>,
     /// The bytes that an output sends at a time, if it sends no fewer before the end.
     pub(crate) block: Option<usize>,
-    /// The file that holds the bytes, instead of memory.
-    pub(crate) file: Option<OwnedFd>,
+    pub(crate) map: Option<Map>,
 }
 
 /// The result of one step of an output.
@@ -102,12 +101,11 @@ impl Store {
     /// Maps the memory. Its pages are allocated as it is filled.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for less than a few pages; `ENOMEM` if there is not enough address space; `ENOSPC` if there
-    /// is no disk space for the file.
+    /// [`Error::Invalid`] for less than a few pages; `ENOMEM` if there is not enough address space; those of the map.
     pub(crate) fn new(layout: Layout) -> Result<Self> {
         let geometry = Geometry::here();
         let huge = geometry.huge_that_suits().filter(|huge| {
-            layout.file.is_none() && linux::has_huge_pages() && layout.bytes / huge >= LEAST_HUGE
+            layout.map.is_none() && linux::has_huge_pages() && layout.bytes / huge >= LEAST_HUGE
         });
         let page = geometry.page;
         let slot = huge.unwrap_or_else(|| {
@@ -128,22 +126,18 @@ impl Store {
         let len = slots * stride;
         // What is left behind the last block of a slot is not used.
         let slot = stride - stride % block.max(1);
-        let in_a_file = layout.file.is_some();
-        let mut pages = match layout.file {
-            Some(file) => in_file(file, len)?,
-            None => Memory::map(len, huge.is_some())?,
-        };
-        let part = |percent: f64| ((slots * slot) as f64 * percent / 100.0) as u64;
-        let (start, resume) = (part(layout.start), part(layout.resume));
+        let is_mapped = layout.map.is_some();
+        let mut pages = Memory::map(len, huge.is_some())?;
+        layout.map.map_or(Ok(()), |map| map(&mut pages))?;
         Ok(Self {
             start: NonNull::from(&mut pages[..]).cast(),
             pages: Mutex::new(pages),
             stride,
             may_be_given: huge.is_some() && linux::shares_pages(),
-            in_file: in_a_file,
+            is_mapped,
+            gate: layout.gate,
             inner: Mutex::new(Inner {
-                state: State::new(slot, slots, layout.outputs, start, resume)
-                    .in_blocks(block, stride),
+                state: State::new(slot, slots, layout.outputs).in_blocks(block, stride),
                 counted: Level::default(),
                 outputs_asleep: 0,
                 reader_sleeps: false,
@@ -173,13 +167,13 @@ impl Store {
     /// Returns the bytes that this output has not sent, once all sides are dropped.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for memory in a file.
+    /// [`Error::Unsupported`] for memory that only system calls may access.
     pub(crate) fn unsent(&self, output: usize) -> Result<Vec<u8>> {
         let parts = self.lock().state.unsent(output);
         let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.in_file && !parts.is_empty() {
+        match self.is_mapped && !parts.is_empty() {
             true => Err(Error::Unsupported(
-                "the bytes of the buffer are in a file".into(),
+                "the bytes of the buffer are not in its memory".into(),
             )),
             false => Ok(parts
                 .iter()
@@ -211,6 +205,10 @@ impl Store {
         self.more.notify_all();
         self.room.notify_all();
         self.stop.notify_all();
+    }
+
+    pub(crate) fn gate(&self) -> &dyn Gate {
+        &*self.gate
     }
 
     /// Sleeps for this long, or until everything ends early.
@@ -254,31 +252,13 @@ impl Store {
                 }
             }
         }
-        let wakes_reader = inner.reader_sleeps && inner.state.has_room();
+        let wakes_reader = inner.reader_sleeps && inner.state.has_room(&*self.gate);
         drop(inner);
         if wakes_reader {
             self.room.notify_one();
         }
         outcome
     }
-}
-
-/// Maps a file that holds the bytes of a buffer, after allocating its disk space.
-///
-/// If another process truncates the file, or the disk fails, no signal is raised: only system calls access the memory,
-/// and they return `EFAULT`.
-fn in_file(file: OwnedFd, len: usize) -> Result<Pages> {
-    let bytes = len as u64;
-    match uninterrupted(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
-        // This file system cannot reserve space, so a full disk is noticed only later.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-            uninterrupted(|| rustix::fs::ftruncate(&file, bytes))
-                .map_err(error::system("ftruncate"))?;
-        }
-        answer => answer.map_err(error::system("fallocate"))?,
-    }
-    // SAFETY: only read(2) and write(2) access the memory of a store in a file.
-    unsafe { pages::map_file(file, len) }
 }
 
 /// The side that fills the memory. Dropping it ends the stream.
@@ -316,12 +296,12 @@ impl Filler<'_> {
             if inner.stopped || inner.state.first_output().is_none() {
                 return None;
             }
-            if let Some(room) = inner.state.room(most) {
+            if let Some(room) = inner.state.room(most, &*store.gate) {
                 break room;
             }
             if waited.is_none() {
                 waited = Some(Instant::now());
-                // Outputs stop waiting for the start threshold.
+                // Outputs no longer wait for the gate.
                 store.wake_outputs(inner);
                 inner = store.lock();
                 continue;
@@ -433,7 +413,7 @@ impl Emptier<'_> {
         loop {
             let next = match inner.stopped {
                 true => Next::End,
-                false => inner.state.next(self.output, most),
+                false => inner.state.next(self.output, most, &*store.gate),
             };
             if next != Next::Wait {
                 // Waits before the first byte and after the last one do not count.

@@ -13,6 +13,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::gate::Gate;
+
 /// Released slots that stay allocated if no pipe refers to them: memory in the cache is faster to fill than new memory,
 /// which the kernel zeroes. If more slots than that are in use, as many as these are kept.
 const WARM: usize = 4;
@@ -41,10 +43,7 @@ pub(crate) struct State {
     filled: u64,
     ended: bool,
     outputs: Vec<Output>,
-    /// The start threshold in bytes: an output that has drained the buffer waits until it holds this many.
-    start: u64,
-    /// The refill threshold in bytes: once the buffer is full, reading pauses until it holds no more than this.
-    resume: u64,
+    /// Whether reading waits for room.
     paused: bool,
 }
 
@@ -58,7 +57,7 @@ struct Piece {
 struct Output {
     sent: u64,
     is_alive: bool,
-    /// Whether it waits for the start threshold.
+    /// Whether it had to wait for bytes, and the gate says when it goes on.
     holds_back: bool,
 }
 
@@ -83,13 +82,12 @@ pub(crate) enum Released {
 }
 
 impl State {
-    /// Creates the state of `slots` slots of `slot` bytes for this number of outputs. The thresholds are in bytes:
-    /// see the fields of the same names.
-    pub(crate) fn new(slot: usize, slots: usize, outputs: usize, start: u64, resume: u64) -> Self {
+    /// Creates the state of `slots` slots of `slot` bytes for this number of outputs.
+    pub(crate) fn new(slot: usize, slots: usize, outputs: usize) -> Self {
         let output = Output {
             sent: 0,
             is_alive: true,
-            holds_back: start > 0,
+            holds_back: true,
         };
         Self {
             slot,
@@ -104,8 +102,6 @@ impl State {
             filled: 0,
             ended: false,
             outputs: vec![output; outputs],
-            start,
-            resume,
             paused: false,
         }
     }
@@ -159,8 +155,8 @@ impl State {
 
     /// Returns where to read the next bytes, at most `most`, or `None` while the buffer is full. The room stays valid
     /// until [`fill`](Self::fill).
-    pub(crate) fn room(&mut self, most: usize) -> Option<Range<usize>> {
-        if !self.has_room() {
+    pub(crate) fn room(&mut self, most: usize, gate: &dyn Gate) -> Option<Range<usize>> {
+        if !self.has_room(gate) {
             self.paused = true;
             return None;
         }
@@ -181,8 +177,9 @@ impl State {
     }
 
     /// Returns whether something may be read now.
-    pub(crate) fn has_room(&self) -> bool {
-        let waits = self.paused && self.held() > self.resume;
+    pub(crate) fn has_room(&self, gate: &dyn Gate) -> bool {
+        let held = self.held();
+        let waits = self.paused && held > 0 && !gate.may_read(held, self.capacity);
         let has_slot = !(self.warm.is_empty() && self.cold.is_empty());
         !waits && (has_slot || self.used() < self.pieces.len() * self.slot)
     }
@@ -203,19 +200,20 @@ impl State {
     }
 
     /// Returns what this output may do next; it sends at most `most` bytes.
-    pub(crate) fn next(&mut self, output: usize, most: usize) -> Next {
+    pub(crate) fn next(&mut self, output: usize, most: usize, gate: &dyn Gate) -> Next {
         let Output {
             sent, holds_back, ..
         } = self.outputs[output];
         let there = self.filled - sent;
         if there == 0 {
-            self.outputs[output].holds_back = self.start > 0;
+            self.outputs[output].holds_back = true;
             return match self.ended {
                 true => Next::End,
                 false => Next::Wait,
             };
         }
-        if holds_back && there < self.start && !self.ended && !self.paused {
+        let is_free = !holds_back || self.ended || self.paused;
+        if !is_free && !gate.may_write(there, self.capacity) {
             return Next::Wait;
         }
         let mut most = most;
@@ -302,10 +300,28 @@ mod tests {
 
     use super::*;
 
+    /// Holds a side back until so many bytes are held, or no more than so many.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    struct Thresholds {
+        start: u64,
+        resume: u64,
+    }
+
+    impl Gate for Thresholds {
+        fn may_read(&self, held: u64, _: u64) -> bool {
+            held <= self.resume
+        }
+
+        fn may_write(&self, held: u64, _: u64) -> bool {
+            held >= self.start
+        }
+    }
+
     /// A state, and memory that holds the stream position of each byte.
     #[derive(Clone, PartialEq, Eq, Hash)]
     struct Model {
         state: State,
+        gate: Thresholds,
         memory: Vec<Option<u64>>,
         /// The bytes of memory that a pipe may refer to.
         given: Vec<bool>,
@@ -326,7 +342,8 @@ mod tests {
             length: u64,
         ) -> Self {
             Self {
-                state: State::new(slot, slots, outputs, start, resume),
+                state: State::new(slot, slots, outputs),
+                gate: Thresholds { start, resume },
                 memory: vec![None; slot * slots],
                 given: vec![false; slot * slots],
                 returning: Vec::new(),
@@ -342,7 +359,7 @@ mod tests {
             match &self.room {
                 None if !self.state.has_ended() => {
                     let mut next = self.clone();
-                    next.room = next.state.room(usize::MAX);
+                    next.room = next.state.room(usize::MAX, &self.gate);
                     let waits = next.room.is_none();
                     if !waits || next.state != self.state {
                         all.push(next);
@@ -375,7 +392,7 @@ mod tests {
                     continue;
                 }
                 let mut asked = self.clone();
-                if let Next::Send(bytes) = asked.state.next(output, usize::MAX) {
+                if let Next::Send(bytes) = asked.state.next(output, usize::MAX, &self.gate) {
                     if let Some(room) = &self.room {
                         assert!(bytes.end <= room.start || room.end <= bytes.start);
                     }
@@ -490,78 +507,86 @@ mod tests {
 
     #[test]
     fn only_the_last_block_is_short() {
-        let mut state = State::new(6, 2, 1, 0, 12).in_blocks(3, 8);
+        let mut state = State::new(6, 2, 1).in_blocks(3, 8);
         let fill = |state: &mut State, n| {
             for _ in 0..n {
-                state.room(1).unwrap();
+                state.room(1, &()).unwrap();
                 state.fill(1);
             }
         };
         fill(&mut state, 2);
-        assert_eq!(state.next(0, 99), Next::Wait);
+        assert_eq!(state.next(0, 99, &()), Next::Wait);
         fill(&mut state, 6);
         for (expected, sent) in [(0..3, 3), (3..6, 1), (4..6, 2)] {
-            assert_eq!(state.next(0, 99), Next::Send(expected));
+            assert_eq!(state.next(0, 99, &()), Next::Send(expected));
             state.send(0, sent, false);
         }
-        assert_eq!(state.next(0, 99), Next::Wait, "two bytes are no block");
+        assert_eq!(state.next(0, 99, &()), Next::Wait, "two bytes are no block");
         state.end();
-        assert_eq!(state.next(0, 99), Next::Send(8..10));
+        assert_eq!(state.next(0, 99, &()), Next::Send(8..10));
     }
 
     #[test]
     fn an_output_waits_until_there_are_enough_bytes_and_then_sends_all() {
-        let mut state = State::new(4, 4, 1, 8, 16);
+        let mut state = State::new(4, 4, 1);
+        let gate = Thresholds {
+            start: 8,
+            resume: 16,
+        };
         for _ in 0..7 {
-            state.room(1).unwrap();
+            state.room(1, &gate).unwrap();
             state.fill(1);
-            assert_eq!(state.next(0, 99), Next::Wait);
+            assert_eq!(state.next(0, 99, &gate), Next::Wait);
         }
-        state.room(1).unwrap();
+        state.room(1, &gate).unwrap();
         state.fill(1);
-        assert_eq!(state.next(0, 99), Next::Send(0..4));
+        assert_eq!(state.next(0, 99, &gate), Next::Send(0..4));
         state.send(0, 4, false);
-        assert_eq!(state.next(0, 99), Next::Send(4..8));
+        assert_eq!(state.next(0, 99, &gate), Next::Send(4..8));
         state.send(0, 4, false);
-        assert_eq!(state.next(0, 99), Next::Wait);
-        state.room(1).unwrap();
+        assert_eq!(state.next(0, 99, &gate), Next::Wait);
+        state.room(1, &gate).unwrap();
         state.fill(1);
-        assert_eq!(state.next(0, 99), Next::Wait, "it was empty again");
+        assert_eq!(state.next(0, 99, &gate), Next::Wait, "it was empty again");
         state.end();
-        assert!(matches!(state.next(0, 99), Next::Send(_)));
+        assert!(matches!(state.next(0, 99, &gate), Next::Send(_)));
     }
 
     #[test]
     fn a_full_buffer_is_not_refilled_above_the_refill_threshold() {
-        let mut state = State::new(4, 4, 1, 0, 8);
-        while let Some(room) = state.room(4) {
+        let mut state = State::new(4, 4, 1);
+        let gate = Thresholds {
+            start: 0,
+            resume: 8,
+        };
+        while let Some(room) = state.room(4, &gate) {
             state.fill(room.len());
         }
         assert_eq!(state.held(), 16);
         for _ in 0..2 {
-            assert_eq!(state.room(4), None);
+            assert_eq!(state.room(4, &gate), None);
             state.send(0, 4, false);
             state.release();
         }
         assert_eq!(state.held(), 8);
-        assert!(state.room(4).is_some());
+        assert!(state.room(4, &gate).is_some());
     }
 
     #[test]
     fn a_slot_that_was_sent_is_filled_from_its_start_unless_a_pipe_was_given_some_of_it() {
-        let mut state = State::new(4, 4, 1, 0, 16);
+        let mut state = State::new(4, 4, 1);
         for given in [false, true] {
-            assert_eq!(state.room(2), Some(0..2));
+            assert_eq!(state.room(2, &()), Some(0..2));
             state.fill(2);
             state.send(0, 2, given);
         }
-        assert_eq!(state.room(2), Some(2..4));
+        assert_eq!(state.room(2, &()), Some(2..4));
     }
 
     #[test]
     fn slots_that_no_pipe_was_given_are_filled_again_and_few_are_kept() {
-        let mut state = State::new(4, 10, 1, 0, 40);
-        while let Some(room) = state.room(4) {
+        let mut state = State::new(4, 10, 1);
+        while let Some(room) = state.room(4, &()) {
             state.fill(room.len());
         }
         let mut released = Vec::new();
@@ -591,6 +616,10 @@ mod tests {
             GiveBack(5),
         ];
         assert_eq!(released, expected);
-        assert_eq!(state.room(4), Some(36..40), "the one that was kept last");
+        assert_eq!(
+            state.room(4, &()),
+            Some(36..40),
+            "the one that was kept last"
+        );
     }
 }

@@ -1,16 +1,18 @@
-//! `Buffer`: every sink that does not fail gets every byte, at once or at the threshold, and the source is read while
+//! `Buffer`: every sink that does not fail gets every byte, at once or when a gate opens, and the source is read while
 //! sinks are slow.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::common::targets::{self, SinkKind, SourceKind, Target};
 use crate::common::*;
-use fullbore::buffer::{BufferFailure, BufferReport};
+use fullbore::buffer::{BufferFailure, BufferReport, Gate};
 use fullbore::tee::Policy;
 use fullbore::{Buffer, BufferOptions, EndReason, Error, Pipe, TransferSide};
 
@@ -217,15 +219,67 @@ fn a_slow_sink_holds_others_back_only_once_the_memory_is_full() {
     runs.join().unwrap();
 }
 
+/// A gate that lets a sink begin once so many bytes are held.
+#[derive(Debug)]
+struct NotBefore(u64);
+
+impl Gate for NotBefore {
+    fn may_write(&self, held: u64, _: u64) -> bool {
+        held >= self.0
+    }
+}
+
+/// A gate that never opens, and counts the writes.
+#[derive(Debug, Default, Clone)]
+struct Closed(Arc<AtomicU64>);
+
+impl Gate for Closed {
+    fn may_read(&self, held: u64, capacity: u64) -> bool {
+        assert!(held <= capacity);
+        false
+    }
+
+    fn may_write(&self, held: u64, capacity: u64) -> bool {
+        assert!(held > 0 && held <= capacity);
+        false
+    }
+
+    fn pause_after_write(&self) -> Duration {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Duration::from_micros(1)
+    }
+}
+
 #[test]
-fn a_sink_waits_for_the_threshold() {
-    let _watch = watch("a_sink_waits_for_the_threshold");
+fn a_gate_that_never_opens_delays_every_byte_and_loses_none() {
+    let _watch = watch("a_gate_that_never_opens_delays_every_byte_and_loses_none");
+    let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
+    let writes = writer(source.writer, 20 * MIB, 7);
+    let reads = Reader::Quick.spawn(sink.reader, Checker::of_the_stream());
+    let gate = Closed::default();
+    let report = BufferOptions::new()
+        .memory(MIB)
+        .gate(gate.clone())
+        .open(source.reader, [(sink.writer, Policy::FAIL_ALL)])
+        .run()
+        .unwrap();
+    writes.join().unwrap();
+    assert_eq!(reads.join().unwrap(), 20 * MIB as u64);
+    // Nothing was written before reading had to wait.
+    assert!(report.level.full.times >= 1, "{report}");
+    assert_eq!(report.level.most, report.level.capacity);
+    assert!(gate.0.load(Ordering::Relaxed) >= 20);
+}
+
+#[test]
+fn a_sink_waits_for_the_gate() {
+    let _watch = watch("a_sink_waits_for_the_gate");
     let (source, sink) = (Pipe::new().unwrap(), Pipe::new().unwrap());
     let watched = sink.reader.try_clone().unwrap();
     let runs = thread::spawn(move || {
         let mut buffer = BufferOptions::new()
             .memory(1 << 20)
-            .start_at(50.0)
+            .gate(NotBefore(MIB as u64 / 2))
             .open(source.reader, [(sink.writer, Policy::DROP)]);
         buffer.run().unwrap()
     });
@@ -339,7 +393,7 @@ fn what_was_read_before_the_source_failed_arrives() {
     let runs = thread::spawn(move || {
         let sinks = [(&sink.writer, Policy::FAIL_ALL)];
         BufferOptions::new()
-            .start_at(100.0)
+            .gate(NotBefore(u64::MAX))
             .open(&source, sinks)
             .run()
     });
@@ -379,6 +433,20 @@ fn unsent(socket: &impl AsFd) -> usize {
     bytes as usize
 }
 
+/// Returns the options of a buffer of 1 MiB whose bytes are in this file.
+fn in_file(file: File) -> BufferOptions {
+    file.set_len(MIB as u64).unwrap();
+    BufferOptions::new().memory(MIB).mapped_by(move |memory| {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        let start = memory.as_mut_ptr().cast();
+        // SAFETY: it replaces memory that is passed in for this purpose, and that only system calls access.
+        unsafe { mmap(start, memory.len(), protection, flags, &file, 0) }.unwrap();
+        Ok(())
+    })
+}
+
 #[test]
 fn a_file_holds_the_bytes_instead_of_memory() {
     let _watch = watch("a_file_holds_the_bytes_instead_of_memory");
@@ -387,10 +455,7 @@ fn a_file_holds_the_bytes_instead_of_memory() {
     let size = file.try_clone().unwrap();
     let writes = writer(source.writer, 20 * MIB, 9);
     let reads = Reader::Splicing.spawn(sink.reader, Checker::of_the_stream());
-    let mut buffer = BufferOptions::new()
-        .memory(MIB)
-        .in_file(file)
-        .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+    let mut buffer = in_file(file).open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
     let report = buffer.run().unwrap();
     drop(buffer);
     writes.join().unwrap();
@@ -404,10 +469,7 @@ fn start_in_file() -> (File, File, File, JoinHandle<Result<(), Option<i32>>>) {
     let file = tempfile::tempfile().unwrap();
     let same = file.try_clone().unwrap();
     let runs = thread::spawn(move || {
-        let mut buffer = BufferOptions::new()
-            .memory(MIB)
-            .in_file(file)
-            .open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
+        let mut buffer = in_file(file).open(source.reader, [(sink.writer, Policy::FAIL_ALL)]);
         let run = buffer.run();
         drop(buffer);
         run.map(drop)
@@ -467,9 +529,6 @@ fn what_makes_no_sense_is_refused_before_the_first_byte() {
         new().memory(0),
         new().memory(4096),
         new().chunk(0),
-        new().start_at(101.0),
-        new().start_at(f64::NAN),
-        new().resume_at(-1.0),
         new().read_rate(0),
         new().write_rate(0),
     ];
