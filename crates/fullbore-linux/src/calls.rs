@@ -19,7 +19,7 @@ use crate::pipe::PipeEnd;
 use crate::relay::Relay;
 use crate::sigpipe::without_sigpipe;
 use crate::sizes::page_size;
-use crate::wait::{Ready, Stopped, Wait, Waiter, is_ready, uninterrupted};
+use crate::wait::{Ready, Wait, Waiter, is_ready, uninterrupted};
 
 /// Bytes that a pipe has room for if poll(2) says that it is ready (pipe(7), linux/limits.h).
 const PIPE_BUF: usize = 4096;
@@ -38,7 +38,8 @@ const PIPE_BUF: usize = 4096;
 /// SIGPIPE gets the signal. Rust programs ignore it by default.
 #[derive(Debug, Clone)]
 pub struct Calls {
-    waiter: Waiter,
+    /// How they wait. After a call, its [`stopped`](Waiter::stopped) says whether the last error came from the kernel.
+    pub waiter: Waiter,
     /// The number of the fd that `no_wait` belongs to.
     fd: RawFd,
     no_wait: NoWait,
@@ -98,22 +99,6 @@ impl Calls {
         if matches!(self.no_wait, NoWait::Message) {
             self.waiter.count_timeouts_of_sockets();
         }
-    }
-
-    /// Returns the waiter of these calls.
-    pub fn waiter(&mut self) -> &mut Waiter {
-        &mut self.waiter
-    }
-
-    /// Returns why a call that failed with `errno` has only ended early. See [`Waiter::ended_early`].
-    pub fn ended_early(&self, errno: Errno) -> Option<Stopped> {
-        self.waiter.ended_early(errno)
-    }
-
-    /// Returns what stopped the last call: [`Cancel`](crate::Cancel), the deadline of the [`Waiter`], or a signal.
-    /// After `None`, the last error came from the kernel.
-    pub fn stopped(&self) -> Option<Stopped> {
-        self.waiter.stopped()
     }
 
     /// Sets the type of `fd`, if the caller knows it, which saves an fstat(2).

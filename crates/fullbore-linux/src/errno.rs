@@ -1,9 +1,12 @@
-//! Interpretation of errors: whether a call is not supported rather than failed, and whether no reader is left.
+//! Interpretation of errors: whether a call is not supported rather than failed, and whether no reader is left. And what
+//! is refused before the first call: a source that is also the sink.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
+
+use crate::error::{self, Error, Result, TransferSide};
 
 /// Returns whether `errno` means that this kernel, a sandbox (gVisor, seccomp) or this pair of fds does not support the
 /// call, rather than that it failed to move bytes.
@@ -27,4 +30,29 @@ pub fn is_pipe_or_socket(fd: impl AsFd) -> bool {
         let file_type = FileType::from_raw_mode(stat.st_mode);
         matches!(file_type, FileType::Fifo | FileType::Socket)
     })
+}
+
+/// Calls fstat(2) on one end of a transfer.
+///
+/// # Errors
+/// As fstat(2), with the side.
+pub fn stat_of(fd: BorrowedFd<'_>, side: TransferSide) -> Result<Stat> {
+    rustix::fs::fstat(fd).map_err(|errno| error::moving(side, "fstat", errno, 0))
+}
+
+/// Refuses a transfer that would read the bytes that it writes, and might never end.
+///
+/// # Errors
+/// [`Error::Invalid`] for one pipe, and for one file unless the ranges in it are apart.
+pub fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
+    if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
+        return Ok(());
+    }
+    match FileType::from_raw_mode(source.st_mode) {
+        FileType::Fifo => Err(Error::Invalid("source and sink are the same pipe".into())),
+        FileType::RegularFile | FileType::BlockDevice if !ranges_apart => {
+            Err(Error::Invalid("source and sink are the same file".into()))
+        }
+        _ => Ok(()),
+    }
 }

@@ -21,20 +21,6 @@ pub fn moving(side: TransferSide, operation: &'static str, errno: Errno, moved: 
     }
 }
 
-/// Returns the [`Error`] of a call that failed with `errno`, or of a wait that was stopped.
-pub fn of_call(
-    stopped: Option<Stopped>,
-    side: TransferSide,
-    operation: &'static str,
-    errno: Errno,
-    moved: u64,
-) -> Error {
-    match stopped {
-        Some(by) => Error::Stopped { by, moved },
-        None => moving(side, operation, errno, moved),
-    }
-}
-
 /// Returns the [`Error`] that an error of [`io::Write`] or [`io::Read`] was converted from; for any other, the error of
 /// write(2) or read(2) on this side, after `moved` bytes.
 pub fn of_io(error: io::Error, side: TransferSide, moved: u64) -> Error {

@@ -50,7 +50,7 @@ pub mod wait;
 
 pub use calls::Calls;
 pub use cgroup::{cgroup_directories, memory_limit};
-pub use errno::{is_pipe_or_socket, is_reader_gone, is_refusal};
+pub use errno::{is_pipe_or_socket, is_reader_gone, is_refusal, refuse_the_same, stat_of};
 pub use error::{Error, Result, TransferSide};
 pub use geometry::{FIRST, Geometry, MOST_HUGE, suits_a_pipe, suits_copying};
 pub use own::{memfd, not_standard, null};

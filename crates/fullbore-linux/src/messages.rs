@@ -60,9 +60,31 @@ pub fn read(
     }
 }
 
+/// As [`read`], but returns the number of bytes; 0 is the end. It reads again after an empty message.
+///
+/// # Errors
+/// Those of the call, and `EMSGSIZE` for a message that may have been cut.
+pub fn read_next(
+    source: BorrowedFd<'_>,
+    longest: usize,
+    room: &mut [u8],
+    mut call: impl FnMut(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    loop {
+        match read(source, longest, room, &mut call) {
+            Outcome::Moved(n) => return Ok(n),
+            Outcome::End => return Ok(0),
+            Outcome::Failed(_, errno) => return Err(errno),
+            Outcome::WouldBlock(_) | Outcome::InVain(_) => return Err(Errno::AGAIN),
+            Outcome::Interrupted => return Err(Errno::INTR),
+            _ => {}
+        }
+    }
+}
+
 /// Returns whether a read(2) that returned 0 has got an empty message, and not the end. A socket that preserves message
 /// boundaries is at its end when it was shut down and its queue is empty.
-pub fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
+fn was_empty_message(fd: BorrowedFd<'_>) -> bool {
     // poll(2) does not report the end of every other family of sockets.
     let tells_end = match sockopt::socket_domain(fd) {
         Ok(AddressFamily::UNIX | AddressFamily::INET | AddressFamily::INET6) => keeps_messages(fd),

@@ -258,10 +258,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     fn next(&mut self, most: usize) -> Result<Next> {
         let source = self.inner.get_ref().as_fd();
         let next = (self.joining).next(source, most, &mut self.waiter, &mut self.cut);
-        next.map_err(|errno| {
-            let stopped = self.waiter.stopped();
-            error::of_call(stopped, TransferSide::Source, "ring", errno, self.taken())
-        })
+        next.map_err(|errno| (self.waiter).error(TransferSide::Source, "ring", errno, self.taken()))
     }
 
     /// Gets the bytes that were found in the ring, or in the pipe while there is a ring. Returns 0 if another process

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use fullbore::{Error, Result, TransferSide, Unfinished, Way};
 use fullbore_linux::pipe::own_writable;
-use fullbore_linux::{Calls, Errno, Geometry, Owner, Wait, Waiter, error};
+use fullbore_linux::{Calls, Errno, Geometry, Owner, Wait, Waiter};
 
 use crate::errors::after;
 use crate::giving::{Giving, Offering, size_for};
@@ -621,8 +621,7 @@ impl<Fd: AsFd> Producer<Fd> {
     }
 
     fn failed(&self, errno: Errno) -> Error {
-        let stopped = self.waiter.stopped();
-        error::of_call(stopped, TransferSide::Sink, "ring", errno, self.sent())
+        (self.waiter).error(TransferSide::Sink, "ring", errno, self.sent())
     }
 }
 

@@ -3,18 +3,17 @@
 //! It is filled only while it is empty, so an `EAGAIN` of a splice(2) into the private pipe always comes from the
 //! source, and one of a splice(2) out of it always from the sink.
 
-use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl};
-use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::SendFlags;
 use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, splice};
 
 use crate::pool::{Buffer, LentPipe, Pool};
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
 use fullbore_linux::place::at_position;
-use fullbore_linux::{is_refusal, page_size, without_sigpipe};
+use fullbore_linux::{Calls, Wait, page_size, without_sigpipe};
 
 /// The bytes in flight.
 #[derive(Default)]
@@ -217,42 +216,29 @@ pub(crate) fn waits(fd: BorrowedFd<'_>, shape: Kind) -> bool {
     may && fcntl_getfl(fd).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }
 
-/// Calls read(2) so that it does not wait for another process, as far as the kernel can be asked.
+/// Returns calls that never wait, for a description without `O_NONBLOCK`.
+fn unwaiting() -> Calls {
+    let mut calls = Calls::new(Wait::Block);
+    calls.waiter.never = true;
+    calls
+}
+
+/// Calls read(2) so that it does not wait for another process.
 fn read(source: BorrowedFd<'_>, shape: Kind, room: &mut [u8]) -> Result<usize, Errno> {
-    let waits = waits(source, shape);
-    retry_on_intr(|| match shape {
-        Kind::Socket | Kind::OtherSocket if waits => {
-            rustix::net::recv(source, &mut *room, RecvFlags::DONTWAIT).map(|(n, _)| n)
-        }
-        Kind::Pipe if waits => {
-            let flagged = &mut [IoSliceMut::new(room)];
-            match preadv2(source, flagged, u64::MAX, ReadWriteFlags::NOWAIT) {
-                Err(errno) if is_refusal(errno) => rustix::io::read(source, &mut *room),
-                answer => answer,
-            }
-        }
-        _ => rustix::io::read(source, &mut *room),
-    })
+    match waits(source, shape) {
+        true => unwaiting().read(source, room),
+        false => retry_on_intr(|| rustix::io::read(source, &mut *room)),
+    }
 }
 
 /// As [`read`], for write(2).
 fn write(sink: BorrowedFd<'_>, shape: Kind, bytes: &[u8]) -> Result<usize, Errno> {
-    let waits = waits(sink, shape);
-    let flags = match waits {
-        true => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        false => SendFlags::NOSIGNAL,
-    };
-    retry_on_intr(|| match shape {
-        Kind::Socket | Kind::OtherSocket => rustix::net::send(sink, bytes, flags),
-        Kind::Pipe if waits => {
-            let flagged = &[IoSlice::new(bytes)];
-            match pwritev2(sink, flagged, u64::MAX, ReadWriteFlags::NOWAIT) {
-                Err(errno) if is_refusal(errno) => rustix::io::write(sink, bytes),
-                answer => answer,
-            }
-        }
-        _ => rustix::io::write(sink, bytes),
-    })
+    let is_socket = matches!(shape, Kind::Socket | Kind::OtherSocket);
+    match waits(sink, shape) {
+        true => unwaiting().write(sink, bytes),
+        false if is_socket => retry_on_intr(|| rustix::net::send(sink, bytes, SendFlags::NOSIGNAL)),
+        false => retry_on_intr(|| rustix::io::write(sink, bytes)),
+    }
 }
 
 /// A descriptor, and the offset in a file.

@@ -3,9 +3,8 @@
 use std::os::fd::BorrowedFd;
 
 use fullbore::{Error, TransferSide};
-use fullbore_linux::is_refusal;
 use fullbore_linux::outcome::{self, Call, End as Kind, Outcome};
-use rustix::fs::fstat;
+use fullbore_linux::{refuse_the_same, stat_of};
 use rustix::io::Errno;
 
 use crate::carrier::{Carrier, Done, Moved, waits};
@@ -35,22 +34,11 @@ pub(crate) fn examine<S: End, W: End>(
         source.examine().map_err(refused(TransferSide::Source))?,
         sink.examine().map_err(refused(TransferSide::Sink))?,
     );
-    let what = match shapes {
-        (Kind::Pipe, Kind::Pipe) => "pipe",
-        (Kind::File, Kind::File) => "file",
-        _ => return Ok(shapes),
-    };
-    let identity = |fd: BorrowedFd<'_>, side| {
-        let stat = fstat(fd).map_err(|errno| refused(side)(("fstat", errno.into())))?;
-        Ok::<_, Error>((stat.st_dev, stat.st_ino))
-    };
-    let of_source = identity(source.fd(), TransferSide::Source)?;
-    match of_source == identity(sink.fd(), TransferSide::Sink)? {
-        true => Err(Error::Invalid(format!(
-            "source and sink are the same {what}"
-        ))),
-        false => Ok(shapes),
+    if let (Kind::Pipe, Kind::Pipe) | (Kind::File, Kind::File) = shapes {
+        let of_source = stat_of(source.fd(), TransferSide::Source)?;
+        refuse_the_same(&of_source, &stat_of(sink.fd(), TransferSide::Sink)?, false)?;
     }
+    Ok(shapes)
 }
 
 /// Returns whether the kernel may report this error only once, and an end afterwards, as it does with the pending error
@@ -83,30 +71,22 @@ pub(crate) fn take(
         return moved(read(carrier)?, false, false);
     };
     let mut pipe = Some(pipe);
-    let spliced = carrier.splice((source, shape), &mut pipe, pool, most);
-    let done = match (
-        outcome::of(Call::Splice, (shape, Kind::Own), spliced, None),
-        spliced,
-    ) {
-        (Outcome::Moved(bytes), _) => moved(bytes, true, false),
+    let mut splice = || carrier.splice((source, shape), &mut pipe, pool, most);
+    let spliced = splice();
+    let outcome = match outcome::of(Call::Splice, (shape, Kind::Own), spliced, None) {
+        Outcome::RefusedOrPending(errno) => outcome::of_repeated(shape, errno, splice()),
+        known => known,
+    };
+    let done = match outcome {
+        Outcome::Moved(bytes) => moved(bytes, true, false),
         // Only read(2) shows whether this is the end, and only read(2) passes the mark of urgent data. poll(2) is not
         // asked first, because it costs as much as the read(2).
-        (Outcome::ReadOnce | Outcome::Ask, _) => {
+        Outcome::ReadOnce | Outcome::Ask => {
             read(carrier).and_then(|bytes| moved(bytes, false, false))
         }
-        (Outcome::Refused | Outcome::RefusedOrPending(_), Err(errno)) => match read(carrier) {
-            // It may have been the pending error of the socket (`EACCES` of ICMPv6), which is followed by an end. A
-            // refusal would be repeated.
-            Ok(0) if is_reported_once(shape, errno) => {
-                match carrier.splice((source, shape), &mut pipe, pool, most) {
-                    Ok(bytes @ 1..) => moved(bytes, true, false),
-                    Err(again) if is_refusal(again) => moved(0, false, true),
-                    _ => Err(("splice", errno)),
-                }
-            }
-            read => read.and_then(|bytes| moved(bytes, false, true)),
-        },
-        (_, spliced) => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
+        Outcome::Refused => read(carrier).and_then(|bytes| moved(bytes, false, true)),
+        // It may be the pending error of the socket, which the kernel reports once.
+        _ => Err(("splice", spliced.err().unwrap_or(Errno::AGAIN))),
     };
     if let Some(pipe) = pipe {
         pool.give_back(pipe);

@@ -14,8 +14,8 @@ use rustix::pipe::SpliceFlags;
 
 use crate::memory::{self, Memory};
 use crate::options::{Options, Resumes};
-use fullbore_linux::error::{self, Error, Result, TransferSide};
-use fullbore_linux::messages::{keeps_messages, was_empty_message};
+use fullbore_linux::error::{Error, Result, TransferSide};
+use fullbore_linux::messages::{MESSAGE, keeps_messages, read_next};
 use fullbore_linux::pipe;
 use fullbore_linux::wait::Ready;
 use fullbore_linux::{self as linux, Calls};
@@ -52,15 +52,15 @@ impl ConsumerOptions {
             0 => return Err(Error::Invalid("a buffer of 0 bytes reads nothing".into())),
             size => memory::checked("buffer", size)?,
         };
-        let keeps_messages = keeps_messages(source.as_fd());
+        let (longest, buffer) = match keeps_messages(source.as_fd()) {
+            true => (MESSAGE, Memory::for_messages()),
+            false => (0, Memory::first(size)),
+        };
         Ok(Consumer {
             is_pipe: pipe::of(&source)?.is_some(),
-            keeps_messages,
+            longest,
             calls: Calls::with(self.waiter.clone()),
-            buffer: match keeps_messages {
-                true => Memory::for_messages(),
-                false => Memory::first(size),
-            },
+            buffer,
             unread: 0..0,
             taken: 0,
             options: self,
@@ -114,8 +114,8 @@ impl ConsumerOptions {
 pub struct Consumer<Fd> {
     source: Fd,
     is_pipe: bool,
-    /// Whether it is a socket that preserves message boundaries.
-    keeps_messages: bool,
+    /// [`MESSAGE`] for a socket that preserves message boundaries, and 0 otherwise.
+    longest: usize,
     calls: Calls,
     buffer: Memory,
     /// The part of the buffer that the caller has not read yet.
@@ -244,7 +244,7 @@ impl<Fd: AsFd> Consumer<Fd> {
     fn fill(&mut self) -> Result<usize> {
         debug_assert!(self.unread.is_empty());
         // More bytes were read than the small initial buffer holds.
-        if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() && !self.keeps_messages {
+        if self.taken >= memory::FIRST as u64 && !self.buffer.is_pages() && self.longest == 0 {
             let len = self.options.own.buffer;
             let len = len.unwrap_or_else(memory::suits_copying);
             self.buffer.grow_for_copying(len, linux::has_huge_pages());
@@ -256,27 +256,16 @@ impl<Fd: AsFd> Consumer<Fd> {
 
     /// Calls read(2) into the buffer or the caller's memory, and repeats it only after an empty message.
     fn read_source(&mut self, into: Option<&mut [u8]>) -> Result<usize> {
-        let source = self.source.as_fd();
+        let (source, calls) = (self.source.as_fd(), &mut self.calls);
         let into = into.unwrap_or(&mut self.buffer);
-        loop {
-            match self.calls.read(source, into) {
-                Ok(0) if !self.is_pipe && was_empty_message(source) => {}
-                // The message was truncated, or is exactly this long.
-                Ok(n) if self.keeps_messages && n == into.len() => {
-                    return Err(self.failed("read", Errno::MSGSIZE));
-                }
-                Ok(n) => {
-                    self.taken += n as u64;
-                    return Ok(n);
-                }
-                Err(errno) => return Err(self.failed("read", errno)),
-            }
-        }
+        let read = read_next(source, self.longest, into, |into| calls.read(source, into));
+        let n = read.map_err(|errno| self.failed("read", errno))?;
+        self.taken += n as u64;
+        Ok(n)
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let early = self.calls.ended_early(errno);
-        error::of_call(early, TransferSide::Source, operation, errno, self.taken)
+        (self.calls.waiter).error(TransferSide::Source, operation, errno, self.taken)
     }
 }
 

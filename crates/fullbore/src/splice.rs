@@ -17,7 +17,7 @@ use rustix::pipe::SpliceFlags;
 
 use fullbore_linux::error::{Stopped, TransferSide};
 use fullbore_linux::outcome::{self, Call, End, Outcome, Polled};
-use fullbore_linux::wait::{Ready, Wait, Waiter, uninterrupted};
+use fullbore_linux::wait::{Ready, Waiter, uninterrupted};
 use fullbore_linux::{unacknowledged, without_sigpipe};
 
 /// A call into a socket that takes longer has a slow reader.
@@ -41,28 +41,26 @@ impl Splice<'_> {
     /// What stopped the wait.
     pub(crate) fn run(&self, waiter: &mut Waiter) -> Result<Outcome, Stopped> {
         let (side, tried) = (Cell::new(TransferSide::Source), Cell::new(0));
-        let (wait, in_parts) = (waiter.wait, waiter.counts && waiter.slow);
+        let in_parts = waiter.counts && waiter.slow;
         let may_end_early = waiter.is_nonblocking() || waiter.interruptible;
         let may_sleep = self.ends == (End::Own, End::Socket) && !may_end_early;
-        if wait == Wait::Block && !may_sleep {
-            waiter.wait = Wait::Poll;
-        }
         let began = may_sleep.then(Instant::now);
-        let done = waiter.until_one_ready(
-            || match side.get() {
-                TransferSide::Source => (self.source, Ready::ToRead),
-                TransferSide::Sink => (self.sink, Ready::ToWrite),
-            },
-            || match self.once((may_sleep, in_parts), &tried)? {
-                Outcome::WouldBlock(of) | Outcome::InVain(of) => {
-                    side.set(of);
-                    Err(Errno::AGAIN)
-                }
-                Outcome::Interrupted => Err(Errno::INTR),
-                known => Ok(known),
-            },
-        );
-        waiter.wait = wait;
+        let which = || match side.get() {
+            TransferSide::Source => (self.source, Ready::ToRead),
+            TransferSide::Sink => (self.sink, Ready::ToWrite),
+        };
+        let call = || match self.once((may_sleep, in_parts), &tried)? {
+            Outcome::WouldBlock(of) | Outcome::InVain(of) => {
+                side.set(of);
+                Err(Errno::AGAIN)
+            }
+            Outcome::Interrupted => Err(Errno::INTR),
+            known => Ok(known),
+        };
+        let done = match may_sleep {
+            true => waiter.until_one_ready(which, call),
+            false => waiter.by_poll(|waiter| waiter.until_one_ready(which, call)),
+        };
         waiter.slow = began.is_some_and(|began| began.elapsed() >= SLOW);
         match done {
             Ok(Outcome::Moved(n)) => {

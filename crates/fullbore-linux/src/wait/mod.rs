@@ -18,6 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 
+use crate::error::{self, Error, TransferSide};
 use budget::Budget;
 pub use fullbore_types::{Cancel, Stopped, Wait};
 use look::{Look, Looked};
@@ -98,11 +99,21 @@ impl Waiter {
         self.stopped
     }
 
-    /// Returns why a call that failed with `errno` has only ended early: as [`stopped`](Self::stopped), and because it
-    /// would have to wait. `EAGAIN` of a call that may wait is the timeout of a socket, which is a failure.
-    pub fn ended_early(&self, errno: Errno) -> Option<Stopped> {
+    /// Returns the [`Error`] of a call that failed with `errno`, or that has only ended early: as
+    /// [`stopped`](Self::stopped) says, or because it would have to wait. `EAGAIN` of a call that may wait is the timeout
+    /// of a socket, which is a failure.
+    pub fn error(
+        &self,
+        side: TransferSide,
+        operation: &'static str,
+        errno: Errno,
+        moved: u64,
+    ) -> Error {
         let would_block = self.never && errno == Errno::AGAIN;
-        self.stopped.or(would_block.then_some(Stopped::WouldBlock))
+        match self.stopped.or(would_block.then_some(Stopped::WouldBlock)) {
+            Some(by) => Error::Stopped { by, moved },
+            None => error::moving(side, operation, errno, moved),
+        }
     }
 
     /// Respects the timeouts of sockets even if no call sleeps.

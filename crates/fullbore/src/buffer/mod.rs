@@ -29,13 +29,13 @@ use rustix::fs::FileType;
 use crate::outlet::Outlet;
 #[cfg(feature = "unstable")]
 pub use crate::store::Gate;
-use crate::store::{Layout, Store};
+use crate::store::Store;
 use crate::tee::{Parts, Policy, SinkReport};
-use crate::transfer::{self, EndReason};
+use crate::transfer::EndReason;
 use ends::{AtLast, Ends, Writer};
-use fullbore_linux::Calls;
 use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::wait::{Pace, Stopped, Waiter};
+use fullbore_linux::{Calls, refuse_the_same, stat_of};
 pub use options::{BufferOptions, ForBuffer};
 use reading::{Messages, Reading};
 pub use report::{BufferFailure, BufferReport, Level, Waits};
@@ -111,16 +111,12 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
     /// # Errors
     /// [`Error::Unsupported`] if only system calls may access the bytes (`mapped_by`).
     pub fn into_parts(self) -> Result<Parts<Source, Sink>> {
-        let mut sinks = Vec::with_capacity(self.sinks.len());
-        for (i, (sink, _)) in self.sinks.into_iter().enumerate() {
-            let unsent = self
-                .store
-                .as_ref()
-                .map(|store| store.unsent(i))
-                .transpose()?;
-            sinks.push((sink, unsent.unwrap_or_default()));
-        }
-        Ok((self.source, sinks))
+        let store = self.store.as_ref();
+        let sinks = self.sinks.into_iter().enumerate().map(|(i, (sink, _))| {
+            let unsent = store.map_or(Ok(Vec::new()), |store| store.unsent(i));
+            Ok((sink, unsent?))
+        });
+        Ok((self.source, sinks.collect::<Result<_>>()?))
     }
 
     /// Moves bytes until the source ends, no sink is left, or the buffer is stopped.
@@ -192,8 +188,7 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
             filler,
             calls: calls(),
             source: self.source.as_fd(),
-            chunk: options.piece(),
-            limit: options.limit,
+            options,
             pace: pace(options.own.read_rate),
             messages,
             taken: 0,
@@ -209,11 +204,9 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
                 outlet: Outlet::new(calls()),
                 sink: sink.as_fd(),
                 policy: *policy,
-                chunk: options.piece(),
-                pipe_size: options.roomy(),
+                options,
                 pace: pace(options.own.write_rate),
                 is_long: false,
-                plain: options.plain,
                 waits,
                 ends: &ends,
             })
@@ -234,19 +227,16 @@ impl<Source: AsFd, Sink: AsFd> Buffer<Source, Sink> {
         }
         self.options.check()?;
         let (chunk, own) = (self.options.piece(), &mut self.options.own);
-        let source = transfer::stat_of(self.source.as_fd(), TransferSide::Source)?;
+        let source = stat_of(self.source.as_fd(), TransferSide::Source)?;
         let messages = Messages::of(self.source.as_fd(), &source, own.map.is_some())?;
         for (sink, _) in &self.sinks {
-            let sink = transfer::stat_of(sink.as_fd(), TransferSide::Sink)?;
-            transfer::refuse_the_same(&source, &sink, false)?;
+            let sink = stat_of(sink.as_fd(), TransferSide::Sink)?;
+            refuse_the_same(&source, &sink, false)?;
         }
-        let store = Store::new(Layout {
-            bytes: own.memory.unwrap_or(64 << 20),
-            outputs: self.sinks.len(),
-            gate: own.gate.take().unwrap_or_else(|| Box::new(())),
-            block: own.whole_chunks.then_some(chunk),
-            map: own.map.take(),
-        })?;
+        let block = if own.whole_chunks { chunk } else { 0 };
+        let gate = own.gate.take().unwrap_or_else(|| Box::new(()));
+        let (bytes, map) = (own.memory.unwrap_or(64 << 20), own.map.take());
+        let store = Store::new(bytes, self.sinks.len(), block, gate, map)?;
         Ok(Prepared {
             store,
             messages,

@@ -12,11 +12,10 @@ use rustix::fs::{MemfdFlags, Stat};
 use rustix::io::Errno;
 
 use super::ends::Ends;
-use super::options::Before;
+use super::options::{Before, BufferOptions};
 use crate::store::{Filler, Store};
 use fullbore_linux::error::{self, Result, TransferSide};
 use fullbore_linux::messages;
-use fullbore_linux::outcome::Outcome;
 use fullbore_linux::wait::{Pace, Ready, uninterrupted};
 use fullbore_linux::{self as linux, Calls};
 
@@ -26,9 +25,7 @@ pub(super) struct Reading<'a> {
     pub(super) filler: Filler<'a>,
     pub(super) calls: Calls,
     pub(super) source: BorrowedFd<'a>,
-    pub(super) chunk: usize,
-    /// The most bytes to read.
-    pub(super) limit: Option<u64>,
+    pub(super) options: &'a BufferOptions,
     pub(super) pace: Option<Pace>,
     pub(super) messages: Messages,
     /// Bytes that were read.
@@ -80,13 +77,16 @@ impl Messages {
         left: usize,
     ) -> Result<usize, Errno> {
         if self.left.is_empty() {
+            let mut read = |into: &mut [u8]| {
+                messages::read_next(source, self.most, into, |into| calls.read(source, into))
+            };
             let longest = self.most.min(left);
             if room.len() >= longest {
-                return self.read_message(calls, source, room);
+                return read(room);
             }
             let mut aside = std::mem::take(&mut self.aside);
             aside.resize(longest, 0);
-            let read = self.read_message(calls, source, &mut aside);
+            let read = read(&mut aside);
             self.aside = aside;
             let n = read?;
             if let Some(file) = &self.copied {
@@ -107,24 +107,6 @@ impl Messages {
         self.left.start += n;
         Ok(n)
     }
-
-    /// Reads one message, or 0 bytes at the end.
-    fn read_message(
-        &self,
-        calls: &mut Calls,
-        source: BorrowedFd<'_>,
-        into: &mut [u8],
-    ) -> Result<usize, Errno> {
-        loop {
-            match messages::read(source, self.most, into, |into| calls.read(source, into)) {
-                Outcome::Moved(n) => return Ok(n),
-                Outcome::End => return Ok(0),
-                Outcome::Failed(_, errno) => return Err(errno),
-                Outcome::WouldBlock(_) | Outcome::InVain(_) => return Err(Errno::AGAIN),
-                _ => {}
-            }
-        }
-    }
 }
 
 impl Reading<'_> {
@@ -132,20 +114,21 @@ impl Reading<'_> {
     pub(super) fn run(mut self) -> Result<()> {
         if let Some(before) = self.before.take() {
             // What ends this wait ends the first read(2), too.
-            let _ = (self.calls.waiter()).poll(&[(self.source, PollFlags::IN)], None);
+            let _ = self
+                .calls
+                .waiter
+                .poll(&[(self.source, PollFlags::IN)], None);
             before();
         }
         loop {
-            let chunk = self.chunk;
+            let (chunk, left) = (self.options.piece(), self.options.left(self.taken));
             let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
-            let left = self.limit.map_or(u64::MAX, |limit| limit - self.taken);
-            let left = usize::try_from(left).unwrap_or(usize::MAX);
             if left == 0 {
                 return Ok(());
             }
             let (calls, source, messages) = (&mut self.calls, self.source, &mut self.messages);
             let calls = RefCell::new(calls);
-            let has_more = || calls.borrow_mut().waiter().look(source, Ready::ToRead);
+            let has_more = || calls.borrow_mut().waiter.look(source, Ready::ToRead);
             let read = |room: &mut [u8]| messages.read(&mut calls.borrow_mut(), source, room, left);
             match self.filler.fill(most.min(left), has_more, read) {
                 None | Some(Ok(0)) => return Ok(()),
@@ -157,7 +140,7 @@ impl Reading<'_> {
                         self.store.pause(pace.wait_after(n as u64, Instant::now()));
                     }
                 }
-                Some(Err(_)) if self.calls.stopped().is_some() => return Ok(()),
+                Some(Err(_)) if self.calls.waiter.stopped().is_some() => return Ok(()),
                 Some(Err(errno)) => {
                     return Err(error::moving(
                         TransferSide::Source,

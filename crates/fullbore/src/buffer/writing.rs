@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::ends::Ends;
+use super::options::BufferOptions;
 use crate::choice::Once;
 use crate::kind::Kind;
 use crate::memory;
@@ -20,13 +21,10 @@ pub(super) struct Writing<'a> {
     pub(super) outlet: Outlet,
     pub(super) sink: BorrowedFd<'a>,
     pub(super) policy: Policy,
-    pub(super) chunk: usize,
-    pub(super) pipe_size: usize,
+    pub(super) options: &'a BufferOptions,
     pub(super) pace: Option<Pace>,
     /// Whether so many bytes were sent that large pipes and giving pages pay off.
     pub(super) is_long: bool,
-    /// Whether to move bytes by write(2) only.
-    pub(super) plain: bool,
     /// Whether the source may have to be waited for.
     pub(super) waits: bool,
     pub(super) ends: &'a Ends,
@@ -53,14 +51,14 @@ impl Writing<'_> {
 
     /// Waits for bytes, and writes once. Returns the result if this was the end.
     fn step(&mut self) -> Option<Written> {
-        let chunk = self.chunk;
+        let chunk = self.options.piece();
         let most = self.pace.as_ref().map_or(chunk, |p| p.chunk().min(chunk));
         if !self.is_long && self.emptier.sent() >= memory::FIRST as u64 {
             self.is_long = true;
-            self.outlet.make_roomy(self.sink, self.pipe_size);
-            if !self.plain {
-                self.outlet
-                    .take_pages(self.sink, Kind::Pipe, self.pipe_size);
+            let size = self.options.roomy();
+            self.outlet.make_roomy(self.sink, size);
+            if !self.options.plain {
+                self.outlet.take_pages(self.sink, Kind::Pipe, size);
                 self.emptier.choice = self.waits.then(Once::default);
             }
         }
@@ -78,7 +76,7 @@ impl Writing<'_> {
                 None
             }
             Ok(Step::End) => Some(self.written(None, None)),
-            Ok(Step::Failed(..)) if self.outlet.calls.stopped().is_some() => {
+            Ok(Step::Failed(..)) if self.outlet.calls.waiter.stopped().is_some() => {
                 self.emptier.keeps = true;
                 Some(self.written(None, None))
             }

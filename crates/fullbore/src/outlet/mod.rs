@@ -162,7 +162,7 @@ impl Outlet {
     pub(crate) fn take_pages(&mut self, sink: BorrowedFd<'_>, kind: Kind, capacity: usize) -> bool {
         let target = match kind {
             Kind::Pipe => {
-                if !self.calls.waiter().never {
+                if !self.calls.waiter.never {
                     self.through = Through::for_capacity(capacity);
                 }
                 let pays_off = linux::has_huge_pages() || self.through.is_socket();

@@ -79,7 +79,7 @@ impl Through {
             *self = Through::NewSocket;
             return Err((operation, errno));
         }
-        if calls.waiter().never || !self.is_socket() {
+        if calls.waiter.never || !self.is_socket() {
             return directly(calls, sink, bytes);
         }
         match bytes.len() >= RUN {
@@ -170,9 +170,9 @@ impl Through {
                     if sent == 0 {
                         return Err(errno);
                     }
-                    match calls.stopped() {
+                    match calls.waiter.stopped() {
                         None => *self = Through::Failed("splice", errno),
-                        Some(Stopped::Interrupted) => calls.waiter().note_signal(),
+                        Some(Stopped::Interrupted) => calls.waiter.note_signal(),
                         Some(_) => {}
                     }
                     return Ok(sent);

@@ -585,13 +585,12 @@ impl<Fd: AsFd> Producer<Fd> {
                 Ok(sent)
             }
             Err((operation, errno)) => {
-                let stopped = self.outlet.calls.stopped();
-                self.last_error = match stopped {
+                let waiter = &self.outlet.calls.waiter;
+                self.last_error = match waiter.stopped() {
                     None if errno != Errno::AGAIN => LastError::Reported,
                     _ => LastError::None,
                 };
-                let (early, side) = (self.outlet.calls.ended_early(errno), TransferSide::Sink);
-                Err(error::of_call(early, side, operation, errno, self.sent))
+                Err(waiter.error(TransferSide::Sink, operation, errno, self.sent))
             }
         }
     }
@@ -611,7 +610,7 @@ impl<Fd: AsFd> Producer<Fd> {
             self.windows
                 .settle(at_least, &self.options, self.sink.as_fd())?;
         }
-        let waiter = self.outlet.calls.waiter();
+        let waiter = &mut self.outlet.calls.waiter;
         self.windows
             .next(at_least, self.sent, self.sink.as_fd(), waiter)
     }
@@ -624,7 +623,7 @@ impl<Fd: AsFd> Producer<Fd> {
 
     /// Waits until the pipe no longer refers to recycled pages.
     fn wait_for_readers(&mut self) -> Result<()> {
-        let waiter = self.outlet.calls.waiter();
+        let waiter = &mut self.outlet.calls.waiter;
         (self.windows).wait_for_readers(self.sent, self.sink.as_fd(), waiter)
     }
 
@@ -645,7 +644,7 @@ impl<Fd: AsFd> Producer<Fd> {
             Error::Stopped {
                 by: Stopped::Interrupted,
                 ..
-            } => return self.outlet.calls.waiter().note_signal(),
+            } => return self.outlet.calls.waiter.note_signal(),
             // The next call checks by itself whether it may continue.
             Error::Stopped { .. } => return,
             Error::Moving {

@@ -247,8 +247,7 @@ impl<Fd: AsFd> Repeat<Fd> {
     }
 
     fn failed(&self, operation: &'static str, errno: Errno) -> Error {
-        let early = self.calls.ended_early(errno);
-        error::of_call(early, TransferSide::Sink, operation, errno, self.sent)
+        (self.calls.waiter).error(TransferSide::Sink, operation, errno, self.sent)
     }
 }
 

@@ -214,7 +214,7 @@ impl Windows {
             }
             (Reuse::Recycle(ring), _) => ring
                 .window(chunk, at_least, sent, sink, waiter)
-                .map_err(|errno| not_released(waiter, errno, sent))?,
+                .map_err(|errno| waiter.error(TransferSide::Sink, "vmsplice", errno, sent))?,
             (_, memory) => 0..chunk.min(memory.len()),
         };
         match self.window.len() < at_least {
@@ -243,20 +243,10 @@ impl Windows {
             Reuse::Recycle(ring) if !waiter.never => ring
                 .wait_until_released(sent, sent, sink, waiter)
                 .map(drop)
-                .map_err(|errno| not_released(waiter, errno, sent)),
+                .map_err(|errno| waiter.error(TransferSide::Sink, "vmsplice", errno, sent)),
             _ => Ok(()),
         }
     }
-}
-
-fn not_released(waiter: &Waiter, errno: Errno, sent: u64) -> error::Error {
-    error::of_call(
-        waiter.ended_early(errno),
-        TransferSide::Sink,
-        "vmsplice",
-        errno,
-        sent,
-    )
 }
 
 #[cfg(test)]

@@ -74,18 +74,6 @@ struct Inner {
 /// Puts other pages in the place of the memory.
 pub(crate) type Map = Box<dyn FnOnce(&mut [u8]) -> Result<()> + Send + Sync>;
 
-/// How a store is made.
-pub(crate) struct Layout {
-    /// Bytes of memory.
-    pub(crate) bytes: usize,
-    /// The number of outputs.
-    pub(crate) outputs: usize,
-    pub(crate) gate: Box<dyn Gate>,
-    /// The bytes that an output sends at a time, if it sends no fewer before the end.
-    pub(crate) block: Option<usize>,
-    pub(crate) map: Option<Map>,
-}
-
 /// The result of one step of an output.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -98,46 +86,52 @@ pub(crate) enum Step {
 }
 
 impl Store {
-    /// Maps the memory. Its pages are allocated as it is filled.
+    /// Maps `bytes` of memory for so many outputs. Its pages are allocated as it is filled. An output sends `block` bytes
+    /// at a time, and fewer only at the end, unless that is 0.
     ///
     /// # Errors
     /// [`Error::Invalid`] for less than a few pages; `ENOMEM` if there is not enough address space; those of the map.
-    pub(crate) fn new(layout: Layout) -> Result<Self> {
+    pub(crate) fn new(
+        bytes: usize,
+        outputs: usize,
+        block: usize,
+        gate: Box<dyn Gate>,
+        map: Option<Map>,
+    ) -> Result<Self> {
         let geometry = Geometry::here();
-        let huge = geometry.huge_that_suits().filter(|huge| {
-            layout.map.is_none() && linux::has_huge_pages() && layout.bytes / huge >= LEAST_HUGE
-        });
+        let huge = geometry
+            .huge_that_suits()
+            .filter(|huge| map.is_none() && linux::has_huge_pages() && bytes / huge >= LEAST_HUGE);
         let page = geometry.page;
         let slot = huge.unwrap_or_else(|| {
-            let small = layout.bytes / SMALL_SLOTS / page * page;
+            let small = bytes / SMALL_SLOTS / page * page;
             small.clamp(page, geometry.given_back_at_once(false))
         });
-        let block = layout.block.unwrap_or(0);
         let whole_pages = block.checked_next_multiple_of(huge.unwrap_or(page));
         let stride = slot.max(whole_pages.unwrap_or(usize::MAX));
-        let slots = layout.bytes / stride;
+        let slots = bytes / stride;
         if slots < 2 {
             return Err(Error::Invalid(format!(
                 "memory of {} bytes is too small for a buffer: it needs at least {}",
-                layout.bytes,
+                bytes,
                 2 * page
             )));
         }
         let len = slots * stride;
         // What is left behind the last block of a slot is not used.
         let slot = stride - stride % block.max(1);
-        let is_mapped = layout.map.is_some();
+        let is_mapped = map.is_some();
         let mut pages = Memory::map(len, huge.is_some())?;
-        layout.map.map_or(Ok(()), |map| map(&mut pages))?;
+        map.map_or(Ok(()), |map| map(&mut pages))?;
         Ok(Self {
             start: NonNull::from(&mut pages[..]).cast(),
             pages: Mutex::new(pages),
             stride,
             may_be_given: huge.is_some() && linux::shares_pages(),
             is_mapped,
-            gate: layout.gate,
+            gate,
             inner: Mutex::new(Inner {
-                state: State::new(slot, slots, layout.outputs).in_blocks(block, stride),
+                state: State::new(slot, slots, outputs).in_blocks(block, stride),
                 counted: Level::default(),
                 outputs_asleep: 0,
                 reader_sleeps: false,

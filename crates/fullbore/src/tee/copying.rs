@@ -71,7 +71,7 @@ impl Splitting<'_> {
                 true => reader.try_read(source, room),
                 false => reader.read(source, room),
             });
-            match (outcome, reader.stopped()) {
+            match (outcome, reader.waiter.stopped()) {
                 (Outcome::Moved(n), _) => {
                     self.state.nap.was_not_vain();
                     stage.filled(n);
@@ -111,7 +111,7 @@ impl Splitting<'_> {
         // As in a transfer.
         let waits = branch.kind == Kind::Pipe
             && self.state.source_kind != Kind::Regular
-            && !branch.outlet.calls.waiter().is_nonblocking();
+            && !branch.outlet.calls.waiter.is_nonblocking();
         stage.grow(chunk, any, waits);
     }
 
@@ -133,7 +133,7 @@ impl Splitting<'_> {
                         self.state.nap.was_not_vain();
                     }
                     Err((_, Errno::AGAIN)) => {}
-                    Err((operation, errno)) => match branch.outlet.calls.stopped() {
+                    Err((operation, errno)) => match branch.outlet.calls.waiter.stopped() {
                         Some(stopped) => return Err(Broken::EndReason(stopped.into())),
                         None => self.failed(i, operation, errno)?,
                     },

@@ -27,12 +27,12 @@ use rustix::fs::FileType;
 
 use crate::memory;
 use crate::outlet::Outlet;
-use crate::transfer::{self, EndReason, Kind};
+use crate::transfer::{EndReason, Kind};
 use copying::Copying;
 use fullbore_linux::error::{Error, Result, TransferSide};
 use fullbore_linux::messages::longest_message;
 use fullbore_linux::wait::{Cancel, Nap, Waiter};
-use fullbore_linux::{Calls, Owner};
+use fullbore_linux::{Calls, Owner, refuse_the_same, stat_of};
 pub use options::{ForTee, TeeOptions};
 pub(crate) use report::{Dropped, write_sinks};
 pub use report::{OnError, Parts, Policy, SinkReport, TeeFailure, TeeReport};
@@ -207,14 +207,14 @@ fn begin<Source: AsFd, Sink: AsFd>(
         return Err(Error::Invalid("a tee needs at least one sink".into()));
     }
     let source = source.as_fd();
-    let source_stat = transfer::stat_of(source, TransferSide::Source)?;
+    let source_stat = stat_of(source, TransferSide::Source)?;
     let source_kind = Kind::of(source, &source_stat);
     let longest_message = longest_message(source, &source_stat);
     let mut branches = Vec::with_capacity(sinks.len());
     for (sink, policy) in sinks {
         let fd = sink.as_fd();
-        let stat = transfer::stat_of(fd, TransferSide::Sink)?;
-        transfer::refuse_the_same(&source_stat, &stat, false)?;
+        let stat = stat_of(fd, TransferSide::Sink)?;
+        refuse_the_same(&source_stat, &stat, false)?;
         let mut calls = Calls::new(options.waiter.wait);
         calls.know(fd, FileType::from_raw_mode(stat.st_mode));
         let kind = Kind::of(fd, &stat);

@@ -46,7 +46,6 @@ pub use options::{ForTransfer, TransferOptions};
 pub use plan::Guarantee;
 pub use report::{EndReason, Progress, TransferFailure, TransferReport};
 use state::{State, begin};
-pub(crate) use state::{refuse_the_same, stat_of};
 use step::Step;
 use step::{Ends, Stop};
 

@@ -18,12 +18,12 @@ use crate::outlet::Outlet;
 use crate::own_pipe::OwnPipe;
 use crate::stage::Stage;
 use crate::way::Way;
-use fullbore_linux::Calls;
 use fullbore_linux::error::{self, Error, Result, TransferSide};
 use fullbore_linux::messages::{self, longest_message};
 use fullbore_linux::pipe;
 use fullbore_linux::place::Place;
 use fullbore_linux::wait::{Waiter, uninterrupted};
+use fullbore_linux::{Calls, refuse_the_same, stat_of};
 
 /// A transfer between two steps.
 pub(super) struct State {
@@ -173,24 +173,6 @@ fn first_memory(source: Kind, size: u64) -> usize {
             .next_multiple_of(memory::BLOCK)
             .min(memory::FIRST),
         _ => memory::FIRST,
-    }
-}
-
-pub(crate) fn stat_of(fd: BorrowedFd<'_>, side: TransferSide) -> Result<Stat> {
-    rustix::fs::fstat(fd).map_err(|errno| error::moving(side, "fstat", errno, 0))
-}
-
-/// Refuses a transfer that would read the bytes that it writes, and might never end.
-pub(crate) fn refuse_the_same(source: &Stat, sink: &Stat, ranges_apart: bool) -> Result<()> {
-    if (source.st_dev, source.st_ino) != (sink.st_dev, sink.st_ino) {
-        return Ok(());
-    }
-    match FileType::from_raw_mode(source.st_mode) {
-        FileType::Fifo => Err(Error::Invalid("source and sink are the same pipe".into())),
-        FileType::RegularFile | FileType::BlockDevice if !ranges_apart => {
-            Err(Error::Invalid("source and sink are the same file".into()))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -395,7 +377,7 @@ impl State {
             .stage
             .send(&mut self.outlet, ends.sink, from, most, at);
         let n = sent.map_err(|(operation, errno)| {
-            let stopped = self.outlet.calls.stopped();
+            let stopped = self.outlet.calls.waiter.stopped();
             Stop::of_call(stopped, TransferSide::Sink, operation, errno)
         })?;
         self.held.seen = (from, from + n);
@@ -437,7 +419,7 @@ impl State {
         });
         match (
             stepped("read", outcome, Errno::INVAL, || TransferSide::Source),
-            reader.stopped(),
+            reader.waiter.stopped(),
         ) {
             (Ok(Step::Moved(n)), _) => {
                 self.tally.took(n);
